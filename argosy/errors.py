@@ -1,0 +1,27 @@
+"""Errors that are for people: each names what is wrong, what is allowed and what to do."""
+
+from __future__ import annotations
+
+
+class ArgosyError(Exception):
+    """Base of every error that is shown without a traceback; `exit_code` is the process's."""
+
+    exit_code = 1
+
+
+class InputError(ArgosyError):
+    """The user's input is wrong: a config value, a file, a range. Trying again does not help."""
+
+    exit_code = 2
+
+
+class StepError(ArgosyError):
+    """A step failed although its input was right: no space left, a process that died."""
+
+    exit_code = 1
+
+
+class Stopped(BaseException):
+    """SIGTERM or SIGINT arrived; unwinds the step so that it can leave its directory clean."""
+
+    exit_code = 143
