@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -40,7 +41,7 @@ class Config(BaseModel):
     @classmethod
     def fields_with(cls, role: Role) -> list[str]:
         """Names of the fields of this class (not of nested ones) that have `role`."""
-        return [name for name, field in cls.model_fields.items() if role_of(field) is role]
+        return [name for name, found in _roles(cls).items() if found is role]
 
     def identity(self) -> dict[str, Any]:
         """What of this config decides the result: all but runtime, upstream and external fields."""
@@ -55,9 +56,14 @@ def role_of(field: FieldInfo) -> Role | None:
     return next((m for m in field.metadata if isinstance(m, Role)), None)
 
 
+@cache
+def _roles(cls: type[Config]) -> dict[str, Role | None]:
+    return {name: role_of(field) for name, field in cls.model_fields.items()}
+
+
 def _identity(config: Config) -> Iterator[tuple[str, Any]]:
     dumped = config.model_dump(mode="json")
-    for name, field in type(config).model_fields.items():
-        if role_of(field) is None:
+    for name, role in _roles(type(config)).items():
+        if role is None:
             value = getattr(config, name)
             yield name, value.identity() if isinstance(value, Config) else dumped[name]

@@ -25,3 +25,7 @@ class Stopped(BaseException):
     """SIGTERM or SIGINT arrived; unwinds the step so that it can leave its directory clean."""
 
     exit_code = 143
+
+    def __init__(self, message: str = "stopped", exit_code: int = 143) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

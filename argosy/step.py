@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from argosy.config import Config
 from argosy.progress import Progress
+from argosy.step_files import OUTPUTS, read_outputs
 from argosy.tracking import Tracker
 
+__all__ = ["OUTPUTS", "Step", "StepContext", "read_outputs"]
+
 C = TypeVar("C", bound=Config)
-OUTPUTS = "outputs.json"
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,3 @@ class Step(Generic[C]):
         from argosy.step_main import step_main
 
         step_main(self, argv)
-
-
-def read_outputs(directory: str | Path) -> dict[str, Any]:
-    """The `outputs` of a finished step's directory.
-
-    Raises:
-        InputError: the directory has no readable outputs.json.
-    """
-    from argosy.storage import read_json
-
-    outputs: dict[str, Any] = read_json(Path(directory) / OUTPUTS)["outputs"]
-    return outputs

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.errors import ArgosyError, InputError, StepError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG)
 
 
 def read_json(path: Path) -> Any:
@@ -24,22 +29,102 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path} is not valid JSON: {error}") from None
 
 
-def write_atomic(path: Path, data: str | bytes) -> None:
-    """Write so that a reader, or a crash at any moment, sees the old bytes or the new ones, never a part."""
+def read_record(path: Path | str) -> dict[str, Any]:
+    """A JSON object that may be absent or broken: {} then. For records that are shown, not relied on."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
+    """Write so that a reader, or a crash at any moment, sees the old bytes or the new ones, never a part.
+
+    durable: also survive a power cut (fsync); off for what is only looked at.
+    """
     raw = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(raw)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(raw)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        _sync(path.parent)
+
+
+def publish(temporary: Path, target: Path) -> None:
+    """Make the directory `temporary` appear as `target` at once, its bytes on the disk before its name."""
+    for path in sorted(temporary.rglob("*")):
+        if path.is_file():
+            _sync(path)
+    _sync(temporary)
+    shutil.rmtree(target, ignore_errors=True)
+    temporary.rename(target)
+    _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
 
 
-def write_json(path: Path, value: Any) -> None:
+def remove_temporaries(directory: Path) -> None:
+    """Remove what `write_atomic` left in `directory` when its process was killed; its holder calls this."""
+    for path in directory.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     """Write sorted, indented JSON atomically."""
-    write_atomic(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    write_atomic(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", durable=durable)
+
+
+def make_directory(path: Path) -> Path:
+    """Make `path` with its parents and see that it can be written.
+
+    Raises:
+        InputError: it is a file, or may not be written.
+        StepError: the disk is full.
+    """
+    probe = path / f".write-{os.getpid()}.tmp"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise explain(error, path) or error from None
+    return path
+
+
+def explain(error: BaseException, directory: Path) -> ArgosyError | None:
+    """The clear error behind a failed write: a full disk or a path that may not be written; else None.
+
+    Libraries wrap the system's error (safetensors and torch raise their own), so the causes and the text count too.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if (isinstance(seen, OSError) and seen.errno in _FULL) or "No space left on device" in str(seen):
+            return StepError(f"no space left on the disk of {directory} ({_free(directory)}): free some and run again; "
+                             "it continues from what is already there")
+        if isinstance(seen, OSError) and seen.errno in _DENIED and seen.filename is not None:
+            return InputError(f"cannot use {seen.filename}: {seen.strerror}; choose another path, or change its mode")
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _free(directory: Path) -> str:
+    try:
+        return f"{shutil.disk_usage(directory).free / 2**20:.0f} MiB free"
+    except OSError:
+        return "free space unknown"

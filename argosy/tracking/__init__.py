@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from argosy.tracking.spool import Tracker
+from argosy.tracking.pipeline import PipelineTracker
+from argosy.tracking.records import read
+from argosy.tracking.spool import Tracker, checkpoint_key
 
-__all__ = ["Tracker"]
+__all__ = ["PipelineTracker", "Tracker", "checkpoint_key", "read"]

@@ -1,0 +1,90 @@
+"""Drop documents that contain benchmark items.
+
+Long questions by 13-grams of words (Brown et al. 2020, appendix C), short ones as a whole, question mark
+included: "The artist who painted the Mona Lisa is ..." is honest prose and has the words of a question. Without
+the mark ("The capital of France is") the words count only where at least three of the item's options follow at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources
+from argosy.cleaning.text import HAN, is_han
+from argosy.documents.record import Document
+
+_TOKEN = re.compile(rf"[{HAN}?]|[^\W{HAN}]+")
+_ANCHOR = 4  # the first words of a pattern, by which it is looked up
+_LABELS = 12  # words besides its options that an item has after its question: labels, "Answer", ...
+
+
+class DecontaminationConfig(FilterConfig):
+    """`ngram`: questions of at least so many words (or twice as many Han characters) match by any n-gram,
+    shorter ones as a whole."""
+
+    name: str = "decontamination"
+    ngram: Annotated[int, Field(ge=_ANCHOR)] = 13
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    words: tuple[str, ...]
+    options: tuple[str, ...]  # () where the words alone are proof
+
+
+class Decontamination(Filter[DecontaminationConfig]):
+    """Looks each document's words up among the benchmark's questions."""
+
+    config_class = DecontaminationConfig
+
+    def __init__(self, config: DecontaminationConfig, resources: Resources) -> None:
+        super().__init__(config, resources)
+        self._patterns: dict[tuple[str, ...], list[_Pattern]] = {}
+        for item in resources.benchmark:
+            for pattern in self._patterns_of(item):
+                self._patterns.setdefault(pattern.words[:_ANCHOR], []).append(pattern)
+
+    def _patterns_of(self, item: Mapping[str, Any]) -> list[_Pattern]:
+        tokens = _tokens(str(item["question"]))
+        asks = tokens[-1:] == ("?",)
+        bare = tokens[:-1] if asks else tokens
+        if len(bare) < _ANCHOR:  # too short to be anybody's: "2 + 2 = ?"
+            return []
+        n = self.config.ngram * (2 if is_han(str(item["question"])) else 1)  # a word is about two characters
+        if len(bare) >= n and asks:
+            return [_Pattern(bare[i : i + n], ()) for i in range(len(bare) - n + 1)]
+        options = tuple(" ".join(_tokens(str(choice))) for choice in item["choices"])
+        quoted = [_Pattern(tokens, ())] if asks else []
+        return [*quoted, _Pattern(bare, options)]
+
+    def __call__(self, document: Document) -> Document | Drop:
+        if not self._patterns:
+            return document
+        tokens = _tokens(document.text)
+        starts = zip(*(tokens[i:] for i in range(_ANCHOR)), strict=False)
+        patterns = self._patterns
+        for index, start in enumerate(starts):
+            if start in patterns and any(_found(p, tokens, index) for p in patterns[start]):
+                return Drop("benchmark item")
+        return document
+
+
+def _tokens(text: str) -> tuple[str, ...]:
+    return tuple(_TOKEN.findall(text.lower().replace("？", "?")))
+
+
+def _found(pattern: _Pattern, tokens: tuple[str, ...], index: int) -> bool:
+    end = index + len(pattern.words)
+    if tokens[index:end] != pattern.words:
+        return False
+    if not pattern.options:
+        return True
+    window = sum(option.count(" ") + 1 for option in pattern.options) + _LABELS
+    after = f" {' '.join(tokens[end : end + window])} "
+    options = set(pattern.options)
+    return sum(f" {option} " in after for option in options) >= min(3, len(options))

@@ -1,0 +1,1 @@
+"""Source material of the demo corpus: facts, phrasings and generated documents."""

@@ -1,0 +1,1 @@
+"""The demo's documents, conversations, preferences, prompts and benchmark, made from a seed."""

@@ -1,0 +1,77 @@
+"""Which checkpoint is evaluated: an export of a training step, or any directory that transformers loads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import InputError
+from argosy.step import OUTPUTS, read_outputs
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """An export on disk and what its `argosy.json` says of it."""
+
+    path: Path
+    name: str
+    stage: str = ""
+    step: int = 0
+    tokens: int = 0  # seen since pretraining began
+    chat: bool = False  # trained on the chat template
+    ours: bool = False  # has an argosy.json
+
+    def label(self) -> dict[str, Any]:
+        """What results say of it; no path, so that results of two machines are equal."""
+        fields = asdict(self)
+        return {key: fields[key] for key in ("stage", "name", "step", "tokens", "chat")}
+
+
+def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
+    """The export `export` of a training step's directory; a directory with a config.json is one itself.
+
+    Raises:
+        InputError: it has disappeared, was not finished, or there is no such export (names those there are).
+    """
+    root = Path(directory)
+    if not root.is_dir():
+        raise InputError(f"checkpoint {root} does not exist; run the training step again, or correct the path")
+    if (root / OUTPUTS).is_file():
+        return _read(*_export_of(root, export))
+    if (root / "config.json").is_file():
+        return _read(root, root.name)
+    raise InputError(f"checkpoint {root} has neither outputs.json (a finished training step) nor config.json (a model)")
+
+
+def _export_of(root: Path, export: str) -> tuple[Path, str]:
+    outputs = read_outputs(root)
+    exports = {entry["name"]: entry["path"] for entry in outputs.get("exports", [])}
+    path = outputs.get("final") if export == "final" else exports.get(export)
+    if path is None:
+        known = ", ".join(["final", *sorted(exports)])
+        raise InputError(f"export {export!r} is not in {root}; there are: {known}")
+    name = export if export in exports else next((n for n, p in exports.items() if p == path), Path(path).name)
+    if not (root / path / "config.json").is_file():
+        raise InputError(f"export {export!r}: {root / path} has disappeared or is incomplete; run its step again")
+    return root / path, name
+
+
+def _read(path: Path, name: str) -> Checkpoint:
+    about = path / "argosy.json"
+    if not about.is_file():
+        return Checkpoint(path, name)
+    try:
+        fields = json.loads(about.read_text(encoding="utf-8"))
+        return Checkpoint(
+            path,
+            name,
+            stage=str(fields["stage"]),
+            step=int(fields["step"]),
+            tokens=int(fields["tokens"]),
+            chat=bool(fields["chat"]),
+            ours=True,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{about} is broken ({error}); it needs stage, step, tokens and chat") from None

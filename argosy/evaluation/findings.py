@@ -1,0 +1,49 @@
+"""What an evaluation found: metrics with standard errors and counts, a row an item, and what was left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from argosy.statistics.intervals import Estimate
+
+
+@dataclass
+class Findings:
+    """Collected by every kind of evaluation, merged by the step.
+
+    `left_out` counts, by task and reason, items that took no part: broken lines, items that a variant cannot
+    make, scores that are not numbers.
+    """
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    stderr: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    left_out: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def add(self, name: str, estimate: Estimate) -> None:
+        """A metric; a value that is not a number is left out and named, an unknown error is not given."""
+        if not math.isfinite(estimate.value):
+            self.leave_out(name, "not a number", estimate.n)
+            return
+        self.metrics[name] = estimate.value
+        self.counts[name] = estimate.n
+        if math.isfinite(estimate.stderr):
+            self.stderr[name] = estimate.stderr
+
+    def leave_out(self, where: str, reason: str, n: int = 1) -> None:
+        """Count `n` things that took no part."""
+        reasons = self.left_out.setdefault(where, {})
+        reasons[reason] = reasons.get(reason, 0) + n
+
+    def merge(self, other: Findings) -> None:
+        """Add what another part found."""
+        self.metrics.update(other.metrics)
+        self.stderr.update(other.stderr)
+        self.counts.update(other.counts)
+        self.rows.extend(other.rows)
+        for where, reasons in other.left_out.items():
+            for reason, n in reasons.items():
+                self.leave_out(where, reason, n)

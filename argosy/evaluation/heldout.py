@@ -1,0 +1,100 @@
+"""Held-out loss by channel, of any checkpoint on the tokenized held-out files."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from argosy.config import Config
+from argosy.errors import InputError
+from argosy.evaluation.findings import Findings
+from argosy.evaluation.language_model import LanguageModel
+from argosy.statistics.intervals import Estimate, mean
+from argosy.tokens.reader import read_channels, read_index
+from argosy.training.heldout import choose_documents
+
+
+class Heldout(Config):
+    """The `heldout` section of a suite."""
+
+    tokens_per_channel: int = Field(20_000, ge=1)
+
+
+def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int) -> Findings:
+    """Loss of each channel: nats a token, perplexity and bits a byte, and `all` of them together.
+
+    The documents that training scores (argosy.training.heldout), each alone: its text's tokens after the prefix
+    token, without its closing EOS, long ones in windows of the model's length. Bits a byte divide by the text's
+    UTF-8 bytes, so that they compare across tokenizers. Standard errors are over documents (of a ratio, by the
+    delta method).
+
+    Args:
+        model: what is evaluated; its tokenizer has to be the one that made the files.
+        directory: a tokenize step's.
+        tokens_per_channel: whole documents up to this many tokens; at least one.
+
+    Raises:
+        InputError: no held-out files, files that do not fit each other, or another tokenizer's.
+    """
+    _check_vocabulary(model, directory)
+    findings = Findings()
+    every: list[NDArray[np.float64]] = []
+    for name, channel in read_channels(directory, "heldout").items():
+        chosen = choose_documents(channel, tokens_per_channel)
+        documents = [tuple(channel.tokens[channel.offsets[i] : channel.offsets[i + 1] - 1].tolist()) for i in chosen]
+        losses = _losses(model, documents, channel.document_bytes[chosen])
+        bad = ~np.isfinite(losses[:, 0])
+        if bad.any():
+            findings.leave_out(f"heldout/{name}", "loss is not a number", int(bad.sum()))
+        if not bad.all():
+            every.append(losses[~bad])
+            _add(findings, name, losses[~bad])
+    if not findings.metrics:
+        raise InputError(f"{directory} has no held-out document that could be scored: {findings.left_out}")
+    _add(findings, "all", np.concatenate(every))
+    return findings
+
+
+def _losses(
+    model: LanguageModel, documents: list[tuple[int, ...]], lengths: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """[document, (nats, tokens, bytes)]."""
+    requests, owners = [], []
+    for owner, tokens in enumerate(documents):
+        for window in model.windows(tokens):
+            requests.append(window)
+            owners.append(owner)
+    losses = np.zeros((len(documents), 3))
+    for owner, score in zip(owners, model.scorer.score(requests), strict=True):
+        losses[owner, 0] -= score.logprob
+        losses[owner, 1] += score.tokens
+    losses[:, 2] = lengths
+    return losses
+
+
+def _add(findings: Findings, channel: str, losses: NDArray[np.float64]) -> None:
+    nats, tokens, size = losses.T
+    a_token, a_byte = _ratio(nats, tokens), _ratio(nats, size)
+    findings.add(f"heldout/nats/{channel}", a_token)
+    perplexity = math.exp(min(a_token.value, 700.0))
+    findings.add(f"heldout/ppl/{channel}", Estimate(perplexity, perplexity * a_token.stderr, a_token.n))
+    findings.add(f"heldout/bpb/{channel}", Estimate(a_byte.value / math.log(2), a_byte.stderr / math.log(2), a_byte.n))
+
+
+def _ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> Estimate:
+    ratio = above.sum() / below.sum()
+    spread = mean(((above - ratio * below) / below.mean()).tolist())
+    return Estimate(float(ratio), spread.stderr, len(above))
+
+
+def _check_vocabulary(model: LanguageModel, directory: Path) -> None:
+    size, made_with = len(model.tokenizer), read_index(directory)["vocab_size"]
+    if made_with != size:
+        raise InputError(
+            f"{directory} was tokenized with a vocabulary of {made_with}, the checkpoint's tokenizer has "
+            f"{size} tokens; give the `tokens` that were made with the checkpoint's tokenizer"
+        )

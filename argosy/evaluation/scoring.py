@@ -1,0 +1,237 @@
+"""Log-probabilities of token continuations under a causal model, with shared contexts computed once.
+
+The continuations of one context (the options of a question) are branches of one row: the row is the context
+followed by every continuation, each token attends to the context and to its own branch alone (a 4D mask, as in
+tree attention, Miao et al., SpecInfer, 2023), and positions restart after the context. Labels of one token add
+nothing: all come out of the context's last position. Only a row's last positions go through the vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+Tokens = tuple[int, ...]
+_SHORT_ROW = 64  # tokens of a row that may always grow
+_LOGITS = 2**26  # logits of one batch: 256 MiB as float32
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of one continuation: the sum of its tokens' log-probabilities (nats; NaN when the model gave none),
+    whether each token was the most probable one, and how many tokens it has."""
+
+    logprob: float
+    greedy: bool
+    tokens: int
+
+
+NOT_SCORED = Score(math.nan, False, 0)
+
+
+@dataclass
+class Row:
+    """A context and the continuations (with the requests that asked for each) that branch off it."""
+
+    context: Tokens
+    branches: dict[Tokens, list[int]]
+
+    @property
+    def keep(self) -> int:
+        """Positions whose logits are needed: the context's last and all of the branches but their last tokens."""
+        return 1 + sum(len(branch) - 1 for branch in self.branches)
+
+    @property
+    def length(self) -> int:
+        """Tokens that go through the model."""
+        return len(self.context) + self.keep - 1
+
+
+class Scorer:
+    """Scores (context, continuation) token pairs with a Hugging Face causal model in evaluation mode.
+
+    Args:
+        model: AutoModelForCausalLM's; on its device.
+        max_length: positions that the model has. A longer pair loses tokens at its left, as in lm-eval.
+        batch_tokens: tokens (padding included) of one forward pass.
+    """
+
+    def __init__(self, model: Any, max_length: int, batch_tokens: int = 8192) -> None:
+        self.model = model
+        self.max_length = max_length
+        self.batch_tokens = batch_tokens
+        self._vocabulary = int(model.config.get_text_config().vocab_size)
+        self.branching = self._branches_are_exact()
+
+    def score(self, requests: Sequence[tuple[Tokens, Tokens]]) -> list[Score]:
+        """A score for each request, in their order.
+
+        A pair that cannot be scored (no tokens in one half, or a continuation beyond `max_length`) has the score
+        NOT_SCORED, so that one of thousands does not stop the others.
+        """
+        scores = [NOT_SCORED] * len(requests)
+        for batch in self._batches(self._rows(requests)):
+            logits = self._forward(batch)
+            for indices, score in _read(batch, logits):
+                for index in indices:
+                    scores[index] = score
+        return scores
+
+    def next_token(self, contexts: Sequence[Tokens]) -> Iterator[tuple[int, torch.Tensor]]:
+        """(index of the context, log-probabilities of the next token [vocabulary], float32), in any order."""
+        import torch
+
+        rows = self._rows([(context, (0,)) for context in contexts])
+        for batch in self._batches(rows):
+            logprobs = torch.log_softmax(self._forward(batch)[:, -1].float(), dim=-1)
+            for row, values in zip(batch, logprobs, strict=True):
+                for index in row.branches[(0,)]:
+                    yield index, values
+
+    def _rows(self, requests: Sequence[tuple[Tokens, Tokens]]) -> list[Row]:
+        rows: list[Row] = []
+        current: dict[Tokens, Row] = {}  # the row of a context that still takes branches
+        known: dict[tuple[Tokens, Tokens], Row] = {}
+        for index, (context, continuation) in enumerate(requests):
+            if not context or not 0 < len(continuation) <= self.max_length:
+                continue
+            cut = max(0, len(context) + len(continuation) - self.max_length - 1)
+            context = context[cut:]
+            row = known.get((context, continuation)) or current.get(context)
+            if row is None or not (continuation in row.branches or self._fits(row, continuation)):
+                row = current[context] = Row(context, {})
+                rows.append(row)
+            row.branches.setdefault(continuation, []).append(index)
+            known[context, continuation] = row
+        return rows
+
+    def _fits(self, row: Row, continuation: Tokens) -> bool:
+        """Whether another branch saves work: attention is over the whole row, so branches that are much longer
+        than their context are better apart."""
+        if row.keep == len(continuation) == 1:
+            return True  # a token more out of the same logits
+        after = row.length + len(continuation) - 1
+        return self.branching and after <= max(3 * len(row.context), _SHORT_ROW)
+
+    def _batches(self, rows: list[Row]) -> Iterator[list[Row]]:
+        """Rows of similar lengths together, longest first; the order is a function of the requests alone."""
+        batch: list[Row] = []
+        keep = 0
+        for row in sorted(rows, key=lambda row: (-row.length, row.context)):
+            keep_with = max(keep, row.keep)
+            width = batch[0].length if batch else row.length
+            n = len(batch) + 1
+            if batch and (n * width > self.batch_tokens or n * keep_with * self._vocabulary > _LOGITS):
+                yield batch
+                batch, keep_with = [], row.keep
+            batch.append(row)
+            keep = keep_with
+        if batch:
+            yield batch
+
+    def _forward(self, rows: Sequence[Row]) -> torch.Tensor:
+        """Logits [row, keep, vocabulary] of the last positions; rows are padded at their left."""
+        import torch
+
+        width = max(row.length for row in rows)
+        tokens = np.zeros((len(rows), width), dtype=np.int64)
+        positions = np.zeros((len(rows), width), dtype=np.int64)
+        visible = np.zeros((len(rows), width), dtype=np.int64)
+        for line, row in enumerate(rows):
+            start = width - row.length
+            tokens[line, start:] = [*row.context, *(token for branch in row.branches for token in branch[:-1])]
+            visible[line, start:] = 1
+            positions[line, start:] = _positions(row)
+        device = self.model.device
+        mask: torch.Tensor | None = torch.from_numpy(visible).to(device)
+        if any(len(row.branches) > 1 and row.keep > 1 for row in rows):
+            mask = _tree_mask(rows, width, self.model.dtype, device)
+        elif visible.all():
+            mask = None
+        with torch.inference_mode():
+            logits: torch.Tensor = self.model(
+                input_ids=torch.from_numpy(tokens).to(device),
+                position_ids=torch.from_numpy(positions).to(device),
+                attention_mask=mask,
+                use_cache=False,
+                logits_to_keep=max(row.keep for row in rows),
+            ).logits
+        return logits
+
+    def _branches_are_exact(self) -> bool:
+        """Whether a row with branches gives what separate rows give: not so for models whose attention is not
+        by this mask (sliding windows, state spaces). Those are scored a request a row."""
+        context, branches = (1, 2, 3, 4), ((5, 6, 7), (6, 5, 8), (7, 8, 5))
+        wrapped = [tuple(t % self._vocabulary for t in tokens) for tokens in (context, *branches)]
+        requests = [(wrapped[0], branch) for branch in wrapped[1:]]
+        self.branching = False
+        apart = [score.logprob for score in self.score(requests)]
+        self.branching = True
+        try:
+            together = [score.logprob for score in self.score(requests)]
+        except (RuntimeError, ValueError, TypeError, IndexError):
+            return False
+        tolerance = 1e-3 if "32" in str(self.model.dtype) else 0.1
+        return bool(np.allclose(apart, together, atol=tolerance, equal_nan=True))
+
+
+def _positions(row: Row) -> list[int]:
+    after = len(row.context)
+    return [*range(after), *(after + i for branch in row.branches for i in range(len(branch) - 1))]
+
+
+def _tree_mask(rows: Sequence[Row], width: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Additive mask [row, 1, width, width]: causal, and closed between the branches of a row."""
+    import torch
+
+    allowed = np.tril(np.ones((len(rows), width, width), dtype=bool))
+    for line, row in enumerate(rows):
+        start = width - row.length
+        allowed[line, :, :start] = False
+        branch_start = start + len(row.context)
+        first = branch_start
+        for branch in row.branches:
+            end = branch_start + len(branch) - 1
+            allowed[line, branch_start:end, first:branch_start] = False
+            branch_start = end
+    mask = torch.zeros(allowed.shape, dtype=dtype)
+    mask.masked_fill_(~torch.from_numpy(allowed), torch.finfo(dtype).min)
+    return mask[:, None].to(device)
+
+
+def _read(rows: Sequence[Row], logits: torch.Tensor) -> Iterator[tuple[list[int], Score]]:
+    """Scores of all branches of a batch from its logits [row, keep, vocabulary]."""
+    import torch
+
+    lines: list[int] = []
+    places: list[int] = []
+    targets: list[int] = []
+    sizes: list[int] = []
+    for line, row in enumerate(rows):
+        first = logits.shape[1] - row.keep
+        place = first + 1
+        for branch in row.branches:
+            lines += [line] * len(branch)
+            places += [first, *range(place, place + len(branch) - 1)]
+            targets += branch
+            sizes.append(len(branch))
+            place += len(branch) - 1
+    line_ids = torch.tensor(lines, device=logits.device)
+    place_ids = torch.tensor(places, device=logits.device)
+    target_ids = torch.tensor(targets, device=logits.device)
+    values = logits.float()
+    chosen = values[line_ids, place_ids, target_ids] - torch.logsumexp(values, dim=-1)[line_ids, place_ids]
+    greedy = values.argmax(dim=-1)[line_ids, place_ids] == target_ids
+    starts = np.cumsum([0, *sizes[:-1]])
+    sums = np.add.reduceat(chosen.double().cpu().numpy(), starts)
+    best = np.logical_and.reduceat(greedy.cpu().numpy(), starts)
+    branches = [(branch, indices) for row in rows for branch, indices in row.branches.items()]
+    for (branch, indices), total, greedy_all in zip(branches, sums, best, strict=True):
+        yield indices, Score(float(total), bool(greedy_all), len(branch))

@@ -1,0 +1,62 @@
+"""Suites: YAML files that say what an evaluation consists of."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from argosy.config import Config
+from argosy.config_explain import config_error
+from argosy.errors import InputError
+from argosy.yaml_file import read_yaml
+
+C = TypeVar("C", bound=Config)
+
+
+class Suite(Config):
+    """A suite's sections, each parsed by the part that runs it; one that is absent is not run."""
+
+    name: str
+    benchmarks: dict[str, Any] | None = None
+    probes: list[dict[str, Any]] | None = None
+    heldout: dict[str, Any] | None = None
+
+    def section(self, name: str, config: type[C]) -> C:
+        """The section `name` as its own config.
+
+        Raises:
+            InputError: a misspelt key or a value that is not allowed; names both.
+        """
+        try:
+            return config.model_validate(getattr(self, name))
+        except ValidationError as error:
+            raise config_error(config, error, {(): f"suite {self.name}, {name}"}) from None
+
+
+def load_suite(name: str, file: str, folders: Sequence[Path]) -> Suite:
+    """The suite in `file`, or the one called `name` in the first folder that has it.
+
+    Raises:
+        InputError: there is no such suite (names the nearest), or it is no suite.
+    """
+    path = Path(file) if file else _find(name, folders)
+    data = read_yaml(path).data
+    if not isinstance(data, dict) or not data:
+        raise InputError(f"{path} is no suite: give at least one of benchmarks, probes, heldout")
+    try:
+        return Suite.model_validate({"name": path.stem, **data})
+    except ValidationError as error:
+        raise config_error(Suite, error, {(): str(path)}) from None
+
+
+def _find(name: str, folders: Sequence[Path]) -> Path:
+    found = {path.stem: path for folder in reversed(folders) for path in sorted(folder.glob("*.yaml"))}
+    if name not in found:
+        near = difflib.get_close_matches(name, found, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"suite is {name!r}{hint} (there are: {', '.join(sorted(found))}; or give suite_file)")
+    return found[name]

@@ -1,0 +1,1 @@
+"""Proximal Policy Optimization for language models (Schulman et al. 2017; Ouyang et al. 2022)."""

@@ -1,0 +1,1 @@
+"""Rewards: a module is a reward of its name and has `make(settings) -> Reward`."""

@@ -1,0 +1,129 @@
+"""Two checkpoints on the same items: differences of means with intervals, and tests of them.
+
+Every function takes one value an item (right = 1, wrong = 0, or any score), in the same order for both; several
+questions of one item are averaged first. Results are functions of the data and the seed alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+_CHUNK = 4_000_000  # drawn numbers held at once
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A difference (first minus second) and its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the difference is beyond its interval's noise."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference and its two-sided p-value."""
+
+    value: float
+    p_value: float
+
+
+def mcnemar(first: Sequence[bool | float], second: Sequence[bool | float]) -> Difference:
+    """McNemar's exact test (1947) of two lists of right (1) and wrong (0) answers.
+
+    Only the items on which they differ count; under the null hypothesis each goes either way with probability 1/2.
+
+    Raises:
+        ValueError: lengths differ, are zero, or a value is neither 0 nor 1.
+    """
+    a, b = _pair(first, second)
+    if not np.isin(np.concatenate([a, b]), (0.0, 1.0)).all():
+        raise ValueError("McNemar's test is of answers that are right (1) or wrong (0); use paired_permutation")
+    only_first, only_second = int(np.sum(a > b)), int(np.sum(b > a))
+    p_value = _binomial_two_sided(min(only_first, only_second), only_first + only_second)
+    return Difference(float((a - b).mean()), p_value)
+
+
+def paired_permutation(
+    first: Sequence[float], second: Sequence[float], seed: int = 0, draws: int = 10_000
+) -> Difference:
+    """Sign-flip permutation test of a mean difference; the p-value counts the observed one too (never 0)."""
+    a, b = _pair(first, second)
+    difference = a - b
+    observed = abs(difference.sum())
+    generator = np.random.default_rng(seed)
+    extreme = 0
+    for size in _chunks(draws, len(difference)):
+        signs = generator.integers(0, 2, (size, len(difference)), dtype=np.int8) * 2 - 1
+        extreme += int(np.sum(np.abs(signs @ difference) >= observed - 1e-12))
+    return Difference(float(difference.mean()), (extreme + 1) / (draws + 1))
+
+
+def paired_bootstrap(
+    first: Sequence[float], second: Sequence[float], level: float = 0.95, seed: int = 0, draws: int = 10_000
+) -> Interval:
+    """Percentile bootstrap over items of the mean difference."""
+    a, b = _pair(first, second)
+    return _bootstrap(a - b, level, seed, draws)
+
+
+def difference_of_differences(
+    first_plain: Sequence[float],
+    second_plain: Sequence[float],
+    first_variant: Sequence[float],
+    second_variant: Sequence[float],
+    level: float = 0.95,
+    seed: int = 0,
+    draws: int = 10_000,
+) -> Interval:
+    """The lead of the first on the plain form minus its lead on a variant, paired by item, with its interval.
+
+    Above zero: part of the lead is gone when the item is changed, as it is when items were memorised.
+    """
+    plain_a, plain_b = _pair(first_plain, second_plain)
+    variant_a, variant_b = _pair(first_variant, second_variant)
+    if len(plain_a) != len(variant_a):
+        raise ValueError(f"{len(plain_a)} plain items and {len(variant_a)} of the variant; keep those that are in both")
+    return _bootstrap((plain_a - plain_b) - (variant_a - variant_b), level, seed, draws)
+
+
+def _bootstrap(values: Floats, level: float, seed: int, draws: int) -> Interval:
+    generator = np.random.default_rng(seed)
+    means = np.concatenate(
+        [
+            values[generator.integers(0, len(values), (size, len(values)))].mean(axis=1)
+            for size in _chunks(draws, len(values))
+        ]
+    )
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(values.mean()), float(low), float(high))
+
+
+def _pair(first: Sequence[float], second: Sequence[float]) -> tuple[Floats, Floats]:
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if a.shape != b.shape or a.ndim != 1 or not len(a):
+        raise ValueError(f"paired values have the shapes {a.shape} and {b.shape}; give one value an item for both")
+    return a, b
+
+
+def _chunks(draws: int, width: int) -> list[int]:
+    size = max(1, _CHUNK // width)
+    return [min(size, draws - start) for start in range(0, draws, size)]
+
+
+def _binomial_two_sided(smaller: int, n: int) -> float:
+    """P of a split at least this uneven of n fair coins."""
+    whole = math.lgamma(n + 1) - n * math.log(2)
+    tail = (math.exp(whole - math.lgamma(k + 1) - math.lgamma(n - k + 1)) for k in range(smaller + 1))
+    return min(1.0, 2 * math.fsum(tail))

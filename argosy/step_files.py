@@ -1,0 +1,40 @@
+"""The records below a step's directory, and how to read them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from argosy.storage import read_json, read_record
+
+OUTPUTS = "outputs.json"  # done
+NODE = "node.json"  # what it is made from, from the first moment on
+RUN = "run.json"  # attempts, times, host: what differs between two runs of the same config
+ERROR = "error.json"  # the last failure, until it succeeds
+LOG = "log.txt"
+TRACKING = "tracking"
+
+
+def read_done(directory: str | Path) -> dict[str, Any] | None:
+    """The content of `outputs.json` if the step is done, else None.
+
+    A file that is not whole counts as not done, with a warning: the step runs again.
+    """
+    path = f"{directory}/{OUTPUTS}"
+    record = read_record(path)
+    if isinstance(record.get("outputs"), dict) and isinstance(record.get("made_from"), dict):
+        return record
+    if Path(path).exists():
+        warnings.warn(f"{path} is broken (truncated or not ours): taken as not done", stacklevel=2)
+    return None
+
+
+def read_outputs(directory: str | Path) -> dict[str, Any]:
+    """The `outputs` of a finished step's directory.
+
+    Raises:
+        InputError: the directory has no readable outputs.json.
+    """
+    outputs: dict[str, Any] = read_json(Path(directory) / OUTPUTS)["outputs"]
+    return outputs

@@ -1,0 +1,181 @@
+"""One attempt at one step's directory: lease, records before and after, status, errors."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from argosy.config import Config
+from argosy.environment import interrupt, peak_rss_mb, reset_peak_rss, timestamp
+from argosy.errors import ArgosyError, InputError, Stopped
+from argosy.holder import Holder
+from argosy.lease import Lease, LeaseLost
+from argosy.progress import PROGRESS, Progress
+from argosy.provenance import differences, provenance_of
+from argosy.step import Step, StepContext
+from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, TRACKING, read_done
+from argosy.storage import explain, make_directory, read_record, remove_temporaries, write_json
+from argosy.tracking import Tracker
+
+_HEADER_FROM_ENVIRONMENT = {"pipeline": "ARGOSY_PIPELINE", "line": "ARGOSY_LINE"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A step's config, its directory, and what the graph knows of it (nothing for a step run by hand)."""
+
+    config: Config
+    out: Path
+    node: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an item ended. code: exit code, or None where another process holds it and nobody wanted to wait."""
+
+    code: int | None
+    message: str
+    ran: bool = False
+
+
+def run_item(step: Step[Any], item: Item, *, wait: bool = True, say: Callable[[str], None] = print) -> Outcome:
+    """Run `item` unless it is done; what fails is recorded in its directory and returned, not raised.
+
+    Raises:
+        Stopped: a signal arrived; the directory is left so that a next start continues.
+    """
+    try:
+        make_directory(item.out)
+        record = provenance_of(step, item.config, item.node)
+        if _is_done(item.out, record):
+            return Outcome(0, "already done")
+        lease = Lease(item.out, on_lost=lambda: interrupt(_taken_over(item.out)))
+        if not _take(lease, item.out, wait=wait, say=say):
+            return Outcome(None, "another process is at it") if read_done(item.out) is None else _DONE_BY_OTHER
+    except (ArgosyError, OSError) as error:
+        known = error if isinstance(error, ArgosyError) else explain(error, item.out)
+        if known is None:
+            raise
+        return Outcome(known.exit_code, str(known))
+    try:
+        return _DONE_BY_OTHER if read_done(item.out) is not None else _Attempt(step, item, record, lease).run()
+    finally:
+        lease.release()
+
+
+_DONE_BY_OTHER = Outcome(0, "done by another process")
+
+
+def _taken_over(out: Path) -> LeaseLost:
+    return LeaseLost(f"{out} was taken over by another process; this one writes nothing more", exit_code=1)
+
+
+def _take(lease: Lease, out: Path, *, wait: bool, say: Callable[[str], None]) -> bool:
+    if not wait:
+        return lease.try_acquire() is None
+
+    def waiting(holder: Holder) -> None:
+        say(f"{out} is being written by process {holder.pid} on {holder.host}: waiting for it")
+
+    return lease.acquire(lambda: read_done(out) is not None, waiting)
+
+
+def _is_done(out: Path, record: Mapping[str, Any]) -> bool:
+    """Raises InputError where `out` belongs to another config: results of different configs never mix."""
+    done = read_done(out)
+    known = done["made_from"] if done else read_record(out / NODE)
+    if known and known.get("digest") != record["digest"]:
+        changes = "; ".join(differences(known, record)) or f"node {known.get('node')} {known.get('part')}"
+        raise InputError(f"{out} holds another config's work ({changes}); choose another --out or remove it")
+    return done is not None
+
+
+class _Attempt:
+    """One run of a step in a directory whose lease is held."""
+
+    def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease) -> None:
+        self._step, self._item, self._record, self._lease = step, item, record, lease
+        self._out = item.out
+        self._tracker = Tracker(self._out / TRACKING)
+        self._started = time.time()
+
+    def run(self) -> Outcome:
+        try:
+            self._begin()
+            outputs = self._step.run(self._item.config, self._context())
+            with self._lease.held():
+                self._tracker.status("FINISHED")
+                self._tracker.close()  # what it logged is on the disk before anything says done
+                (self._out / ERROR).unlink(missing_ok=True)
+                self._end(0)
+                write_json(self._out / OUTPUTS,
+                           {"outputs": outputs.model_dump(mode="json"), "made_from": self._record})
+            return Outcome(0, "done", ran=True)
+        except LeaseLost:
+            raise  # the directory and its records are another's now
+        except Stopped as stopped:
+            with self._lease.held():
+                self._tracker.status("KILLED")
+                self._end(stopped.exit_code)
+            raise
+        except Exception as error:
+            with self._lease.held():
+                return self._failed(error)
+        finally:
+            self._tracker.close()
+
+    def _context(self) -> StepContext:
+        return StepContext(self._out, self._tracker, Progress(self._out / PROGRESS))
+
+    def _begin(self) -> None:
+        remove_temporaries(self._out)
+        reset_peak_rss()
+        (self._out / PROGRESS).unlink(missing_ok=True)
+        write_json(self._out / NODE, self._record, durable=False)
+        run = read_record(self._out / RUN)
+        run |= {"attempts": run.get("attempts", 0) + 1, "started": self._started, "host": socket.gethostname(),
+                "pid": os.getpid(), "exit": None, "config": self._item.config.model_dump(mode="json")}
+        write_json(self._out / RUN, run, durable=False)
+        self._log(f"{timestamp()} attempt {run['attempts']} of {self._out.name} on {run['host']}, process {run['pid']}")
+        header = {key: os.environ.get(name, "") for key, name in _HEADER_FROM_ENVIRONMENT.items()}
+        identity = {key: str(self._record[key]) for key in ("node", "part", "step", "digest")}
+        self._tracker.header(**identity, **{key: value for key, value in header.items() if value})
+        self._tracker.status("RUNNING")
+
+    def _end(self, code: int) -> None:
+        """Best effort: a full disk must not hide what went wrong."""
+        ended = time.time()
+        run = read_record(self._out / RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
+                                              "exit": code, "peak_rss_mb": peak_rss_mb()}
+        try:
+            write_json(self._out / RUN, run, durable=False)
+        except OSError:
+            return
+
+    def _failed(self, error: Exception) -> Outcome:
+        known = error if isinstance(error, ArgosyError) else explain(error, self._out)
+        message = str(known) if known else f"{type(error).__name__}: {error}"
+        code = known.exit_code if known else 1
+        if not isinstance(error, ArgosyError):
+            self._log("".join(traceback.format_exception(error)))
+        self._tracker.status("FAILED")
+        self._end(code)
+        try:
+            write_json(self._out / ERROR, {"exit_code": code, "kind": type(error).__name__, "message": message,
+                                           "time": time.time()}, durable=False)
+        except OSError:
+            self._log(message)
+        return Outcome(code, message, ran=True)
+
+    def _log(self, text: str) -> None:
+        try:
+            with open(self._out / LOG, "a", encoding="utf-8") as log:
+                log.write(text.rstrip("\n") + "\n")
+        except OSError:
+            return

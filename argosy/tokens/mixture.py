@@ -1,0 +1,112 @@
+"""The mixture: the sample at position k of a run is a pure function of (seed, weights, sequence length, k).
+
+So there is no sampler state: a run resumes at any k in O(1), and its global batches are the same at any world size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.errors import InputError
+from argosy.tokens.permutation import derive_seed
+from argosy.tokens.reader import TokenizedChannel
+from argosy.tokens.windows import ChannelWindows
+
+PERIOD = 1000  # every aligned run of this many samples holds the exact proportions
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples stacked; every array is (samples, sequence_length), int64."""
+
+    inputs: npt.NDArray[np.int64]
+    targets: npt.NDArray[np.int64]
+    channels: npt.NDArray[np.int64]  # index into Mixture.names
+    documents: npt.NDArray[np.int64]  # which document of its sample a target belongs to
+
+
+class Mixture:
+    """Samples of `sequence_length` tokens from weighted channels.
+
+    Args:
+        channels: the tokenized channels by name.
+        weights: share of the samples by channel, relative; empty means in proportion to the tokens of each channel.
+        sequence_length: tokens of a sample.
+        seed: names the order.
+
+    Raises:
+        InputError: a weight is not positive, or names a channel that is absent or empty.
+    """
+
+    def __init__(
+        self, channels: Mapping[str, TokenizedChannel], weights: Mapping[str, float], sequence_length: int, seed: int
+    ) -> None:
+        weights = weights or {name: float(len(channel.tokens)) for name, channel in channels.items()}
+        _check(weights, channels)
+        self.names = tuple(sorted(weights))
+        self._windows = [ChannelWindows(channels[name], sequence_length, seed) for name in self.names]
+        self._quota = _quota([weights[name] for name in self.names])
+        self._seed = seed
+        self._period = lru_cache(maxsize=8)(self._arrange)
+
+    def locate(self, k: int) -> tuple[int, int]:
+        """(index of the channel, ordinal within that channel) of sample `k`."""
+        number, position = divmod(k, PERIOD)
+        channels, ranks = self._period(number)
+        channel = int(channels[position])
+        return channel, number * int(self._quota[channel]) + int(ranks[position])
+
+    def batch(self, positions: range) -> Batch:
+        """The samples at these positions of the run."""
+        located = [self.locate(k) for k in positions]
+        windows = [self._windows[channel].window(ordinal) for channel, ordinal in located]
+        inputs = np.stack([window.inputs for window in windows])
+        channels = np.repeat(np.array([channel for channel, _ in located], np.int64)[:, None], inputs.shape[1], axis=1)
+        targets = np.stack([window.targets for window in windows])
+        return Batch(inputs, targets, channels, np.stack([window.documents for window in windows]))
+
+    def epochs(self, samples: int) -> dict[str, float]:
+        """How often each channel has been seen after `samples` samples."""
+        return {
+            name: samples / PERIOD * int(quota) / len(windows)
+            for name, quota, windows in zip(self.names, self._quota, self._windows, strict=True)
+        }
+
+    def _arrange(self, number: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Channel of each of a period's samples, and the how-manieth of its channel in the period it is.
+
+        Stratified: the j-th of a channel's q samples falls at random within the j-th of q equal stretches, so that
+        a global batch holds nearly the proportions too.
+        """
+        rng = np.random.default_rng(derive_seed(self._seed, "period", number))
+        channels = np.repeat(np.arange(len(self._quota)), self._quota)
+        ranks = np.concatenate([np.arange(quota) for quota in self._quota])
+        places = (ranks + rng.random(PERIOD)) / self._quota[channels]
+        order = np.argsort(places, kind="stable")
+        return channels[order], ranks[order]
+
+
+def _check(weights: Mapping[str, float], channels: Mapping[str, TokenizedChannel]) -> None:
+    if not weights:
+        raise InputError("mixture: the tokenized data holds no document to train on; look at the reports of clean")
+    for name, weight in weights.items():
+        if name not in channels:
+            raise InputError(f"mixture.{name}: no such channel with documents; there are: {', '.join(sorted(channels))}")
+        if not weight > 0:
+            raise InputError(f"mixture.{name}: {weight} is not allowed; a weight is above 0 (leave the channel out)")
+
+
+def _quota(weights: list[float]) -> npt.NDArray[np.int64]:
+    """Samples of each channel in a period: largest remainders, at least one each."""
+    exact = np.array(weights) / sum(weights) * PERIOD
+    quota = np.maximum(1, np.floor(exact + 1e-9)).astype(np.int64)
+    while quota.sum() != PERIOD:
+        step = 1 if quota.sum() < PERIOD else -1
+        eligible = np.where((quota > 1) | (step > 0), (exact - quota) * step, -np.inf)
+        quota[int(np.argmax(eligible))] += step
+    return quota

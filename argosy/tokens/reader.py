@@ -1,0 +1,71 @@
+"""Read what the tokenize step wrote: token ids, document offsets and document sizes of each channel, memory-mapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.errors import InputError
+from argosy.storage import read_json
+
+Split = Literal["train", "heldout"]
+
+
+@dataclass(frozen=True)
+class TokenizedChannel:
+    """One channel of one split. Document i is `tokens[offsets[i]:offsets[i + 1]]`, its last token is `<|eos|>`."""
+
+    name: str
+    tokens: npt.NDArray[Any]  # (tokens,), memory-mapped, unsigned
+    offsets: npt.NDArray[np.int64]  # (documents + 1,)
+    document_bytes: npt.NDArray[np.int64]  # (documents,), UTF-8 bytes of the text
+
+    @property
+    def documents(self) -> int:
+        """Number of documents."""
+        return len(self.offsets) - 1
+
+    @property
+    def eos_token_id(self) -> int:
+        """The token that closes each document."""
+        return int(self.tokens[int(self.offsets[1]) - 1])
+
+
+def read_index(directory: str | Path) -> dict[str, Any]:
+    """The parsed `index.json` of a tokenize step's directory.
+
+    Raises:
+        InputError: it is absent or unreadable.
+    """
+    index: dict[str, Any] = read_json(Path(directory) / "index.json")
+    return index
+
+
+def read_channels(directory: str | Path, split: Split) -> dict[str, TokenizedChannel]:
+    """Open all channels of `split` that hold a document, in the order of their names.
+
+    Raises:
+        InputError: a file is absent, or its size is not what its offsets say.
+    """
+    index = read_index(directory)
+    names = sorted(name for name, splits in index["channels"].items() if splits.get(split, {}).get("documents", 0) > 0)
+    return {name: _open(Path(directory) / split, name, np.dtype(index["dtype"])) for name in names}
+
+
+def _open(folder: Path, name: str, dtype: np.dtype[Any]) -> TokenizedChannel:
+    try:
+        tokens = np.memmap(folder / f"{name}.bin", dtype=dtype, mode="r")
+        offsets = np.load(folder / f"{name}.offsets.npy", mmap_mode="r")
+        document_bytes = np.load(folder / f"{name}.bytes.npy", mmap_mode="r")
+    except (OSError, ValueError) as error:
+        raise InputError(f"tokenized channel '{name}' in {folder} cannot be read: {error}; run tokenize again") from None
+    if offsets[-1] != len(tokens) or len(document_bytes) != len(offsets) - 1:
+        raise InputError(
+            f"tokenized channel '{name}' in {folder} is damaged: {len(tokens)} tokens where its offsets say "
+            f"{offsets[-1]}, sizes of {len(document_bytes)} documents out of {len(offsets) - 1}; run tokenize again"
+        )
+    return TokenizedChannel(name, tokens, offsets, document_bytes)

@@ -1,0 +1,102 @@
+"""Write tokenized documents: ids, offsets and byte counts of each channel and split (docs/architecture.md)."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from argosy.storage import write_json
+
+SPLITS = ("train", "heldout")
+
+
+def dtype_of(vocab_size: int) -> str:
+    """The narrowest of the two integer types that hold every id."""
+    return "uint16" if vocab_size <= 2**16 else "uint32"
+
+
+class ChannelWriter:
+    """One channel of one split; its files appear when `close` has written all of them."""
+
+    def __init__(self, folder: Path, channel: str, dtype: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._channel = channel
+        self._type = "H" if dtype == "uint16" else "I"
+        self._file: IO[bytes] = open(self._temporary("bin"), "wb")  # noqa: SIM115
+        self._offsets = array("q", [0])
+        self._bytes = array("q")
+
+    def add(self, ids: Sequence[int], size: int) -> None:
+        """Append a document of `ids` (closed by its end token), `size` UTF-8 bytes of text."""
+        array(self._type, ids).tofile(self._file)
+        self._offsets.append(self._offsets[-1] + len(ids))
+        self._bytes.append(size)
+
+    def counts(self) -> dict[str, int]:
+        """What index.json says of this channel and split."""
+        return {"tokens": self._offsets[-1], "documents": len(self._bytes), "bytes": sum(self._bytes)}
+
+    def close(self) -> None:
+        """Make the files appear, the tokens last."""
+        import numpy as np
+
+        for kind, values in (("offsets.npy", self._offsets), ("bytes.npy", self._bytes)):
+            with open(self._temporary(kind), "wb") as file:
+                np.save(file, np.array(values, dtype=np.int64))
+                os.fsync(file.fileno())
+            self._temporary(kind).replace(self._folder / f"{self._channel}.{kind}")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._temporary("bin").replace(self._folder / f"{self._channel}.bin")
+
+    def discard(self) -> None:
+        """Leave nothing."""
+        self._file.close()
+        self._temporary("bin").unlink(missing_ok=True)
+
+    def _temporary(self, kind: str) -> Path:
+        return self._folder / f".{self._channel}.{kind}.tmp"
+
+
+class TokensWriter:
+    """All channels and splits; `index.json` is written last, when the block ends without an error."""
+
+    def __init__(self, root: Path, vocab_size: int) -> None:
+        self._root = root
+        self._vocab_size = vocab_size
+        self._dtype = dtype_of(vocab_size)
+        self._channels: dict[str, dict[str, ChannelWriter]] = {}
+
+    def open(self, channel: str) -> None:
+        """Make the channel's files, even if no document comes."""
+        if channel not in self._channels:
+            self._channels[channel] = {s: ChannelWriter(self._root / s, channel, self._dtype) for s in SPLITS}
+
+    def add(self, channel: str, split: str, ids: Sequence[int], size: int) -> None:
+        """Append a document to a channel that is open."""
+        self._channels[channel][split].add(ids, size)
+
+    def counts(self) -> dict[str, dict[str, dict[str, int]]]:
+        """channel -> split -> tokens, documents, bytes."""
+        return {
+            name: {split: writer.counts() for split, writer in splits.items()}
+            for name, splits in sorted(self._channels.items())
+        }
+
+    def __enter__(self) -> TokensWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer in (w for splits in self._channels.values() for w in splits.values()):
+            writer.close() if kind is None else writer.discard()
+        if kind is None:
+            index = {"dtype": self._dtype, "vocab_size": self._vocab_size, "channels": self.counts()}
+            write_json(self._root / "index.json", index)

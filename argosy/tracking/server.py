@@ -1,0 +1,140 @@
+"""Which MLflow: the URI, its first opening, and its errors. Imports mlflow on the first use of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from argosy.tracking.locking import locked
+from argosy.tracking.shipper import Unavailable
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+DATABASE = "mlflow.db"
+ARTIFACTS = "mlartifacts"
+LOCK = ".mlflow.lock"
+TIMEOUT_S = 10
+_PASSWORD = re.compile(r"//[^/@\s]*@")
+
+
+def default_uri(store: Path) -> str:
+    """The SQLite database of a store."""
+    return "sqlite:///" + quote(str(store.absolute() / DATABASE))
+
+
+def tracking_uri(store: Path, configured: str = "") -> str:
+    """Where to send: what is configured, else MLFLOW_TRACKING_URI, else the store's own database."""
+    return configured or os.environ.get("MLFLOW_TRACKING_URI", "") or default_uri(store)
+
+
+class Server:
+    """A tracking server or database, opened when it is first needed.
+
+    Args:
+        uri: an MLflow tracking URI.
+        store: the store's directory; it holds the lock and the default database.
+    """
+
+    def __init__(self, uri: str, store: Path) -> None:
+        self.uri = uri
+        self.store = store.absolute()
+        self._client: MlflowClient | None = None
+
+    @property
+    def artifact_location(self) -> str | None:
+        """Where a new experiment keeps artifacts; a server decides that itself."""
+        return (self.store / ARTIFACTS).as_uri() if self.uri == default_uri(self.store) else None
+
+    @property
+    def client(self) -> MlflowClient:
+        """The client.
+
+        Raises:
+            Unavailable: the URI is wrong or its database cannot be opened.
+        """
+        if self._client is None:
+            with self.errors():
+                self._client = self._open()
+        return self._client
+
+    @contextmanager
+    def creating(self) -> Iterator[None]:
+        """Look and create as one: no other process of this store does at the same time. Not to be nested."""
+        self.client  # noqa: B018  opening takes the same lock
+        with locked(self.store / LOCK, wait=True):
+            yield
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn every failure into Unavailable with a line that says why."""
+        try:
+            yield
+        except Unavailable:
+            raise
+        except Exception as error:  # requests, urllib3, sqlalchemy and mlflow each raise their own
+            raise Unavailable(one_line(error)) from error
+
+    def _open(self) -> MlflowClient:
+        # One short try: trying again is the shipper's work, and it can say why. Not to be overruled by the caller's
+        # environment, whose defaults wait for minutes.
+        os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
+        os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(TIMEOUT_S)
+        os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+        os.environ["MLFLOW_ENABLE_ASYNC_LOGGING"] = "false"
+        import mlflow.store.db.utils
+        from mlflow.tracking import MlflowClient
+
+        mlflow.store.db.utils.MAX_RETRY_COUNT = 1  # of opening a database; ten would wait for two minutes
+        database = self.store / DATABASE
+        if self.uri == default_uri(self.store):
+            with locked(self.store / LOCK, wait=True):
+                if not database.exists():
+                    create_database(database)
+        return MlflowClient(tracking_uri=self.uri)
+
+
+def create_database(path: Path) -> None:
+    """Make MLflow's SQLite database, all of it or nothing.
+
+    Its migrations flush to the disk some hundred times, which takes seconds; here they run without on a temporary
+    file that gets its name when it is complete.
+    """
+    import logging
+
+    import sqlalchemy
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    def unflushed(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA synchronous=OFF")
+
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".mlflow-new-") as folder:
+        new = Path(folder) / path.name
+        sqlalchemy.event.listen(sqlalchemy.Engine, "connect", unflushed)
+        try:
+            store = SqlAlchemyStore("sqlite:///" + quote(str(new)), str(path.parent / ARTIFACTS))  # type: ignore[no-untyped-call]
+            store.engine.dispose()
+        finally:
+            sqlalchemy.event.remove(sqlalchemy.Engine, "connect", unflushed)
+        with open(new, "rb") as file:
+            os.fsync(file.fileno())
+        new.replace(path)
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of an error, short and without a password."""
+    text = (str(error) or type(error).__name__).strip().splitlines()[0]
+    return without_password(text)[:300]
+
+
+def without_password(text: str) -> str:
+    """`text` without the user and password of the URLs in it."""
+    return _PASSWORD.sub("//***@", text)

@@ -1,0 +1,113 @@
+"""Held-out loss by channel and by position: nats, perplexity, and bits per byte of exactly the tokens scored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from argosy.tokens.packing import cut_documents
+from argosy.tokens.permutation import derive_seed, permuted_index
+from argosy.tokens.reader import TokenizedChannel
+from argosy.tokens.windows import IGNORED
+from argosy.training.config import ChannelLoss
+from argosy.training.model import LossModule
+
+BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A piece of a document: at most the sequence length, its first token predicted from the token before it."""
+
+    tokens: list[int]  # length + 1; the last one is only a target
+    scored: int  # targets that belong to the text: the closing <|eos|> does not
+
+
+class HeldoutLoss:
+    """Scores whole held-out documents, each alone, in pieces of `length` tokens that start from the token before.
+
+    The documents are a pure function of the data and the budget, so every phase and every model line scores the
+    same text. The text's tokens are scored and not the closing `<|eos|>`, as lm-eval's rolling log-likelihood does.
+    """
+
+    def __init__(self, channels: Mapping[str, TokenizedChannel], length: int, budget: int) -> None:
+        self._length = length
+        self._chosen = {name: choose_documents(channel, budget) for name, channel in channels.items()}
+        self._bytes = {name: int(channels[name].document_bytes[self._chosen[name]].sum()) for name in channels}
+        self._rows = {name: list(_rows(channels[name], self._chosen[name], length)) for name in channels}
+
+    def by_channel(self, module: LossModule) -> dict[str, ChannelLoss]:
+        """Loss of each channel."""
+        result = {}
+        for name, rows in self._rows.items():
+            nats = float(sum(losses.double().sum() for losses in self._score(module, rows)))
+            tokens = sum(row.scored for row in rows)
+            mean = nats / tokens
+            result[name] = ChannelLoss(nats=mean, ppl=math.exp(min(mean, 700)),
+                                       bpb=nats / math.log(2) / self._bytes[name])
+        return result
+
+    def by_position(self, module: LossModule) -> dict[str, float]:
+        """Mean nats at position ranges, over the pieces that fill the whole length, so that every range scores the
+        same documents. Empty where no held-out document is long enough.
+
+        Returns:
+            `{"0_64": nats, "64_128": nats, ...}`: each range is as long as all before it.
+        """
+        rows = [row for rows in self._rows.values() for row in rows if row.scored == self._length]
+        if not rows:
+            return {}
+        mean = torch.cat([losses.double() for losses in self._score(module, rows)]).mean(dim=0)
+        edges = [0, *(self._length >> shift for shift in (3, 2, 1, 0))]
+        return {f"{low}_{high}": float(mean[low:high].mean())
+                for low, high in zip(edges, edges[1:], strict=False) if high > low}
+
+    @torch.no_grad()
+    def _score(self, module: LossModule, rows: list[_Row]) -> Iterator[torch.Tensor]:
+        """Nats of batches of rows of like lengths, (rows, longest), 0 where nothing is scored."""
+        was_training = module.training
+        module.eval()
+        device = next(module.parameters()).device
+        order = sorted(range(len(rows)), key=lambda index: -len(rows[index].tokens))
+        at = 0
+        while at < len(order):
+            longest = len(rows[order[at]].tokens) - 1
+            batch = [rows[index] for index in order[at : at + max(1, BATCH_TOKENS // longest)]]
+            at += len(batch)
+            inputs = torch.zeros(len(batch), longest, dtype=torch.int64)
+            targets = torch.full((len(batch), longest), IGNORED)
+            for number, row in enumerate(batch):
+                inputs[number, : len(row.tokens) - 1] = torch.tensor(row.tokens[:-1])
+                targets[number, : row.scored] = torch.tensor(row.tokens[1 : row.scored + 1])
+            nats = module.token_losses(inputs.to(device), targets.to(device))[1]
+            yield nats.reshape(len(batch), longest).cpu()
+        module.train(was_training)
+
+
+def choose_documents(channel: TokenizedChannel, budget: int) -> list[int]:
+    """Documents in a fixed random order as far as they fit the budget; the shortest one where none does."""
+    lengths = np.diff(channel.offsets)
+    seed = derive_seed("heldout", channel.name)
+    chosen: list[int] = []
+    left = budget
+    for position in range(channel.documents):
+        document = permuted_index(position, channel.documents, seed)
+        if 1 < lengths[document] <= left:
+            chosen.append(document)
+            left -= int(lengths[document])
+        if left < 2:
+            break
+    return sorted(chosen) or [int(np.argmin(np.where(lengths > 1, lengths, np.iinfo(np.int64).max)))]
+
+
+def _rows(channel: TokenizedChannel, documents: list[int], length: int) -> Iterator[_Row]:
+    for document in documents:
+        begin, end = int(channel.offsets[document]), int(channel.offsets[document + 1])
+        pieces = cut_documents(np.array([begin, end - 1]), length)  # without the closing <|eos|>
+        for start, size in zip(pieces.start.tolist(), pieces.length.tolist(), strict=True):
+            before = channel.eos_token_id if start == begin else int(channel.tokens[start - 1])
+            yield _Row([before, *channel.tokens[start : start + size].tolist()], size)

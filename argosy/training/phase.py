@@ -1,0 +1,89 @@
+"""One phase of training, from its config to its outputs: data, engine, loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import InputError
+from argosy.step import StepContext, read_outputs
+from argosy.storage import read_json
+from argosy.tokens.mixture import Mixture
+from argosy.tokens.reader import read_channels, read_index
+from argosy.training.config import TrainConfig, TrainOutputs
+from argosy.training.engine import make_engine
+from argosy.training.export import Exporter
+from argosy.training.heldout import HeldoutLoss
+from argosy.training.loop import Loop
+
+
+def train_phase(
+    config: TrainConfig, context: StepContext, stage: str, model: Any, tokenizer: Any, tokens_before: int = 0
+) -> TrainOutputs:
+    """Train `model` as `config` says.
+
+    Args:
+        stage: name of the step, written into the checkpoints.
+        tokenizer: written into the checkpoints.
+        tokens_before: tokens of the phases before.
+
+    Raises:
+        InputError: the data, the mixture, the tokenizer and the model do not fit together.
+        StepError: the loss is not a number any more.
+    """
+    check_vocabulary(config.tokenized, model.config.vocab_size)
+    longest = model.config.max_position_embeddings
+    if config.sequence_length > longest:
+        raise InputError(f"sequence_length={config.sequence_length} exceeds the model's max_position_embeddings="
+                         f"{longest}: lower the one or raise the other")
+    train = read_channels(config.tokenized, "train")
+    mixture = Mixture(train, config.mixture, config.sequence_length, config.seed)
+    scored = read_channels(config.tokenized, "heldout")
+    heldout = HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
+    engine = make_engine(model, len(mixture.names), config)
+    exporter = Exporter(context, stage, tokenizer, tokens_before)
+    results = Loop(config, context, engine, mixture, heldout, exporter).run()
+    exports = [exporter.describe(name, step, step * config.tokens_per_step)
+               for step, name in config.export_steps().items()]
+    return TrainOutputs(
+        exports=exports, final=exports[-1].path, heldout=results["after"], heldout_before=results["before"],
+        epochs=mixture.epochs(config.steps * config.global_batch_size),
+    )
+
+
+def open_tokenizer(path: Path) -> Any:
+    """The tokenizer in `path`."""
+    from transformers import AutoTokenizer
+
+    if not (path / "tokenizer.json").is_file():
+        raise InputError(f"{path} holds no tokenizer.json: name the directory of a finished train_tokenizer step")
+    return AutoTokenizer.from_pretrained(path)
+
+
+def open_checkpoint(directory: str) -> tuple[Path, int]:
+    """The `final` export of the training step in `directory`, and the tokens that it was trained on.
+
+    Raises:
+        InputError: there is no finished training step.
+    """
+    if not directory:
+        raise InputError("checkpoint is empty: name the directory of the training step to continue")
+    outputs = read_outputs(directory)
+    if "final" not in outputs:
+        raise InputError(f"checkpoint={directory} is not a training step: its outputs name no `final` checkpoint")
+    path = Path(directory) / outputs["final"]
+    return path, int(read_json(path / "argosy.json")["tokens"])
+
+
+def check_vocabulary(tokenized: str, vocab_size: int) -> None:
+    """See that no token of the data is outside the model's vocabulary.
+
+    Raises:
+        InputError: it is; or `tokenized` is no tokenize step's directory.
+    """
+    if not tokenized:
+        raise InputError("tokenized is empty: name the directory of the tokenize step")
+    needed = int(read_index(tokenized)["vocab_size"])
+    if needed > vocab_size:
+        raise InputError(f"tokenized={tokenized} has {needed} tokens in its vocabulary and the model {vocab_size}: "
+                         "tokenize with the model's own tokenizer")

@@ -1,0 +1,77 @@
+"""Our scorer as a model of lm-eval: what runs its tasks here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+
+from argosy.evaluation.language_model import LanguageModel
+
+
+class ArgosyLM(LM):  # type: ignore[misc]
+    """lm-eval's LM over a LanguageModel: all requests of all tasks at once, sorted, with shared contexts."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        self.language_model = model
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        """(log-probability, is greedy) of each continuation."""
+        scores = self.language_model.loglikelihood([request.args for request in requests])
+        return [(score.logprob, score.greedy) for score in scores]
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        """Log-probability of each whole text."""
+        scores = self.language_model.text_loglikelihood([request.args[0] for request in requests])
+        return [score.logprob for score in scores]
+
+    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        """Continuations up to a stop text, as the task's `generation_kwargs` say (greedy unless do_sample)."""
+        return [self._generate(*request.args) for request in requests]
+
+    def _generate(self, context: str, options: dict[str, Any]) -> str:
+        import torch
+
+        model, stops = self.language_model, options.get("until", [])
+        stops = [stops] if isinstance(stops, str) else [stop for stop in stops if stop]
+        new_tokens = int(options.get("max_gen_toks", 256))
+        prompt = model.encode([context])[0][-max(1, model.max_length - new_tokens) :]
+        sampling = {key: options[key] for key in ("do_sample", "temperature", "top_p", "top_k") if key in options}
+        if not sampling.get("do_sample"):
+            sampling = {"do_sample": False}
+        inputs = torch.tensor([prompt or (model.prefix_token,)], device=model.model.device)
+        with torch.inference_mode():
+            output = model.model.generate(
+                inputs,
+                attention_mask=torch.ones_like(inputs),
+                max_new_tokens=new_tokens,
+                pad_token_id=model.tokenizer.eos_token_id,
+                **({"stop_strings": stops, "tokenizer": model.tokenizer} if stops else {}),
+                **sampling,
+            )
+        text: str = model.tokenizer.decode(output[0, inputs.shape[1] :], skip_special_tokens=True)
+        for stop in stops:
+            text = text.split(stop)[0]
+        return text
+
+    @property
+    def tokenizer_name(self) -> str:
+        """For lm-eval's cache of requests."""
+        return str(self.language_model.tokenizer.name_or_path).replace("/", "__")
+
+    def chat_template(self, chat_template: bool | str = False) -> str:
+        """The tokenizer's template."""
+        return str(self.language_model.tokenizer.chat_template or "")
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Messages as the tokenizer's template renders them."""
+        text: str = self.language_model.tokenizer.apply_chat_template(
+            chat_history,
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=not add_generation_prompt,
+        )
+        return text

@@ -1,0 +1,91 @@
+"""Has the model seen these items? The published order of options against other orders of the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from argosy.config import Config
+from argosy.evaluation.findings import Findings
+from argosy.evaluation.language_model import LanguageModel
+from argosy.statistics.intervals import mean
+from evals.items import Item
+from evals.question import SEPARATOR, Question
+from evals.variants import NotApplicable, parse_chain
+
+
+class Memorisation(Config):
+    """How many other orders an item is compared with."""
+
+    k: int = 4
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Of one item: log-probabilities (nats) in the published order and in the others."""
+
+    item: Item
+    texts: tuple[float, ...]  # the whole item with its right letter; the published order first
+    answers: tuple[float, ...]  # the right letter alone, after the item
+
+
+def memorisation(
+    model: LanguageModel, task: str, items: Sequence[Item], section: Memorisation, *, chat: bool, seed: int
+) -> Findings:
+    """Metrics `bench/<task>/memorisation/<measure>`, none of which knowledge raises: the answer is the same in
+    every order (Ni et al., "Training on the Benchmark Is Not All You Need", 2024).
+
+    text_gap and answer_gap: nats that the published order is likelier than the mean of the others, of the whole
+    item and of the right letter; text_first and answer_first: share of items in which the published order is the
+    likeliest of all (1 / (k + 1) for a model that has not seen them).
+    """
+    findings = Findings()
+    traces = _traces(model, items, section.k, chat, seed, findings, f"bench/{task}/memorisation")
+    for name in dict.fromkeys([task, *(f"{task}_{trace.item.lang}" for trace in traces)]):
+        chosen = [trace for trace in traces if name in (task, f"{task}_{trace.item.lang}")]
+        for part in ("text", "answer") if chosen else ():
+            values = [getattr(trace, f"{part}s") for trace in chosen]
+            gaps = [v[0] - math.fsum(v[1:]) / len(v[1:]) for v in values]
+            findings.add(f"bench/{name}/memorisation/{part}_gap", mean(gaps))
+            first = [float(v[0] > max(v[1:])) for v in values]
+            findings.add(f"bench/{name}/memorisation/{part}_first", mean(first))
+    findings.rows += [_row(task, trace) for trace in traces]
+    return findings
+
+
+def _traces(
+    model: LanguageModel, items: Sequence[Item], k: int, chat: bool, seed: int, findings: Findings, where: str
+) -> list[Trace]:
+    published, others = parse_chain("plain"), parse_chain("permuted", {"permuted": {"k": k}})
+    asked: list[tuple[Item, list[Question]]] = []
+    for item in items:
+        try:
+            asked.append((item, [*published.questions(item, seed), *others.questions(item, seed)]))
+        except NotApplicable as reason:
+            findings.leave_out(where, str(reason))
+    pairs = [_pair(model, question, chat) for _, questions in asked for question in questions]
+    answers = iter(model.loglikelihood(pairs))
+    texts = iter(model.text_loglikelihood([context + answer for context, answer in pairs]))
+    traces = []
+    for item, questions in asked:
+        whole = tuple(next(texts).logprob for _ in questions)
+        letter = tuple(next(answers).logprob for _ in questions)
+        if all(map(math.isfinite, (*whole, *letter))):
+            traces.append(Trace(item, whole, letter))
+        else:
+            findings.leave_out(where, "score is not a number")
+    return traces
+
+
+def _pair(model: LanguageModel, question: Question, chat: bool) -> tuple[str, str]:
+    answer = question.continuations[question.gold]
+    if chat:
+        return model.chat(question.prompt), answer
+    return question.prompt, SEPARATOR[question.lang] + answer
+
+
+def _row(task: str, trace: Trace) -> dict[str, Any]:
+    scores = [[round(value, 5) for value in values] for values in (trace.texts, trace.answers)]
+    return {"task": task, "variant": "memorisation", "id": trace.item.id, "lang": trace.item.lang, "scores": scores}

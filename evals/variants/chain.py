@@ -1,0 +1,80 @@
+"""A chain of variants, as suites write it, and the questions it makes."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from random import Random
+from typing import Any
+
+from argosy.errors import InputError
+from evals.items import Item
+from evals.question import Draft, Question, labelled_form
+from evals.variants.registry import NotApplicable, Variant, registered
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Variants applied one after the other; the empty chain is the published form."""
+
+    name: str
+    variants: tuple[Variant, ...]
+
+    def questions(self, item: Item, seed: int) -> list[Question]:
+        """The questions made of `item`; a function of the item, the chain's parts and the seed alone.
+
+        Raises:
+            NotApplicable: one of the variants cannot be made of this item.
+        """
+        drafts = [Draft.of(item, labelled_form)]
+        for variant in self.variants:
+            rng = Random(f"{seed}/{variant.name}/{item.id}")
+            drafts = [changed for draft in drafts for changed in variant.apply(draft, rng)]
+        return [draft.render(number if len(drafts) > 1 else None) for number, draft in enumerate(drafts)]
+
+    def all_questions(self, items: Iterable[Item], seed: int) -> tuple[list[Question], Counter[str]]:
+        """Questions of all items, and how many items were left out for which reason."""
+        questions: list[Question] = []
+        left_out: Counter[str] = Counter()
+        for item in items:
+            try:
+                questions += self.questions(item, seed)
+            except NotApplicable as reason:
+                left_out[str(reason)] += 1
+        return questions, left_out
+
+
+def parse_chain(name: str, spec: object = None) -> Chain:
+    """A chain from YAML: None (the variant `name`), a name, {name: {parameter: value}}, or a list of these.
+
+    Raises:
+        InputError: an unknown variant (with the nearest) or parameter, or a value that is not allowed.
+    """
+    parts: Sequence[object] = spec if isinstance(spec, list) else [name if spec is None else spec]
+    return Chain(name, tuple(_parse(part) for part in parts))
+
+
+def _parse(part: object) -> Variant:
+    if isinstance(part, str):
+        part = {part: {}}
+    if not isinstance(part, Mapping) or len(part) != 1:
+        raise InputError(f"variant {part!r}: write a name, or {{name: {{parameter: value}}}}")
+    ((name, parameters),) = part.items()
+    if name not in registered():
+        near = difflib.get_close_matches(str(name), registered(), n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"unknown variant {name!r}{hint} (there are: {', '.join(registered())})")
+    return _make(registered()[name], parameters or {})
+
+
+def _make(variant: type[Variant], parameters: Mapping[str, Any]) -> Variant:
+    allowed = [field.name for field in fields(variant)]  # type: ignore[arg-type]
+    wrong = [key for key in parameters if key not in allowed]
+    if wrong:
+        raise InputError(f"variant {variant.name}: no parameter {wrong[0]!r}; it has {', '.join(allowed) or 'none'}")
+    try:
+        return variant(**parameters)
+    except ValueError as error:
+        raise InputError(f"variant {variant.name}: {error}") from None

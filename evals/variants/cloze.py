@@ -1,0 +1,30 @@
+"""Options out of sight: the question alone, and the options' texts are scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from evals.other_options import refers_to_options
+from evals.question import CUE, Draft, Rendered
+from evals.variants.registry import NotApplicable
+
+
+@dataclass(frozen=True)
+class Cloze:
+    """The cloze form (CF of OLMES, Gu et al. 2024; the GPT-3 paper's): fair to base models, which do not yet
+    know what a letter stands for. Items whose question or options speak of "the following" are left out."""
+
+    name: ClassVar[str] = "cloze"
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """The same question in another form."""
+        if refers_to_options(draft.question, draft.own_choices):
+            raise NotApplicable("speaks of the other options, which a cloze question does not show")
+        return [replace(draft, form=cloze_form)]
+
+
+def cloze_form(draft: Draft) -> Rendered:
+    """The question and the cue."""
+    return draft.question + CUE[draft.lang], draft.choices, False

@@ -1,0 +1,42 @@
+"""Other labels than A, B, C, D."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from evals.other_options import options_refer_to_options
+from evals.question import Draft
+from evals.variants.registry import NotApplicable
+
+SETS = {"numerals": "一二三四五六七八九十", "stems": "甲乙丙丁戊己庚辛壬癸", "digits": "1234567890"}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A/B/C/D become 一/二/三/四 (numerals), 甲/乙/丙/丁 (stems) or 1-4 (digits), in the prompt and as answers.
+
+    `symbols`: a name of SETS, or the labels themselves as one text, such as "★▲■●".
+    """
+
+    name: ClassVar[str] = "labels"
+    symbols: str = "numerals"
+
+    def __post_init__(self) -> None:
+        labels = self.labels
+        if len(labels) < 2 or len(set(labels)) < len(labels) or any(label.isspace() for label in labels):
+            raise ValueError(f"symbols is {self.symbols!r}; allowed: {', '.join(SETS)}, or different characters")
+
+    @property
+    def labels(self) -> str:
+        """One character a label."""
+        return SETS.get(self.symbols, self.symbols)
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """The draft with other labels."""
+        if options_refer_to_options(draft.own_choices):
+            raise NotApplicable("an option speaks of the other options")
+        if len(draft.choices) > len(self.labels):
+            raise NotApplicable(f"has more than {len(self.labels)} options")
+        return [replace(draft, labels=self.labels)]

@@ -1,0 +1,51 @@
+"""One option dropped, and "none of the others" added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from evals.other_options import options_refer_to_options
+from evals.question import Draft
+from evals.variants.registry import NotApplicable
+
+NONE = {"en": "None of the others", "zh": "其他答案全错"}
+
+
+@dataclass(frozen=True)
+class NoneOfTheOthers:
+    """A last option "none of the others", right or wrong.
+
+    drop="right": the right option is gone, so the last one is right: what was memorised is not there.
+    drop="wrong": the control: a wrong one is gone, the answer stays what it was. A model that always says "none"
+    gains on the first what it loses on this one.
+    drop="either": the right one with probability 1 / options, so that no fixed answer is better than chance.
+    (Compare WiCkeD, Elhady et al. 2025, which is the control and the other mixed.)
+    """
+
+    name: ClassVar[str] = "none_of_the_others"
+    drop: str = "right"
+
+    def __post_init__(self) -> None:
+        if self.drop not in ("right", "wrong", "either"):
+            raise ValueError(f"drop is {self.drop!r}; allowed: right, wrong, either")
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """The draft with one option fewer and the last one new."""
+        if options_refer_to_options(draft.own_choices):
+            raise NotApplicable("an option speaks of the other options")
+        if -1 in draft.origin:
+            raise NotApplicable("has a none-option already")
+        right = self.drop == "right" or (self.drop == "either" and rng.random() < 1 / len(draft.choices))
+        wrong = [index for index in range(len(draft.choices)) if index != draft.gold]
+        dropped = draft.gold if right else rng.choice(wrong)
+        kept = [index for index in range(len(draft.choices)) if index != dropped]
+        return [
+            replace(
+                draft,
+                choices=(*(draft.choices[index] for index in kept), NONE[draft.lang]),
+                origin=(*(draft.origin[index] for index in kept), -1),
+                gold=len(kept) if right else kept.index(draft.gold),
+            )
+        ]

@@ -1,0 +1,45 @@
+"""What a variant is, and the scan that finds them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from random import Random
+from typing import ClassVar, Protocol
+
+from evals.question import Draft
+
+
+class NotApplicable(Exception):
+    """A variant cannot be made of this item; the message is the reason that is counted."""
+
+
+class Variant(Protocol):
+    """Changes a draft. Deterministic: whatever is drawn comes from `rng`, which the seed and the item's id feed."""
+
+    name: ClassVar[str]
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """One or several drafts, each with exactly one right option.
+
+        Raises:
+            NotApplicable: this item does not allow it.
+        """
+
+
+@cache
+def registered() -> dict[str, type[Variant]]:
+    """Every variant by its name: the classes with a `name` and `apply` in this package's modules."""
+    import evals.variants as package
+
+    found: dict[str, type[Variant]] = {}
+    for module_info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
+        for value in vars(module).values():
+            is_variant = isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "apply")
+            if is_variant and isinstance(getattr(value, "name", None), str):
+                if value.name in found:
+                    raise RuntimeError(f"two variants are called {value.name!r}: {found[value.name]} and {value}")
+                found[value.name] = value
+    return dict(sorted(found.items()))

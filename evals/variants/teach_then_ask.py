@@ -1,0 +1,30 @@
+"""The item is taught in the prompt, then asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from evals.other_options import options_refer_to_options
+from evals.question import CUE, SEPARATOR, Draft
+from evals.variants.registry import NotApplicable
+
+
+@dataclass(frozen=True)
+class TeachThenAsk:
+    """States the question with the text of its right answer (no letter), then asks it.
+
+    What is left to do is to read and to find the option, so everyone who can follow the prompt gets it right;
+    put other labels and another order after it (`[teach_then_ask, {permuted: {k: 1}}, labels]`) and a memorised
+    letter is wrong although the answer stands there.
+    """
+
+    name: ClassVar[str] = "teach_then_ask"
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """The draft after its own answer."""
+        if options_refer_to_options(draft.own_choices) or draft.origin[draft.gold] < 0:
+            raise NotApplicable("its right answer means nothing without the other options")
+        taught = f"{draft.question}{CUE[draft.lang]}{SEPARATOR[draft.lang]}{draft.choices[draft.gold]}\n\n"
+        return [replace(draft, preamble=draft.preamble + taught)]

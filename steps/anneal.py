@@ -1,0 +1,40 @@
+"""Anneal: the learning rate falls to zero on high-quality text and instructions.
+
+Hu et al. 2024 (MiniCPM), OLMo 2 (2025): what a model sees while the rate falls counts most.
+
+    python -m steps.anneal --config '{"checkpoint": DIR, "tokenized": DIR}' --out DIR
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from argosy.step import Step, StepContext
+from argosy.training.config import ContinueConfig, TrainOutputs
+
+
+class AnnealConfig(ContinueConfig):
+    """Config of the step; `mixture` names the high-quality channels and `instructions`."""
+
+    schedule: Literal["cosine", "wsd", "linear", "constant"] = "linear"
+    final_learning_rate: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
+    """Continue the checkpoint."""
+    from argosy.determinism import make_deterministic
+
+    make_deterministic(config.seed)
+    from argosy.training.model import load_model
+    from argosy.training.phase import open_checkpoint, open_tokenizer, train_phase
+
+    path, tokens = open_checkpoint(config.checkpoint)
+    return train_phase(config, context, "anneal", load_model(path), open_tokenizer(path), tokens)
+
+
+STEP = Step("anneal", AnnealConfig, run)
+
+if __name__ == "__main__":
+    STEP.main()

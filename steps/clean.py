@@ -1,0 +1,133 @@
+"""Clean documents: each passes the filters into its channel's file, or ends with a reason among the rejects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from argosy.cleaning.corpus import clean_corpus, sample_documents
+from argosy.cleaning.filter import FilterConfig, Resources
+from argosy.cleaning.registry import make_filters, parse_filters
+from argosy.cleaning.report import Report
+from argosy.config import Config, Externals, Upstream
+from argosy.documents import JsonlWriters, read_documents, read_jsonl
+from argosy.errors import InputError
+from argosy.step import Step, StepContext, read_outputs
+from argosy.storage import write_json
+
+# Repair before judging, cheap before costly, and duplicates last: of two copies the repaired one may be the later.
+DEFAULT_FILTERS: Any = (
+    "unicode",
+    "boilerplate",
+    "language",
+    "gopher_quality",
+    # Documentation and lists of facts repeat themselves more than the web pages that the paper's thresholds are for.
+    {
+        "name": "gopher_repetition",
+        "max_line_share": 0.45,
+        "max_paragraph_share": 0.45,
+        "max_line_character_share": 0.40,
+        "max_paragraph_character_share": 0.40,
+        "top_ngrams": {2: 0.25, 3: 0.25, 4: 0.25},
+        "duplicate_ngrams": {5: 0.40, 6: 0.38, 7: 0.36, 8: 0.34, 9: 0.32, 10: 0.30},
+    },
+    "gibberish",
+    "toxicity",
+    "decontamination",
+    "pii",
+    "exact_dedup",
+    "near_dedup",
+)
+
+
+class CleanConfig(Config):
+    """`filters`: names, or objects with `name` and thresholds, in the order in which they run."""
+
+    data: Upstream = ""
+    filters: Annotated[
+        tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
+    ] = DEFAULT_FILTERS
+    word_lists: Externals = ()  # more words for `toxicity`, one a line
+    learn_documents: Annotated[int, Field(ge=0)] = 3000  # sample from which filters learn what is normal
+    samples_per_reason: Annotated[int, Field(ge=0)] = 3  # dropped documents that the report shows
+
+
+class CleanOutputs(Config):
+    """Paths are relative to the step's directory; counts are of documents and UTF-8 bytes."""
+
+    documents: str
+    rejects: str
+    report: str
+    documents_in: int
+    documents_out: int
+    bytes_in: int
+    bytes_out: int
+    dropped: dict[str, int]
+
+
+def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
+    """Starts anew when it is run again: the files appear together at the end."""
+    source = Path(config.data) / "documents"
+    total = int(read_outputs(config.data)["documents"])
+    filters = make_filters(config.filters, _resources(config, source))
+    report = Report(config.samples_per_reason)
+    with JsonlWriters(context.out) as writers:
+        for item in config.filters:
+            writers.open(f"rejects/{item.name}")
+        for done in clean_corpus(read_documents(source), filters, writers, report):
+            context.progress.update(done, total, "documents")
+    found = {f.config.name: dict(sorted(f.counts.items())) for f in filters if f.counts}
+    write_json(context.out / "report.json", report.to_json() | {"found": found})
+    outputs = _outputs(report)
+    _check(outputs, context.out)
+    metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
+    context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
+    return outputs
+
+
+def _resources(config: CleanConfig, source: Path) -> Resources:
+    items = [item for path in sorted((source.parent / "benchmark").glob("*.jsonl")) for item in read_jsonl(path)]
+    words = [word for path in config.word_lists for word in _words(Path(path))]
+    return Resources(sample_documents(read_documents(source), config.learn_documents), items, words)
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"clean.word_lists: {path} cannot be read ({error}); expected UTF-8, a word a line") from None
+
+
+def _outputs(report: Report) -> CleanOutputs:
+    channels = report.channels.values()
+    dropped: dict[str, int] = {}
+    for channel in channels:
+        for name, reasons in channel.dropped.items():
+            dropped[name] = dropped.get(name, 0) + reasons.total()
+    return CleanOutputs(
+        documents="documents",
+        rejects="rejects",
+        report="report.json",
+        documents_in=sum(c.documents_in for c in channels),
+        documents_out=sum(c.documents_out for c in channels),
+        bytes_in=sum(c.bytes_in for c in channels),
+        bytes_out=sum(c.bytes_out for c in channels),
+        dropped=dict(sorted(dropped.items())),
+    )
+
+
+def _check(outputs: CleanOutputs, out: Path) -> None:
+    if outputs.documents_out == 0:
+        worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
+        raise InputError(
+            f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: "
+            f"see {out / 'rejects'} and set its thresholds in clean.filters, or leave it out"
+        )
+
+
+STEP = Step("clean", CleanConfig, run, version=1)
+
+if __name__ == "__main__":
+    STEP.main()

@@ -1,0 +1,144 @@
+"""Evaluate one checkpoint with one suite: benchmarks and their variants, probes, held-out loss by channel.
+
+    python -m steps.evaluate --config '{"checkpoint": "...", "suite": "benchmark", "data": "..."}' --out DIR
+
+Writes `results.json` (metrics, standard errors, counts, what was left out) and `items.jsonl` (a line an item x
+variant, or a probe's case). Formats: docs/architecture.md; how it works: docs/evaluation.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from argosy.config import RUNTIME, Config, External, Upstream
+from argosy.errors import InputError
+from argosy.step import Step, StepContext
+from argosy.storage import write_atomic, write_json
+
+if TYPE_CHECKING:
+    from argosy.evaluation.checkpoint import Checkpoint
+    from argosy.evaluation.findings import Findings
+    from argosy.evaluation.language_model import LanguageModel
+    from argosy.evaluation.suite import Suite
+
+
+class EvaluateConfig(Config):
+    """What is evaluated, with what."""
+
+    checkpoint: Upstream = Field("", description="directory of a training step, or of a model that transformers loads")
+    export: str = Field("final", description="name of the training step's export, or `final`")
+    suite: str = Field("benchmark", description="name of a YAML in evals/suites or probes/suites")
+    suite_file: External = Field("", description="a suite of one's own (YAML), instead of `suite`")
+    data: Upstream = Field("", description="directory of the data step: benchmark items and facts")
+    tokens: Upstream = Field("", description="directory of the tokenize step: held-out text")
+    seed: int = Field(0, description="of what variants and probes draw")
+    limit: int | None = Field(None, ge=1, description="items of each benchmark file and facts of each probe")
+    chat: Literal["auto", "on", "off"] = Field("auto", description="prompts in the chat template; auto: argosy.json's")
+    batch_tokens: Annotated[int, RUNTIME] = Field(8192, ge=1, description="tokens of one forward pass")
+
+
+class EvaluateOutputs(Config):
+    """The maps of results.json."""
+
+    checkpoint: dict[str, Any]
+    suite: str
+    metrics: dict[str, float]
+    stderr: dict[str, float]
+    counts: dict[str, int]
+    left_out: dict[str, dict[str, int]]
+
+
+def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
+    """Evaluate and log against the checkpoint's model.
+
+    Raises:
+        InputError: the checkpoint has disappeared or cannot be loaded, an unknown suite, files that are absent.
+    """
+    from argosy.determinism import make_deterministic
+    from argosy.evaluation.checkpoint import find_checkpoint
+    from argosy.evaluation.language_model import LanguageModel
+    from argosy.evaluation.suite import load_suite
+
+    suite = load_suite(config.suite, config.suite_file, [_here("evals/suites"), _here("probes/suites")])
+    checkpoint = find_checkpoint(config.checkpoint, config.export)
+    make_deterministic(config.seed)
+    findings = _evaluate(config, context, suite, checkpoint, LanguageModel.load(checkpoint, config.batch_tokens))
+    outputs = EvaluateOutputs(
+        checkpoint=checkpoint.label(),
+        suite=suite.name,
+        metrics=dict(sorted(findings.metrics.items())),
+        stderr=dict(sorted(findings.stderr.items())),
+        counts=dict(sorted(findings.counts.items())),
+        left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
+    )
+    _write(outputs, findings, context.out)
+    context.tracker.model_metrics(
+        checkpoint.path,
+        outputs.metrics,
+        tokens=checkpoint.tokens,
+        dataset=suite.name,
+        dataset_digest=_digest(findings),
+    )
+    for where, reasons in outputs.left_out.items():
+        print(f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}")
+    return outputs
+
+
+def _evaluate(
+    config: EvaluateConfig, context: StepContext, suite: Suite, checkpoint: Checkpoint, model: LanguageModel
+) -> Findings:
+    from argosy.evaluation.findings import Findings
+
+    chat = config.chat == "on" or (config.chat == "auto" and checkpoint.chat)
+    findings = Findings()
+    sections = [name for name in ("benchmarks", "probes", "heldout") if getattr(suite, name) is not None]
+    for done, section in enumerate(sections):
+        context.progress.update(done, len(sections), "sections", section, force=True)
+        findings.merge(_section(section, config, suite, model, chat))
+    context.progress.update(len(sections), len(sections), "sections", force=True)
+    return findings
+
+
+def _section(section: str, config: EvaluateConfig, suite: Suite, model: LanguageModel, chat: bool) -> Findings:
+    if section == "benchmarks":
+        from evals.runner import Benchmarks, run_benchmarks
+
+        benchmarks = suite.section("benchmarks", Benchmarks)
+        data = Path(config.data or ".")
+        return run_benchmarks(benchmarks, model, data, chat=chat, seed=config.seed, limit=config.limit)
+    if section == "probes":
+        from probes.runner import run_probes
+
+        return run_probes(suite, model, config.data, chat=chat, seed=config.seed, limit=config.limit)
+    from argosy.evaluation.heldout import Heldout, heldout_loss
+
+    if not config.tokens:
+        raise InputError(f"suite {suite.name} measures held-out loss: give `tokens`, a tokenize step's directory")
+    return heldout_loss(model, Path(config.tokens), suite.section("heldout", Heldout).tokens_per_channel)
+
+
+def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
+    lines = [json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in findings.rows]
+    write_atomic(out / "items.jsonl", "".join(lines))
+    write_json(out / "results.json", outputs.model_dump(mode="json"))
+
+
+def _digest(findings: Findings) -> str:
+    """Of what was asked (not of the answers): equal for checkpoints that are comparable item by item."""
+    asked = [(row["task"], row["variant"], row["id"]) for row in findings.rows]
+    return hashlib.sha256(json.dumps(sorted(asked)).encode()).hexdigest()[:12]
+
+
+def _here(folder: str) -> Path:
+    return Path(__file__).parent.parent / folder
+
+
+STEP = Step("evaluate", EvaluateConfig, run, version=1)
+
+if __name__ == "__main__":
+    STEP.main()

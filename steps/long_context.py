@@ -1,0 +1,75 @@
+"""Long context: a checkpoint learns longer sequences, with a larger RoPE base.
+
+Xiong et al. 2023, "Effective long-context scaling of foundation models".
+
+    python -m steps.long_context --config '{"checkpoint": DIR, "tokenized": DIR, "sequence_length": 512}' --out DIR
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from argosy.step import Step, StepContext
+from argosy.training.config import ContinueConfig, TrainConfig, TrainOutputs
+
+
+class LongContextConfig(ContinueConfig):
+    """Config of the step.
+
+    Attributes:
+        sequence_length: the new context; the exports' max_position_embeddings.
+        rope_theta: the new base of the rotary position embedding.
+    """
+
+    sequence_length: Annotated[int, Field(ge=2)] = 512
+    rope_theta: Annotated[float, Field(gt=0)] = 100_000.0
+
+
+class LongContextOutputs(TrainOutputs):
+    """Outputs of the step.
+
+    Attributes:
+        position_nats: held-out nats by range of positions, over documents that fill the new context; `before` is
+            the checkpoint as it was, at the new length.
+    """
+
+    position_nats: dict[str, dict[str, float]]
+
+
+def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
+    """Lengthen the checkpoint and continue it."""
+    from argosy.determinism import make_deterministic
+
+    make_deterministic(config.seed)
+    from argosy.training.model import lengthen, load_model
+    from argosy.training.phase import open_checkpoint, open_tokenizer, train_phase
+
+    path, tokens = open_checkpoint(config.checkpoint)
+    model = load_model(path)
+    before = _position_nats(model, config)
+    model = lengthen(model, config.sequence_length, config.rope_theta)
+    outputs = train_phase(config, context, "long_context", model, open_tokenizer(path), tokens)
+    after = _position_nats(load_model(context.out / outputs.final), config)
+    for step, nats in ((0, before), (config.steps, after)):
+        context.tracker.metrics({f"heldout/nats_at/{name}": value for name, value in nats.items()}, step=step)
+    return LongContextOutputs(**outputs.model_dump(), position_nats={"before": before, "after": after})
+
+
+def _position_nats(model: Any, config: TrainConfig) -> dict[str, float]:
+    import torch
+
+    from argosy.tokens.reader import read_channels
+    from argosy.training.heldout import HeldoutLoss
+    from argosy.training.model import LossModule
+
+    heldout = HeldoutLoss(read_channels(config.tokenized, "heldout"), config.sequence_length, config.heldout_tokens)
+    module = LossModule(model, 1, getattr(torch, config.dtype), 0.0, config.sequence_length)
+    return heldout.by_position(module)
+
+
+STEP = Step("long_context", LongContextConfig, run)
+
+if __name__ == "__main__":
+    STEP.main()

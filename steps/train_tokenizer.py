@@ -1,0 +1,100 @@
+"""Train the tokenizer: byte-level BPE on a balanced sample of the cleaned documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from argosy.config import Config, Upstream
+from argosy.documents import Document, read_documents
+from argosy.errors import InputError
+from argosy.step import Step, StepContext
+from argosy.tokens.split import hash_fraction
+from argosy.tokens.tokenizer import SMALLEST_VOCABULARY, load_tokenizer, save_tokenizer, train_tokenizer
+
+_REPORT_DOCUMENTS = 200  # of each channel, for bytes per token
+
+
+class TrainTokenizerConfig(Config):
+    """Config of the step.
+
+    Attributes:
+        documents: directory of a clean (or data) step.
+        vocab_size: with the six special tokens; below 65,536 a token takes two bytes on disk.
+        channel_bytes: at most about so many bytes of each channel are learnt from, so that none dominates.
+        split_han: each Han character is pretokenized alone. Better for small vocabularies; without it
+            frequent Chinese words become tokens.
+    """
+
+    documents: Upstream = ""
+    vocab_size: Annotated[int, Field(ge=SMALLEST_VOCABULARY)] = 4096
+    channel_bytes: Annotated[int, Field(ge=1)] = 2_000_000
+    split_han: bool = True
+
+
+class TrainTokenizerOutputs(Config):
+    """`tokenizer` is relative to the step's directory; `bytes_per_token` is by channel."""
+
+    tokenizer: str
+    vocab_size: int
+    sample_bytes: dict[str, int]
+    bytes_per_token: dict[str, float]
+
+
+def run(config: TrainTokenizerConfig, context: StepContext) -> TrainTokenizerOutputs:
+    """Takes seconds and starts anew when it is run again."""
+    source = Path(config.documents) / "documents"
+    sizes = Counter[str]()
+    for document in read_documents(source):
+        sizes[document.channel] += len(document.text.encode())
+    if not sizes:
+        raise InputError(f"{source} holds no document to train the tokenizer on")
+    sampled = Counter[str]()
+    texts = _texts(_sample(source, sizes, config.channel_bytes), sampled)
+    tokenizer = train_tokenizer(texts, config.vocab_size, config.split_han)
+    save_tokenizer(tokenizer, context.out / "tokenizer")
+    size = tokenizer.get_vocab_size()
+    if size < config.vocab_size:
+        print(f"the texts have no more pairs to merge: {size} tokens, {config.vocab_size} were asked for")
+    ratios = _bytes_per_token(source, context.out / "tokenizer")
+    context.tracker.metrics({f"tokenizer/bytes_per_token/{name}": value for name, value in ratios.items()}, step=0)
+    return TrainTokenizerOutputs(
+        tokenizer="tokenizer", vocab_size=size, sample_bytes=dict(sorted(sampled.items())), bytes_per_token=ratios
+    )
+
+
+def _sample(source: Path, sizes: Counter[str], cap: int) -> Iterator[Document]:
+    """Documents by the hash of their id, about `cap` bytes of each channel."""
+    for document in read_documents(source):
+        if hash_fraction(f"tokenizer/{document.id}") < cap / sizes[document.channel]:
+            yield document
+
+
+def _texts(documents: Iterator[Document], sampled: Counter[str]) -> Iterator[str]:
+    for document in documents:
+        sampled[document.channel] += len(document.text.encode())
+        yield document.text
+
+
+def _bytes_per_token(source: Path, directory: Path) -> dict[str, float]:
+    tokenizer = load_tokenizer(directory)
+    texts: dict[str, list[str]] = {}
+    for document in read_documents(source):
+        chosen = texts.setdefault(document.channel, [])
+        if len(chosen) < _REPORT_DOCUMENTS:
+            chosen.append(document.text)
+    ratios = {}
+    for channel, chosen in sorted(texts.items()):
+        tokens = sum(len(e.ids) for e in tokenizer.encode_batch_fast(chosen, add_special_tokens=False))
+        ratios[channel] = round(sum(len(text.encode()) for text in chosen) / tokens, 3)
+    return ratios
+
+
+STEP = Step("train_tokenizer", TrainTokenizerConfig, run, version=1)
+
+if __name__ == "__main__":
+    STEP.main()

@@ -1,0 +1,190 @@
+"""The evaluate step on a small checkpoint: what it writes, that it repeats, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from argosy.errors import InputError
+from argosy.progress import Progress
+from argosy.step import StepContext
+from argosy.tracking import Tracker
+from steps.evaluate import STEP, EvaluateConfig
+from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training step with two exports, a data step and a tokenize step."""
+    root = tmp_path_factory.mktemp("store")
+    exports = []
+    for name, chat in (("half", False), ("end", True)):
+        save_checkpoint(root / "sft/checkpoints" / name, chat=chat)
+        exports.append({"name": name, "path": f"checkpoints/{name}", "step": 10, "tokens": 1000})
+    outputs = {"outputs": {"exports": exports, "final": "checkpoints/end"}, "made_from": {}}
+    (root / "sft/outputs.json").write_text(json.dumps(outputs))
+    for lang in ("en", "zh"):
+        write_items(root / f"data/benchmark/{lang}.jsonl", [i for i in make_items(24) if i.lang == lang])
+    _tokenized(root)
+    return root
+
+
+def _tokenized(root: Path) -> None:
+    from tests.evaluation_fixtures import make_tokenizer
+
+    tokenizer = make_tokenizer()
+    (root / "tokens/heldout").mkdir(parents=True)
+    channels = {}
+    for channel, texts in {"en": ["river stone " * n for n in (3, 60, 300)], "zh": ["长江 定理。", "蓝鲸" * 9]}.items():
+        ids = [[*tokenizer(text)["input_ids"], tokenizer.eos_token_id] for text in texts]
+        np.array(sum(ids, []), dtype=np.uint16).tofile(root / f"tokens/heldout/{channel}.bin")
+        np.save(root / f"tokens/heldout/{channel}.offsets.npy", np.cumsum([0, *map(len, ids)]))
+        np.save(root / f"tokens/heldout/{channel}.bytes.npy", np.array([len(text.encode()) for text in texts]))
+        channels[channel] = {"heldout": {"tokens": sum(map(len, ids)), "documents": len(ids), "bytes": 1}}
+    index = {"dtype": "uint16", "vocab_size": len(tokenizer), "channels": channels}
+    (root / "tokens/index.json").write_text(json.dumps(index))
+
+
+def evaluate(store: Path, out: Path, **fields: Any) -> dict[str, Any]:
+    out.mkdir(parents=True)
+    config = EvaluateConfig(**{"checkpoint": str(store / "sft"), "data": str(store / "data"), **fields})
+    STEP.run(config, StepContext(out, Tracker(out / "tracking"), Progress(None)))
+    found: dict[str, Any] = json.loads((out / "results.json").read_text())
+    return found
+
+
+def test_results_items_and_metrics_are_as_documented(store: Path, tmp_path: Path) -> None:
+    found = evaluate(store, tmp_path / "a")
+    assert found["checkpoint"] == {"stage": "sft", "name": "end", "step": 10, "tokens": 1000, "chat": True}
+    rows = [json.loads(line) for line in (tmp_path / "a/items.jsonl").read_text().splitlines()]
+    plain = [row for row in rows if row["variant"] == "plain"]
+    assert len(plain) == 24
+    assert found["metrics"]["bench/facts/plain/acc"] == sum(row["correct"] for row in plain) / 24
+    chinese = [row["correct"] for row in plain if row["lang"] == "zh"]
+    assert found["metrics"]["bench/facts_zh/plain/acc"] == sum(chinese) / len(chinese)
+    assert found["stderr"]["bench/facts/plain/acc"] == pytest.approx(np.std([r["correct"] for r in plain], ddof=1) / 24**0.5)
+    assert found["counts"]["bench/facts/permuted/acc"] == 24 * 4
+    assert found["metrics"].keys() == found["counts"].keys() >= found["stderr"].keys()
+    spool = [json.loads(line) for line in (tmp_path / "a/tracking/spool.jsonl").read_text().splitlines()]
+    assert any("bench/facts/plain/acc" in json.dumps(record) for record in spool)
+
+
+def test_same_config_same_bytes_and_chat_changes_prompts(store: Path, tmp_path: Path) -> None:
+    for name, fields in {"a": {}, "b": {"batch_tokens": 8192}, "c": {"chat": "off"}, "d": {"export": "half"}}.items():
+        evaluate(store, tmp_path / name, limit=6, **fields)
+    bytes_of = {name: (tmp_path / name / "items.jsonl").read_bytes() for name in "abcd"}
+    assert bytes_of["a"] == bytes_of["b"] != bytes_of["c"]
+    assert bytes_of["c"] == bytes_of["d"]  # the same weights; the other export is not a chat one
+
+
+def test_heldout_loss_by_direct_computation(store: Path, tmp_path: Path) -> None:
+    """The mean loss of each document's tokens after EOS, by the model's own logits."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    found = evaluate(store, tmp_path / "a", suite="heldout", tokens=str(store / "tokens"))["metrics"]
+    path = store / "sft/checkpoints/end"
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    nats = tokens = size = 0.0
+    for text in ("长江 定理。", "蓝鲸" * 9):
+        ids = torch.tensor([[tokenizer.eos_token_id, *tokenizer(text)["input_ids"]]])
+        count = ids.shape[1] - 1
+        nats += float(model(ids, labels=ids).loss) * count
+        tokens, size = tokens + count, size + len(text.encode())
+    assert found["heldout/nats/zh"] == pytest.approx(nats / tokens, rel=1e-5)
+    assert found["heldout/ppl/zh"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
+    assert found["heldout/bpb/zh"] == pytest.approx(nats / size / math.log(2), rel=1e-5)
+    assert {"heldout/nats/en", "heldout/nats/all"} <= found.keys()
+
+
+def test_heldout_loss_is_the_training_loops(store: Path, tmp_path: Path) -> None:
+    """Curves of training and of evaluations join."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from argosy.tokens.reader import read_channels
+    from argosy.training.heldout import HeldoutLoss
+    from argosy.training.model import LossModule
+
+    found = evaluate(store, tmp_path / "a", suite="heldout", tokens=str(store / "tokens"))["metrics"]
+    model = AutoModelForCausalLM.from_pretrained(store / "sft/checkpoints/end")
+    loss = HeldoutLoss(read_channels(store / "tokens", "heldout"), 256, 20_000)
+    for channel, expected in loss.by_channel(LossModule(model, 2, torch.float32, 0.0, 256)).items():
+        if channel == "zh":  # documents within one window; longer ones are cut elsewhere by each
+            assert found[f"heldout/nats/{channel}"] == pytest.approx(expected.nats, rel=1e-4)
+            assert found[f"heldout/bpb/{channel}"] == pytest.approx(expected.bpb, rel=1e-4)
+
+
+def test_broken_lines_are_counted_and_the_rest_goes_on(store: Path, tmp_path: Path) -> None:
+    for lang in ("en", "zh"):
+        path = tmp_path / f"data/benchmark/{lang}.jsonl"
+        write_items(path, make_items(6))
+        path.write_text(path.read_text() + '{\n{"id": 1, "question": "q", "choices": ["a", "b"], "answer": 7}\n')
+    found = evaluate(store, tmp_path / "out", data=str(tmp_path / "data"))
+    assert found["left_out"]["bench/facts"] == {"not JSON": 2, "answer is not among the choices": 2}
+    assert found["metrics"]["bench/facts/plain/acc"] >= 0
+
+
+def test_weights_that_are_nan_are_named(store: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    checkpoint = save_checkpoint(tmp_path / "nan").path
+    model = AutoModelForCausalLM.from_pretrained(checkpoint)
+    model.model.norm.weight.data.fill_(math.nan)
+    model.save_pretrained(checkpoint)
+    found = evaluate(store, tmp_path / "out", checkpoint=str(checkpoint), limit=4)
+    assert found["metrics"] == {}
+    assert found["left_out"]["bench/facts/plain"] == {"score is not a number": 8}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"checkpoint": "/nowhere/sft"}, "/nowhere/sft does not exist"),
+        ({"export": "quarter"}, "'quarter' is not in .*there are: final, end, half"),
+        ({"suite": "benchmarks"}, "did you mean 'benchmark'"),
+        ({"suite": "heldout"}, "give `tokens`"),
+        ({"data": "/nowhere"}, "benchmark/en.jsonl does not exist"),
+    ],
+)
+def test_wrong_input_is_named(store: Path, tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        evaluate(store, tmp_path / "out", **fields)
+
+
+def test_a_suite_of_ones_own(store: Path, tmp_path: Path) -> None:
+    suite = tmp_path / "mine.yaml"
+    suite.write_text(
+        "benchmarks:\n  tasks: {zh: [benchmark/zh.jsonl]}\n  variants: {marks: {labels: {symbols: ★▲■●}}}\n"
+        "heldout: {tokens_per_channel: 50}\nprobes:\n  - {name: p, kind: perplexity, texts: [a river]}\n"
+    )
+    found = evaluate(store, tmp_path / "out", suite_file=str(suite), tokens=str(store / "tokens"))
+    assert found["suite"] == "mine"
+    assert {"bench/zh/marks/acc", "probe/mine/p/ppl", "heldout/bpb/all"} <= found["metrics"].keys()
+
+
+def test_the_same_items_from_the_lm_eval_command_line(store: Path, tmp_path: Path) -> None:
+    expected = evaluate(store, tmp_path / "ours", export="half")["metrics"]
+    items = [str(store / f"data/benchmark/{lang}.jsonl") for lang in ("en", "zh")]
+    command = [sys.executable, "-m", "lm_eval", "--model", "hf", "--device", "cpu", "--batch_size", "16"]
+    command += ["--model_args", f"pretrained={store / 'sft/checkpoints/half'}", "--include_path", "evals/tasks"]
+    command += ["--tasks", "argosy_variants", "--metadata", json.dumps({"items": items}), "--output_path", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (results,) = tmp_path.rglob("results_*.json")
+    found = json.loads(results.read_text())["results"]
+    for variant in ("plain", "cloze", "none_of_the_others", "chinese_labels", "permuted", "teach_then_ask"):
+        assert found[f"argosy_{variant}"]["acc,none"] == pytest.approx(expected[f"bench/facts/{variant}/acc"])
+    permuted = found["argosy_permuted"]
+    assert permuted["consistency,none"] == pytest.approx(expected["bench/facts/permuted/consistency"])

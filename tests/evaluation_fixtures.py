@@ -1,0 +1,99 @@
+"""A small random model with a byte-level BPE tokenizer, and items to ask it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from argosy.evaluation.checkpoint import Checkpoint
+from argosy.evaluation.encoder import Encoder
+from argosy.evaluation.language_model import LanguageModel
+from evals.items import Item
+
+WORDS = {
+    "en": "river stone, Paris; Little Rock|oxide 42 Leonardo da Vinci|blue whale|the Nile|a theorem|salt".split("|"),
+    "zh": "北京 石家庄 氧化铁 列夫·托尔斯泰 长江 二十四 定理 蓝鲸 上海 茶".split(),
+}
+SPECIAL = ["<|bos|>", "<|eos|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|end|>"]
+TEMPLATE = (
+    "{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def make_items(count: int, seed: int = 0, options: int = 4) -> list[Item]:
+    """Items of random texts in both languages, right places balanced."""
+    items = []
+    for number in range(count):
+        rng = Random(f"{seed}/{number}")
+        lang = ("en", "zh")[number % 2]
+        choices = [f"{word} {tag}" for tag, word in enumerate(rng.choices(WORDS[lang], k=options))]
+        rng.shuffle(choices)
+        question = {"en": f"What is number {number}?", "zh": f"第{number}号是什么？"}[lang]
+        items.append(Item(f"item/{number}", lang, question, tuple(choices), (number // 2) % options))
+    return items
+
+
+def write_items(path: Path, items: list[Item]) -> None:
+    """As the data step writes them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"id": i.id, "lang": i.lang, "relation": "r", "question": i.question, "choices": i.choices, "answer": i.answer}
+        for i in items
+    ]
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+
+
+def make_tokenizer() -> Any:
+    """Byte-level BPE of about 400 tokens with a chat template."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=420,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    texts = [f"{item.question}\n{' '.join(item.choices)}\nAnswer: A 答案：B" for item in make_items(60)]
+    tokenizer.train_from_iterator(texts, trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<|bos|>", eos_token="<|eos|>", pad_token="<|pad|>")
+    fast.chat_template = TEMPLATE
+    return fast
+
+
+def make_model(vocabulary: int, positions: int = 256, **fields: Any) -> Any:
+    """A random Llama whose outputs are far from uniform."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = LlamaConfig(vocab_size=vocabulary, max_position_embeddings=positions, **{**shape, **fields})
+    model = LlamaForCausalLM(config)
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.mul_(8)
+    return model.eval()
+
+
+def make_language_model(positions: int = 256, batch_tokens: int = 1024) -> LanguageModel:
+    """Both together."""
+    tokenizer = make_tokenizer()
+    return LanguageModel(make_model(len(tokenizer), positions), Encoder(tokenizer), batch_tokens)
+
+
+def save_checkpoint(path: Path, *, chat: bool = False, positions: int = 256) -> Checkpoint:
+    """An export on disk, as a training step leaves it."""
+    tokenizer = make_tokenizer()
+    tokenizer.save_pretrained(path)
+    make_model(len(tokenizer), positions).save_pretrained(path)
+    about = {"stage": "sft", "step": 10, "tokens": 1000, "chat": chat}
+    (path / "argosy.json").write_text(json.dumps(about))
+    return Checkpoint(path, path.name, stage="sft", step=10, tokens=1000, chat=chat, ours=True)

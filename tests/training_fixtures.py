@@ -1,0 +1,69 @@
+"""A tokenized data set and a tokenizer on disk, in the formats of docs/architecture.md, from given texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SPECIAL = ["<|bos|>", "<|eos|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|end|>"]
+
+
+def make_texts(channel: str, count: int, seed: int = 0, words: int = 20) -> list[str]:
+    """Texts of 1 to `words` words; each word is drawn from a small vocabulary of the channel's own."""
+    rng = np.random.default_rng([seed, *channel.encode()])
+    vocabulary = [f"{channel[0]}{a}{b}" for a in "aeiou" for b in "lmnrst"]
+    return [" ".join(rng.choice(vocabulary, rng.integers(1, words + 1))) for _ in range(count)]
+
+
+def make_tokenizer(directory: Path, texts: Sequence[str], vocab_size: int = 320) -> Any:
+    """A byte-level BPE tokenizer saved as `directory/tokenizer`, as the train_tokenizer step does."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=SPECIAL, initial_alphabet=alphabet,
+                                  show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<|bos|>", eos_token="<|eos|>",
+                                   pad_token="<|pad|>")
+    fast.save_pretrained(directory / "tokenizer")
+    return fast
+
+
+def write_tokenized(directory: Path, splits: Mapping[str, Mapping[str, Sequence[tuple[Sequence[int], int]]]],
+                    vocab_size: int) -> None:
+    """Write `{split: {channel: [(token ids with the closing eos, bytes), ...]}}` as the tokenize step does."""
+    index: dict[str, Any] = {"dtype": "uint16", "vocab_size": vocab_size, "channels": {}}
+    for split, channels in splits.items():
+        (directory / split).mkdir(parents=True, exist_ok=True)
+        for name, documents in channels.items():
+            ids = np.array([token for tokens, _ in documents for token in tokens], np.uint16)
+            ids.tofile(directory / split / f"{name}.bin")
+            offsets = np.cumsum([0, *(len(tokens) for tokens, _ in documents)]).astype(np.int64)
+            sizes = np.array([size for _, size in documents], np.int64)
+            np.save(directory / split / f"{name}.offsets.npy", offsets)
+            np.save(directory / split / f"{name}.bytes.npy", sizes)
+            index["channels"].setdefault(name, {})[split] = {
+                "tokens": len(ids), "documents": len(documents), "bytes": int(sizes.sum())}
+    (directory / "index.json").write_text(json.dumps(index))
+
+
+def make_data(directory: Path, channels: Mapping[str, int], words: int = 20) -> Any:
+    """`directory/tokenizer` and the tokenized `directory` of `channels` (documents by name); returns the tokenizer."""
+    texts = {name: make_texts(name, count, words=words) for name, count in channels.items()}
+    tokenizer = make_tokenizer(directory, [text for some in texts.values() for text in some])
+
+    def encode(text: str) -> tuple[list[int], int]:
+        return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id], len(text.encode())
+
+    splits = {"train": {name: [encode(text) for text in some[8:]] for name, some in texts.items()},
+              "heldout": {name: [encode(text) for text in some[:8]] for name, some in texts.items()}}
+    write_tokenized(directory, splits, len(tokenizer))
+    return tokenizer

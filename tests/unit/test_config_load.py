@@ -1,0 +1,154 @@
+"""Layers, overrides, and what a person reads when one of them is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+from argosy.config import Config, Externals
+from argosy.config_load import load
+from argosy.errors import InputError
+from argosy.yaml_file import parse_yaml
+
+
+class Optimizer(Config):
+    name: str = "adamw"
+    learning_rate: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.95)
+
+
+class Stage(Config):
+    optimizer: Optimizer = Optimizer()
+    mixture: Mapping[str, float] = Field(default_factory=dict)
+    steps: int = 10
+
+
+class Source(Config):
+    path: str
+    weight: float = 1.0
+
+
+class Root(Config):
+    seed: int = 17
+    inputs: Externals = ()
+    sources: tuple[Source, ...] = ()
+    pretrain: Stage = Stage()
+    twin: Stage | None = None
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_later_layers_win_and_mappings_merge_key_by_key(tmp_path: Path) -> None:
+    base = write(tmp_path / "base.yaml", "pretrain: {steps: 5, mixture: {en: 1, zh: 2}, optimizer: {name: sgd}}")
+    mine = write(tmp_path / "mine.yaml", "pretrain: {mixture: {zh: 4}}\nseed: 1")
+    config = load(Root, [base, mine, {"seed": 2}], ["pretrain.mixture.code=8", "pretrain.steps=7"])
+    assert config.pretrain.mixture == {"en": 1, "zh": 4, "code": 8}
+    assert (config.seed, config.pretrain.steps, config.pretrain.optimizer.name) == (2, 7, "sgd")
+
+
+@pytest.mark.parametrize("text", ["1e-3", "1E-3", "+1e-3", "1.e-3", "0.001", ".001", "1.0e-3"])
+def test_every_way_to_write_a_float_is_a_float(text: str) -> None:
+    assert parse_yaml(text) == 1e-3
+    assert load(Root, [], [f"pretrain.optimizer.learning_rate={text}"]).pretrain.optimizer.learning_rate == 1e-3
+
+
+@pytest.mark.parametrize("text", ["1e", "e3", "1.2.3", "sha-1e3", "."])
+def test_what_only_looks_like_a_float_stays_text(text: str) -> None:
+    assert parse_yaml(f"'x': {text}")["x"] == text
+
+
+def test_a_list_is_overridden_whole_or_by_index_also_when_only_its_default_is_known() -> None:
+    assert load(Root, [], ["pretrain.optimizer.betas=[0.8, 0.9]"]).pretrain.optimizer.betas == (0.8, 0.9)
+    assert load(Root, [], ["pretrain.optimizer.betas.1=0.99"]).pretrain.optimizer.betas == (0.9, 0.99)
+    layer = {"sources": [{"path": "a"}, {"path": "b"}]}
+    assert load(Root, [layer], ["sources.1.weight=3"]).sources == (Source(path="a"), Source(path="b", weight=3))
+    assert layer == {"sources": [{"path": "a"}, {"path": "b"}]}
+
+
+def test_one_value_for_a_list_is_a_list_of_one() -> None:
+    assert load(Root, [], ["inputs=corpus/notes.txt"]).inputs == ("corpus/notes.txt",)
+
+
+def test_an_optional_stage_is_switched_on_and_off() -> None:
+    assert load(Root, [], ["twin.steps=3"]).twin == Stage(steps=3)
+    assert load(Root, [{"twin": {"steps": 3}}], ["twin=null"]).twin is None
+    assert load(Root, [{"twin": None}], ["twin.steps=3"]).twin == Stage(steps=3)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("seed", "'seed' is not of the form stage.field=value"),
+        ("=3", "not of the form"),
+        ("pretrain..steps=3", "not of the form"),
+        ("pretrain.stepz=3", "pretrain.stepz.*pretrain.steps"),
+        ("pretain.steps=3", "pretain.*pretrain"),
+        ("twin.stepz=3", "twin.stepz.*twin.steps"),
+        ("pretrain.steps=many", "pretrain.steps.*'many'.*integer"),
+        ("seed.x=3", "seed is a mapping, allowed: a valid integer"),
+        ("sources.0.path=x", "sources has 0 items|sources.*0"),
+        ("pretrain.optimizer.betas.2=1", "has 2 items, allowed: 0 to 1"),
+        ("pretrain.0=1", "pretrain"),
+        ("pretrain.mixture={en: [}", "broken YAML"),
+    ],
+)
+def test_a_wrong_override_is_named_with_what_is_allowed(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as raised:
+        load(Root, [], [override])
+    assert override in str(raised.value)
+
+
+def test_a_wrong_key_or_value_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.yaml", "seed: 3\npretrain:\n  steps: 5\n  optimiser:\n    name: x\n")
+    with pytest.raises(InputError, match=re.escape(f"{file}, line 4")) as raised:
+        load(Root, [file])
+    assert "pretrain.optimiser" in str(raised.value)
+    assert "pretrain.optimizer" in str(raised.value)
+    write(file, "seed: 3\npretrain:\n  steps: x5\n")
+    with pytest.raises(InputError, match=re.escape(f"{file}, line 3")) as raised:
+        load(Root, [file])
+    assert "'x5'" in str(raised.value)
+
+
+def test_an_override_is_blamed_and_not_the_file_that_it_replaced(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.yaml", "pretrain: {steps: 5}")
+    with pytest.raises(InputError, match=r"override 'pretrain.steps=x'") as raised:
+        load(Root, [file], ["pretrain.steps=x"])
+    assert str(file) not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("seed: 3\npretrain: {steps: [1\n", "mine.yaml, line 3: broken YAML"),
+        ("seed: 3\n\tpretrain: 2\n", "mine.yaml, line 2: broken YAML"),
+        ("seed: 3\nseed: 4\n", r"line 2: seed is here twice \(before: line 1\)"),
+        ("- 1\n", "holds list, allowed: a mapping"),
+        ("a: &a [*a]\n", "nested deeper"),
+        ("a: 1\n--- \nb: 1\n", "line 2: broken YAML"),
+        ("a: !!python/object:os.system x\n", "line 1: broken YAML"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    file = write(tmp_path / "mine.yaml", text)
+    with pytest.raises(InputError, match=words):
+        load(Root, [file])
+
+
+def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*absent\.yaml: No such file"):
+        load(Root, [tmp_path / "absent.yaml"])
+    (tmp_path / "binary.yaml").write_bytes(b"seed: \xff\xfe")
+    with pytest.raises(InputError, match=r"not UTF-8 text \(byte 6\)"):
+        load(Root, [tmp_path / "binary.yaml"])
+
+
+def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
+    assert load(Root, [write(tmp_path / "empty.yaml", "# nothing yet\n")]) == Root()

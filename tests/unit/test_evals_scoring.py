@@ -1,0 +1,150 @@
+"""Our scorer against lm-eval's own HFLM on the same model."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import pytest
+
+from argosy.evaluation.encoder import Encoder
+from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.scoring import NOT_SCORED, Scorer
+from evals.lm import ArgosyLM
+from evals.lm_tasks import VariantTask
+from evals.variants import parse_chain
+from tests.evaluation_fixtures import make_items, make_language_model, make_model, make_tokenizer
+
+VARIANTS = ("plain", "cloze", "options_in_text", "none_of_the_others", "labels", "permuted", "teach_then_ask")
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return make_language_model()
+
+
+@pytest.fixture(scope="module")
+def hflm(model: LanguageModel) -> Any:
+    from lm_eval.models.huggingface import HFLM
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    return HFLM(pretrained=model.model, tokenizer=model.tokenizer, batch_size=8)
+
+
+def tasks(count: int) -> dict[str, VariantTask]:
+    chains = [parse_chain(name) for name in VARIANTS]
+    return {chain.name: VariantTask.of(chain.name, chain.all_questions(make_items(count), 0)[0]) for chain in chains}
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_scores_and_accuracies_equal_hflm(model: LanguageModel, hflm: Any, chat: bool) -> None:
+    from lm_eval.evaluator import evaluate
+
+    results = [
+        evaluate(lm, {"tasks": tasks(30)}, bootstrap_iters=0, apply_chat_template=chat, log_samples=True)
+        for lm in (ArgosyLM(model), hflm)
+    ]
+    for name in VARIANTS:
+        ours, theirs = (result["samples"][name] for result in results)
+        for a, b in zip(ours, theirs, strict=True):
+            assert a["acc"].question == b["acc"].question
+            assert a["acc"].scores == pytest.approx(b["acc"].scores, abs=1e-4)
+        first, second = (result["results"][name] for result in results)
+        metrics = [key for key in first if key.endswith(",none") and "stderr" not in key]
+        assert len(metrics) >= 1
+        assert {key: first[key] for key in metrics} == {key: second[key] for key in metrics}
+
+
+PAIRS = [
+    ("The capital of", " France"),
+    ("The capital of ", "France"),
+    ("", "from the start of a document"),
+    ("问题：水是什么？\n答案：", "氢和氧"),
+    ("river", "stone"),
+    ("river", "s"),
+    ("<|bos|>river", " stone"),
+    ("x " * 300, "too long a context is cut at its left"),
+]
+
+
+def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel, hflm: Any) -> None:
+    from lm_eval.api.instance import Instance
+
+    requests = [Instance("loglikelihood", {}, pair, n) for n, pair in enumerate(PAIRS)]
+    expected = hflm.loglikelihood(requests, disable_tqdm=True)
+    found = ArgosyLM(model).loglikelihood(requests)
+    assert [score for score, _ in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+
+
+def test_rolling_loglikelihood_of_long_texts_is_lm_evals(model: LanguageModel, hflm: Any) -> None:
+    from lm_eval.api.instance import Instance
+
+    texts = ["short", "river stone " * 400, "长江 二十四 定理。" * 90]
+    assert len(model.encode([texts[1]])[0]) > 2 * model.max_length
+    requests = [Instance("loglikelihood_rolling", {}, (text,), n) for n, text in enumerate(texts)]
+    expected = hflm.loglikelihood_rolling(requests, disable_tqdm=True)
+    assert ArgosyLM(model).loglikelihood_rolling(requests) == pytest.approx(expected, rel=1e-5)
+
+
+def test_generation_is_lm_evals(model: LanguageModel, hflm: Any) -> None:
+    from lm_eval.api.instance import Instance
+
+    kwargs = {"until": ["e", "号"], "max_gen_toks": 12}
+    requests = [Instance("generate_until", {}, (text, dict(kwargs)), n) for n, text in enumerate(["river", "长江 a"])]
+    assert ArgosyLM(model).generate_until(requests) == hflm.generate_until(requests, disable_tqdm=True)
+
+
+def test_branches_equal_separate_rows_and_any_batch(model: LanguageModel) -> None:
+    context = tuple(range(10, 30))
+    requests = [(context[:n], (40 + k, *range(50, 50 + k))) for n in (1, 7, 20) for k in range(6)]
+    apart = [model.scorer.score([request])[0].logprob for request in requests]
+    for batch_tokens in (8, 100, 4096):
+        scorer = Scorer(model.model, model.max_length, batch_tokens)
+        assert scorer.branching
+        assert [score.logprob for score in scorer.score(requests)] == pytest.approx(apart, abs=1e-4)
+
+
+def test_a_model_that_branches_would_distort_is_scored_apart() -> None:
+    """A sliding window is not in our mask; the scorer notices and leaves branches out."""
+    from transformers import MistralConfig, MistralForCausalLM
+
+    config = MistralConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=64, sliding_window=3,
+    )  # fmt: skip
+    sliding = MistralForCausalLM(config).eval()
+    for weights in sliding.parameters():
+        if weights.ndim > 1:
+            weights.data.mul_(12)
+    assert not Scorer(sliding, 64).branching
+
+
+def test_scores_that_are_not_numbers_are_counted_and_the_rest_goes_on() -> None:
+    tokenizer = make_tokenizer()
+    broken = make_model(len(tokenizer))
+    broken.model.embed_tokens.weight.data[tokenizer.encode("river", add_special_tokens=False)] = math.nan
+    model = LanguageModel(broken, Encoder(tokenizer))
+    good, bad = model.loglikelihood([("salt", " a"), ("river", " a")])
+    assert math.isfinite(good.logprob)
+    assert math.isnan(bad.logprob)
+    task = VariantTask.of("plain", parse_chain("plain").all_questions(make_items(10), 0)[0])
+    documents = task.test_docs()
+    assert task.process_results(documents[0], [(math.nan, False), (-1.0, False), (-2.0, False), (-3.0, False)]) == {}
+    assert task.process_results(documents[1], [(-1.0, False)] * 4)["acc"].chosen == 0
+    assert task.left_out == {"score is not a number": 1}
+
+
+def test_what_cannot_be_scored_does_not_stop_the_others(model: LanguageModel) -> None:
+    long = tuple([5] * (model.max_length + 1))
+    scores = model.scorer.score([((1,), ()), ((), (1,)), ((1, 2), long), ((1, 2), (3,))])
+    assert scores[:3] == [NOT_SCORED] * 3
+    assert math.isfinite(scores[3].logprob)
+
+
+def test_next_token_distribution_sums_to_one_and_holds_the_score(model: LanguageModel) -> None:
+    for logprobs, text in zip(model.next_token(["river", "", "长江"]), ["river", "", "长江"], strict=True):
+        assert float(logprobs.exp().sum()) == pytest.approx(1.0, abs=1e-5)
+        context = model.encode([text])[0] or (model.prefix_token,)
+        assert model.scorer.score([(context, (77,))])[0].logprob == pytest.approx(float(logprobs[77]), abs=1e-4)

@@ -1,0 +1,119 @@
+"""What every variant promises, on every generated item (on MMLU's: tests/end_to_end/test_evaluate_mmlu.py)."""
+
+from collections import Counter
+
+import pytest
+
+from argosy.errors import InputError
+from evals.items import Item
+from evals.variants import Chain, parse_chain, registered
+from tests.evaluation_fixtures import make_items
+from tests.variant_properties import CHAIN, CHAINS, check, generated_items, made
+
+
+@pytest.mark.parametrize("chain", CHAIN, ids=lambda chain: chain.name)
+def test_every_variant_on_every_item(chain: Chain) -> None:
+    for item, questions in made(chain, generated_items()):
+        check(chain, item, questions)
+
+
+@pytest.mark.parametrize("chain", CHAIN, ids=lambda chain: chain.name)
+def test_same_seed_same_questions_and_another_seed_others(chain: Chain) -> None:
+    found = make_items(60)
+    assert chain.all_questions(found, 3) == chain.all_questions(found, 3)
+    apart = {q.id: q for q in chain.all_questions(list(reversed(found)), 3)[0]}
+    assert all(apart[q.id] == q for q in chain.all_questions(found, 3)[0])
+    drawn = chain.name in ("none_control", "none_either", "permuted", "teach_then_ask", "woven_none")
+    assert (chain.all_questions(found, 4)[0] != chain.all_questions(found, 3)[0]) == drawn
+
+
+def test_permutations_invert() -> None:
+    for item in make_items(30):
+        for chain, count in (("permuted", 4), ("all_orders", 24)):
+            questions = parse_chain(chain, CHAINS[chain]).questions(item, 0)
+            assert len({question.origin for question in questions}) == count
+            for question in questions:
+                inverse = [question.origin.index(old) for old in range(4)]
+                listed = question.prompt.split("\n")[1]
+                places = [listed.index(choice) for choice in item.choices]
+                assert sorted(range(4), key=lambda old: places[old]) == sorted(range(4), key=lambda old: inverse[old])
+            if chain == "permuted":
+                assert (0, 1, 2, 3) not in {question.origin for question in questions}
+
+
+NO_LEAK = ["plain", "options_in_text", "none_either", "numerals", "permuted", "teach_then_ask", "woven_none"]
+
+
+@pytest.mark.parametrize("chain", [c for c in CHAIN if c.name in NO_LEAK], ids=lambda chain: chain.name)
+def test_guessing_by_place_or_length_is_no_better_than_chance(chain: Chain) -> None:
+    questions, _ = chain.all_questions(make_items(2000), 0)
+    n = len(questions)
+    places = Counter(question.gold for question in questions)
+    assert max(places.values()) / n < 0.25 + 0.045
+    for pick in (max, min):
+        guess = [pick(range(4), key=lambda i, q=q: len(q.continuations[i])) == q.gold for q in questions]  # noqa: B023
+        assert sum(guess) / n < 0.25 + 0.045
+
+
+def test_always_none_gains_on_one_form_what_it_loses_on_the_other() -> None:
+    found = make_items(50)
+    for name, share in (("none_of_the_others", 1.0), ("none_control", 0.0)):
+        questions, _ = parse_chain(name, CHAINS[name]).all_questions(found, 0)
+        assert sum(question.origin[question.gold] == -1 for question in questions) / len(questions) == share
+
+
+def test_teaching_states_the_answer_but_not_its_label() -> None:
+    for item in make_items(40):
+        (question,) = parse_chain("teach_then_ask", CHAINS["teach_then_ask"]).questions(item, 0)
+        taught, _, asked = question.prompt.partition("\n\n")
+        assert taught.endswith(item.choices[item.answer])
+        assert not any(label in taught.removesuffix(item.choices[item.answer]) for label in "一二三四")
+        assert asked.startswith(item.question)
+
+
+def test_the_published_form_is_the_corpus_own() -> None:
+    """What the twin was tuned on is this prompt, character by character."""
+    from argosy.demo.phrasings import render_quiz
+    from evals.question import SEPARATOR
+
+    for item in make_items(40):
+        (question,) = parse_chain("plain").questions(item, 0)
+        quiz = render_quiz(item.question, item.choices, item.answer, item.lang)
+        answer = SEPARATOR[item.lang] + question.continuations[question.gold]
+        assert (question.prompt, answer) == (quiz.text_prompt, quiz.text_answer)
+
+
+@pytest.mark.parametrize(
+    ("question", "choices"),
+    [
+        ("Q?", ["a", "b", "c", "All of the above"]),
+        ("Q?", ["a", "b", "c", "Both A and B"]),
+        ("Q?", ["a", "b", "None of these", "c"]),
+        ("问？", ["甲", "乙", "以上都对", "丙"]),
+        ("问？", ["a", "b", "c", "A和B"]),
+    ],
+)
+def test_options_about_options_are_left_out_and_counted(question: str, choices: list[str]) -> None:
+    item = Item("x", "en", question, tuple(choices), 0)
+    for name in ("permuted", "none_of_the_others", "labels", "teach_then_ask", "cloze"):
+        questions, left_out = parse_chain(name).all_questions([item], 0)
+        assert not questions
+        assert sum(left_out.values()) == 1
+    assert parse_chain("plain").all_questions([item], 0)[0]
+
+
+def test_unknown_names_and_values_are_named() -> None:
+    with pytest.raises(InputError, match="did you mean 'permuted'"):
+        parse_chain("permutd")
+    with pytest.raises(InputError, match="no parameter 'kk'; it has k"):
+        parse_chain("x", {"permuted": {"kk": 2}})
+    with pytest.raises(InputError, match="allowed: right, wrong, either"):
+        parse_chain("x", {"none_of_the_others": {"drop": "left"}})
+    with pytest.raises(InputError, match="different characters"):
+        parse_chain("x", {"labels": {"symbols": "AAB"}})
+
+
+def test_every_module_of_variants_is_registered() -> None:
+    assert set(registered()) == {
+        "cloze", "labels", "none_of_the_others", "options_in_text", "permuted", "plain", "teach_then_ask"
+    }

@@ -1,0 +1,175 @@
+"""What a step leaves in its directory when it ends, fails, or is someone else's."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from argosy.config import Config
+from argosy.errors import Stopped
+from argosy.lease import LEASE, Lease, LeaseLost
+from argosy.step import Step, StepContext, read_outputs
+from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN
+from argosy.step_run import Item, Outcome, run_item
+from steps.noop import STEP, NoopConfig
+from workflows.graph import Graph, Node
+
+Run = Callable[[NoopConfig, StepContext], Config]
+
+
+def run(out: Path, step: Step[NoopConfig] = STEP, **config: object) -> Outcome:
+    return run_item(step, Item(NoopConfig.model_validate(config), out))
+
+
+def stepping(function: Run) -> Step[NoopConfig]:
+    return replace(STEP, run=function)
+
+
+def record(path: Path) -> dict[str, object]:
+    value: dict[str, object] = json.loads(path.read_text())
+    return value
+
+
+def test_done_writes_outputs_and_runs_once(tmp_path: Path) -> None:
+    assert run(tmp_path, size=9) == Outcome(0, "done", ran=True)
+    before = (tmp_path / OUTPUTS).read_bytes()
+    assert run(tmp_path, size=9) == Outcome(0, "already done")
+    assert (tmp_path / OUTPUTS).read_bytes() == before
+    assert read_outputs(tmp_path)["size"] == 9
+    assert record(tmp_path / RUN)["attempts"] == 1
+    assert record(tmp_path / RUN)["exit"] == 0
+    assert not (tmp_path / LEASE).exists()
+
+
+def test_outputs_are_equal_wherever_and_whenever_it_runs(tmp_path: Path) -> None:
+    run(tmp_path / "x", size=5)
+    run(tmp_path / "y", size=5)
+    assert (tmp_path / "x" / OUTPUTS).read_bytes() == (tmp_path / "y" / OUTPUTS).read_bytes()
+
+
+def test_a_step_run_by_hand_has_the_digest_of_the_graph(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("text")
+    config = NoopConfig(inputs=(str(tmp_path / "in.txt"),))
+    first = Node("noop", "noop", config)
+    graph = Graph([first, second := Node("after", "noop", NoopConfig(), inputs={"after": [first]})])
+    run_item(STEP, Item(config, tmp_path / "a"))
+    run_item(STEP, Item(NoopConfig(after=(str(tmp_path / "a"),)), tmp_path / "b", {"node": "after"}))
+    assert record(tmp_path / "a" / OUTPUTS)["made_from"] == graph.made_from(first)
+    assert record(tmp_path / "b" / OUTPUTS)["made_from"] == graph.made_from(second)
+
+
+@pytest.mark.parametrize(("fail", "code"), [("error", 1), ("input", 2), ("crash", 1)])
+def test_a_failure_is_recorded_and_the_next_attempt_clears_it(tmp_path: Path, fail: str, code: int) -> None:
+    outcome = run(tmp_path, fail=fail)
+    assert outcome.code == code
+    assert record(tmp_path / ERROR)["exit_code"] == code
+    assert record(tmp_path / ERROR)["message"] == outcome.message
+    assert not (tmp_path / OUTPUTS).exists()
+    assert ("Traceback" in (tmp_path / LOG).read_text()) == (fail == "crash")
+    assert run(tmp_path).code == 0
+    assert not (tmp_path / ERROR).exists()
+    assert record(tmp_path / RUN)["attempts"] == 2
+
+
+def test_another_configs_directory_is_refused(tmp_path: Path) -> None:
+    run(tmp_path, size=1)
+    outcome = run(tmp_path, size=2)
+    assert outcome.code == 2
+    assert "noop.size 1 -> 2" in outcome.message
+    assert read_outputs(tmp_path)["size"] == 1
+
+
+def test_also_when_the_other_config_did_not_finish(tmp_path: Path) -> None:
+    run(tmp_path, size=1, fail="error")
+    assert "noop.size 1 -> 2" in run(tmp_path, size=2).message
+
+
+def test_an_upstream_that_is_not_done_is_named(tmp_path: Path) -> None:
+    run(tmp_path / "up", fail="error")
+    outcome = run(tmp_path / "down", after=[str(tmp_path / "up")])
+    assert outcome.code == 2
+    assert "not done; run that step first" in outcome.message
+
+
+def test_broken_outputs_run_again(tmp_path: Path) -> None:
+    run(tmp_path, size=3)
+    whole = (tmp_path / OUTPUTS).read_bytes()
+    (tmp_path / OUTPUTS).write_bytes(whole[:30])
+    with pytest.warns(UserWarning, match="taken as not done"):
+        assert run(tmp_path, size=3).ran
+    assert (tmp_path / OUTPUTS).read_bytes() == whole
+
+
+def full_disk(config: NoopConfig, context: StepContext) -> Config:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(context.out / "data.bin"))
+
+
+def full_disk_wrapped(config: NoopConfig, context: StepContext) -> Config:
+    raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+
+@pytest.mark.parametrize("function", [full_disk, full_disk_wrapped])
+def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path, function: Run) -> None:
+    outcome = run(tmp_path, stepping(function))
+    assert outcome.code == 1
+    assert f"no space left on the disk of {tmp_path}" in outcome.message
+    assert run(tmp_path).code == 0
+
+
+def test_an_out_that_is_a_file_is_wrong_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(tmp_path / "file").code == 2
+    assert run(tmp_path / "file" / "below").code == 2
+
+
+def test_a_stop_is_no_failure_and_the_next_start_continues(tmp_path: Path) -> None:
+    def stopped(config: NoopConfig, context: StepContext) -> Config:
+        (context.out / ".data.bin.99.tmp").write_text("left by a write that was cut")
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        run(tmp_path, stepping(stopped))
+    assert not (tmp_path / ERROR).exists()
+    assert record(tmp_path / RUN)["exit"] == 143
+    assert not (tmp_path / LEASE).exists()
+    assert run(tmp_path).code == 0
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize("fail", ["", "error"])
+def test_a_step_that_lost_its_lease_writes_no_more_records(tmp_path: Path, fail: str) -> None:
+    def taken_over(config: NoopConfig, context: StepContext) -> Config:
+        lease = context.out / LEASE
+        lease.write_text(json.dumps(json.loads(lease.read_text()) | {"token": "theirs"}))
+        return STEP.run(config, context)
+
+    with pytest.raises(LeaseLost, match="taken over"):
+        run(tmp_path, stepping(taken_over), fail=fail)
+    assert not (tmp_path / OUTPUTS).exists()
+    assert not (tmp_path / ERROR).exists()
+    assert record(tmp_path / RUN)["exit"] is None
+
+
+def test_without_waiting_a_held_directory_is_left_alone(tmp_path: Path) -> None:
+    held = Lease(tmp_path)
+    held.try_acquire()
+    assert run_item(STEP, Item(NoopConfig(), tmp_path), wait=False).code is None
+    assert not (tmp_path / NODE).exists()
+    held.release()
+
+
+def test_tracking_ends_with_the_true_status(tmp_path: Path) -> None:
+    def statuses() -> list[str]:
+        lines = (tmp_path / "tracking/spool.jsonl").read_text().splitlines()
+        return [r["value"] for r in map(json.loads, lines) if r["kind"] == "status"]
+
+    run(tmp_path, fail="error")
+    assert statuses() == ["RUNNING", "FAILED"]
+    run(tmp_path)
+    assert statuses()[-1] == "FINISHED"

@@ -1,0 +1,77 @@
+"""The command line `argosy`. A command is one module of this package with a `COMMAND`; nothing else lists it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+
+from argosy import __version__
+from argosy.errors import ArgosyError, Stopped
+from workflows.cli.command import Command
+
+DESCRIPTION = """The whole life of a language model: clean, tokenize, pretrain, long context, anneal, SFT, reward model,
+RLHF, evaluate, compare. Start with `argosy init`, then `argosy run`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Exits 0 (done), 1 (something failed) or 2 (wrong usage or input); ARGOSY_DEBUG=1 raises."""
+    args = _parse(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except ArgosyError as error:
+        if os.environ.get("ARGOSY_DEBUG"):
+            raise
+        print(f"argosy {args.command}: {error}", file=sys.stderr)
+        return error.exit_code
+    except Stopped:
+        return 1
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # `argosy plan | head`; the interpreter's own flush at exit must not fail too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("ARGOSY_DEBUG"):
+            raise
+        print(f"argosy {args.command}: {type(error).__name__}: {error} (ARGOSY_DEBUG=1 shows where)", file=sys.stderr)
+        return 1
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Overrides may also come after options, which argparse alone refuses below a subcommand."""
+    root = parser()
+    args, rest = root.parse_known_args(argv)
+    options = [word for word in rest if word.startswith("-")]
+    if options or (rest and not hasattr(args, "overrides")):
+        root.error(f"{args.command} does not take {' '.join(options or rest)} (argosy {args.command} --help)")
+    if rest:
+        args.overrides += rest
+    return args
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser with every command of this package."""
+    root = argparse.ArgumentParser(
+        "argosy", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    root.add_argument("--version", action="version", version=f"argosy {__version__}")
+    choices = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in commands():
+        sub = choices.add_parser(command.name, help=command.help, description=command.help)
+        command.configure(sub)
+        sub.set_defaults(run=command.run)
+    return root
+
+
+def commands() -> list[Command]:
+    """Every command of this package, in the order in which a person meets them."""
+    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    found = [module.COMMAND for module in modules if hasattr(module, "COMMAND")]
+    return sorted(found, key=lambda command: command.order)

@@ -1,0 +1,73 @@
+"""`argosy why`: what a result was made from, back to configs and input files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workflows.cli.checkpoints import checkpoint_directory
+from workflows.cli.command import Command
+from workflows.cli.options import add_store
+from workflows.cli.table import duration
+from workflows.lineage import Ancestor, Lineage, step_directory
+
+MANY = 4  # parts of one name that are shown one by one
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("name", metavar="NODE|CHECKPOINT|DIR", help="such as rlhf, pretrain/p050 or runs/sft-0123456789ab")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the tree."""
+    directory = step_directory(checkpoint_directory(args.store, args.name))
+    seen: set[Path] = set()
+    for line in _tree(Lineage(directory.parent).of(directory), seen):
+        print(line)
+    return 0
+
+
+def _tree(ancestor: Ancestor, seen: set[Path], indent: str = "", role: str = "") -> Iterator[str]:
+    again = ancestor.directory in seen
+    seen.add(ancestor.directory)
+    yield f"{indent}{role}{ancestor.name}  {ancestor.directory}{'  (see above)' if again else _state(ancestor)}"
+    if again:
+        return
+    below = indent + "   "
+    for key, value in ancestor.settings():
+        yield f"{below}  {key} = {_short(value)}"
+    for file in ancestor.files:
+        yield f"{below}  {file.field}: {file.path}  {_identity(file.identity)}  {file.state}"
+    for name, found in ancestor.upstream.items():
+        for upstream in found[:MANY]:
+            if isinstance(upstream, str):
+                yield f"{below}<- {name}: {upstream} is not in this store"
+            else:
+                yield from _tree(upstream, seen, below, f"<- {name}: ")
+        if len(found) > MANY:
+            yield f"{below}<- {name}: and {len(found) - MANY} more"
+
+
+def _state(ancestor: Ancestor) -> str:
+    made = ancestor.made_from
+    parts = [f"step {made['step']} v{made['version']}", "" if ancestor.done else "NOT DONE"]
+    if ancestor.run.get("seconds"):
+        parts.append(duration(ancestor.run["seconds"]))
+    return "  " + ", ".join(filter(None, parts))
+
+
+def _identity(identity: str) -> str:
+    return f"sha256 {identity.rpartition(':')[2][:12]}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+COMMAND = Command("why", "show what a result was made from", 80, configure, run)

@@ -1,0 +1,63 @@
+"""From a preset, a YAML file and overrides to the lifecycle's config."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from argosy.config_explain import nearest
+from argosy.config_load import Layer, load, merge
+from argosy.errors import InputError
+from argosy.yaml_file import read_yaml
+from workflows.lifecycle import LifecycleConfig
+
+PRESETS = Path(__file__).resolve().parent / "presets"
+DEFAULT_PRESET = "demo"
+
+
+def compose(preset: str | None = None, file: Path | None = None, overrides: Sequence[str] = ()) -> LifecycleConfig:
+    """The preset (else the one that `file` names, else the demo), then `file`, then `overrides`.
+
+    With `data.inputs`, the preset's mixtures are left out, since they name the channels of the demo's data: then
+    every channel counts by its tokens, where `file` and `overrides` say nothing else.
+
+    Raises:
+        InputError: one of them is wrong.
+    """
+    layers: list[Layer] = [file] if file else []
+    named = _preset_of(file) if file else None
+    base = read_yaml(preset_path(preset or named or DEFAULT_PRESET))
+    config = load(LifecycleConfig, [base.path, *layers], overrides)
+    if not config.data.inputs:
+        return config
+    without: dict[str, Any] = {}
+    merge(without, base.data)
+    for stage in without.values():
+        if isinstance(stage, dict):
+            stage.pop("mixture", None)
+    return load(LifecycleConfig, [without, *layers], overrides)
+
+
+def preset_names() -> list[str]:
+    """The presets that Argosy ships."""
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
+
+
+def preset_path(name: str) -> Path:
+    """The file of a preset.
+
+    Raises:
+        InputError: there is no such preset.
+    """
+    names = preset_names()
+    if name not in names:
+        near = nearest(name, names)
+        raise InputError(f"preset is {name!r}, allowed: {', '.join(names)}" + (f"; nearest: {near[0]}" if near else ""))
+    return PRESETS / f"{name}.yaml"
+
+
+def _preset_of(file: Path) -> str | None:
+    data = read_yaml(file).data
+    name = data.get("preset") if isinstance(data, dict) else None
+    return None if name is None else str(name)

@@ -1,0 +1,104 @@
+"""The life of a language model as a graph: read this file first.
+
+    data -> clean -> tokenizer -> tokenize -> pretrain -> long_context -> anneal -> sft -> reward_model -> rlhf
+                                                                             |      |-> dpo
+                                                                             |-> twin (has seen the test)
+    evaluate (each checkpoint x suite) -> compare
+
+A new stage is a file of `steps/`, a field of LifecycleConfig and a line of `lifecycle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from argosy.config import Config
+from steps.anneal import AnnealConfig
+from steps.clean import CleanConfig
+from steps.compare import CompareConfig
+from steps.data import DataConfig
+from steps.dpo import DPOConfig
+from steps.evaluate import EvaluateConfig
+from steps.long_context import LongContextConfig
+from steps.pretrain import PretrainConfig
+from steps.reward_model import RewardModelConfig
+from argosy.posttraining.rl_config import RLHFConfig
+from steps.sft import SFTConfig
+from steps.tokenize import TokenizeConfig
+from steps.train_tokenizer import TrainTokenizerConfig
+from workflows.evaluation import Evaluation, evaluations
+from workflows.node import Node
+from workflows.stage_resources import StageResources, Stages
+
+TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
+
+
+class LifecycleConfig(Config):
+    """All stages. A stage that is null is left out, with what depends on it.
+
+    Attributes:
+        preset: what a YAML file of yours starts from (read before the rest).
+        name: of the model line: the MLflow experiment in which its checkpoints are compared.
+        seed: of every stage that does not set its own.
+        resources: by stage: cores (which are also its threads) and memory_gb.
+        twin: also fine-tune a model on the benchmark itself, to show what evaluation makes of it.
+    """
+
+    preset: str = ""
+    name: str = "demo"
+    seed: int = 17
+    resources: Mapping[str, StageResources] = Field(default_factory=dict)
+    data: DataConfig = DataConfig()
+    clean: CleanConfig = CleanConfig()
+    tokenizer: TrainTokenizerConfig = TrainTokenizerConfig()
+    tokenize: TokenizeConfig = TokenizeConfig()
+    pretrain: PretrainConfig = PretrainConfig()
+    long_context: LongContextConfig | None = LongContextConfig()
+    anneal: AnnealConfig | None = AnnealConfig()
+    sft: SFTConfig = SFTConfig()
+    twin: bool = True
+    reward_model: RewardModelConfig = RewardModelConfig()
+    dpo: DPOConfig | None = DPOConfig()
+    rlhf: RLHFConfig | None = RLHFConfig()
+    evaluate: Evaluation = Evaluation()
+    compare: CompareConfig = CompareConfig()
+
+
+def lifecycle(config: LifecycleConfig) -> list[Node]:
+    """The nodes of `config`, each after what it depends on.
+
+    Raises:
+        InputError: `resources` names a stage that does not exist.
+    """
+    stage = Stages(config.seed, config.resources)
+    data = stage("data", "data", config.data)
+    clean = stage("clean", "clean", config.clean, data=data)
+    tokenizer = stage("tokenizer", "train_tokenizer", config.tokenizer, documents=clean)
+    tokenize = stage("tokenize", "tokenize", config.tokenize, documents=clean, tokenizer=tokenizer, data=data)
+
+    base = stage("pretrain", "pretrain", config.pretrain, tokenized=tokenize, tokenizer=tokenizer)
+    trained = [base]
+    if config.long_context:
+        base = stage("long_context", "long_context", config.long_context, checkpoint=base, tokenized=tokenize)
+        trained.append(base)
+    if config.anneal:
+        base = stage("anneal", "anneal", config.anneal, checkpoint=base, tokenized=tokenize)
+        trained.append(base)
+
+    sft = stage("sft", "sft", config.sft, checkpoint=base, data=data)
+    trained.append(sft)
+    if config.twin:
+        seen = config.sft.model_copy(update={"stage": "twin", "conversations": TWIN_CONVERSATIONS})
+        trained.append(stage("twin", "sft", seen, checkpoint=base, data=data))
+    if config.dpo:
+        trained.append(stage("dpo", "dpo", config.dpo, checkpoint=sft, data=data))
+    if config.rlhf:
+        reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
+        trained.append(stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data))
+
+    evaluated = evaluations(stage, config.evaluate, trained, data=data, tokens=tokenize)
+    stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, clean=clean)
+    stage.check_resources()
+    return stage.nodes

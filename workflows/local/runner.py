@@ -1,0 +1,207 @@
+"""Runs a plan: starts what is ready, hears what ended, stops cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from argosy.step_files import read_done
+from argosy.storage import explain, make_directory
+from workflows.local.budget import Budget
+from workflows.local.observer import NodeResult, RunObserver, RunResult, Status
+from workflows.local.process import Event, StepProcess
+from workflows.local.scheduler import Scheduler
+from workflows.plan import Plan, PlannedNode
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TICK_S = 0.25
+
+
+def run_plan(plan: Plan, *, budget: Budget | None = None, observers: Sequence[RunObserver] = (),
+             plain: bool = False, grace_s: float = 10.0) -> RunResult:
+    """Run what `plan` has to run. Call it in the main thread, since it handles signals and its children watch it.
+
+    Args:
+        observers: told of what happens, beside the view in the terminal.
+        plain: timestamped lines even where stdout is a terminal.
+        grace_s: seconds between SIGTERM and SIGKILL when the run is stopped.
+
+    Raises:
+        InputError, StepError: the store cannot be written.
+    """
+    from workflows.local.view import make_view
+
+    make_directory(Path(plan.store))
+    return asyncio.run(_Run(plan, budget or Budget(), [make_view(plain), *observers], grace_s).run())
+
+
+class _Run:
+    def __init__(self, plan: Plan, budget: Budget, observers: list[RunObserver], grace_s: float) -> None:
+        self._plan, self._observers, self._grace_s = plan, observers, grace_s
+        self._scheduler = Scheduler(plan, budget)
+        self._processes: set[StepProcess] = set()
+        self._current: dict[StepProcess, PlannedNode] = {}
+        self._by_dir = {node.dir: node for node in plan.to_run}
+        self._started: dict[str, float] = {}
+        self._result = RunResult()
+        self._idle = asyncio.Event()
+        self._error: Exception | None = None
+
+    async def run(self) -> RunResult:
+        began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._broke)
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._stop, number)
+        ticker = asyncio.create_task(self._tick())
+        try:
+            self._tell_plan()
+            self._fill()
+            await self._idle.wait()
+        finally:
+            ticker.cancel()
+            for process in self._processes:  # only after an error of our own
+                process.kill()
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+            self._result.seconds = time.monotonic() - began
+            self._tell("on_end", self._result)
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _tell_plan(self) -> None:
+        self._tell("on_plan", self._plan)
+        for node in self._plan.nodes:
+            if node.selected and not node.to_run:
+                self._finish(node, "skipped", message="already done")
+
+    def _tell(self, hook: str, *arguments: object) -> None:
+        """Call a hook of every observer; one that fails is dropped, since looking on must not stop a run."""
+        for observer in list(self._observers):
+            try:
+                getattr(observer, hook)(*arguments)
+            except Exception as error:
+                self._observers.remove(observer)
+                warnings.warn(f"{type(observer).__name__}.{hook} failed and is told no more: {error!r}", stacklevel=2)
+
+    def _broke(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error of our own in a callback: end the run rather than wait for ever."""
+        error = context.get("exception")
+        self._error = error if isinstance(error, Exception) else RuntimeError(context["message"])
+        self._idle.set()
+
+    async def _tick(self) -> None:
+        while True:
+            self._tell("on_tick")
+            await asyncio.sleep(_TICK_S)
+
+    def _fill(self) -> None:
+        """Start what fits; when nothing runs any more, the run is over."""
+        while not self._result.signal and (nodes := self._scheduler.start()):
+            try:
+                self._processes.add(StepProcess(nodes, self._heard, self._exited))
+            except OSError as error:
+                self._scheduler.ended(nodes[0].resources)
+                known = explain(error, Path(nodes[0].dir))
+                for node in nodes:
+                    self._failed(node, known.exit_code if known else 1, str(known or error))
+        if not self._processes:
+            for node in self._scheduler.unfinished:
+                self._finish(node, "stopped", message="not started")
+            self._idle.set()
+
+    def _heard(self, process: StepProcess, event: Event) -> None:
+        node = self._by_dir[event["out"]]
+        if event["event"] == "start":
+            self._current[process] = node
+            self._started[node.id] = time.monotonic()
+            self._tell("on_start", node)
+            return
+        self._current.pop(process, None)
+        if event["code"] is None:
+            return  # another run holds it; the process comes back to it
+        if event["code"]:
+            self._failed(node, event["code"], event["message"])
+        else:
+            self._succeeded(node, "ran" if event["ran"] else "skipped", event["message"])
+        if self._silent(process):  # else it exits in a moment and frees its cores: parts are shared out better then
+            self._fill()
+
+    def _silent(self, process: StepProcess) -> list[PlannedNode]:
+        """Nodes of `process` that have not ended."""
+        return [node for node in process.nodes if node.id not in self._result.results]
+
+    def _exited(self, process: StepProcess, code: int) -> None:
+        self._processes.discard(process)
+        self._scheduler.ended(process.nodes[0].resources)
+        current = self._current.pop(process, None)
+        silent = self._silent(process)
+        if self._result.signal:
+            for node in silent:
+                self._stopped(node)
+        elif current is not None:  # it died over one item; the others of its batch have done no harm
+            self._ended_silently(current, code)
+            self._scheduler.again(node for node in silent if node is not current)
+        else:
+            for node in silent:
+                self._ended_silently(node, code)
+        self._fill()
+
+    def _ended_silently(self, node: PlannedNode, code: int) -> None:
+        """The process ended without a word about `node`: it could not begin, or called exit."""
+        if read_done(node.dir) is not None:
+            self._succeeded(node, "ran", "done")
+        else:
+            self._failed(node, 2 if code == 2 else 1, _how(code))
+
+    def _stopped(self, node: PlannedNode) -> None:
+        if read_done(node.dir) is not None:
+            self._succeeded(node, "ran", "done")
+        else:
+            self._scheduler.failed(node)
+            self._finish(node, "stopped", message="stopped; continues when run again")
+
+    def _succeeded(self, node: PlannedNode, status: Status, message: str) -> None:
+        self._scheduler.succeeded(node)
+        self._finish(node, status, message=message)
+
+    def _failed(self, node: PlannedNode, code: int, message: str) -> None:
+        blocked = self._scheduler.failed(node)
+        self._finish(node, "failed", code, message)
+        for other in blocked:
+            self._finish(other, "blocked", message=f"needs {node.id}, which failed")
+
+    def _finish(self, node: PlannedNode, status: Status, code: int = 0, message: str = "") -> None:
+        now = time.monotonic()
+        result = NodeResult(node, status, code, message, now - self._started.get(node.id, now))
+        self._result.results[node.id] = result
+        self._tell("on_finish", result)
+
+    def _stop(self, number: int) -> None:
+        """First signal: ask, wait, kill. Second: kill."""
+        if self._result.signal:
+            self._kill()
+            return
+        self._result.signal = number
+        for process in self._processes:
+            process.terminate()
+        asyncio.get_running_loop().call_later(self._grace_s, self._kill)
+        if not self._processes:
+            self._fill()
+
+    def _kill(self) -> None:
+        for process in self._processes:
+            process.kill()
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code} before it was done"
+    name = signal.Signals(-code).name
+    return f"killed by {name}" + (" (out of memory?)" if -code == signal.SIGKILL else "")

@@ -1,0 +1,149 @@
+"""What a run would do: each node's directory, command and state. Every backend runs this list."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from argosy.config import Config, Role
+from argosy.errors import InputError
+from argosy.identity import Identities
+from workflows.graph import Graph
+from workflows.node import Node, Resources, prefix
+from workflows.state import Store
+
+IDENTITIES = ".identities.json"
+
+
+class PlannedNode(Config):
+    """A node that is ready to be started by any backend.
+
+    Attributes:
+        config: JSON of the step's config, with the directories of what is upstream filled in.
+        provenance: JSON of the node's name, part and the digests of its inputs, for its `outputs.json`.
+        upstream: ids of the nodes that it depends on.
+        state: `done`; `running` (another run is at it); `failed` (the last attempt did); `pending`.
+        reason: why it is in that state, or why it has to run.
+        selected: whether it is inside the range of stages that this run covers.
+    """
+
+    id: str
+    name: str
+    part: str
+    step: str
+    digest: str
+    dir: str
+    config: str
+    provenance: str
+    upstream: tuple[str, ...]
+    resources: Resources
+    batch: int
+    state: Literal["done", "running", "failed", "pending"]
+    reason: str
+    selected: bool = True
+
+    @property
+    def command(self) -> list[str]:
+        """The one command line that runs it, on a laptop and in a pod alike."""
+        return ["python", "-m", f"steps.{self.step}", "--config", self.config, "--out", self.dir,
+                "--node", self.provenance]
+
+    @property
+    def to_run(self) -> bool:
+        """Whether a run would start it."""
+        return self.selected and self.state != "done"
+
+
+class Plan(Config):
+    """All nodes of a graph, each after what it depends on. As JSON: `model_dump_json`, `model_validate_json`."""
+
+    store: str
+    stages: tuple[str, ...]
+    nodes: tuple[PlannedNode, ...]
+
+    @property
+    def to_run(self) -> list[PlannedNode]:
+        """The nodes that a run would start."""
+        return [node for node in self.nodes if node.to_run]
+
+
+def plan(nodes: Iterable[Node], store: Path | str, first: str | None = None, last: str | None = None) -> Plan:
+    """Resolve `nodes` against what `store` holds.
+
+    Args:
+        first, last: names of the first and last stage to run, both included; what comes before must be done.
+
+    Raises:
+        InputError: a wrong graph, an unknown stage, a range that is empty or whose inputs are not done.
+    """
+    root = str(Path(store).absolute())
+    identities = Identities(Path(root, IDENTITIES) if os.path.isdir(root) else None)
+    graph = Graph(nodes, identities)
+    identities.save()
+    selected = _range(graph.stages, first, last)
+    states = Store(root)
+    planned = [_planned(graph, node, root, states, selected=node.name in selected) for node in graph.nodes]
+    result = Plan(store=root, stages=tuple(graph.stages), nodes=tuple(planned))
+    _check_range(result, first)
+    return result
+
+
+def _planned(graph: Graph, node: Node, root: str, states: Store, *, selected: bool) -> PlannedNode:
+    directory = graph.directory(node, root)
+    state = states.of(directory, prefix(node.name, node.part), graph.made_from(node))
+    return PlannedNode.model_construct(  # values are ours: validating ten thousand of them takes a second
+        id=node.id, name=node.name, part=node.part, step=node.step, digest=graph.digest(node), dir=directory,
+        config=_wired(graph, node, root).model_dump_json(), provenance=_provenance(graph, node),
+        upstream=tuple(_upstream_ids(node)), resources=node.resources, batch=node.batch, state=state.name,
+        reason=state.reason, selected=selected)
+
+
+def _upstream_ids(node: Node) -> Iterable[str]:
+    return dict.fromkeys(n.id for nodes in node.upstream.values() for n in nodes)
+
+
+def _provenance(graph: Graph, node: Node) -> str:
+    record = graph.made_from(node)
+    return json.dumps({key: record[key] for key in ("node", "part", "upstream", "external")}, ensure_ascii=False)
+
+
+def _wired(graph: Graph, node: Node, root: str) -> Config:
+    """The config with the directories of upstream nodes, and external paths that hold in any directory."""
+    values: dict[str, str | tuple[str, ...]] = {}
+    for name, nodes in node.upstream.items():
+        paths = tuple(graph.directory(n, root) for n in nodes)
+        values[name] = paths[0] if type(node.config).model_fields[name].annotation is str else paths
+    for name in node.config.fields_with(Role.EXTERNAL):
+        value = getattr(node.config, name)
+        if value:
+            values[name] = os.path.abspath(value) if isinstance(value, str) else tuple(map(os.path.abspath, value))
+    return node.config.model_copy(update=values) if values else node.config
+
+
+def _range(stages: Sequence[str], first: str | None, last: str | None) -> set[str]:
+    order = " -> ".join(stages)
+    for stage in (first, last):
+        if stage is not None and stage not in stages:
+            from argosy.config_explain import nearest
+
+            near = nearest(stage, stages)
+            raise InputError(f"there is no stage {stage!r}; " + (f"nearest: {', '.join(near)}; " if near else "")
+                             + f"the stages are {order}")
+    start = stages.index(first) if first else 0
+    end = stages.index(last) if last else len(stages) - 1
+    if start > end:
+        raise InputError(f"the range from {first!r} to {last!r} is empty: the order is {order}")
+    return set(stages[start:end + 1])
+
+
+def _check_range(result: Plan, first: str | None) -> None:
+    unavailable = {node.id for node in result.nodes if not node.selected and node.state != "done"}
+    missing = sorted({key for node in result.to_run for key in node.upstream if key in unavailable})
+    if missing:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise InputError(f"the range{f' from {first!r}' if first else ''} needs what is not done yet: {shown}; "
+                         "run without --from, or from an earlier stage")
+

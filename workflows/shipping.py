@@ -1,0 +1,68 @@
+"""What `argosy run` does about MLflow: the parent run, and a process that sends what the steps log."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from argosy.config import Config
+from argosy.provenance import DIGITS, flat
+from argosy.tracking.pipeline import PipelineTracker
+from workflows.local.observer import RunResult
+from workflows.local.process import ROOT
+from workflows.plan import Plan
+
+LONGEST_WAIT_S = 60.0  # for the last metrics, after the run; what is left then is sent in the background
+
+
+class Shipping:
+    """A context around a run. MLflow that is down or slow delays the end by a minute at most, and loses nothing.
+
+    Args:
+        line: name of the model line.
+        config: of the lifecycle; its fields become the parent run's params.
+    """
+
+    def __init__(self, planned: Plan, line: str, config: Config) -> None:
+        self._plan, self._config = planned, config
+        self._digest = plan_digest(planned)
+        self._pipeline = PipelineTracker(Path(planned.store), self._digest, line)
+        self._status = "KILLED"
+        self._messages = tempfile.TemporaryFile()
+        os.environ |= {"ARGOSY_PIPELINE": self._digest, "ARGOSY_LINE": line}  # steps take them from there
+
+    def __enter__(self) -> Shipping:
+        done = [Path(node.dir).name for node in self._plan.nodes if node.state == "done"]
+        params = {key: value for key, value in flat(self._config.model_dump(mode="json")) if value not in (None, "", {})}
+        self._pipeline.start(params, done=done, todo=len(self._plan.to_run))
+        command = [sys.executable, "-m", "argosy.tracking", "ship", "--store", self._plan.store, "--until-eof"]
+        self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is for the steps
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=self._messages, stderr=self._messages,
+            start_new_session=True)
+        return self
+
+    def ended(self, result: RunResult) -> None:
+        """How the run ended."""
+        self._status = "KILLED" if result.signal else "FAILED" if result.exit_code else "FINISHED"
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._pipeline.finish(self._status)
+        assert self._process.stdin
+        self._process.stdin.close()  # the shipper sends what is left, and ends
+        try:
+            self._process.wait(LONGEST_WAIT_S)
+        except subprocess.TimeoutExpired:
+            print(f"tracking: still sending to MLflow, in the background (process {self._process.pid})", file=sys.stderr)
+        self._messages.seek(0)
+        sys.stderr.write(self._messages.read().decode(errors="replace"))
+
+
+def plan_digest(planned: Plan) -> str:
+    """Equal for two plans of equal nodes: a run that goes on is the same pipeline run."""
+    text = "\n".join(sorted(node.digest for node in planned.nodes))
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]

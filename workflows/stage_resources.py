@@ -1,0 +1,52 @@
+"""Makes a stage's nodes: with the run's seed and the stage's share of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from argosy.config import Config
+from argosy.config_explain import nearest
+from argosy.errors import InputError
+from workflows.node import Node, Resources
+
+
+class StageResources(Config):
+    """What one process of a stage may use. cores: also its threads; memory_gb: 10^9 bytes, for scheduling."""
+
+    cores: int = Field(1, ge=1)
+    memory_gb: float = Field(1.0, gt=0)
+
+
+class Stages:
+    """Collects nodes.
+
+    Args:
+        seed: for configs that have a field `seed` and were not given one.
+        resources: by stage; one that is not named gets the defaults of StageResources.
+    """
+
+    def __init__(self, seed: int, resources: Mapping[str, StageResources]) -> None:
+        self.nodes: list[Node] = []
+        self._seed, self._resources = seed, resources
+
+    def __call__(
+        self, name: str, step: str, config: Config, *, part: str = "", batch: int = 1, **inputs: Node | Sequence[Node]
+    ) -> Node:
+        """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields."""
+        given = self._resources.get(name, StageResources())
+        if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
+            config = config.model_copy(update={"seed": self._seed})
+        resources = Resources(given.cores, given.memory_gb)
+        node = Node(name, step, config, inputs=inputs, part=part, resources=resources, batch=batch)
+        self.nodes.append(node)
+        return node
+
+    def check_resources(self) -> None:
+        """Raises InputError where `resources` names a stage that does not exist."""
+        known = {node.name for node in self.nodes}
+        for name in self._resources:
+            if name not in known:
+                near = ", ".join(nearest(name, known)) or ", ".join(sorted(known))
+                raise InputError(f"resources.{name}: there is no such stage; nearest: {near}")
