@@ -18,7 +18,7 @@ def make_deterministic(seed: int) -> None:
     import torch
 
     random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - libraries draw from the global generator
+    np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True)
     # Filling fresh memory only changes what is read by mistake, and costs 3 % of a step.

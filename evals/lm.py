@@ -34,6 +34,7 @@ class ArgosyLM(LM):  # type: ignore[misc]
 
     def _generate(self, context: str, options: dict[str, Any]) -> str:
         import torch
+        from lm_eval.models.utils_hf import stop_sequences_criteria
 
         model, stops = self.language_model, options.get("until", [])
         stops = [stops] if isinstance(stops, str) else [stop for stop in stops if stop]
@@ -49,7 +50,8 @@ class ArgosyLM(LM):  # type: ignore[misc]
                 attention_mask=torch.ones_like(inputs),
                 max_new_tokens=new_tokens,
                 pad_token_id=model.tokenizer.eos_token_id,
-                **({"stop_strings": stops, "tokenizer": model.tokenizer} if stops else {}),
+                # Not transformers' stop_strings, which stop at a part of a character's bytes.
+                stopping_criteria=stop_sequences_criteria(model.tokenizer, stops, inputs.shape[1], 1),
                 **sampling,
             )
         text: str = model.tokenizer.decode(output[0, inputs.shape[1] :], skip_special_tokens=True)

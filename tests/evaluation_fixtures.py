@@ -13,8 +13,8 @@ from argosy.evaluation.language_model import LanguageModel
 from evals.items import Item
 
 WORDS = {
-    "en": "river stone, Paris; Little Rock|oxide 42 Leonardo da Vinci|blue whale|the Nile|a theorem|salt".split("|"),
-    "zh": "北京 石家庄 氧化铁 列夫·托尔斯泰 长江 二十四 定理 蓝鲸 上海 茶".split(),
+    "en": ["river stone, Paris; Little Rock", "oxide 42 Leonardo da Vinci", "whale", "the Nile", "a theorem", "salt"],
+    "zh": ["北京", "石家庄", "氧化铁", "列夫·托尔斯泰", "长江", "二十四", "定理", "蓝鲸", "上海", "茶"],
 }
 SPECIAL = ["<|bos|>", "<|eos|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|end|>"]
 TEMPLATE = (
@@ -62,7 +62,8 @@ def make_tokenizer() -> Any:
     )
     texts = [f"{item.question}\n{' '.join(item.choices)}\nAnswer: A 答案：B" for item in make_items(60)]
     tokenizer.train_from_iterator(texts, trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<|bos|>", eos_token="<|eos|>", pad_token="<|pad|>")
+    special = {"bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": "<|pad|>"}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
     fast.chat_template = TEMPLATE
     return fast
 

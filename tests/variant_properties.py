@@ -10,6 +10,7 @@ import pytest
 from evals.items import Item, read_items
 from evals.question import Question
 from evals.variants import Chain, NotApplicable, parse_chain
+from evals.variants.none_of_the_others import NONE
 from tests.evaluation_fixtures import make_items
 
 MMLU = Path(__file__).parents[2] / "shared/data/mmlu"
@@ -73,12 +74,12 @@ def check(chain: Chain, item: Item, questions: list[Question]) -> None:
         if question.labelled:
             listed = question.prompt.rpartition("\n")[0].rpartition("\n")[2]
             for origin, label in by_origin.items():
-                option = item.choices[origin] if origin >= 0 else {"en": "None of the others", "zh": "其他答案全错"}[item.lang]
+                option = item.choices[origin] if origin >= 0 else NONE[item.lang]
                 assert any(f"{label}{mark}{option}" in question.prompt for mark in (". ", ".", "、")), listed
     if chain.name == "none_of_the_others":
         dropped = questions[0]
         assert item.answer not in dropped.origin
         assert dropped.gold == len(dropped.origin) - 1
-        if not any(other.startswith(right) for other in item.choices if other != right):
+        if not any(other.startswith(right) for other in (*item.choices, NONE[item.lang]) if other != right):
             marks = [f"{label}{mark}{right}" for label in "ABCD" for mark in (". ", ".")]
             assert not any(mark in dropped.prompt.removeprefix(item.question) for mark in marks)

@@ -41,21 +41,22 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
     """Add a node for each export of `trained` and each suite; returns them."""
     common = {name: getattr(config, name) for name in EvaluateConfig.model_fields if name in config.model_fields_set}
     found = []
-    for name, which in config.suites.items():
+    for name, which in sorted(config.suites.items()):
         suite = _suite(name)
         for node in trained:
             for export in exports(node) if which == "all" else [FINAL]:
                 part = f"{node.name}-{export}-{suite['suite']}"
                 each = EvaluateConfig.model_validate({**common, **suite, "export": export})
-                found.append(stages("evaluate", "evaluate", each, part=part, batch=config.together,
-                                    checkpoint=node, **inputs))
+                found.append(
+                    stages("evaluate", "evaluate", each, part=part, batch=config.together, checkpoint=node, **inputs)
+                )
     return found
 
 
 def exports(node: Node) -> Iterator[str]:
     """Names of the checkpoints that a training stage will leave, the last one as `final`."""
     if isinstance(node.config, TrainConfig):
-        yield from list(node.config.export_steps().values())[:-1]
+        yield from list(node.config.export_steps())[:-1]
     yield FINAL
 
 

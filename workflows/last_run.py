@@ -55,5 +55,5 @@ def directory_of(store: Path, name: str) -> Path:
     known = last_run(store).directories
     if name not in known:
         near = nearest(name, known) or list(dict.fromkeys(key.partition("/")[0] for key in known))
-        raise InputError(f"there is no node {name!r} in the last run, nor such a directory; there are: {', '.join(near)}")
+        raise InputError(f"{name!r} is no node of the last run, and no directory; there are: {', '.join(near)}")
     return store / known[name]

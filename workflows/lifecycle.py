@@ -11,20 +11,22 @@ A new stage is a file of `steps/`, a field of LifecycleConfig and a line of `lif
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from steps.compare import CompareConfig
 
 from argosy.config import Config
+from argosy.config_explain import nearest
+from argosy.config_fields import models_at
+from argosy.posttraining.rl_config import RLHFConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
-from steps.compare import CompareConfig
 from steps.data import DataConfig
 from steps.dpo import DPOConfig
-from steps.evaluate import EvaluateConfig
 from steps.long_context import LongContextConfig
 from steps.pretrain import PretrainConfig
 from steps.reward_model import RewardModelConfig
-from argosy.posttraining.rl_config import RLHFConfig
 from steps.sft import SFTConfig
 from steps.tokenize import TokenizeConfig
 from steps.train_tokenizer import TrainTokenizerConfig
@@ -65,13 +67,18 @@ class LifecycleConfig(Config):
     evaluate: Evaluation = Evaluation()
     compare: CompareConfig = CompareConfig()
 
+    @model_validator(mode="after")
+    def _check_resources(self) -> Self:
+        stages = [name for name in type(self).model_fields if models_at(type(self), (name,))] + ["twin"]
+        for name in self.resources:
+            if name not in stages:
+                near = ", ".join(nearest(name, stages) or stages)
+                raise ValueError(f"resources.{name}: there is no such stage; nearest: {near}")
+        return self
+
 
 def lifecycle(config: LifecycleConfig) -> list[Node]:
-    """The nodes of `config`, each after what it depends on.
-
-    Raises:
-        InputError: `resources` names a stage that does not exist.
-    """
+    """The nodes of `config`, each after what it depends on."""
     stage = Stages(config.seed, config.resources)
     data = stage("data", "data", config.data)
     clean = stage("clean", "clean", config.clean, data=data)
@@ -100,5 +107,4 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
 
     evaluated = evaluations(stage, config.evaluate, trained, data=data, tokens=tokenize)
     stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, clean=clean)
-    stage.check_resources()
     return stage.nodes

@@ -17,6 +17,7 @@ from workflows.local.observer import RunResult
 from workflows.local.process import ROOT
 from workflows.plan import Plan
 
+COMMAND = ("-m", "argosy.tracking", "ship")
 LONGEST_WAIT_S = 60.0  # for the last metrics, after the run; what is left then is sent in the background
 
 
@@ -33,31 +34,39 @@ class Shipping:
         self._digest = plan_digest(planned)
         self._pipeline = PipelineTracker(Path(planned.store), self._digest, line)
         self._status = "KILLED"
-        self._messages = tempfile.TemporaryFile()
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
         os.environ |= {"ARGOSY_PIPELINE": self._digest, "ARGOSY_LINE": line}  # steps take them from there
 
     def __enter__(self) -> Shipping:
         done = [Path(node.dir).name for node in self._plan.nodes if node.state == "done"]
-        params = {key: value for key, value in flat(self._config.model_dump(mode="json")) if value not in (None, "", {})}
+        fields = flat(self._config.model_dump(mode="json"))
+        params = {key: value for key, value in fields if value not in (None, "", {})}
         self._pipeline.start(params, done=done, todo=len(self._plan.to_run))
-        command = [sys.executable, "-m", "argosy.tracking", "ship", "--store", self._plan.store, "--until-eof"]
+        command = [sys.executable, *COMMAND, "--store", self._plan.store, "--until-eof"]
         self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is for the steps
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=self._messages, stderr=self._messages,
-            start_new_session=True)
+            command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=self._messages,
+            stderr=self._messages,
+            start_new_session=True,
+        )
         return self
 
     def ended(self, result: RunResult) -> None:
         """How the run ended."""
         self._status = "KILLED" if result.signal else "FAILED" if result.exit_code else "FINISHED"
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._pipeline.finish(self._status)
         assert self._process.stdin
         self._process.stdin.close()  # the shipper sends what is left, and ends
         try:
             self._process.wait(LONGEST_WAIT_S)
         except subprocess.TimeoutExpired:
-            print(f"tracking: still sending to MLflow, in the background (process {self._process.pid})", file=sys.stderr)
+            print(f"tracking: process {self._process.pid} goes on sending to MLflow", file=sys.stderr)
         self._messages.seek(0)
         sys.stderr.write(self._messages.read().decode(errors="replace"))
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from argosy.config import Config
-from argosy.config_explain import nearest
-from argosy.errors import InputError
 from workflows.node import Node, Resources
 
 
@@ -42,11 +40,3 @@ class Stages:
         node = Node(name, step, config, inputs=inputs, part=part, resources=resources, batch=batch)
         self.nodes.append(node)
         return node
-
-    def check_resources(self) -> None:
-        """Raises InputError where `resources` names a stage that does not exist."""
-        known = {node.name for node in self.nodes}
-        for name in self._resources:
-            if name not in known:
-                near = ", ".join(nearest(name, known)) or ", ".join(sorted(known))
-                raise InputError(f"resources.{name}: there is no such stage; nearest: {near}")

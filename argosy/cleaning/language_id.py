@@ -43,7 +43,12 @@ _FUNCTION_WORDS = {
     "id": "yang dan di dengan untuk pada ini dari itu adalah tidak dalam akan oleh juga ke sebagai",
     "vi": "và của là có được trong cho không với các một này người những đã khi để",
 }
-_WORDS = {lang: frozenset(words.split()) for lang, words in _FUNCTION_WORDS.items()}
+# Single letters stand in formulas, and what is English too tells nothing against English.
+_ENGLISH = frozenset(_FUNCTION_WORDS["en"].split())
+_WORDS = {
+    lang: frozenset(w for w in words.split() if lang == "en" or (len(w) > 1 and w not in _ENGLISH))
+    for lang, words in _FUNCTION_WORDS.items()
+}
 
 
 def identify(text: str) -> str:

@@ -52,10 +52,14 @@ class _Codec:
     capital_a: re.Pattern[str]  # Â or Ã and a symbol: Western text misread, in Windows-1252 only
     in_word: re.Pattern[str]  # a pair whose second character is a symbol, before a small letter
 
-    def repair(self, line: str) -> str:
-        """The line with its runs decoded, or as it was where nothing in it is evidence."""
+    def covers(self, line: str) -> float:
+        """Share of the characters beyond ASCII that are runs; 0.0 where nothing in the line is evidence."""
         runs = self.run.findall(line)
-        return self.run.sub(self._decode, line) if runs and self._convinces(line, runs) else line
+        return sum(map(len, runs)) / len(_ODD.findall(line)) if runs and self._convinces(line, runs) else 0.0
+
+    def repair(self, line: str) -> str:
+        """The line with its runs decoded."""
+        return self.run.sub(self._decode, line)
 
     def _decode(self, match: re.Match[str]) -> str:
         raw = bytes(self.to_byte[character] for character in match.group())
@@ -100,12 +104,13 @@ def _codec(name: str) -> _Codec:
 def _repair_line(line: str) -> str:
     if len(_ODD.findall(line)) < 2:
         return line
-    for name in _CODECS:
-        codec = _codec(name)
-        fixed = codec.repair(line.replace(_LOST_QUOTE, "”") if name == "cp1252" else line)
-        if fixed != line:
-            return _LOST_GRAVE.sub("à", fixed) if name == "cp1252" else fixed
-    return _HAN_RUN.sub(_from_gb, line)
+    bare = line.replace(_LOST_QUOTE, "”")
+    shares = {name: _codec(name).covers(bare) for name in _CODECS}
+    best = max(_CODECS, key=lambda name: shares[name])  # the first of equals
+    if not shares[best]:
+        return _HAN_RUN.sub(_from_gb, bare)
+    fixed = _codec(best).repair(bare)
+    return _LOST_GRAVE.sub("à", fixed) if best == "cp1252" else fixed
 
 
 def _from_gb(match: re.Match[str]) -> str:

@@ -7,16 +7,17 @@ import unicodedata
 from functools import lru_cache
 
 HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_HAN = re.compile(f"[{HAN}]")
-_LETTERS = re.compile(r"[^\W\d_]")
+_HAN_RUNS = re.compile(f"[{HAN}]+")
 _WORDS = re.compile(rf"[{HAN}]|[^\W{HAN}]+")
 _NOT_WORD = re.compile(r"[\W_]+")
 
 
 def han_share(text: str) -> float:
-    """Share of letters that are Han characters; 0.0 for a text without letters."""
-    han = len(_HAN.findall(text))
-    return han / len(_LETTERS.findall(text)) if han else 0.0
+    """Share of words that are Han characters; 0.0 for a text without words."""
+    if text.isascii():
+        return 0.0
+    found = words(text)
+    return sum(map(len, _HAN_RUNS.findall(text))) / len(found) if found else 0.0
 
 
 # Filters ask one after the other about the same text: the last answer is kept.
@@ -24,7 +25,7 @@ def han_share(text: str) -> float:
 def is_han(text: str) -> bool:
     """Whether to count this text in characters, as Chinese is, and not in words between spaces.
 
-    Half as many Han characters as other letters is enough: a Han character is about a word.
+    A third is enough: Chinese about programs has much that is not.
     """
     return han_share(text) > 0.3
 

@@ -31,6 +31,7 @@ def write_inputs(
                 f"data.source.channel_field: {config.channel_field!r} has more than {MAX_CHANNELS} values; a channel "
                 "is a kind of text with its own loss: name another field, or set data.source.channel"
             )
+    writers.finish(REJECTS)  # a refusal points to them
     tally.check(f"data.inputs {', '.join(inputs)}", rejects_at)
     return tally, unknown
 

@@ -108,6 +108,7 @@ def read_override(
                 reject = Reject(path.name, number, str(error), raw)
                 tally.rejected[reject.reason] += 1
                 writers.write(f"rejects/{kind}", reject.to_record())
+    writers.finish(f"rejects/{kind}")  # a refusal points to them
     tally.check(f"data.{kind} {path}", rejects_at)
     return records, tally
 

@@ -100,21 +100,25 @@ class JsonlWriters:
             self.write(name, record)
         return self.counts[name] - before
 
+    def finish(self, name: str) -> None:
+        """Make the file `name` appear now, so that it stays even if the block fails; it takes no more lines."""
+        if file := self._files.pop(name, None):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            self._temporary(name).replace(self._root / f"{name}.jsonl")
+
     def __enter__(self) -> JsonlWriters:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for file in self._files.values():
+        for name in list(self._files):
             if kind is None:
-                file.flush()
-                os.fsync(file.fileno())
-            file.close()
-        for name in self._files:
-            if kind is None:
-                self._temporary(name).replace(self._root / f"{name}.jsonl")
+                self.finish(name)
             else:
+                self._files.pop(name).close()
                 self._temporary(name).unlink(missing_ok=True)
 
     def _temporary(self, name: str) -> Path:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from argosy.evaluation.scoring import Tokens
+from argosy.evaluation.rows import Tokens
 
 _KEPT = 400_000  # texts whose tokens are remembered
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from argosy.errors import InputError
 from argosy.evaluation.checkpoint import Checkpoint
 from argosy.evaluation.encoder import Encoder, load_encoder
-from argosy.evaluation.scoring import Score, Scorer, Tokens
+from argosy.evaluation.rows import Tokens
+from argosy.evaluation.scoring import Score, Scorer
 
 if TYPE_CHECKING:
     import torch
@@ -50,11 +51,11 @@ class LanguageModel:
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging as transformers_logging
 
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        transformers_logging.disable_progress_bar()
         logging.getLogger("transformers").setLevel(logging.ERROR)
         try:
             encoder = load_encoder(checkpoint.path)
-            model = AutoModelForCausalLM.from_pretrained(checkpoint.path, dtype="auto")
+            model: Any = AutoModelForCausalLM.from_pretrained(checkpoint.path, dtype="auto")
             model.eval()
         except Exception as error:  # whatever is wrong with its files, it is this checkpoint that is wrong
             raise InputError(f"cannot load the checkpoint {checkpoint.path}: {error}") from error

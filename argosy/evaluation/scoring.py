@@ -1,9 +1,8 @@
 """Log-probabilities of token continuations under a causal model, with shared contexts computed once.
 
-The continuations of one context (the options of a question) are branches of one row: the row is the context
-followed by every continuation, each token attends to the context and to its own branch alone (a 4D mask, as in
-tree attention, Miao et al., SpecInfer, 2023), and positions restart after the context. Labels of one token add
-nothing: all come out of the context's last position. Only a row's last positions go through the vocabulary.
+The continuations of one context (the options of a question) are branches of one row (argosy.evaluation.rows).
+Labels of one token add nothing: all come out of the context's last position. Only a row's last positions go
+through the vocabulary.
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from argosy.evaluation.rows import Row, Tokens, model_inputs
+
 if TYPE_CHECKING:
     import torch
 
-Tokens = tuple[int, ...]
 _SHORT_ROW = 64  # tokens of a row that may always grow
 _LOGITS = 2**26  # logits of one batch: 256 MiB as float32
 
@@ -34,24 +34,6 @@ class Score:
 
 
 NOT_SCORED = Score(math.nan, False, 0)
-
-
-@dataclass
-class Row:
-    """A context and the continuations (with the requests that asked for each) that branch off it."""
-
-    context: Tokens
-    branches: dict[Tokens, list[int]]
-
-    @property
-    def keep(self) -> int:
-        """Positions whose logits are needed: the context's last and all of the branches but their last tokens."""
-        return 1 + sum(len(branch) - 1 for branch in self.branches)
-
-    @property
-    def length(self) -> int:
-        """Tokens that go through the model."""
-        return len(self.context) + self.keep - 1
 
 
 class Scorer:
@@ -137,32 +119,13 @@ class Scorer:
             yield batch
 
     def _forward(self, rows: Sequence[Row]) -> torch.Tensor:
-        """Logits [row, keep, vocabulary] of the last positions; rows are padded at their left."""
+        """Logits [row, keep, vocabulary] of the last positions."""
         import torch
 
-        width = max(row.length for row in rows)
-        tokens = np.zeros((len(rows), width), dtype=np.int64)
-        positions = np.zeros((len(rows), width), dtype=np.int64)
-        visible = np.zeros((len(rows), width), dtype=np.int64)
-        for line, row in enumerate(rows):
-            start = width - row.length
-            tokens[line, start:] = [*row.context, *(token for branch in row.branches for token in branch[:-1])]
-            visible[line, start:] = 1
-            positions[line, start:] = _positions(row)
-        device = self.model.device
-        mask: torch.Tensor | None = torch.from_numpy(visible).to(device)
-        if any(len(row.branches) > 1 and row.keep > 1 for row in rows):
-            mask = _tree_mask(rows, width, self.model.dtype, device)
-        elif visible.all():
-            mask = None
+        inputs = model_inputs(rows, self.model.dtype, self.model.device)
+        keep = max(row.keep for row in rows)
         with torch.inference_mode():
-            logits: torch.Tensor = self.model(
-                input_ids=torch.from_numpy(tokens).to(device),
-                position_ids=torch.from_numpy(positions).to(device),
-                attention_mask=mask,
-                use_cache=False,
-                logits_to_keep=max(row.keep for row in rows),
-            ).logits
+            logits: torch.Tensor = self.model(**inputs, use_cache=False, logits_to_keep=keep).logits
         return logits
 
     def _branches_are_exact(self) -> bool:
@@ -180,30 +143,6 @@ class Scorer:
             return False
         tolerance = 1e-3 if "32" in str(self.model.dtype) else 0.1
         return bool(np.allclose(apart, together, atol=tolerance, equal_nan=True))
-
-
-def _positions(row: Row) -> list[int]:
-    after = len(row.context)
-    return [*range(after), *(after + i for branch in row.branches for i in range(len(branch) - 1))]
-
-
-def _tree_mask(rows: Sequence[Row], width: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Additive mask [row, 1, width, width]: causal, and closed between the branches of a row."""
-    import torch
-
-    allowed = np.tril(np.ones((len(rows), width, width), dtype=bool))
-    for line, row in enumerate(rows):
-        start = width - row.length
-        allowed[line, :, :start] = False
-        branch_start = start + len(row.context)
-        first = branch_start
-        for branch in row.branches:
-            end = branch_start + len(branch) - 1
-            allowed[line, branch_start:end, first:branch_start] = False
-            branch_start = end
-    mask = torch.zeros(allowed.shape, dtype=dtype)
-    mask.masked_fill_(~torch.from_numpy(allowed), torch.finfo(dtype).min)
-    return mask[:, None].to(device)
 
 
 def _read(rows: Sequence[Row], logits: torch.Tensor) -> Iterator[tuple[list[int], Score]]:

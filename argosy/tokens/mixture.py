@@ -96,7 +96,8 @@ def _check(weights: Mapping[str, float], channels: Mapping[str, TokenizedChannel
         raise InputError("mixture: the tokenized data holds no document to train on; look at the reports of clean")
     for name, weight in weights.items():
         if name not in channels:
-            raise InputError(f"mixture.{name}: no such channel with documents; there are: {', '.join(sorted(channels))}")
+            known = ", ".join(sorted(channels))
+            raise InputError(f"mixture.{name}: no such channel with documents; there are: {known}")
         if not weight > 0:
             raise InputError(f"mixture.{name}: {weight} is not allowed; a weight is above 0 (leave the channel out)")
 

@@ -62,7 +62,7 @@ def _open(folder: Path, name: str, dtype: np.dtype[Any]) -> TokenizedChannel:
         offsets = np.load(folder / f"{name}.offsets.npy", mmap_mode="r")
         document_bytes = np.load(folder / f"{name}.bytes.npy", mmap_mode="r")
     except (OSError, ValueError) as error:
-        raise InputError(f"tokenized channel '{name}' in {folder} cannot be read: {error}; run tokenize again") from None
+        raise InputError(f"tokenized channel '{name}' in {folder} cannot be read: {error}; tokenize again") from None
     if offsets[-1] != len(tokens) or len(document_bytes) != len(offsets) - 1:
         raise InputError(
             f"tokenized channel '{name}' in {folder} is damaged: {len(tokens)} tokens where its offsets say "

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import select
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from argosy.tracking.batches import spools
+from argosy.tracking.follow import follow, process_ended
 from argosy.tracking.records import SPOOL
 from argosy.tracking.send import MlflowSender
 from argosy.tracking.server import Server, tracking_uri, without_password
-from argosy.tracking.shipper import Shipper, follow, process_ended
+from argosy.tracking.shipper import Shipper
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     uri = tracking_uri(store, arguments.tracking_uri)
     own = arguments.node and arguments.node / "tracking" / SPOOL
     shipper = Shipper((lambda: [own]) if own else (lambda: spools(store)), MlflowSender(Server(uri, store)))
-    later = f"{os.path.basename(sys.executable)} -m argosy.tracking ship --store {store} --once"
+    later = f"{os.path.basename(sys.executable)} -m argosy.tracking ship --store {shlex.quote(str(store))} --once"
 
     def trouble(reason: str) -> None:
         print(
@@ -38,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )  # fmt: skip
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the runner's end is what ends this
+    if not arguments.once:
+        os.nice(10)  # training goes first
     ended = _ended(arguments)
     return 0 if follow(shipper, ended, trouble) else 1
 

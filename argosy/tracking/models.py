@@ -98,7 +98,7 @@ class Models:
         from mlflow.models.utils import get_external_mlflow_model_spec
 
         with TemporaryDirectory() as folder:  # so that the model can be registered in the Model Registry
-            get_external_mlflow_model_spec(model).save(str(Path(folder) / "MLmodel"))  # type: ignore[no-untyped-call]
+            get_external_mlflow_model_spec(model).save(str(Path(folder) / "MLmodel"))
             self._server.client.log_model_artifacts(model.model_id, folder)
         self._server.client.finalize_logged_model(model.model_id, "READY")
 

@@ -88,6 +88,7 @@ class Server:
         os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(TIMEOUT_S)
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
         os.environ["MLFLOW_ENABLE_ASYNC_LOGGING"] = "false"
+        os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # two lines for each run that ends
         import mlflow.store.db.utils
         from mlflow.tracking import MlflowClient
 

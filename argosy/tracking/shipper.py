@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from argosy.lease import Holder
+from argosy.holder import Holder
 from argosy.tracking.batches import Batch, Owner, Shipped, is_late, next_batch, owner_of
 from argosy.tracking.locking import locked
 
 BATCHES_A_TURN = 20  # of one spool, before the others get theirs
-FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 1.0, 60.0
-LONGEST_POLL_S = 10.0
+SETTLE_S = 1.0
 
 
 class Unavailable(Exception):
@@ -83,7 +80,11 @@ class Shipper:
             size = spool.stat().st_size
         except OSError:
             return False
-        return size > 0 and size != self._sent.get(spool)
+        if size > 0 and spool not in self._sent:  # a first look without the lock: most were sent by earlier processes
+            shipped = Shipped.load(spool, self._sender.uri)
+            self._note_running(spool, shipped)
+            self._sent[spool] = shipped.offset if shipped.offset == shipped.intent else -1
+        return size > 0 and size != self._sent[spool]
 
     def _turn(self, spool: Path, *, late: bool) -> bool:
         """Send some batches of a spool; True when it has no more (or another shipper is at it)."""
@@ -133,7 +134,10 @@ class Shipper:
         Raises:
             Unavailable: the server.
         """
-        for spool in [spool for spool, holder in self._running.items() if holder.is_dead()]:
+        if not self._dead():
+            return
+        time.sleep(SETTLE_S)  # what a dead runner had started is being killed as well
+        for spool in self._dead():
             with locked(spool.with_name(".shipping.lock"), wait=False) as held:
                 shipped = Shipped.load(spool, self._sender.uri)
                 if not held or not shipped.running or spool.stat().st_size != shipped.offset:
@@ -143,58 +147,5 @@ class Shipper:
                 shipped.save()
             del self._running[spool]
 
-
-def follow(shipper: Shipper, ended: Callable[[], bool], on_trouble: Callable[[str], None], poll_s: float = 1.0) -> bool:
-    """Sweep until `ended`, and once more after it; True when everything was sent.
-
-    A server that fails is asked again after 1, 2, 4, ... 60 s; `on_trouble` hears the reason once for each outage.
-    """
-    back_off = 0.0
-    retry_at = 0.0
-    while True:
-        last = ended()
-        complete = False
-        if last or time.monotonic() >= retry_at:
-            try:
-                complete = shipper.sweep()
-                if last and complete:
-                    shipper.end_dead()
-                back_off = 0.0
-            except Unavailable as trouble:
-                if not back_off:
-                    on_trouble(str(trouble))
-                back_off = min(max(2 * back_off, FIRST_BACK_OFF_S), LONGEST_BACK_OFF_S)
-                retry_at = time.monotonic() + back_off
-                if last:
-                    return False
-        if last and complete:
-            return True
-        if complete or back_off:  # looking costs a twentieth of the time at most, however many spools there are
-            time.sleep(min(max(poll_s, 20 * shipper.look_s), LONGEST_POLL_S))
-
-
-def process_ended(pid: int) -> Callable[[], bool]:
-    """Whether the process `pid`, which need not be a child, has ended."""
-    started = _start_time(pid)
-
-    def ended() -> bool:
-        return started is None or _start_time(pid) != started
-
-    return ended
-
-
-def _start_time(pid: int) -> str | None:
-    """When the process started, so that a reused id is not taken for it; None when there is none."""
-    if sys.platform == "linux":
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return None
-        return None if fields[0] in "ZX" else fields[19]
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    return "running"
+    def _dead(self) -> list[Path]:
+        return [spool for spool, holder in self._running.items() if holder.is_dead()]

@@ -89,9 +89,9 @@ class TrainConfig(Config):
         """Optimizer steps of the phase."""
         return math.ceil(self.tokens / self.tokens_per_step)
 
-    def export_steps(self) -> dict[int, str]:
-        """The step after which each checkpoint is exported, and its name."""
-        return {max(1, round(fraction * self.steps)): export_name(fraction) for fraction in self.exports}
+    def export_steps(self) -> dict[str, int]:
+        """The checkpoints' names, and the step after which each is exported."""
+        return {export_name(fraction): max(1, round(fraction * self.steps)) for fraction in self.exports}
 
 
 class ContinueConfig(TrainConfig):

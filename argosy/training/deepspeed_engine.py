@@ -62,6 +62,7 @@ class DeepSpeedEngine(Engine):
         return total
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
+        sums: Tensor
         loss, sums = self._engine(*part)
         # DeepSpeed averages over processes and micro-batches; ours is the mean over the global batch's targets.
         self._engine.backward(loss / targets * self.world_size * self._accumulation)

@@ -54,7 +54,7 @@ class Engine(ABC):
         counts = self._count(batch)
         targets = self.sum_over_processes(counts.sum())
         sums = torch.zeros(len(counts), dtype=torch.float64, device=self.device)
-        parts = list(zip(*(tensor.split(self.micro_batch_size) for tensor in tensors), strict=True))
+        parts = list(zip(*(torch.split(tensor, self.micro_batch_size) for tensor in tensors), strict=True))
         for number, part in enumerate(parts):
             sums += self._backward(part, targets, last=number == len(parts) - 1)
         return sums, counts, self._update(learning_rate)

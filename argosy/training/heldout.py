@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -64,7 +65,7 @@ class HeldoutLoss:
         mean = torch.cat([losses.double() for losses in self._score(module, rows)]).mean(dim=0)
         edges = [0, *(self._length >> shift for shift in (3, 2, 1, 0))]
         return {f"{low}_{high}": float(mean[low:high].mean())
-                for low, high in zip(edges, edges[1:], strict=False) if high > low}
+                for low, high in pairwise(edges) if high > low}
 
     @torch.no_grad()
     def _score(self, module: LossModule, rows: list[_Row]) -> Iterator[torch.Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -18,74 +17,85 @@ from argosy.training.schedule import learning_rate
 from argosy.training.state import StateStore
 
 
-@dataclass(frozen=True)
 class Loop:
-    """Everything that a phase's steps touch."""
+    """The optimizer steps of one phase."""
 
-    config: TrainConfig
-    context: StepContext
-    engine: Engine
-    mixture: Mixture
-    heldout: HeldoutLoss
-    exporter: Exporter
+    def __init__(self, config: TrainConfig, context: StepContext, engine: Engine, mixture: Mixture,
+                 heldout: HeldoutLoss, exporter: Exporter) -> None:
+        self.config, self.context, self.engine = config, context, engine
+        self.mixture, self.heldout, self.exporter = mixture, heldout, exporter
+        self._states = StateStore(context.out / "state", engine)
+        self._losses = LossWindow(mixture.names, engine)
+        self._rate = _Rate(config.tokens_per_step)
+        self._results: dict[str, dict[str, ChannelLoss]] = {}
+        points = config.heldout_points
+        self._evaluations = {max(1, round(config.steps * n / points)) for n in range(1, points + 1)}
 
     def run(self) -> dict[str, dict[str, ChannelLoss]]:
         """Train to the end; returns the held-out losses at the start and at the end, as `before` and `after`."""
-        config, engine = self.config, self.engine
-        states = StateStore(self.context.out / "state", engine)
-        losses = LossWindow(self.mixture.names, engine)
-        first, results = 0, {}
-        if saved := states.load():
-            first = int(saved["step"])
-            losses.restore(saved)
-            results = {when: _parse(value) for when, value in saved["heldout"].items()}
-            self._say(f"continuing after step {first}")
-        else:
-            results["before"] = self._evaluate(0)
-        exports = config.export_steps()
-        evaluations = {round(config.steps * n / config.heldout_points) for n in range(1, config.heldout_points + 1)}
-        started, logged = time.monotonic(), first
-        for step in range(first + 1, config.steps + 1):
-            rate = learning_rate(config, step - 1)
-            sums, counts, norm = engine.train_step(self.mixture.batch(self._positions(step - 1)), rate)
-            losses.add(sums, counts)
-            if step % config.log_every == 0 or step == config.steps:
-                elapsed, started = time.monotonic() - started, time.monotonic()
-                self._log(step, losses, rate, norm, (step - logged) * config.tokens_per_step / max(elapsed, 1e-9))
-                logged = step
-            saving = step % config.save_every == 0 and step < config.steps
-            if saving or step in exports:
-                losses.check(step)
-            if step in evaluations:
-                results["after"] = self._evaluate(step)
-            if step in exports and engine.rank == 0:
-                self.exporter.write(exports[step], engine.module.model, step, step * config.tokens_per_step)
-            if saving:
-                dumped = {when: {name: loss.model_dump() for name, loss in result.items()}
-                          for when, result in results.items()}
-                states.save(step, {**losses.state(), "heldout": dumped})
-        states.remove()
-        return results
+        note = ""
+        first = self._resume()
+        self._rate.restart(first)
+        for step in range(first + 1, self.config.steps + 1):
+            rate = learning_rate(self.config, step - 1)
+            sums, counts, norm = self.engine.train_step(self.mixture.batch(self._positions(step - 1)), rate)
+            self._losses.add(sums, counts)
+            if step % self.config.log_every == 0 or step == self.config.steps:
+                note = self._log(step, rate, norm)
+            self._after(step)
+            if self.engine.rank == 0:
+                tokens = self.config.tokens_per_step
+                self.context.progress.update(step * tokens, self.config.steps * tokens, "tokens", note)
+        self._states.remove()
+        return self._results
+
+    def _resume(self) -> int:
+        """Go to the newest state, or evaluate the model as it is; returns the steps done."""
+        saved = self._states.load()
+        if saved is None:
+            self._results["before"] = self._evaluate(0)
+            return 0
+        self._losses.restore(saved)
+        self._results = {when: {name: ChannelLoss(**loss) for name, loss in result.items()}
+                         for when, result in saved["heldout"].items()}
+        self._say(f"continuing after step {saved['step']}")
+        return int(saved["step"])
+
+    def _after(self, step: int) -> None:
+        """Evaluate, export and save, where it is time to."""
+        exports = [name for name, at in self.config.export_steps().items() if at == step]
+        saving = step % self.config.save_every == 0 and step < self.config.steps
+        if saving or exports:
+            self._losses.check(step)
+        if step in self._evaluations:
+            self._results["after"] = self._evaluate(step)
+        for name in exports if self.engine.rank == 0 else []:
+            self.exporter.write(name, self.engine.module.model, step, step * self.config.tokens_per_step)
+        if saving:
+            heldout = {when: {name: loss.model_dump() for name, loss in result.items()}
+                       for when, result in self._results.items()}
+            self._states.save(step, {**self._losses.state(), "heldout": heldout})
 
     def _positions(self, step: int) -> range:
         """This process's samples of step `step` (0, 1, ...)."""
         start = step * self.config.global_batch_size + self.engine.rank * self.engine.share
         return range(start, start + self.engine.share)
 
-    def _log(self, step: int, losses: LossWindow, rate: float, norm: Tensor, throughput: float) -> None:
-        losses.check(step)
-        values = losses.take()
+    def _log(self, step: int, rate: float, norm: Tensor) -> str:
+        """Log the losses since the last time; returns a note for the live view."""
+        self._losses.check(step)
+        values = self._losses.take()
+        loss = values["train/loss"]
         tokens = step * self.config.tokens_per_step
-        if self.engine.rank:
-            return
-        metrics = {**values, "train/lr": rate, "train/grad_norm": float(norm),
-                   "train/tokens": float(self.exporter.tokens_before + tokens)}
-        self.context.tracker.metrics(metrics, step=step)
-        total = self.config.steps * self.config.tokens_per_step
-        self.context.progress.update(tokens, total, "tokens", f"loss {values['train/loss']:.3f}")
-        channels = " ".join(f"{name.split('/')[-1]} {value:.3f}" for name, value in values.items() if name.count("/") > 1)
-        self._say(f"step {step}/{self.config.steps}  {tokens:,} tokens  loss {values['train/loss']:.4f}  [{channels}]  "
-                  f"lr {rate:.2e}  grad {float(norm):.2f}  {throughput:,.0f} tok/s")
+        if self.engine.rank == 0:
+            total = float(self.exporter.tokens_before + tokens)
+            self.context.tracker.metrics(
+                {**values, "train/lr": rate, "train/grad_norm": float(norm), "train/tokens": total}, step=step)
+        channels = " ".join(f"{name.removeprefix('train/loss/')} {value:.3f}" for name, value in values.items()
+                            if name != "train/loss")
+        self._say(f"step {step}/{self.config.steps}  {tokens:,} tokens  loss {loss:.4f}  [{channels}]  lr {rate:.2e}  "
+                  f"grad {float(norm):.2f}  {self._rate.since(step):,.0f} tok/s")
+        return f"loss {loss:.3f}"
 
     def _evaluate(self, step: int) -> dict[str, ChannelLoss]:
         result = self.heldout.by_channel(self.engine.module)
@@ -102,5 +112,18 @@ class Loop:
             print(line, flush=True)
 
 
-def _parse(result: dict[str, dict[str, float]]) -> dict[str, ChannelLoss]:
-    return {name: ChannelLoss(**values) for name, values in result.items()}
+class _Rate:
+    """Tokens a second between two log lines."""
+
+    def __init__(self, tokens_per_step: int) -> None:
+        self._tokens = tokens_per_step
+
+    def restart(self, step: int) -> None:
+        """Count from `step`."""
+        self._step, self._time = step, time.monotonic()
+
+    def since(self, step: int) -> float:
+        """Tokens a second since the last call."""
+        rate = (step - self._step) * self._tokens / max(time.monotonic() - self._time, 1e-9)
+        self.restart(step)
+        return rate

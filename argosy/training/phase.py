@@ -44,7 +44,7 @@ def train_phase(
     exporter = Exporter(context, stage, tokenizer, tokens_before)
     results = Loop(config, context, engine, mixture, heldout, exporter).run()
     exports = [exporter.describe(name, step, step * config.tokens_per_step)
-               for step, name in config.export_steps().items()]
+               for name, step in config.export_steps().items()]
     return TrainOutputs(
         exports=exports, final=exports[-1].path, heldout=results["after"], heldout_before=results["before"],
         epochs=mixture.epochs(config.steps * config.global_batch_size),

@@ -26,6 +26,8 @@ class TorchEngine(Engine):
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
+        loss: Tensor
+        sums: Tensor
         loss, sums = self.module(*part)
         (loss / targets).backward()
         return sums

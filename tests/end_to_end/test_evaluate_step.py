@@ -47,7 +47,8 @@ def _tokenized(root: Path) -> None:
     channels = {}
     for channel, texts in {"en": ["river stone " * n for n in (3, 60, 300)], "zh": ["长江 定理。", "蓝鲸" * 9]}.items():
         ids = [[*tokenizer(text)["input_ids"], tokenizer.eos_token_id] for text in texts]
-        np.array(sum(ids, []), dtype=np.uint16).tofile(root / f"tokens/heldout/{channel}.bin")
+        flat = np.array([token for document in ids for token in document], dtype=np.uint16)
+        flat.tofile(root / f"tokens/heldout/{channel}.bin")
         np.save(root / f"tokens/heldout/{channel}.offsets.npy", np.cumsum([0, *map(len, ids)]))
         np.save(root / f"tokens/heldout/{channel}.bytes.npy", np.array([len(text.encode()) for text in texts]))
         channels[channel] = {"heldout": {"tokens": sum(map(len, ids)), "documents": len(ids), "bytes": 1}}
@@ -72,7 +73,8 @@ def test_results_items_and_metrics_are_as_documented(store: Path, tmp_path: Path
     assert found["metrics"]["bench/facts/plain/acc"] == sum(row["correct"] for row in plain) / 24
     chinese = [row["correct"] for row in plain if row["lang"] == "zh"]
     assert found["metrics"]["bench/facts_zh/plain/acc"] == sum(chinese) / len(chinese)
-    assert found["stderr"]["bench/facts/plain/acc"] == pytest.approx(np.std([r["correct"] for r in plain], ddof=1) / 24**0.5)
+    spread = np.std([row["correct"] for row in plain], ddof=1)
+    assert found["stderr"]["bench/facts/plain/acc"] == pytest.approx(spread / 24**0.5)
     assert found["counts"]["bench/facts/permuted/acc"] == 24 * 4
     assert found["metrics"].keys() == found["counts"].keys() >= found["stderr"].keys()
     spool = [json.loads(line) for line in (tmp_path / "a/tracking/spool.jsonl").read_text().splitlines()]
@@ -99,7 +101,7 @@ def test_heldout_loss_by_direct_computation(store: Path, tmp_path: Path) -> None
     for text in ("长江 定理。", "蓝鲸" * 9):
         ids = torch.tensor([[tokenizer.eos_token_id, *tokenizer(text)["input_ids"]]])
         count = ids.shape[1] - 1
-        nats += float(model(ids, labels=ids).loss) * count
+        nats += model(ids, labels=ids).loss.item() * count
         tokens, size = tokens + count, size + len(text.encode())
     assert found["heldout/nats/zh"] == pytest.approx(nats / tokens, rel=1e-5)
     assert found["heldout/ppl/zh"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
@@ -178,7 +180,8 @@ def test_the_same_items_from_the_lm_eval_command_line(store: Path, tmp_path: Pat
     items = [str(store / f"data/benchmark/{lang}.jsonl") for lang in ("en", "zh")]
     command = [sys.executable, "-m", "lm_eval", "--model", "hf", "--device", "cpu", "--batch_size", "16"]
     command += ["--model_args", f"pretrained={store / 'sft/checkpoints/half'}", "--include_path", "evals/tasks"]
-    command += ["--tasks", "argosy_variants", "--metadata", json.dumps({"items": items}), "--output_path", str(tmp_path)]
+    command += ["--tasks", "argosy_variants", "--metadata", json.dumps({"items": items})]
+    command += ["--output_path", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

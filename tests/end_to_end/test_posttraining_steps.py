@@ -67,6 +67,13 @@ def reward_model(root: Path, sft: Any) -> tuple[dict[str, Any], Log]:
     return run(steps.reward_model, root / "rm", checkpoint=root / "sft", data=root / "data", epochs=8)
 
 
+@pytest.fixture(scope="module")
+def early_sft(root: Path) -> Path:
+    """An SFT that has not learnt to stop yet, so that there is much to gain."""
+    run(steps.sft, root / "early", checkpoint=root / "base", data=root / "data", epochs=5, learning_rate=2e-3)
+    return root / "early"
+
+
 def test_sft_learns_to_answer(sft: Any) -> None:
     metrics = sft[0]["metrics"]
     assert metrics["heldout/instruction_loss/after"] < 0.5 * metrics["heldout/instruction_loss/before"]
@@ -174,19 +181,20 @@ def test_reward_model_learns_which_answer_is_better(root: Path, reward_model: An
 
 
 @pytest.mark.parametrize("method", ["ppo", "grpo", "rloo"])
-def test_rlhf_raises_the_reward_and_reports_its_kl(root: Path, reward_model: Any, method: str) -> None:
+def test_rlhf_raises_the_reward_and_reports_its_kl(
+    root: Path, early_sft: Path, reward_model: Any, method: str
+) -> None:
     outputs, log = run(
-        steps.rlhf, root / method, checkpoint=root / "sft", reward_model=root / "rm", data=root / "data", method=method,
-        rewards={"model": 1.0, "accept": 0.1}, max_steps=15, save_every=15, log_every=15, batch_size=64,
+        steps.rlhf, root / method, checkpoint=early_sft, reward_model=root / "rm", data=root / "data", method=method,
+        rewards={"model": 0.1, "ended": 1.0, "format": 1.0}, max_steps=15, save_every=15, log_every=15, batch_size=64,
         micro_batch_size=32, max_new_tokens=12, learning_rate=1e-3, kl_coef=0.01,
     )  # fmt: skip
     metrics = outputs["metrics"]
-    print({name: value for name, value in metrics.items() if "sampled" in name or "kl" in name})
-    assert metrics["heldout/reward/sampled/after"] > metrics["heldout/reward/sampled/before"]
+    assert metrics["heldout/reward/sampled/after"] > metrics["heldout/reward/sampled/before"] + 0.2
     assert metrics["heldout/kl/before"] == pytest.approx(0, abs=1e-6)
     assert metrics["heldout/kl/after"] > 0.01
     assert log.seen["rlhf/kl", 15] > 0
-    assert {"rlhf/reward", "rlhf/reward/accept", "rlhf/reward/model"} <= {name for name, _ in log.seen}
+    assert {"rlhf/reward", "rlhf/reward/ended", "rlhf/reward/model"} <= {name for name, _ in log.seen}
 
 
 def test_bad_records_are_named_and_kept(root: Path, tmp_path: Path) -> None:

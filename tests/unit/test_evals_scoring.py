@@ -93,7 +93,8 @@ def test_generation_is_lm_evals(model: LanguageModel, hflm: Any) -> None:
 
     kwargs = {"until": ["e", "号"], "max_gen_toks": 12}
     requests = [Instance("generate_until", {}, (text, dict(kwargs)), n) for n, text in enumerate(["river", "长江 a"])]
-    assert ArgosyLM(model).generate_until(requests) == hflm.generate_until(requests, disable_tqdm=True)
+    alone = [hflm.generate_until([request], disable_tqdm=True)[0] for request in requests]  # its batches differ
+    assert ArgosyLM(model).generate_until(requests) == alone
 
 
 def test_branches_equal_separate_rows_and_any_batch(model: LanguageModel) -> None:

@@ -51,7 +51,7 @@ def test_guessing_by_place_or_length_is_no_better_than_chance(chain: Chain) -> N
     places = Counter(question.gold for question in questions)
     assert max(places.values()) / n < 0.25 + 0.045
     for pick in (max, min):
-        guess = [pick(range(4), key=lambda i, q=q: len(q.continuations[i])) == q.gold for q in questions]  # noqa: B023
+        guess = [pick(range(4), key=lambda i, q=q: len(q.continuations[i])) == q.gold for q in questions]
         assert sum(guess) / n < 0.25 + 0.045
 
 

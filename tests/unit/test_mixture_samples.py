@@ -165,5 +165,5 @@ def test_wrong_weights_are_named(data: Path, weights: dict[str, float], message:
 def test_a_truncated_file_is_named(data: Path, tmp_path: Path) -> None:
     write_tokenized(tmp_path, {"train": {"en": [([2, 3, EOS], 2)]}, "heldout": {}}, 10)
     (tmp_path / "train" / "en.bin").write_bytes(b"\x02\x00")
-    with pytest.raises(InputError, match="'en'.*damaged"):
+    with pytest.raises(InputError, match=r"'en'.*damaged"):
         read_channels(tmp_path, "train")

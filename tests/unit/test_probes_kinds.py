@@ -64,7 +64,8 @@ def test_next_token_by_direct_computation(model: LanguageModel) -> None:
     )
     expected = direct(model, prefix, text)
     assert found.measures["prob"].value == pytest.approx(math.exp(sum(expected)), rel=1e-4)
-    logits = model.model(torch.tensor([model.tokenizer(prefix)["input_ids"]])).logits[0, -1]
+    with torch.no_grad():
+        logits = model.model(torch.tensor([model.tokenizer(prefix)["input_ids"]])).logits[0, -1]
     first = model.tokenizer(prefix + text)["input_ids"][len(model.tokenizer(prefix)["input_ids"])]
     assert found.measures["rank"].value == 1 + int((logits > logits[first]).sum())
     starts = [n for n in range(len(logits)) if model.tokenizer.decode([n]).startswith(text)]

@@ -7,14 +7,15 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from argosy.tracking import Tracker
-from argosy.tracking import shipper as module
 from argosy.tracking.batches import BATCH_VALUES, Batch, Owner, Shipped, next_batch, owner_of, spools
-from argosy.tracking.shipper import Shipper, Unavailable, follow, process_ended
+from argosy.tracking.follow import follow, process_ended
+from argosy.tracking.shipper import Shipper, Unavailable
 
 
 class Crash(BaseException):
@@ -181,8 +182,8 @@ def test_a_server_that_is_down_is_asked_less_and_less_and_everything_goes_later(
             raise Unavailable("connection refused")
 
     server.trouble = down
-    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
     shipper = Shipper(lambda: spools(tmp_path), server)
     assert follow(shipper, lambda: clock[0] > 600, heard.append)
     pauses = [later - earlier for earlier, later in itertools.pairwise(asked) if earlier < 500]

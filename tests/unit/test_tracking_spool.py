@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from argosy.tracking import PipelineTracker, Tracker, checkpoint_key, read
 from argosy.tracking.seen import SeenSteps
 

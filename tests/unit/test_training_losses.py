@@ -82,7 +82,7 @@ def test_bits_per_byte_equals_scoring_each_document_alone(data: tuple[Path, Any]
         nats, tokens, size = 0.0, 0, 0
         for number in range(channel.documents):
             ids = [int(t) for t in channel.tokens[channel.offsets[number] : channel.offsets[number + 1]]][:-1]
-            logits = model(torch.tensor([[tokenizer.eos_token_id, *ids]])).logits[0, :-1].double()
+            logits = model(torch.tensor([[tokenizer.eos_token_id, *ids]])).logits[0, :-1].detach().double()
             nats += float(F.cross_entropy(logits, torch.tensor(ids), reduction="sum"))
             tokens += len(ids)
             size += len(tokenizer.decode(ids).encode())

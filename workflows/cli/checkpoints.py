@@ -9,7 +9,7 @@ from typing import Any
 from argosy.config_explain import nearest
 from argosy.errors import InputError
 from argosy.step_files import read_done
-from workflows.last_run import directory_of
+from workflows.last_run import directory_of, last_run
 from workflows.lineage import step_directory
 
 
@@ -32,7 +32,7 @@ def checkpoint_directory(store: Path, name: str) -> Path:
     try:
         return directory_of(store, name)
     except InputError:
-        if not export or Path(name).is_absolute():
+        if not export or stage not in last_run(store).directories:
             raise
     directory = directory_of(store, stage)
     path = _exports(directory).get(export)
@@ -61,7 +61,7 @@ def evaluated(store: Path, name: str) -> Evaluated:
             found.metrics.update(outputs["metrics"])
             found.stderr.update(outputs["stderr"])
     if not found.metrics:
-        raise InputError(f"{name} ({step}, checkpoint {export}) is not evaluated yet: 'argosy status' shows how far it is")
+        raise InputError(f"{name} ({step}, checkpoint {export}) is not evaluated yet (see argosy status)")
     return found
 
 
@@ -73,12 +73,15 @@ def _exports(directory: Path) -> dict[str, str]:
 
 def _export_name(outputs: dict[str, Any], step: Path, path: Path) -> str:
     """Name of the export that `path` is, or of the final one where `path` is the step's directory."""
-    inner = outputs["final"] if path.absolute() == step.absolute() else str(path.absolute().relative_to(step.absolute()))
+    inner = (
+        outputs["final"] if path.absolute() == step.absolute() else str(path.absolute().relative_to(step.absolute()))
+    )
     for entry in outputs["exports"]:
         if entry["path"] == inner:
             return str(entry["name"])
-    raise InputError(f"{path} is not a checkpoint of {step}; there are: "
-                     + ", ".join(entry["path"] for entry in outputs["exports"]))
+    raise InputError(
+        f"{path} is not a checkpoint of {step}; there are: " + ", ".join(entry["path"] for entry in outputs["exports"])
+    )
 
 
 def _evaluations(store: Path, digest: str) -> list[dict[str, Any]]:

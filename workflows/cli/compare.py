@@ -16,8 +16,12 @@ Z_95 = 1.96
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT",
-                        help="such as sft, pretrain/p050, or a directory; the first one is what the others are compared to")
+    parser.add_argument(
+        "checkpoints",
+        nargs="+",
+        metavar="CHECKPOINT",
+        help="such as sft, pretrain/p050 or a directory; the others are compared to the first",
+    )
     add_store(parser)
 
 
@@ -32,8 +36,10 @@ def describe(found: Sequence[Evaluated]) -> str:
     names = sorted({name for each in found for name in each.metrics})
     rows = [("METRIC", *(each.label for each in found))]
     rows += [(name, *(_cell(name, each, found[0]) for each in found)) for name in names]
-    note = ("± is a 95 % interval of one value. * differs from the first column beyond a 95 % interval of independent "
-            "samples;\nthe report's paired comparison of the same items is sharper.")
+    note = (
+        "± is a 95 % interval of one value. * differs from the first column beyond a 95 % interval of independent "
+        "samples;\nthe report's paired comparison of the same items is sharper."
+    )
     return f"{columns(rows, right=range(1, len(rows[0])))}\n{note}"
 
 
@@ -41,7 +47,7 @@ def _cell(name: str, each: Evaluated, first: Evaluated) -> str:
     if name not in each.metrics:
         return "-  "
     value, error = each.metrics[name], each.stderr.get(name)
-    text = f"{value:.3f}" + (f" ±{Z_95 * error:.3f}" if error is not None else "")
+    text = f"{value:.3f}" + ("" if error is None or math.isnan(error) else f" ±{Z_95 * error:.3f}")
     return text + (" *" if differs(name, each, first) else "  ")
 
 

@@ -19,7 +19,7 @@ POLL_S = 0.3
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("node", metavar="NODE", help="such as pretrain or evaluate/sft-final-core, or a step's directory")
+    parser.add_argument("node", metavar="NODE", help="such as pretrain or evaluate/sft-final-benchmark")
     parser.add_argument("-f", "--follow", action="store_true", help="go on printing until the step ends")
     add_store(parser)
 

@@ -14,23 +14,35 @@ PROJECT_FILE = "argosy.yaml"
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """--store."""
-    parser.add_argument("--store", type=Path, default=Path("runs"), metavar="DIR",
-                        help="where steps' directories are (default: ./runs)")
+    parser.add_argument(
+        "--store", type=Path, default=Path("runs"), metavar="DIR", help="where steps' directories are (default: ./runs)"
+    )
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
     """--preset, --config and overrides."""
-    parser.add_argument("--preset", metavar="NAME",
-                        help=f"config to start from: {', '.join(preset_names())} (default: {DEFAULT_PRESET})")
-    parser.add_argument("--config", type=Path, metavar="FILE",
-                        help=f"YAML on top of the preset (default without --preset: ./{PROJECT_FILE} where there is one)")
-    parser.add_argument("overrides", nargs="*", metavar="stage.field=value",
-                        help="on top of both, such as sft.learning_rate=1e-4 or data.inputs=my/texts")
+    parser.add_argument(
+        "--preset",
+        metavar="NAME",
+        help=f"config to start from: {', '.join(preset_names())} (default: {DEFAULT_PRESET})",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"YAML on top of the preset (default without --preset: ./{PROJECT_FILE} where there is one)",
+    )
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="stage.field=value",
+        help="on top of both, such as sft.learning_rate=1e-4 or data.inputs=my/texts",
+    )
 
 
 def add_range(parser: argparse.ArgumentParser) -> None:
     """--from and --to."""
-    parser.add_argument("--from", dest="first", metavar="STAGE", help="first stage to run; those before it must be done")
+    parser.add_argument("--from", dest="first", metavar="STAGE", help="first stage to run; what it needs must be done")
     parser.add_argument("--to", dest="last", metavar="STAGE", help="last stage to run")
 
 

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the report's path."""
     path = newest(args.store)
     if path is None:
-        raise InputError(f"there is no report in {args.store} yet: 'argosy run' makes one, 'argosy status' shows how far it is")
+        raise InputError(f"there is no report in {args.store} yet: 'argosy run' makes one at its end")
     print(path)
     if args.open and not webbrowser.open(path.absolute().as_uri()):
         raise InputError("no browser was found: open the file above in one")
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 def newest(store: Path) -> Path | None:
     """The last run's report if it is made, else the newest one in the store."""
     directories = read_record(store / last_run.FILE).get("directories", {})
-    own = store / directories.get("compare", "") / REPORT
+    own: Path = store / directories.get("compare", "") / REPORT
     if own.is_file():
         return own
     return max(store.glob(f"compare-*/{REPORT}"), key=lambda path: path.stat().st_mtime, default=None)

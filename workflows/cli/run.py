@@ -20,8 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_store(parser)
     add_range(parser)
     parser.add_argument("--cores", type=positive, default=0, metavar="N", help="for all steps together (default: all)")
-    parser.add_argument("--memory", type=positive, default=0, metavar="GB",
-                        help="for all steps together (default: 80 %% of the machine's)")
+    parser.add_argument(
+        "--memory",
+        type=positive,
+        default=0,
+        metavar="GB",
+        help="for all steps together (default: 80 %% of the machine's)",
+    )
     parser.add_argument("--plain", action="store_true", help="lines instead of bars")
     parser.add_argument("--dry-run", action="store_true", help="the same as argosy plan")
 

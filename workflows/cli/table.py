@@ -11,7 +11,9 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     if not rows:
         return ""
     widths = [max(_width(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(_pad(cell, widths[i], i in right) for i, cell in enumerate(row)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(_pad(cell, widths[i], i in right) for i, cell in enumerate(row)).rstrip() for row in rows
+    )
 
 
 def duration(seconds: float) -> str:

@@ -19,7 +19,7 @@ MANY = 4  # parts of one name that are shown one by one
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("name", metavar="NODE|CHECKPOINT|DIR", help="such as rlhf, pretrain/p050 or runs/sft-0123456789ab")
+    parser.add_argument("name", metavar="NODE|CHECKPOINT|DIR", help="such as rlhf or pretrain/p050")
     add_store(parser)
 
 

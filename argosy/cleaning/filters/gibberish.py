@@ -36,7 +36,7 @@ class GibberishConfig(FilterConfig):
 
     name: str = "gibberish"
     skip_channels: tuple[str, ...] = ("code",)
-    max_gap: Annotated[float, Field(gt=0)] = 0.8
+    max_gap: Annotated[float, Field(gt=0)] = 1.2
     max_deviations: Annotated[float, Field(gt=0)] = 6.0
     min_letters: Annotated[int, Field(ge=2)] = 20
     min_sample_letters: Annotated[int, Field(ge=1)] = 20_000

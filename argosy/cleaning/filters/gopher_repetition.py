@@ -15,6 +15,7 @@ from argosy.documents.record import Document
 
 _PARAGRAPH = re.compile(r"\n{2,}")
 _LINE = re.compile(r"\n+")
+_HAS_LETTER = re.compile(r"[^\W\d_]")
 # Chinese counts in characters, of which a word has about two: n-grams are twice as long.
 _HAN_SCALE = 2
 
@@ -47,7 +48,8 @@ class GopherRepetition(Filter[GopherRepetitionConfig]):
             ("paragraphs", _PARAGRAPH, c.max_paragraph_share, c.max_paragraph_character_share),
             ("lines", _LINE, c.max_line_share, c.max_line_character_share),
         ):
-            pieces = split.split(text.strip())
+            # Brackets and rules repeat in any text with code or tables.
+            pieces = [piece for piece in split.split(text.strip()) if _HAS_LETTER.search(piece)]
             count, characters = duplicates(pieces)
             if count > share * len(pieces) or characters > character_share * len(text):
                 return f"duplicate {kind}"

@@ -9,7 +9,10 @@ from pydantic import Field
 
 from argosy.cleaning.filter import Drop, Filter, FilterConfig
 from argosy.cleaning.language_id import identify
+from argosy.cleaning.text import han_share
 from argosy.documents.record import Document
+
+_MIXED = 0.1  # Chinese about programs may be mostly English words, but no English text has so much Chinese
 
 
 class LanguageConfig(FilterConfig):
@@ -31,6 +34,8 @@ class Language(Filter[LanguageConfig]):
             return document
         if found not in self.config.allowed:
             return Drop(f"language {found}")
+        if document.lang == "zh" and han_share(document.text) > _MIXED:
+            return document
         if document.lang and found != document.lang:
             return Drop(f"declared {document.lang}, is {found}")
         return document if document.lang else replace(document, lang=found)

@@ -41,8 +41,9 @@ class Toxicity(Filter[ToxicityConfig]):
         self._pattern = _compile(sorted(self._weights, key=lambda word: (-len(word), word)))
 
     def __call__(self, document: Document) -> Document | Drop:
-        found = self._pattern.finditer(document.text.lower())
-        weight = sum(self._weights[match["han"] or match["spaced"]] for match in found)
+        # Each word once: "傻瓜" twice may be about cameras.
+        found = {match["han"] or match["spaced"] for match in self._pattern.finditer(document.text.lower())}
+        weight = sum(self._weights[word] for word in found)
         enough = max(self.config.min_weight, self.config.min_weight_per_1000 * len(document.text) / 1000)
         return Drop("insults") if weight >= enough else document
 

@@ -1,0 +1,198 @@
+"""Commands that read a store: run, status, logs, report, compare, why, on small pipelines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steps.noop import NoopConfig
+from workflows.cli import main
+from workflows.graph import Graph
+from workflows.lifecycle import LifecycleConfig
+from workflows.node import Node
+
+Out = pytest.CaptureFixture[str]
+
+
+def noops(config: LifecycleConfig) -> list[Node]:
+    """A pipeline of three steps; the lifecycle's seed goes into the first, its `name` says what fails."""
+    given = str(Path("given.txt").absolute())
+    first = Node("data", "noop", NoopConfig(index=config.seed, inputs=(given,)))
+    fail = "error" if config.name == "failing" else ""
+    second = Node("sft", "noop", NoopConfig(size=4, fail=fail), inputs={"after": [first]})
+    return [first, second, Node("compare", "noop", NoopConfig(), inputs={"after": [second]})]
+
+
+@pytest.fixture(autouse=True)
+def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("given.txt").write_text("given")
+    for command in ("run", "status", "plan"):
+        monkeypatch.setattr(f"workflows.cli.{command}.lifecycle", noops)
+
+
+@pytest.fixture
+def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workflows.shipping.COMMAND", ("-c", "import sys; sys.stdin.read()"))
+
+
+def test_run_then_again_then_what_it_left_behind(capsys: Out) -> None:
+    """The one test here that sends to MLflow."""
+    assert main(["run", "--plain"]) == 0
+    assert "3 ran" in capsys.readouterr().out
+    assert _statuses() == {"demo": {"FINISHED"}, "node": {"FINISHED"}}
+    assert main(["run", "--plain"]) == 0
+    assert "3 skipped" in capsys.readouterr().out
+    assert main(["status"]) == 0
+    assert "3 nodes: 3 done" in capsys.readouterr().out
+
+
+def _statuses() -> dict[str, set[str]]:
+    import sqlite3
+
+    with sqlite3.connect("runs/mlflow.db") as database:
+        rows = database.execute("select name, status from runs").fetchall()
+    names = {name.split()[0] for name, _ in rows}
+    assert names == {"demo", "data", "sft", "compare"}
+    return {kind: {status for name, status in rows if name.startswith("demo") == (kind == "demo")}
+            for kind in ("demo", "node")}  # fmt: skip
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_a_failure_ends_with_1_and_status_says_where_the_log_is(capsys: Out) -> None:
+    assert main(["run", "--plain", "name=failing"]) == 1
+    capsys.readouterr()
+    assert main(["status"]) == 1
+    out = capsys.readouterr().out
+    assert "1 done, 1 failed, 1 pending" in out
+    assert "failed on request" in out
+    assert "log.txt" in out
+    assert main(["logs", "sft"]) == 0
+    assert "attempt 1" in capsys.readouterr().out
+    assert main(["logs", "compare"]) == 2
+    assert "has not printed anything yet" in capsys.readouterr().err
+    assert main(["logs", "sff"]) == 2
+    assert "there are: sft" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_a_range_then_the_rest(capsys: Out) -> None:
+    assert main(["run", "--plain", "--to", "data", "seed=4"]) == 0
+    assert main(["status"]) == 0
+    assert "1 done, 2 pending" in capsys.readouterr().out
+    assert main(["run", "--plain", "--from", "sft", "seed=4"]) == 0
+    assert "2 ran" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_status_follows_the_seed_of_the_last_run(capsys: Out) -> None:
+    for seed in (4, 5):
+        assert main(["run", "--plain", f"seed={seed}", "--to", "data"]) == 0
+    capsys.readouterr()
+    assert main(["status"]) == 0
+    assert "1 done" in capsys.readouterr().out
+    assert len(list(Path("runs").glob("data-*"))) == 2
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(capsys: Out) -> None:
+    assert main(["run", "--plain", "seed=4"]) == 0
+    capsys.readouterr()
+    assert main(["why", "compare"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line.strip() for line in lines]
+    assert [line.split()[1 if line.startswith("compare") else 2] for line in shown if "runs/" in line] == [
+        *(f"runs/{path.name}" for path in [*_directories("compare")]),
+        *(path.name.partition("-")[0] for name in ("sft", "data") for path in _directories(name)),
+    ]
+    assert "size = 4" in shown
+    assert "index = 4" in shown
+    given = Path("given.txt").absolute()
+    assert any(line.startswith(f"inputs: {given}  sha256 ") and line.endswith("unchanged") for line in shown)
+    given.write_text("other")
+    assert main(["why", str(_directories("sft")[0])]) == 0
+    assert "CHANGED since" in capsys.readouterr().out
+    given.unlink()
+    assert main(["why", "sft"]) == 0
+    assert "not there any more" in capsys.readouterr().out
+
+
+def _directories(name: str) -> list[Path]:
+    return list(Path("runs").glob(f"{name}-*"))
+
+
+def test_why_and_compare_refuse_what_is_no_result(capsys: Out) -> None:
+    Path("elsewhere").mkdir()
+    assert main(["why", "elsewhere"]) == 2
+    assert "is not inside a step's directory" in capsys.readouterr().err
+    _evaluated_store()
+    assert main(["compare", "runs/sft-000000000001", "runs/rlhf-000000000009"]) == 2
+    assert "runs/rlhf-000000000009" in capsys.readouterr().err
+
+
+def _write(directory: str, outputs: dict[str, Any], **made_from: Any) -> None:
+    path = Path("runs", directory)
+    path.mkdir(parents=True)
+    record = {"node": directory.split("-")[0], "part": "", "step": "noop", "version": 1, "config": {}, "upstream": {},
+              "external": {}, "digest": directory[-12:], **made_from}  # fmt: skip
+    (path / "outputs.json").write_text(json.dumps({"outputs": outputs, "made_from": record}))
+
+
+def _evaluated_store() -> None:
+    """Two models; the first has two exports, each evaluated with one suite, and one with a second suite."""
+    for number, name in ((1, "sft"), (2, "twin")):
+        exports = [{"name": each, "path": f"checkpoints/{each}", "step": 1, "tokens": 1} for each in ("p050", "p100")]
+        _write(f"{name}-00000000000{number}", {"exports": exports, "final": "checkpoints/p100"})
+        for export in ("p050", "p100"):
+            Path("runs", f"{name}-00000000000{number}", "checkpoints", export).mkdir(parents=True)
+    values = {("sft", 1, "p050"): 0.3, ("sft", 1, "p100"): 0.4, ("twin", 2, "p100"): 0.9}
+    for index, ((name, number, export), value) in enumerate(values.items()):
+        outputs = {"checkpoint": {"name": export}, "metrics": {"bench/acc": value}, "stderr": {"bench/acc": 0.1}}
+        _write(f"evaluate-{name}-{export}-{index:012}", outputs, upstream={"checkpoint": [f"00000000000{number}"]})
+    more = {"checkpoint": {"name": "p100"}, "metrics": {"heldout/bpb": 1.5}, "stderr": {"heldout/bpb": float("nan")}}
+    _write("evaluate-sft-p100-heldout-000000000077", more, upstream={"checkpoint": ["000000000001"]})
+    directories = {"sft": "sft-000000000001", "twin": "twin-000000000002"}
+    Path("runs/last_run.json").write_text(json.dumps({"config": {}, "directories": directories}))
+
+
+def test_compare_by_stage_export_and_directory(capsys: Out) -> None:
+    _evaluated_store()
+    assert main(["compare", "sft", "sft/p050", "runs/twin-000000000002", "runs/sft-000000000001/checkpoints/p050"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [
+        "METRIC", "sft", "sft/p050", "runs/twin-000000000002", "runs/sft-000000000001/checkpoints/p050"
+    ]  # fmt: skip
+    assert lines[1].split() == ["bench/acc", "0.400", "±0.196", "0.300", "±0.196", "0.900", "±0.196", "*", "0.300", "±0.196"]
+    assert lines[2].split() == ["heldout/bpb", "1.500", "-", "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sft/p055", "sft has no checkpoint 'p055'; there are: p050"),
+        ("twin/p050", "is not evaluated yet"),
+        ("swin", "'swin' is no node of the last run, and no directory; there are: twin"),
+    ],
+)
+def test_compare_names_what_is_not_there(name: str, words: str, capsys: Out) -> None:
+    _evaluated_store()
+    assert main(["compare", "sft", name]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_report_is_the_last_runs_or_the_newest(capsys: Out) -> None:
+    graph = Graph(noops(LifecycleConfig(seed=1)))
+    own = Path(graph.directory(graph.nodes[-1], "runs"))
+    other = Path("runs/compare-00000000000a")
+    for path in (own, other):
+        path.mkdir(parents=True)
+    (other / "report.html").write_text("other")
+    Path("runs/last_run.json").write_text(json.dumps({"config": {}, "directories": {"compare": own.name}}))
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out == f"{other}/report.html\n"
+    (own / "report.html").write_text("own")
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out == f"{own}/report.html\n"

@@ -1,0 +1,127 @@
+"""The graph that a config stands for: seeds, branches, what a change touches, the shipped presets."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import InputError
+from workflows.cli.init import TEMPLATE
+from workflows.compose import compose, preset_names
+from workflows.graph import Graph
+from workflows.lifecycle import lifecycle
+from workflows.node import Node
+
+
+def nodes(*overrides: str, preset: str = "tiny") -> dict[str, Node]:
+    return {node.id: node for node in lifecycle(compose(preset, None, overrides))}
+
+
+def digests(*overrides: str) -> dict[str, str]:
+    graph = Graph(nodes(*overrides).values())
+    return {node.id: graph.digest(node) for node in graph.nodes}
+
+
+def changed(*overrides: str) -> set[str]:
+    before, after = digests(), digests(*overrides)
+    return {key.partition("/")[0] for key in after if after[key] != before.get(key)}
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_every_preset_is_a_whole_pipeline(preset: str) -> None:
+    graph = Graph(nodes(preset=preset).values())
+    evaluated = {up.name for node in graph.nodes if node.name == "evaluate" for up in node.upstream["checkpoint"]}
+    assert evaluated == {"pretrain", "long_context", "anneal", "sft", "twin", "dpo", "rlhf"}
+    assert {node.name for node in graph.nodes} > {"data", "clean", "tokenizer", "tokenize", "reward_model", "compare"}
+
+
+def test_a_changed_field_of_sft_touches_sft_and_what_follows_only() -> None:
+    followers = {"sft", "twin", "dpo", "reward_model", "rlhf", "evaluate", "compare"}
+    assert changed("sft.learning_rate=1e-5") == followers
+    assert changed("rlhf.kl_coef=0.2") == {"rlhf", "evaluate", "compare"}
+    assert changed("resources.sft.cores=2", "sft.log_every=4", "evaluate.together=3") == set()
+
+
+def test_the_seed_is_every_stages_that_sets_none() -> None:
+    found = nodes("seed=5", "dpo.seed=6")
+    seeds = {node.name: node.config.seed for node in found.values() if hasattr(node.config, "seed")}
+    assert seeds.pop("dpo") == 6
+    assert set(seeds.values()) == {5}
+    assert {"data", "pretrain", "sft", "rlhf", "evaluate"} <= set(seeds)
+
+
+def test_the_twin_differs_from_sft_in_its_data_alone() -> None:
+    found = nodes()
+    honest, twin = found["sft"].config.identity(), found["twin"].config.identity()
+    assert {key for key in honest if honest[key] != twin[key]} == {"stage", "conversations"}
+    assert found["twin"].inputs == found["sft"].inputs
+
+
+def test_rlhf_needs_the_reward_model_and_dpo_does_not() -> None:
+    found = nodes()
+    assert found["rlhf"].upstream["reward_model"] == (found["reward_model"],)
+    assert {up.name for ups in found["dpo"].upstream.values() for up in ups} == {"sft", "data"}
+
+
+def test_a_stage_that_is_null_is_left_out_and_the_next_one_takes_its_place() -> None:
+    found = nodes("long_context=null", "anneal=null", "rlhf=null", "dpo=null", "twin=false")
+    assert found["sft"].upstream["checkpoint"] == (found["pretrain"],)
+    left_out = {"long_context", "anneal", "rlhf", "reward_model", "dpo", "twin"}
+    assert not left_out & {node.name for node in found.values()}
+
+
+def test_all_exports_or_the_final_one_are_evaluated_by_suite() -> None:
+    found = nodes("pretrain.exports=[0.25, 0.5, 1.0]", "evaluate.suites={probes: all, heldout: final}")
+    parts = {node.part for node in found.values() if node.part.startswith("pretrain-")}
+    assert parts == {"pretrain-p025-probes", "pretrain-p050-probes", "pretrain-final-probes", "pretrain-final-heldout"}
+
+
+def test_a_suite_of_ones_own_counts_by_its_bytes(tmp_path: Path) -> None:
+    suite = tmp_path / "mine.yaml"
+    suite.write_text("heldout: {tokens_per_channel: 10}")
+    override = f"evaluate.suites={{{suite}: final}}"
+    before = digests(override)
+    suite.write_text("heldout: {tokens_per_channel: 20}")
+    after = digests(override)
+    assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
+
+
+def test_data_of_ones_own_leaves_the_presets_mixture_out(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    assert compose("tiny").anneal.mixture  # type: ignore[union-attr]
+    own = f"data.inputs={tmp_path}"
+    assert compose("tiny", None, [own]).anneal.mixture == {}  # type: ignore[union-attr]
+    assert compose("tiny", None, [own, "anneal.mixture={text: 1}"]).anneal.mixture == {"text": 1}  # type: ignore[union-attr]
+    file = tmp_path / "argosy.yaml"
+    file.write_text("anneal: {mixture: {text: 2}}")
+    assert compose("tiny", file, [own]).anneal.mixture == {"text": 2}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("resources.sftt.cores=1", "resources.sftt: there is no such stage; nearest: sft"),
+        ("resources.sft.cores=0", "resources.sft.cores is 0, allowed: greater than or equal to 1"),
+        ("evaluate.suites={probes: some}", "evaluate.suites.probes is 'some', allowed: 'all' or 'final'"),
+        ("evaluate.export=p050", "evaluate is wrong: export is set for each checkpoint by the pipeline"),
+        ("pretrain.modle.hidden_size=3", "pretrain.modle is not a field; nearest: pretrain.model"),
+        ("rlhf.method=reinforce", "rlhf.method is 'reinforce', allowed: 'grpo', 'rloo' or 'ppo'"),
+    ],
+)
+def test_what_is_wrong_is_named(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        nodes(override)
+
+
+def test_every_example_of_the_file_that_init_writes_is_valid(tmp_path: Path) -> None:
+    text = TEMPLATE.read_text(encoding="utf-8")
+    (tmp_path / "texts").mkdir()
+    own = str(tmp_path / "texts")
+    everything = re.sub(r"^#(?!#)", "", text, flags=re.MULTILINE).replace("[texts]", f"[{own}]")
+    file = tmp_path / "argosy.yaml"
+    for content in (text, everything):
+        file.write_text(content, encoding="utf-8")
+        assert lifecycle(compose(None, file)), content
+    assert compose(None, file).dpo is None

@@ -1,0 +1,153 @@
+"""The tokenize step: what is on disk is the text, split by document ids, whole or absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from argosy.documents import Document, JsonlWriters
+from argosy.errors import InputError, StepError
+from argosy.progress import Progress
+from argosy.step import StepContext
+from argosy.storage import read_json
+from argosy.tokens.encode import Encoder
+from argosy.tokens.reader import read_channels
+from argosy.tokens.split import heldout_ids
+from argosy.tokens.tokenizer import load_tokenizer, save_tokenizer, train_tokenizer
+from argosy.tokens.writer import TokensWriter, dtype_of
+from argosy.tracking import Tracker
+from steps import tokenize
+from steps import train_tokenizer as tokenizer_step
+
+WEB = {
+    f"web-{number}": f"Document {number}: the sea is {number * 7} metres deep.\n中文{number}。" for number in range(60)
+}
+ODD = {"odd-0": "<|eos|>", "odd-1": "\u200b\ufffd\x00", "odd-2": "x\n" * 20_000}
+CHAT = [{"role": "user", "content": "深さ?"}, {"role": "assistant", "content": "7 metres"}]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that is a clean, a train_tokenizer and a data step's at once."""
+    root: Path = tmp_path_factory.mktemp("inputs")
+    with JsonlWriters(root) as writers:
+        for channel, texts in (("web", WEB), ("odd", ODD)):
+            for name, text in texts.items():
+                writers.write(f"documents/{channel}", Document(name, text, channel).to_record())
+        writers.open("documents/empty")
+        writers.write_all("instructions", [{"messages": CHAT}] * 30)
+    save_tokenizer(train_tokenizer([*WEB.values()] * 3, 400, split_han=True), root / "tokenizer")
+    return root
+
+
+def run(inputs: Path, out: Path, **config: Any) -> dict[str, Any]:
+    out.mkdir(exist_ok=True)
+    wired = dict.fromkeys(("documents", "tokenizer", "data"), str(inputs)) | config
+    return tokenize.run(tokenize.TokenizeConfig(**wired), StepContext(out, Tracker(), Progress(None))).model_dump()
+
+
+def decoded(out: Path, inputs: Path, channel: str) -> dict[str, list[str]]:
+    tokenizer = load_tokenizer(inputs / "tokenizer")
+    found: dict[str, list[str]] = {}
+    for split in ("train", "heldout"):
+        opened = read_channels(out, split).get(channel)  # type: ignore[arg-type]
+        spans = [] if opened is None else zip(opened.offsets[:-1], opened.offsets[1:], strict=True)
+        found[split] = [
+            tokenizer.decode([int(i) for i in opened.tokens[a:b]], skip_special_tokens=False) for a, b in spans
+        ]  # type: ignore[union-attr]
+    return found
+
+
+def test_what_is_written_decodes_to_the_texts(inputs: Path, tmp_path: Path) -> None:
+    run(inputs, tmp_path, heldout_share=0.2)
+    for channel, texts in (("web", WEB), ("odd", ODD)):
+        splits = decoded(tmp_path, inputs, channel)
+        assert sorted([*splits["train"], *splits["heldout"]]) == sorted(
+            f"<|bos|>{text}<|eos|>" for text in texts.values()
+        )
+    chats = decoded(tmp_path, inputs, "instructions")
+    assert set(chats["train"]) == {"<|bos|><|user|>深さ?<|end|><|assistant|>7 metres<|end|><|eos|>"}
+
+
+def test_index_says_what_the_files_hold(inputs: Path, tmp_path: Path) -> None:
+    outputs = run(inputs, tmp_path)
+    index = read_json(tmp_path / "index.json")
+    assert index["channels"] == outputs["channels"]
+    assert index["dtype"] == "uint16"
+    web = index["channels"]["web"]
+    assert web["train"]["bytes"] + web["heldout"]["bytes"] == sum(len(text.encode()) for text in WEB.values())
+    assert web["heldout"]["documents"] == 8
+    assert index["channels"]["empty"] == {
+        split: {"tokens": 0, "documents": 0, "bytes": 0} for split in ("train", "heldout")
+    }
+    chat = index["channels"]["instructions"]
+    assert chat["train"]["bytes"] == chat["train"]["documents"] * len("深さ?7 metres".encode())
+    for split in ("train", "heldout"):
+        sizes = np.load(tmp_path / split / "web.bytes.npy")
+        assert sizes.dtype == np.int64
+        assert (tmp_path / split / "web.bin").stat().st_size == 2 * web[split]["tokens"]
+
+
+def test_batch_size_changes_nothing(inputs: Path, tmp_path: Path) -> None:
+    for name, batch in (("a", 1), ("b", 10**9)):
+        run(inputs, tmp_path / name, batch_characters=batch)
+    files = [{p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*.*")} for name in "ab"]
+    assert files[0] == files[1]
+
+
+def test_more_documents_move_none_to_the_other_side() -> None:
+    ids = [f"d{number}" for number in range(3000)]
+    few, many = heldout_ids(ids[:1500], 0.1, 0), heldout_ids(ids, 0.1, 0)
+    assert few == many & set(ids[:1500])
+    assert 230 < len(many) < 370
+    assert len(heldout_ids(ids[:20], 0.0, 4)) == 4
+    assert len(heldout_ids(ids[:5], 0.0, 4)) == 2
+    assert heldout_ids(ids[:1], 0.0, 4) == frozenset()
+    assert heldout_ids([], 0.5, 4) == frozenset()
+
+
+def test_a_crash_leaves_no_index_and_no_tokens(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*args: object) -> None:
+        raise StepError("not byte-level")
+
+    monkeypatch.setattr(Encoder, "_check", fails)
+    with pytest.raises(StepError):
+        run(inputs, tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    monkeypatch.undo()
+    assert run(inputs, tmp_path)["index"] == "index.json"
+
+
+def test_wide_vocabularies_have_wide_ids(tmp_path: Path) -> None:
+    assert [dtype_of(size) for size in (300, 65_536, 65_537)] == ["uint16", "uint16", "uint32"]
+    with TokensWriter(tmp_path, 100_000) as writer:
+        writer.open("web")
+        writer.add("web", "train", [99_999, 1], 7)
+    assert read_channels(tmp_path, "train")["web"].tokens.tolist() == [99_999, 1]
+
+
+def test_nothing_to_tokenize_is_an_error(inputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match=r"no documents/\*\.jsonl"):
+        run(inputs, tmp_path / "out", documents=str(tmp_path / "none"))
+    (tmp_path / "none" / "documents").mkdir()
+    (tmp_path / "none" / "documents" / "empty.jsonl").touch()
+    with pytest.raises(InputError, match="all channels are empty"):
+        run(inputs, tmp_path / "out", documents=str(tmp_path / "none"), data="")
+
+
+def test_tokenizer_step_balances_channels_and_reports(tmp_path: Path) -> None:
+    with JsonlWriters(tmp_path / "clean") as writers:
+        for channel, count in (("small", 20), ("large", 2000)):
+            for number in range(count):
+                document = Document(f"{channel}-{number}", f"{channel} text number {number} of many", channel)
+                writers.write(f"documents/{channel}", document.to_record())
+    config = tokenizer_step.TrainTokenizerConfig(documents=str(tmp_path / "clean"), vocab_size=320, channel_bytes=5000)
+    outputs = tokenizer_step.run(config, StepContext(tmp_path, Tracker(), Progress(None)))
+    assert outputs.sample_bytes["small"] == sum(len(f"small text number {n} of many") for n in range(20))
+    assert 3500 < outputs.sample_bytes["large"] < 6500
+    assert set(outputs.bytes_per_token) == {"small", "large"}
+    assert min(outputs.bytes_per_token.values()) > 2
