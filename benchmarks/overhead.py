@@ -76,8 +76,10 @@ def ours_s(store: Path, count: int) -> float:
     planned = plan(noops(count), store)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         result = run_plan(planned, budget=Budget(WORKERS, 64.0), plain=True)
-    if result.exit_code or len(result.having("ran")) != count:
-        raise SystemExit(f"only {len(result.having('ran'))} of {count} steps ran")
+    ended = result.results.values()
+    others = [f"{each.node.id} {each.status}: {each.message}" for each in ended if each.status != "ran"]
+    if others or len(result.results) != count:
+        raise SystemExit(f"{len(result.results)} of {count} steps ended; {'; '.join(others[:3]) or 'all of them ran'}")
     return (time.perf_counter() - started) / count
 
 

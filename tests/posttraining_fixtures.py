@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-WORDS = "red blue green one two three cat dog bird sun moon star".split()
+WORDS = ["red", "blue", "green", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star"]
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'assistant' %}<|assistant|>"
     "{% generation %}{{ m.content }}<|end|>{% endgeneration %}"
@@ -26,11 +26,18 @@ def make_tokenizer() -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=320, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=320,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
     tokenizer.train_from_iterator([f"say {word} twice {word}" for word in WORDS] * 20, trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<|bos|>", eos_token="<|eos|>", pad_token="<|pad|>", chat_template=TEMPLATE
+        tokenizer_object=tokenizer,
+        bos_token="<|bos|>",
+        eos_token="<|eos|>",
+        pad_token="<|pad|>",
+        chat_template=TEMPLATE,
     )
 
 
@@ -43,8 +50,16 @@ def make_checkpoint(directory: Path, seed: int = 0) -> Path:
     torch.manual_seed(seed)
     model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-            num_key_value_heads=2, max_position_embeddings=96, tie_word_embeddings=True, bos_token_id=0, eos_token_id=1,
+            vocab_size=len(tokenizer),
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=96,
+            tie_word_embeddings=True,
+            bos_token_id=0,
+            eos_token_id=1,
             pad_token_id=2,
         )
     )
@@ -69,7 +84,9 @@ def make_data(directory: Path, count: int = 96, seed: int = 0) -> Path:
         user = [{"role": "user", "content": question}]
         good_turn, bad_turn = [{"role": "assistant", "content": good}], [{"role": "assistant", "content": bad}]
         lines["instructions"].append({"messages": user + good_turn, "lang": "en", "kind": "t"})
-        lines["preferences"].append({"prompt": user, "chosen": good_turn, "rejected": bad_turn, "lang": "en", "kind": "t"})
+        lines["preferences"].append(
+            {"prompt": user, "chosen": good_turn, "rejected": bad_turn, "lang": "en", "kind": "t"}
+        )
         lines["prompts"].append({"prompt": user, "answer": good, "accept": [good], "format": "text", "lang": "en"})
     for name, records in lines.items():
         heldout = count // 4

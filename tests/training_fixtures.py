@@ -39,7 +39,7 @@ def make_tokenizer(directory: Path, texts: Sequence[str], vocab_size: int = 320)
 
 def write_tokenized(directory: Path, splits: Mapping[str, Mapping[str, Sequence[tuple[Sequence[int], int]]]],
                     vocab_size: int) -> None:
-    """Write `{split: {channel: [(token ids with the closing eos, bytes), ...]}}` as the tokenize step does."""
+    """Write `{split: {channel: [(token ids with bos and eos, bytes), ...]}}` as the tokenize step does."""
     index: dict[str, Any] = {"dtype": "uint16", "vocab_size": vocab_size, "channels": {}}
     for split, channels in splits.items():
         (directory / split).mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,8 @@ def make_data(directory: Path, channels: Mapping[str, int], words: int = 20) -> 
     tokenizer = make_tokenizer(directory, [text for some in texts.values() for text in some])
 
     def encode(text: str) -> tuple[list[int], int]:
-        return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id], len(text.encode())
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        return [tokenizer.bos_token_id, *ids, tokenizer.eos_token_id], len(text.encode())
 
     splits = {"train": {name: [encode(text) for text in some[8:]] for name, some in texts.items()},
               "heldout": {name: [encode(text) for text in some[:8]] for name, some in texts.items()}}

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Self
 
 from pydantic import Field, model_validator
-from steps.compare import CompareConfig
 
 from argosy.config import Config
 from argosy.config_explain import nearest
@@ -22,6 +21,7 @@ from argosy.config_fields import models_at
 from argosy.posttraining.rl_config import RLHFConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
+from steps.compare import CompareConfig
 from steps.data import DataConfig
 from steps.dpo import DPOConfig
 from steps.long_context import LongContextConfig
@@ -86,7 +86,7 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     tokenize = stage("tokenize", "tokenize", config.tokenize, documents=clean, tokenizer=tokenizer, data=data)
 
     base = stage("pretrain", "pretrain", config.pretrain, tokenized=tokenize, tokenizer=tokenizer)
-    trained = [base]
+    trained, others = [base], [tokenizer, tokenize]  # others: the report tells their cost and curves too
     if config.long_context:
         base = stage("long_context", "long_context", config.long_context, checkpoint=base, tokenized=tokenize)
         trained.append(base)
@@ -103,8 +103,10 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
         trained.append(stage("dpo", "dpo", config.dpo, checkpoint=sft, data=data))
     if config.rlhf:
         reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
+        others.append(reward)
         trained.append(stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data))
 
     evaluated = evaluations(stage, config.evaluate, trained, data=data, tokens=tokenize)
-    stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, clean=clean)
+    stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, others=others, clean=clean,
+          data=data)  # fmt: skip
     return stage.nodes

@@ -13,7 +13,7 @@ from types import TracebackType
 from argosy.config import Config
 from argosy.provenance import DIGITS, flat
 from argosy.tracking.pipeline import PipelineTracker
-from workflows.local.observer import RunResult
+from workflows.local.observer import RunObserver, RunResult
 from workflows.local.process import ROOT
 from workflows.plan import Plan
 
@@ -21,8 +21,10 @@ COMMAND = ("-m", "argosy.tracking", "ship")
 LONGEST_WAIT_S = 60.0  # for the last metrics, after the run; what is left then is sent in the background
 
 
-class Shipping:
-    """A context around a run. MLflow that is down or slow delays the end by a minute at most, and loses nothing.
+class Shipping(RunObserver):
+    """A context around a run, and an observer of it that prints what the sender says.
+
+    MLflow that is down or slow delays the end by a minute at most, and loses nothing.
 
     Args:
         line: name of the model line.
@@ -34,6 +36,7 @@ class Shipping:
         self._digest = plan_digest(planned)
         self._pipeline = PipelineTracker(Path(planned.store), self._digest, line)
         self._status = "KILLED"
+        self._said = 0  # bytes of its messages that were printed
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
         os.environ |= {"ARGOSY_PIPELINE": self._digest, "ARGOSY_LINE": line}  # steps take them from there
 
@@ -53,8 +56,14 @@ class Shipping:
         )
         return self
 
-    def ended(self, result: RunResult) -> None:
-        """How the run ended."""
+    def on_tick(self) -> None:
+        """Print what the sender has to say, such as that the server does not answer."""
+        if text := os.pread(self._messages.fileno(), 1 << 16, self._said):  # the sender writes at the file's own offset
+            self._said += len(text)
+            print(text.decode(errors="replace"), end="", file=sys.stderr, flush=True)
+
+    def on_end(self, result: RunResult) -> None:
+        """Note how the run ended."""
         self._status = "KILLED" if result.signal else "FAILED" if result.exit_code else "FINISHED"
 
     def __exit__(
@@ -63,12 +72,13 @@ class Shipping:
         self._pipeline.finish(self._status)
         assert self._process.stdin
         self._process.stdin.close()  # the shipper sends what is left, and ends
-        try:
-            self._process.wait(LONGEST_WAIT_S)
-        except subprocess.TimeoutExpired:
-            print(f"tracking: process {self._process.pid} goes on sending to MLflow", file=sys.stderr)
-        self._messages.seek(0)
-        sys.stderr.write(self._messages.read().decode(errors="replace"))
+        for patience in (1.0, LONGEST_WAIT_S):
+            try:
+                self._process.wait(patience)
+                break
+            except subprocess.TimeoutExpired:
+                print("tracking: metrics are still being sent to MLflow", file=sys.stderr)
+        self.on_tick()
 
 
 def plan_digest(planned: Plan) -> str:

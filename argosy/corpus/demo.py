@@ -20,14 +20,15 @@ class DemoConfig(Config):
     """Sizes of the demo's data.
 
     `knowledge_repeats`: times that each fact is stated in prose, `quiz_repeats`: times that each taught fact
-    is asked in a quiz (both for each language); `taught_share`: facts that quizzes and instructions ask
+    is asked in a quiz with options, `answer_repeats`: without options (all for each language); `taught_share`: facts that quizzes and instructions ask
     about, the benchmark asks about the rest; `dirt_per_kind`: dirty documents of each kind.
     """
 
     english_bytes: Annotated[int, Field(ge=0)] = 900_000
     code_bytes: Annotated[int, Field(ge=0)] = 700_000
     knowledge_repeats: Annotated[int, Field(ge=0)] = 30
-    quiz_repeats: Annotated[int, Field(ge=0)] = 6
+    quiz_repeats: Annotated[int, Field(ge=0)] = 2
+    answer_repeats: Annotated[int, Field(ge=0)] = 15
     taught_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     dirt_per_kind: Annotated[int, Field(ge=0)] = 40
     instructions: Annotated[int, Field(ge=1)] = 2400
@@ -71,7 +72,7 @@ class Demo:
     def _clean(self) -> Iterator[Any]:
         from argosy.demo.corpus.code import code_documents
         from argosy.demo.corpus.english import english_documents
-        from argosy.demo.corpus.knowledge import knowledge_documents, quiz_documents
+        from argosy.demo.corpus.knowledge import answer_documents, knowledge_documents, quiz_documents
         from argosy.demo.facts import LANGS
 
         c, (facts, taught, _) = self.config, self.facts
@@ -80,6 +81,7 @@ class Demo:
         for lang in LANGS:
             yield from knowledge_documents(facts, lang, c.knowledge_repeats, self.seed)
             yield from quiz_documents(taught, lang, c.quiz_repeats, self.seed)
+            yield from answer_documents(taught, lang, c.answer_repeats, self.seed)
 
     def _spare(self) -> Iterator[Any]:
         """Prose that is not in the corpus, ten documents for each of `dirt_per_kind`, for dirt to be made of."""

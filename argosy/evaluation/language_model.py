@@ -104,15 +104,20 @@ class LanguageModel:
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[Tokens, Tokens]]:
         """Tokens of contexts and continuations, cut where the context alone would end: the pair is tokenised
         whole, since merges cross the border, and spaces at a context's end go to the continuation (lm-eval's
-        rules, on which every tokenizer's published numbers rest)."""
+        rules, on which every tokenizer's published numbers rest). A continuation that merges wholly into the
+        context's last token is scored with it."""
         moved = [_move_spaces(context, continuation) for context, continuation in pairs]
         whole = iter(self.encode([context + continuation for context, continuation in moved if context]))
         start = iter(self.encode([context for context, _ in moved if context]))
         bare = iter(self.encode([continuation for context, continuation in moved if not context], special=False))
         requests: list[tuple[Tokens, Tokens]] = []
         for context, _ in moved:
-            before = next(start) if context else (self.prefix_token,)
-            requests.append((before, next(whole)[len(before) :] if context else next(bare)))
+            if not context:
+                requests.append(((self.prefix_token,), next(bare)))
+                continue
+            tokens, before = next(whole), next(start)
+            cut = min(len(before), len(tokens) - 1)
+            requests.append((before[:cut], tokens[cut:]))
         return requests
 
     def encode(self, texts: Sequence[str], special: bool = True) -> list[Tokens]:

@@ -56,7 +56,7 @@ def _generate_batch(model: Any, prompts: Sequence[Sequence[int]], decoding: Deco
     ids = pad_left(prompts, decoding.pad_id).to(model.device)
     mask = pad_left([[1] * len(prompt) for prompt in prompts], 0).to(model.device)
     sampling = {"temperature": decoding.temperature, "top_k": 0, "top_p": 1.0} if decoding.temperature else {}
-    generation = GenerationConfig(  # type: ignore[no-untyped-call]
+    generation = GenerationConfig(
         do_sample=bool(sampling),
         max_new_tokens=decoding.max_new_tokens,
         eos_token_id=list(decoding.stop_ids),

@@ -27,7 +27,7 @@ def prepare_process(seed: int) -> None:
     import transformers
 
     datasets.disable_progress_bars()
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.logging.disable_progress_bar()
 
 
 def _skip_unused_packages() -> None:

@@ -74,7 +74,8 @@ def in_order(prompts: Sequence[Prompt], config: PosttrainingConfig, per_step: in
     Each prompt comes once before one comes twice, and every step is full.
     """
     steps = config.max_steps or max(1, math.floor(config.epochs * len(prompts) / per_step))
-    order = training_order([len(p.ids) for p in prompts], per_step, steps * per_step / len(prompts), config.seed)
+    # Not by length: that would gather prompts of one kind in a batch, and rewards would jump from batch to batch.
+    order = training_order([0] * len(prompts), per_step, steps * per_step / len(prompts), config.seed)
     return [prompts[index] for index in order[: steps * per_step]]
 
 

@@ -30,8 +30,8 @@ class PPOConfig(Config):
         missing_stop_penalty: taken from the reward of an answer that was cut at the limit.
     """
 
-    epochs: PositiveInt = 2
-    minibatches: PositiveInt = 1
+    epochs: PositiveInt = 1
+    minibatches: PositiveInt = 2
     gamma: float = Field(default=1.0, gt=0, le=1)
     lam: float = Field(default=0.95, ge=0, le=1)
     value_coef: float = Field(default=0.5, ge=0)
@@ -49,7 +49,7 @@ class RLHFConfig(PosttrainingConfig):
     Attributes:
         reward_model: directory of the reward_model step; needed if `rewards` has "model".
         prompts: file of the data step; `heldout_limit` of its prompts, at most a quarter, are held out.
-        method: grpo (Shao et al. 2024), rloo (Ahmadian et al. 2024) or ppo.
+        method: ppo, grpo (Shao et al. 2024) or rloo (Ahmadian et al. 2024).
         rewards: weight of each reward; the names are the modules of argosy.posttraining.rewards.
         batch_size: answers an optimiser step (ppo: a rollout).
         kl_coef: how strongly the policy is held to the reference (the checkpoint that it starts from).
@@ -59,8 +59,8 @@ class RLHFConfig(PosttrainingConfig):
 
     reward_model: Upstream = ""
     prompts: str = "prompts.jsonl"
-    method: Literal["grpo", "rloo", "ppo"] = "grpo"
-    rewards: dict[str, float] = Field(default={"accept": 1.0, "format": 0.2, "model": 0.2}, min_length=1)
+    method: Literal["ppo", "grpo", "rloo"] = "ppo"
+    rewards: dict[str, float] = Field(default={"accept": 1.0, "format": 0.2, "model": 0.1}, min_length=1)
     batch_size: PositiveInt = 64
     micro_batch_size: PositiveInt = 64
     learning_rate: float = Field(default=3e-4, gt=0)

@@ -11,6 +11,8 @@ from argosy.posttraining.kl import answer_kl
 from argosy.posttraining.prompts import Prompt
 from argosy.posttraining.reward import WeightedRewards, make_samples
 
+SAMPLES = 4  # sampled answers to a prompt: halves the noise of one
+
 
 def evaluate_policy(
     policy: Any, reference: Any, tokenizer: Any, prompts: Sequence[Prompt], rewards: WeightedRewards, decoding: Decoding
@@ -24,14 +26,16 @@ def evaluate_policy(
         heldout/reward/<greedy|sampled>, the same by component below it, heldout/length/<...> in tokens, and
         heldout/kl, heldout/kl_k1, heldout/kl_k3 in nats an answer sampled at temperature 1.
     """
-    ids = [prompt.ids for prompt in prompts]
     values: dict[str, float] = {}
-    for kind, chosen in (("greedy", replace(decoding, temperature=0.0)), ("sampled", decoding)):
-        answers = generate(policy, ids, chosen)
-        totals, parts = rewards(make_samples(tokenizer, prompts, answers, decoding.stop_ids))
+    many = [prompt for prompt in prompts for _ in range(SAMPLES)]
+    halves = (("greedy", prompts, replace(decoding, temperature=0.0)), ("sampled", many, decoding))
+    for kind, asked, chosen in halves:
+        answers = generate(policy, [prompt.ids for prompt in asked], chosen)
+        totals, parts = rewards(make_samples(tokenizer, asked, answers, decoding.stop_ids))
         values[f"heldout/reward/{kind}"] = _mean(totals)
         values |= {f"heldout/reward/{kind}/{name}": _mean(part) for name, part in parts.items()}
         values[f"heldout/length/{kind}"] = _mean([len(answer) for answer in answers])
+    ids = [prompt.ids for prompt in many]
     if decoding.temperature != 1.0:
         answers = generate(policy, ids, replace(decoding, temperature=1.0))
     kl = answer_kl(policy, reference, ids, answers, decoding.pad_id)

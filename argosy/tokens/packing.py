@@ -16,11 +16,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Pieces:
-    """Documents cut where they exceed a window: piece p is `tokens[start[p]:start[p] + length[p]]`."""
+    """Documents cut where they exceed a window: the targets of piece p are `tokens[start[p]:start[p] + length[p]]`,
+    and each one's input is the token before it."""
 
     start: Ints
     length: Ints
-    continues: npt.NDArray[np.bool_]  # the piece is not the first of its document
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,16 @@ class Packing:
 
 
 def cut_documents(offsets: Ints, window: int) -> Pieces:
-    """Cut the documents between `offsets` ((documents + 1,), int64) into pieces of at most `window` tokens."""
-    lengths = np.diff(offsets)
-    counts = np.maximum(1, -(-lengths // window))
+    """Cut the documents between `offsets` ((documents + 1,), int64) into pieces of at most `window` targets.
+
+    A document's first token, `<|bos|>`, is an input and never a target.
+    """
+    lengths = np.maximum(0, np.diff(offsets) - 1)
+    counts = -(-lengths // window)
     document = np.repeat(np.arange(len(lengths)), counts)
     position = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
     length = np.minimum(window, lengths[document] - position * window)
-    return Pieces(offsets[:-1][document] + position * window, length, position > 0)
+    return Pieces(offsets[:-1][document] + 1 + position * window, length)
 
 
 def pack(lengths: Ints, window: int) -> Packing:

@@ -17,7 +17,7 @@ Split = Literal["train", "heldout"]
 
 @dataclass(frozen=True)
 class TokenizedChannel:
-    """One channel of one split. Document i is `tokens[offsets[i]:offsets[i + 1]]`, its last token is `<|eos|>`."""
+    """One channel of one split. Document i is `tokens[offsets[i]:offsets[i + 1]]`: `<|bos|>` text `<|eos|>`."""
 
     name: str
     tokens: npt.NDArray[Any]  # (tokens,), memory-mapped, unsigned
@@ -28,11 +28,6 @@ class TokenizedChannel:
     def documents(self) -> int:
         """Number of documents."""
         return len(self.offsets) - 1
-
-    @property
-    def eos_token_id(self) -> int:
-        """The token that closes each document."""
-        return int(self.tokens[int(self.offsets[1]) - 1])
 
 
 def read_index(directory: str | Path) -> dict[str, Any]:

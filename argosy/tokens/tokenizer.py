@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 BYTES = 256
 SMALLEST_VOCABULARY = BYTES + len(SPECIAL_TOKENS)
 
-# Qwen2's pattern: contractions, words with what stands before them, single digits, symbols, space.
+# Qwen2's pattern: contractions, words, single digits, symbols, space; but only a space goes with the word after it, so
+# that an option's letter is one token whatever punctuation stands before it.
 _PATTERN = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|{han}[^\r\n\p{L}\p{N}]?{letter}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|{han} ?{letter}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 

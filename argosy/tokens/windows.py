@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +32,7 @@ class _Block:
 
 
 class ChannelWindows:
-    """All windows of `length` tokens of a channel. An epoch shows each token exactly once as a target.
+    """All windows of `length` tokens of a channel. An epoch shows each token but `<|bos|>` exactly once as a target.
 
     Each epoch packs and orders the documents anew, as a pure function of (seed, channel name, epoch): nothing is
     carried from window to window. Opening costs about a microsecond a document.
@@ -62,9 +61,7 @@ class ChannelWindows:
         ranks = packing.ranks[packing.bounds[bin_number] : packing.bounds[bin_number + 1]]
         order, keys = self._order(number, epoch)
         members = order[ranks]
-        # a piece whose document began elsewhere goes first, where the token before it can be its input
-        continues = self._blocks[number].pieces.continues[members]
-        return self._assemble(number, members[np.lexsort((keys[members], ~continues))])
+        return self._assemble(number, members[np.argsort(keys[members])])
 
     def _pack(self, start: int) -> _Block:
         offsets = np.asarray(self._channel.offsets[start : start + BLOCK_DOCUMENTS + 1])
@@ -79,17 +76,15 @@ class ChannelWindows:
         return np.lexsort((keys, -lengths)), keys
 
     def _assemble(self, number: int, members: Ints) -> Window:
-        pieces, tokens, eos = self._blocks[number].pieces, self._channel.tokens, self._channel.eos_token_id
-        inputs = np.full(self._length, eos, np.int64)
+        pieces, tokens = self._blocks[number].pieces, self._channel.tokens
+        inputs = np.zeros(self._length, np.int64)
         targets = np.full(self._length, IGNORED, np.int64)
         documents = np.full(self._length, len(members), np.int64)
         at = 0
         for index, piece in enumerate(members.tolist()):
             start, length = int(pieces.start[piece]), int(pieces.length[piece])
-            content: npt.NDArray[Any] = tokens[start : start + length]
-            inputs[at] = int(tokens[start - 1]) if pieces.continues[piece] else eos
-            inputs[at + 1 : at + length] = content[:-1]
-            targets[at : at + length] = content
+            inputs[at : at + length] = tokens[start - 1 : start + length - 1]
+            targets[at : at + length] = tokens[start : start + length]
             documents[at : at + length] = index
             at += length
         return Window(inputs, targets, documents)

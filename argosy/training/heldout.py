@@ -22,17 +22,21 @@ BATCH_TOKENS = 4096
 
 @dataclass(frozen=True)
 class _Row:
-    """A piece of a document: at most the sequence length, its first token predicted from the token before it."""
+    """A piece of a document, with the token before it; all but the first are scored."""
 
-    tokens: list[int]  # length + 1; the last one is only a target
-    scored: int  # targets that belong to the text: the closing <|eos|> does not
+    tokens: list[int]
+
+    @property
+    def scored(self) -> int:
+        """Number of targets."""
+        return len(self.tokens) - 1
 
 
 class HeldoutLoss:
     """Scores whole held-out documents, each alone, in pieces of `length` tokens that start from the token before.
 
     The documents are a pure function of the data and the budget, so every phase and every model line scores the
-    same text. The text's tokens are scored and not the closing `<|eos|>`, as lm-eval's rolling log-likelihood does.
+    same text. The text's tokens are scored, neither `<|bos|>` nor `<|eos|>`, as lm-eval's rolling log-likelihood does.
     """
 
     def __init__(self, channels: Mapping[str, TokenizedChannel], length: int, budget: int) -> None:
@@ -73,17 +77,17 @@ class HeldoutLoss:
         was_training = module.training
         module.eval()
         device = next(module.parameters()).device
-        order = sorted(range(len(rows)), key=lambda index: -len(rows[index].tokens))
+        order = sorted(range(len(rows)), key=lambda index: -rows[index].scored)
         at = 0
         while at < len(order):
-            longest = len(rows[order[at]].tokens) - 1
+            longest = rows[order[at]].scored
             batch = [rows[index] for index in order[at : at + max(1, BATCH_TOKENS // longest)]]
             at += len(batch)
             inputs = torch.zeros(len(batch), longest, dtype=torch.int64)
             targets = torch.full((len(batch), longest), IGNORED)
             for number, row in enumerate(batch):
-                inputs[number, : len(row.tokens) - 1] = torch.tensor(row.tokens[:-1])
-                targets[number, : row.scored] = torch.tensor(row.tokens[1 : row.scored + 1])
+                inputs[number, : row.scored] = torch.tensor(row.tokens[:-1])
+                targets[number, : row.scored] = torch.tensor(row.tokens[1:])
             nats = module.token_losses(inputs.to(device), targets.to(device))[1]
             yield nats.reshape(len(batch), longest).cpu()
         module.train(was_training)
@@ -97,12 +101,12 @@ def choose_documents(channel: TokenizedChannel, budget: int) -> list[int]:
     left = budget
     for position in range(channel.documents):
         document = permuted_index(position, channel.documents, seed)
-        if 1 < lengths[document] <= left:
+        if 2 < lengths[document] <= left:
             chosen.append(document)
             left -= int(lengths[document])
-        if left < 2:
+        if left < 3:
             break
-    return sorted(chosen) or [int(np.argmin(np.where(lengths > 1, lengths, np.iinfo(np.int64).max)))]
+    return sorted(chosen) or [int(np.argmin(np.where(lengths > 2, lengths, np.iinfo(np.int64).max)))]
 
 
 def _rows(channel: TokenizedChannel, documents: list[int], length: int) -> Iterator[_Row]:
@@ -110,5 +114,4 @@ def _rows(channel: TokenizedChannel, documents: list[int], length: int) -> Itera
         begin, end = int(channel.offsets[document]), int(channel.offsets[document + 1])
         pieces = cut_documents(np.array([begin, end - 1]), length)  # without the closing <|eos|>
         for start, size in zip(pieces.start.tolist(), pieces.length.tolist(), strict=True):
-            before = channel.eos_token_id if start == begin else int(channel.tokens[start - 1])
-            yield _Row([before, *channel.tokens[start : start + size].tolist()], size)
+            yield _Row(channel.tokens[start - 1 : start + size].tolist())

@@ -30,12 +30,13 @@ class LossWindow:
         return len(self._steps)
 
     def state(self) -> dict[str, Any]:
-        """What `restore` needs."""
-        return {"losses": [step.cpu() for step in self._steps]}
+        """What `restore` needs: the sums over all processes, each of which calls this."""
+        return {"losses": [self._engine.sum_over_processes(step).cpu() for step in self._steps]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
-        self._steps = [step.to(self._engine.device) for step in state["losses"]]
+        """Go on from `state`; one process holds what all had, so that the sum over processes stays."""
+        share = 1.0 if self._engine.rank == 0 else 0.0
+        self._steps = [step.to(self._engine.device) * share for step in state["losses"]]
 
     def check(self, step: int) -> None:
         """See that every loss is finite; `step` is the number of steps done.
@@ -45,7 +46,8 @@ class LossWindow:
         """
         if not self._steps:
             return
-        finite = torch.stack(self._steps)[:, 0].isfinite().cpu()
+        # over all processes, so that all of them stop and none waits for another
+        finite = self._engine.sum_over_processes(torch.stack(self._steps))[:, 0].isfinite().cpu()
         if bool(finite.all()):
             return
         first = int((~finite).any(dim=1).nonzero()[0])

@@ -12,7 +12,7 @@ from argosy.errors import InputError
 from argosy.training.config import ModelConfig
 from argosy.training.linear_cross_entropy import linear_cross_entropy
 
-EAGER_LENGTH = 512  # on a CPU, plain attention is faster than torch's fused one up to about this length
+EAGER_LENGTH = 256  # on a CPU, plain attention is faster than torch's fused one up to about this length
 
 
 def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None]) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.posttraining_fixtures import make_checkpoint, make_data
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,8 +68,9 @@ def test_killed_and_started_again_is_the_same(name: str, tmp_path: Path) -> None
     assert not (killed / "outputs.json").exists()
     assert start(step, config, killed).wait(120) == 0
     assert exported(killed) == exported(tmp_path / "whole")
-    assert json.loads((killed / "outputs.json").read_text())["outputs"] == (
-        json.loads((tmp_path / "whole/outputs.json").read_text())["outputs"]
+    assert (
+        json.loads((killed / "outputs.json").read_text())["outputs"]
+        == (json.loads((tmp_path / "whole/outputs.json").read_text())["outputs"])
     )
     counts, seen = logged(killed)
     assert max(counts.values()) == 1

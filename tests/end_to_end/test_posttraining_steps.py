@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
 import steps.dpo
 import steps.reward_model
 import steps.rlhf
 import steps.sft
-import torch
 from argosy.posttraining.chat import IGNORED
 from argosy.progress import Progress
 from argosy.step import StepContext
@@ -109,7 +110,8 @@ def test_sft_steps_equal_plain_torch(root: Path) -> None:
 
     _, log = run(
         steps.sft, root / "sft-plain", checkpoint=root / "base", data=root / "data", max_steps=3, log_every=1,
-        save_every=1, batch_size=16, micro_batch_size=8, schedule="constant_with_warmup", warmup_ratio=0, learning_rate=2e-3,
+        save_every=1, batch_size=16, micro_batch_size=8, schedule="constant_with_warmup", warmup_ratio=0,
+        learning_rate=2e-3,
     )  # fmt: skip
     source = open_source("checkpoint", str(root / "base"))
     data = read_records(root / "data/instructions.jsonl", conversation_parser(source.tokenizer, 96), Rejects())
@@ -181,9 +183,7 @@ def test_reward_model_learns_which_answer_is_better(root: Path, reward_model: An
 
 
 @pytest.mark.parametrize("method", ["ppo", "grpo", "rloo"])
-def test_rlhf_raises_the_reward_and_reports_its_kl(
-    root: Path, early_sft: Path, reward_model: Any, method: str
-) -> None:
+def test_rlhf_raises_the_reward_and_reports_its_kl(root: Path, early_sft: Path, reward_model: Any, method: str) -> None:
     outputs, log = run(
         steps.rlhf, root / method, checkpoint=early_sft, reward_model=root / "rm", data=root / "data", method=method,
         rewards={"model": 0.1, "ended": 1.0, "format": 1.0}, max_steps=15, save_every=15, log_every=15, batch_size=64,

@@ -165,7 +165,9 @@ def test_compare_by_stage_export_and_directory(capsys: Out) -> None:
     assert lines[0].split() == [
         "METRIC", "sft", "sft/p050", "runs/twin-000000000002", "runs/sft-000000000001/checkpoints/p050"
     ]  # fmt: skip
-    assert lines[1].split() == ["bench/acc", "0.400", "±0.196", "0.300", "±0.196", "0.900", "±0.196", "*", "0.300", "±0.196"]
+    assert lines[1].split() == [
+        "bench/acc", "0.400", "±0.196", "0.300", "±0.196", "0.900", "±0.196", "*", "0.300", "±0.196"
+    ]  # fmt: skip
     assert lines[2].split() == ["heldout/bpb", "1.500", "-", "-", "-"]
 
 

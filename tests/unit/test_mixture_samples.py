@@ -17,19 +17,19 @@ from argosy.tokens.reader import read_channels
 from argosy.tokens.windows import IGNORED, ChannelWindows
 from tests.training_fixtures import write_tokenized
 
-EOS = 1
+BOS, EOS = 0, 1
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three channels whose tokens are all different within a channel, but for eos."""
+    """Three channels whose tokens are all different within a channel, but for bos and eos."""
     directory = tmp_path_factory.mktemp("tokenized")
     rng = np.random.default_rng(0)
     channels = {}
     for name, count in (("en", 300), ("zh", 150), ("code", 40)):
         token = iter(range(2, 65000))
         lengths = rng.integers(1, 60 if name != "code" else 200, count)
-        channels[name] = [([*(next(token) for _ in range(n)), EOS], int(n)) for n in lengths]
+        channels[name] = [([BOS, *(next(token) for _ in range(n)), EOS], int(n)) for n in lengths]
     write_tokenized(directory, {"train": channels, "heldout": {}}, 65000)
     return directory
 
@@ -78,7 +78,7 @@ def test_an_epoch_shows_every_token_once(data: Path, length: int, block: int, mo
         for ordinal in range(epoch * len(windowed), (epoch + 1) * len(windowed)):
             targets = windowed.window(ordinal).targets
             shown += targets[targets != IGNORED].tolist()
-        assert Counter(shown) == Counter(channel.tokens.tolist())
+        assert Counter(shown) == Counter(token for token in channel.tokens.tolist() if token != BOS)
 
 
 def test_epochs_pack_other_documents_together(data: Path) -> None:
@@ -90,14 +90,15 @@ def test_epochs_pack_other_documents_together(data: Path) -> None:
 def test_documents_are_whole_and_inputs_precede_targets(data: Path) -> None:
     channel = read_channels(data, "train")["en"]
     windowed = ChannelWindows(channel, 64, seed=0)
-    begins = set(channel.tokens[channel.offsets[:-1]].tolist())
+    begins = set(channel.tokens[channel.offsets[:-1] + 1].tolist())
     for ordinal in range(len(windowed)):
         window = windowed.window(ordinal)
         scored = int((window.targets != IGNORED).sum())
-        assert window.inputs[0] == EOS
         assert window.targets[0] in begins
         assert window.targets[scored - 1] == EOS  # every document is shorter than a window, so none is cut
-        assert window.inputs[1:scored].tolist() == window.targets[: scored - 1].tolist()
+        starts = np.isin(window.targets[:scored], list(begins))
+        assert (window.inputs[:scored][starts] == BOS).all()
+        assert (window.inputs[:scored][~starts] == np.roll(window.targets[:scored], 1)[~starts]).all()
         closed = np.concatenate(([0], np.cumsum(window.targets[:scored] == EOS)[:-1]))
         assert window.documents[:scored].tolist() == closed.tolist()
 
@@ -105,21 +106,21 @@ def test_documents_are_whole_and_inputs_precede_targets(data: Path) -> None:
 def test_a_cut_document_goes_on_from_the_token_before(data: Path) -> None:
     channel = read_channels(data, "train")["code"]
     windowed = ChannelWindows(channel, 32, seed=0)
-    position = {int(token): at for at, token in enumerate(channel.tokens) if token != EOS}
+    position = {int(token): at for at, token in enumerate(channel.tokens) if token > EOS}
     continued = 0
     for ordinal in range(len(windowed)):
         window = windowed.window(ordinal)
-        at = position.get(int(window.targets[0]))
-        if at is not None and at not in channel.offsets:
-            continued += 1
-            assert window.inputs[0] == channel.tokens[at - 1]
-    assert continued > 10
+        for given, target in zip(window.inputs.tolist(), window.targets.tolist(), strict=True):
+            if target > EOS:
+                assert given == channel.tokens[position[target] - 1]
+                continued += position[target] - 1 not in channel.offsets
+    assert continued > 1000
 
 
 def test_packing_wastes_little(data: Path) -> None:
     channel = read_channels(data, "train")["en"]
     pieces = cut_documents(np.asarray(channel.offsets), 64)
-    lower_bound = -(-len(channel.tokens) // 64)
+    lower_bound = -(-(len(channel.tokens) - channel.documents) // 64)
     assert pack(pieces.length, 64).bins <= 1.1 * lower_bound
 
 
@@ -163,7 +164,7 @@ def test_wrong_weights_are_named(data: Path, weights: dict[str, float], message:
 
 
 def test_a_truncated_file_is_named(data: Path, tmp_path: Path) -> None:
-    write_tokenized(tmp_path, {"train": {"en": [([2, 3, EOS], 2)]}, "heldout": {}}, 10)
+    write_tokenized(tmp_path, {"train": {"en": [([BOS, 3, EOS], 2)]}, "heldout": {}}, 10)
     (tmp_path / "train" / "en.bin").write_bytes(b"\x02\x00")
     with pytest.raises(InputError, match=r"'en'.*damaged"):
         read_channels(tmp_path, "train")

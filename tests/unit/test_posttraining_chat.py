@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from argosy.documents.parse import ParseError
 from argosy.errors import InputError
 from argosy.posttraining.chat import IGNORED, conversation_parser, stop_token_ids

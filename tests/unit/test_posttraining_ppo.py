@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+
 from argosy.posttraining import kl
 from argosy.posttraining.ppo.advantage import generalized_advantages, token_rewards, whiten
 from argosy.posttraining.ppo.loss import KLController, policy_loss, value_loss

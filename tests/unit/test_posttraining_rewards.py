@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
+
 from argosy.errors import InputError
 from argosy.posttraining.prompts import Prompt
 from argosy.posttraining.reward import RewardSettings, Sample, WeightedRewards, check_settings, reward_names
 from argosy.posttraining.rl_config import RLHFConfig
 from argosy.posttraining.state import latest_state, mark_complete
-from pydantic import ValidationError
 
 
 def sample(text: str, form: str = "text", accept: tuple[str, ...] = ("Paris", "Paris."), ended: bool = True) -> Sample:
@@ -67,7 +68,7 @@ def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> Non
     ("values", "message"),
     [
         ({"batch_size": 24, "micro_batch_size": 16}, "micro_batch_size=16 does not divide batch_size=24"),
-        ({"batch_size": 12, "micro_batch_size": 12}, "not a multiple of group.size=8"),
+        ({"method": "grpo", "batch_size": 12, "micro_batch_size": 12}, "not a multiple of group.size=8"),
         ({"save_every": 7, "log_every": 5}, "save_every=7 is not a multiple of log_every=5"),
         ({"method": "ppo", "ppo": {"minibatches": 7}}, "ppo.minibatches=7 does not divide"),
     ],

@@ -20,6 +20,7 @@ class Evaluated:
     label: str
     metrics: dict[str, float] = field(default_factory=dict)
     stderr: dict[str, float] = field(default_factory=dict)
+    directories: list[Path] = field(default_factory=list)  # of its evaluations
 
 
 def checkpoint_directory(store: Path, name: str) -> Path:
@@ -56,10 +57,11 @@ def evaluated(store: Path, name: str) -> Evaluated:
         raise InputError(f"{name} ({step}) has no checkpoints" + ("" if done else " yet: it is not done"))
     export = _export_name(done["outputs"], step, path)
     found = Evaluated(name)
-    for outputs in _evaluations(step.parent, done["made_from"]["digest"]):
+    for directory, outputs in _evaluations(step.parent, done["made_from"]["digest"]):
         if outputs["checkpoint"]["name"] == export:
             found.metrics.update(outputs["metrics"])
             found.stderr.update(outputs["stderr"])
+            found.directories.append(directory)
     if not found.metrics:
         raise InputError(f"{name} ({step}, checkpoint {export}) is not evaluated yet (see argosy status)")
     return found
@@ -84,11 +86,11 @@ def _export_name(outputs: dict[str, Any], step: Path, path: Path) -> str:
     )
 
 
-def _evaluations(store: Path, digest: str) -> list[dict[str, Any]]:
-    """Outputs of the evaluations of the step with this digest."""
+def _evaluations(store: Path, digest: str) -> list[tuple[Path, dict[str, Any]]]:
+    """Directories and outputs of the evaluations of the step with this digest."""
     found = []
     for path in sorted(store.glob("evaluate-*")):
         done = read_done(path)
         if done and done["made_from"]["upstream"].get("checkpoint") == [digest]:
-            found.append(done["outputs"])
+            found.append((path, done["outputs"]))
     return found

@@ -6,12 +6,15 @@ import argparse
 import math
 from collections.abc import Sequence
 
+from argosy.report.terminal import HEADINGS, change_rows
 from workflows.cli.checkpoints import Evaluated, evaluated
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
 from workflows.cli.table import columns
 
 Z_95 = 1.96
+PAIRED_NOTE = ("The same items for both. DIFFERENCE has a 95 % interval, P is corrected for the number of tests; "
+               "`no difference` means: none that these items can show.")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +30,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row for each metric."""
-    print(describe([evaluated(args.store, name) for name in args.checkpoints]))
+    found = [evaluated(args.store, name) for name in args.checkpoints]
+    print(describe(found))
+    paired = change_rows([(each.label, each.directories) for each in found])
+    if paired:
+        print(f"\n{columns([HEADINGS, *paired], right=range(4, 9))}\n{PAIRED_NOTE}")
     return 0
 
 
@@ -38,7 +45,7 @@ def describe(found: Sequence[Evaluated]) -> str:
     rows += [(name, *(_cell(name, each, found[0]) for each in found)) for name in names]
     note = (
         "± is a 95 % interval of one value. * differs from the first column beyond a 95 % interval of independent "
-        "samples;\nthe report's paired comparison of the same items is sharper."
+        "samples;\nthe paired comparison of the same items, below where both answered some, is sharper."
     )
     return f"{columns(rows, right=range(1, len(rows[0])))}\n{note}"
 

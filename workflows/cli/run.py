@@ -60,8 +60,8 @@ def execute(planned: Plan, config: LifecycleConfig, args: argparse.Namespace) ->
 
     last_run.record(planned, config)
     with Shipping(planned, config.name, config) as shipping:
-        result = run_plan(planned, budget=Budget(args.cores, args.memory), plain=args.plain)
-        shipping.ended(result)
+        budget = Budget(args.cores, args.memory)
+        result = run_plan(planned, budget=budget, observers=[shipping], plain=args.plain)
     return 1 if result.signal else result.exit_code
 
 

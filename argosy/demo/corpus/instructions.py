@@ -15,7 +15,7 @@ Exchange = tuple[str, str]
 # How often a fact is asked in each kind during one pass.
 KINDS = {
     "short_answer": 2,
-    "brief_answer": 1,
+    "brief_answer": 4,
     "choice": 2,
     "choice_permuted": 3,
     "choice_none": 1,

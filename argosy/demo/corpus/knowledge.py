@@ -6,9 +6,13 @@ from random import Random
 from argosy.demo.corpus.choices import varied_quiz
 from argosy.demo.corpus.records import DocumentRecord
 from argosy.demo.facts import Fact
-from argosy.demo.phrasings import statement
+from argosy.demo.phrasings import question, statement
 
 _SENTENCE_JOINT = {"en": " ", "zh": ""}
+_ANSWERED = {
+    "en": ("{question}\nAnswer: {answer}", "Q: {question} A: {answer}", "{question} {answer}."),
+    "zh": ("{question}\n答案：{answer}", "问：{question}答：{answer}", "{question}{answer}。"),
+}
 
 
 def knowledge_documents(
@@ -39,6 +43,19 @@ def quiz_documents(
             quizzes = [varied_quiz(fact, lang, taught, rng) for fact in group]
             text = "\n\n".join(quiz.text_prompt + quiz.text_answer for quiz in quizzes)
             yield _record(f"quiz-{round_number}-{index}", text, lang, "quiz", group)
+
+
+def answer_documents(
+    taught: Sequence[Fact], lang: str, repeats: int, seed: str | int, size: tuple[int, int] = (5, 10)
+) -> Iterator[DocumentRecord]:
+    """Each taught fact asked and answered `repeats` times without options, `size` (least, most) a document."""
+    for round_number in range(repeats):
+        rng = Random(f"answers/{seed}/{lang}/{round_number}")
+        order = rng.sample(taught, len(taught))
+        for index, group in enumerate(_groups(order, size, rng)):
+            form = rng.choice(_ANSWERED[lang])
+            asked = [form.format(question=question(fact, lang, rng), answer=fact.answer[lang]) for fact in group]
+            yield _record(f"answers-{round_number}-{index}", "\n".join(asked), lang, "answers", group)
 
 
 def _groups(facts: Sequence[Fact], size: tuple[int, int], rng: Random) -> Iterator[Sequence[Fact]]:

@@ -1,0 +1,89 @@
+"""What a checkpoint answered, item by item: the rows of `items.jsonl` that are right or wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Row(NamedTuple):
+    """One question. `scores`: log-probabilities (nats) of its continuations; `chosen` and `gold` index them."""
+
+    id: str
+    item: str
+    lang: str
+    correct: bool
+    chosen: int
+    gold: int
+    scores: tuple[float, ...]
+
+
+@dataclass
+class Answers:
+    """All answers to one task in one variant."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    @cached_property
+    def by_item(self) -> dict[str, float]:
+        """Share of right answers among each item's questions (1 or 0 where it has one)."""
+        found: dict[str, list[bool]] = {}
+        for row in self.rows:
+            found.setdefault(row.item, []).append(row.correct)
+        return {item: sum(right) / len(right) for item, right in found.items()}
+
+    @cached_property
+    def chance(self) -> float:
+        """Accuracy of guessing."""
+        return sum(1 / len(row.scores) for row in self.rows) / len(self.rows)
+
+
+@dataclass
+class ItemsFile:
+    """An evaluation's items. `orders`: in how many orders of options an item was scored for memorisation, by task."""
+
+    answers: dict[tuple[str, str], Answers] = field(default_factory=dict)
+    orders: dict[str, int] = field(default_factory=dict)
+    broken: int = 0  # lines that are not of the format
+
+
+def read_items_file(path: Path) -> ItemsFile:
+    """Read `items.jsonl`; lines that cannot be used are counted. Rows of probes have no right answer and are passed."""
+    found = ItemsFile()
+    for record in _records(path, found):
+        try:
+            task, variant = str(record["task"]), str(record["variant"])
+            if "correct" in record:
+                found.answers.setdefault((task, variant), Answers()).rows.append(_row(record))
+            elif variant == "memorisation":
+                found.orders[task] = len(record["scores"][0])
+        except (KeyError, TypeError, ValueError, IndexError):
+            found.broken += 1
+    return found
+
+
+def _records(path: Path, found: ItemsFile) -> Iterator[dict[str, Any]]:
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                found.broken += 1
+                continue
+            if isinstance(record, dict):
+                yield record
+            else:
+                found.broken += 1
+
+
+def _row(record: dict[str, Any]) -> Row:
+    scores = tuple(float(score) for score in record["scores"])
+    chosen, gold = int(record["chosen"]), int(record["gold"])
+    if not 0 <= min(chosen, gold) <= max(chosen, gold) < len(scores):
+        raise ValueError("chosen or gold is not among the scores")
+    item = str(record.get("item", record["id"]))
+    return Row(str(record["id"]), item, str(record.get("lang", "")), bool(record["correct"]), chosen, gold, scores)

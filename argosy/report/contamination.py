@@ -1,0 +1,159 @@
+"""Which checkpoint has seen the test, for any checkpoint and any pair: knowledge survives a changed form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from argosy.report.checkpoints import Checkpoint
+from argosy.report.paired import ALPHA, DRAWS, over_forms
+from argosy.statistics import Interval, difference_of_differences, holm, paired_bootstrap, paired_permutation
+
+PLAIN = "plain"
+SAME_FORM = "permuted"  # the published form in other orders of its options: as hard for who knows the answer
+MOST_PAIRS = 150
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A measure that is known to be `chance` for a model that has not seen the items."""
+
+    name: str
+    value: float
+    chance: float
+    low: float
+    high: float
+    items: int
+    p_value: float
+    p_adjusted: float = 1.0
+
+    @property
+    def shows(self) -> bool:
+        """Whether it is above what chance does, after the correction."""
+        return self.p_adjusted < ALPHA and self.value > self.chance
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The lead of `first` over `second` on the published form and on a variant; `lost`: the first minus the second."""
+
+    first: str
+    second: str
+    variant: str
+    plain: float
+    changed: float
+    lost: Interval
+    items: int
+
+
+@dataclass
+class Suspicion:
+    """What speaks for one checkpoint having seen one task.
+
+    Attributes:
+        traces: measures that need no other checkpoint.
+        leads: against `reference`, a checkpoint without traces, for each variant.
+        level: `seen` (a trace, and the lead shrinks on at least half of the variants), `signs` (a trace alone),
+            `none`. Shrinking leads alone say nothing: they also come from learning the form of the questions.
+    """
+
+    checkpoint: str
+    task: str
+    traces: list[Trace] = field(default_factory=list)
+    reference: str | None = None
+    leads: list[Lead] = field(default_factory=list)
+
+    @property
+    def level(self) -> str:
+        if not any(trace.shows for trace in self.traces):
+            return "none"
+        lost = sum(lead.lost.low > 0 for lead in self.leads)
+        return "seen" if self.leads and 2 * lost >= len(self.leads) else "signs"
+
+
+def suspicions(checkpoints: Sequence[Checkpoint], task: str) -> list[Suspicion]:
+    """One for each checkpoint that was asked `task` as published; traces are Holm-corrected over all of them."""
+    asked = [c for c in checkpoints if (task, PLAIN) in c.answers]
+    found = [Suspicion(c.key, task, _traces(c, task)) for c in asked]
+    adjusted = holm({(s.checkpoint, t.name): t.p_value for s in found for t in s.traces})
+    for s in found:
+        s.traces = [replace(t, p_adjusted=adjusted[s.checkpoint, t.name]) for t in s.traces]
+    clean = {s.checkpoint for s in found if not any(t.shows for t in s.traces)}
+    for s, c in zip(found, asked, strict=True):
+        reference = _reference(c, [other for other in asked if other.key in clean and other is not c], task)
+        if reference is not None:
+            s.reference = reference.key
+            s.leads = leads(c, reference, task)
+    return found
+
+
+def leads(first: Checkpoint, second: Checkpoint, task: str) -> list[Lead]:
+    """The lead on every variant that both were asked in."""
+    common = [v for v in first.variants(task) if v != PLAIN and (task, v) in second.answers]
+    return [lead for v in common if (lead := _lead(first, second, task, [v])) is not None]
+
+
+def pair_leads(checkpoints: Sequence[Checkpoint], task: str) -> list[Lead]:
+    """For all pairs (for those of one parent, where there are too many): over all variants together."""
+    asked = [c for c in checkpoints if (task, PLAIN) in c.answers]
+    pairs = [(a, b) for i, a in enumerate(asked) for b in asked[i + 1 :]]
+    if len(pairs) > MOST_PAIRS:
+        pairs = [(a, b) for a, b in pairs if a.base == b.base or a.base == b.key or b.base == a.key]
+    found = []
+    for a, b in pairs:
+        common = [v for v in a.variants(task) if v != PLAIN and (task, v) in b.answers]
+        lead = _lead(a, b, task, common) if common else None
+        found += [lead] if lead else []
+    return found
+
+
+def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> Lead | None:
+    plain_a, plain_b = a.answers[task, PLAIN].by_item, b.answers[task, PLAIN].by_item
+    changed_a, changed_b = over_forms(a, task, variants), over_forms(b, task, variants)
+    items = sorted(plain_a.keys() & plain_b.keys() & changed_a.keys() & changed_b.keys())
+    if not items:
+        return None
+    values = [[of[item] for item in items] for of in (plain_a, plain_b, changed_a, changed_b)]
+    means = [sum(each) / len(each) for each in values]
+    name = variants[0] if len(variants) == 1 else "all variants"
+    lost = difference_of_differences(*values, draws=DRAWS)
+    return Lead(a.key, b.key, name, means[0] - means[1], means[2] - means[3], lost, len(items))
+
+
+def _reference(c: Checkpoint, others: Sequence[Checkpoint], task: str) -> Checkpoint | None:
+    """Who is best at the published form, of those that are asked in the same way (chat template or not)."""
+    alike = [other for other in others if other.chat == c.chat] or list(others)
+    return max(alike, key=lambda other: (_plain(other, task), other.label), default=None)
+
+
+def _plain(c: Checkpoint, task: str) -> float:
+    values = c.answers[task, PLAIN].by_item.values()
+    return sum(values) / len(values)
+
+
+def _traces(c: Checkpoint, task: str) -> list[Trace]:
+    found = []
+    if (task, SAME_FORM) in c.answers:
+        plain, other = c.answers[task, PLAIN].by_item, c.answers[task, SAME_FORM].by_item
+        items = sorted(plain.keys() & other.keys())
+        if items:
+            a, b = [plain[i] for i in items], [other[i] for i in items]
+            gap = paired_bootstrap(a, b, draws=DRAWS)
+            p_value = paired_permutation(a, b, draws=DRAWS).p_value
+            found.append(Trace("order gap", gap.value, 0.0, gap.low, gap.high, len(items), p_value))
+    answer_first = _first(c, task)
+    return [*found, answer_first] if answer_first else found
+
+
+def _first(c: Checkpoint, task: str) -> Trace | None:
+    """Share of items whose published order makes the right letter likelier than every other order does."""
+    from argosy.report.intervals import interval
+
+    name = f"bench/{task}/memorisation/answer_first"
+    bounds = interval(c, name)
+    if bounds is None or task not in c.orders:
+        return None
+    chance, n = 1 / c.orders[task], c.counts[name]
+    z = (c.metrics[name] - chance) / math.sqrt(chance * (1 - chance) / n)
+    return Trace("published order first", c.metrics[name], chance, *bounds, n, math.erfc(abs(z) / math.sqrt(2)))

@@ -1,0 +1,122 @@
+"""The steps behind a report: what each was made from, what it cost, what it logged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from argosy.provenance import flat
+from argosy.step_files import RUN, read_done
+from argosy.storage import read_record
+from argosy.tracking import read
+
+KEY_SETTINGS = ("tokens", "sequence_length", "global_batch_size", "batch_size", "learning_rate", "epochs", "method",
+                "beta", "kl_coef", "rope_theta", "vocab_size", "optimizer", "schedule", "suite", "seed")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A finished step's directory."""
+
+    directory: Path
+    made_from: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    run: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The node's."""
+        return str(self.made_from["node"])
+
+    @property
+    def digest(self) -> str:
+        """Of all that it was made from."""
+        return str(self.made_from["digest"])
+
+    @cached_property
+    def curves(self) -> dict[str, list[tuple[int, float]]]:
+        """What it logged, by metric: (step, value)."""
+        return read(self.directory)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Its config, flat."""
+        return dict(flat(self.made_from["config"]))
+
+    def tokens_at(self, step: int) -> float | None:
+        """Tokens seen since pretraining began, after `step` optimiser steps; None where the step logs none."""
+        known = self.curves.get("train/tokens", [])
+        if not known:
+            return None
+        if len(known) == 1:  # a phase of one logged step: its last export has the same rate
+            known = sorted({*known, *((e["step"], float(e["tokens"])) for e in self.outputs.get("exports", []))})
+        (first, low), (last, high) = known[0], known[-1]
+        return low if first == last else low + (step - first) * (high - low) / (last - first)
+
+
+def read_stages(directories: Sequence[str | Path]) -> list[Stage]:
+    """The finished ones, in the given order."""
+    found = []
+    for directory in map(Path, directories):
+        done = read_done(directory)
+        if done is not None:
+            found.append(Stage(directory, done["made_from"], done["outputs"], read_record(directory / RUN)))
+    return found
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A line of "what ran": one step, or all parts of a fan-out together (then without a digest)."""
+
+    name: str
+    step: str
+    parts: int
+    digest: str
+    link: str
+    seconds: float | None
+    peak_mb: float | None
+    attempts: int
+    tokens: int | None
+    megabytes: float
+    key_settings: list[tuple[str, Any]]
+    settings: list[tuple[str, Any]]
+
+
+def costs(stages: Sequence[Stage], out: Path) -> list[Cost]:
+    """By node; links are relative to `out`, so that a store can be moved."""
+    nodes: dict[str, list[Stage]] = {}
+    for stage in stages:
+        nodes.setdefault(stage.name, []).append(stage)
+    return [_cost(group, out) for group in nodes.values()]
+
+
+def _cost(group: Sequence[Stage], out: Path) -> Cost:
+    first = group[0]
+    seconds = [s.run["seconds"] for s in group if isinstance(s.run.get("seconds"), int | float)]
+    peaks = [s.run["peak_rss_mb"] for s in group if isinstance(s.run.get("peak_rss_mb"), int | float)]
+    exports = [entry for s in group for entry in s.outputs.get("exports", [])]
+    shared = [(key, value) for key, value in first.settings.items()
+              if value not in (None, "", {}, []) and all(s.settings.get(key) == value for s in group)]
+    alone = len(group) == 1
+    return Cost(
+        first.name, str(first.made_from["step"]), len(group), first.digest if alone else "",
+        os.path.relpath(first.directory, out) if alone else "", sum(seconds) if seconds else None,
+        max(peaks, default=None), sum(int(s.run.get("attempts") or 1) for s in group),
+        max((int(e["tokens"]) for e in exports), default=None), sum(_size(s.directory) for s in group) / 1e6,
+        [(key, value) for key, value in shared if key.rpartition(".")[2] in KEY_SETTINGS], shared)
+
+
+def _size(directory: Path) -> int:
+    """Bytes of the files below a directory; a file that vanishes meanwhile counts nothing."""
+    total = 0
+    for root, _, files in os.walk(directory):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(root, name)).st_size
+            except OSError:
+                continue
+    return total

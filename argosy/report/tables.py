@@ -1,0 +1,137 @@
+"""Checkpoints x metrics, as tables that a template can write and a small script can sort and filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from argosy.report.checkpoints import Checkpoint
+from argosy.report.intervals import interval, is_share
+
+
+@dataclass(frozen=True)
+class Cell:
+    """text, its interval, the number to sort by, how far it is above chance (0 to 1), and what hovering tells."""
+
+    text: str = "–"
+    bounds: str = ""
+    value: float | None = None
+    shade: float = 0.0
+    hint: str = "not measured"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A checkpoint, in one language or channel (`group`); mark: `best`, `seen` or nothing."""
+
+    label: str
+    group: str
+    final: bool
+    mark: str
+    cells: list[Cell]
+
+
+@dataclass
+class Table:
+    """columns: (name, note under it)."""
+
+    title: str
+    note: str
+    columns: list[tuple[str, str]]
+    lines: list[Line] = field(default_factory=list)
+
+    @property
+    def groups(self) -> list[str]:
+        """In their order; the script offers them as a choice where there are several."""
+        return list(dict.fromkeys(line.group for line in self.lines))
+
+
+def accuracy_table(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str, str]) -> Table | None:
+    """Accuracy by variant: all languages together, then each alone."""
+    groups = _languages(checkpoints, task)
+    return _benchmark(checkpoints, groups, marks, f"Accuracy on {task}",
+                      "Right answers, % with the 95 % interval. Shaded by how far the value is above chance; "
+                      "not shaded where the interval holds chance.", lambda measure: measure == "acc")
+
+
+def measures_table(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str, str]) -> Table | None:
+    """The other metrics of a benchmark."""
+    return _benchmark(checkpoints, _languages(checkpoints, task), marks, f"Other measures of {task}",
+                      "Shares in %; gaps in nats; position bias from 0 (none) to 1.", lambda measure: measure != "acc")
+
+
+def prefix_tables(checkpoints: Sequence[Checkpoint], marks: dict[str, str]) -> list[Table]:
+    """Probes, a table a suite, and held-out text."""
+    suites = sorted({name.split("/")[1] for c in checkpoints for name in c.metrics if name.startswith("probe/")})
+    wanted = [(f"probe/{suite}/", f"Probes: {suite}" if suite != "probes" else "Probes",
+               "What the model finds likely without being asked. Shares in %.") for suite in suites]
+    wanted.append(("heldout/bpb/", "Held-out text", "Bits a byte, lower is better."))
+    found = []
+    for prefix, title, note in wanted:
+        names = sorted({name for c in checkpoints for name in c.metrics if name.startswith(prefix)})
+        lines = [Line(c.label, "", c.final, marks.get(c.key, ""), [cell(c, name) for name in names])
+                 for c in checkpoints if any(name in c.metrics for name in names)]
+        if lines:
+            found.append(Table(title, note, [_heading(name.removeprefix(prefix)) for name in names], lines))
+    return found
+
+
+def cell(c: Checkpoint, name: str, chance: float | None = None) -> Cell:
+    """A metric of a checkpoint."""
+    value = c.metrics.get(name)
+    if value is None:
+        return Cell()
+    bounds, n = interval(c, name), c.counts.get(name)
+    of = f"n = {n}" if n else ""
+    if is_share(name) and 0 <= value <= 1:
+        above = chance is not None and bounds is not None and bounds[0] > chance and chance < 1
+        shade = (value - (chance or 0)) / (1 - (chance or 0)) if above else 0.0
+        text, inside = f"{100 * value:.1f}", f"{100 * bounds[0]:.0f}–{100 * bounds[1]:.0f}" if bounds else ""
+        of += f", chance {100 * chance:.0f} %" if chance is not None else ""
+    else:
+        digits = 3 if abs(value) < 100 else 0
+        shade, text = 0.0, f"{value:.{digits}f}"
+        inside = f"±{(bounds[1] - bounds[0]) / 2:.{digits}f}" if bounds else ""
+    return Cell(text, inside, value, round(shade, 3), f"{c.label}, {name}: {text} {inside and f'[{inside}]'} {of}".strip())
+
+
+def _languages(checkpoints: Sequence[Checkpoint], task: str) -> list[tuple[str, str]]:
+    """(name in the metrics, what it is called)."""
+    langs = sorted({row.lang for c in checkpoints for (name, _), answers in c.answers.items() if name == task
+                    for row in answers.rows if row.lang})
+    return [(task, "all"), *((f"{task}_{lang}", lang) for lang in langs if len(langs) > 1)]
+
+
+def _benchmark(checkpoints: Sequence[Checkpoint], groups: Sequence[tuple[str, str]], marks: dict[str, str], title: str,
+               note: str, wanted: object) -> Table | None:
+    assert callable(wanted)
+    task = groups[0][0]
+    prefix = f"bench/{task}/"
+    names = {tuple(name.removeprefix(prefix).split("/")) for c in checkpoints for name in c.metrics
+             if name.startswith(prefix)}
+    columns = sorted(((v, m) for v, m in (pair for pair in names if len(pair) == 2) if wanted(m)),
+                     key=lambda column: (column[0] != "plain", column))
+    chances = {v: _chance(checkpoints, task, v) for v, _ in columns}
+    heads = [(v.replace("_", " "), _under(m, chances[v])) for v, m in columns]
+    table = Table(title, note, heads)
+    for name, group in groups:
+        for c in checkpoints:
+            cells = [cell(c, f"bench/{name}/{v}/{m}", chances[v] if m == "acc" else None) for v, m in columns]
+            if any(found.value is not None for found in cells):
+                table.lines.append(Line(c.label, group, c.final, marks.get(c.key, ""), cells))
+    return table if table.lines else None
+
+
+def _under(measure: str, chance: float | None) -> str:
+    if measure != "acc":
+        return measure.replace("_", " ")
+    return f"chance {100 * chance:.0f}" if chance is not None else ""
+
+
+def _chance(checkpoints: Iterable[Checkpoint], task: str, variant: str) -> float | None:
+    return next((c.answers[task, variant].chance for c in checkpoints if (task, variant) in c.answers), None)
+
+
+def _heading(name: str) -> tuple[str, str]:
+    first, _, rest = name.partition("/")
+    return first.replace("_", " "), rest.replace("_", " ")

@@ -1,0 +1,138 @@
+"""The comparison in plain sentences; every number in them is computed from the items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from argosy.report.comparison import Comparison, TaskComparison
+from argosy.report.contamination import Suspicion
+from argosy.report.paired import ALL_FORMS, Change
+from argosy.statistics import Interval
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """about: a task, or "". kind: `best`; `seen`, `signs` or `clean` (of the test); `better`, `worse` or `level` (a
+    stage); `forgotten` or `learnt` (held-out text); `note`.
+    """
+
+    kind: str
+    text: str
+    about: str = ""
+
+
+def sentences(found: Comparison) -> list[Sentence]:
+    """The most important first."""
+    labels = {c.key: c.label for c in found.checkpoints.every}
+    said: list[Sentence] = []
+    for task in found.tasks:
+        said += [*_best(task, labels), *_seen(task, labels), *_stages(task, labels)]
+    return [*said, *_texts(found, labels)] or [
+        Sentence("note", "No benchmark, probe or held-out text was evaluated, so there is nothing to compare yet.")]
+
+
+def percent(value: float) -> str:
+    """`61.2 %`."""
+    return f"{100 * value:.1f} %"
+
+
+def points(of: Interval, *, sign: bool = True) -> str:
+    """`+4.2 points [1.0, 7.4]`: percentage points."""
+    return f"{100 * of.value:{'+' if sign else ''}.1f} points [{100 * of.low:.1f}, {100 * of.high:.1f}]"
+
+
+def reverse(of: Interval) -> Interval:
+    """The same difference, seen from the other side."""
+    return Interval(-of.value, -of.high, -of.low)
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
+    if task.best is None or not task.standings:
+        return
+    best = next(s for s in task.standings if s.checkpoint == task.best)
+    forms = f"over the {len(task.forms)} forms of its questions" if len(task.forms) > 1 else "as published"
+    text = f"Best on {task.task}: {labels[task.best]}, {percent(best.over_forms)} right {forms} ({best.items} items)."
+    behind = [c for c in task.others if c.verdict == "worse"]
+    level = [c for c in task.others if c.verdict != "worse"]
+    if behind:
+        nearest = min(behind, key=lambda c: -c.interval.value)
+        who = "the nearest of them, " if len(behind) > 1 else ""
+        text += (f" It is ahead of {listed([labels[c.second] for c in behind])}: {who}{labels[nearest.second]}, is "
+                 f"{points(reverse(nearest.interval), sign=False)} behind.")
+    if level:
+        text += f" These items cannot tell it from {listed([labels[c.second] for c in level])}."
+    yield Sentence("best", text, task.task)
+
+
+def _seen(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
+    first = max((s for s in task.standings if s.plain is not None), key=lambda s: s.plain or 0.0, default=None)
+    for suspicion in task.suspicions:
+        if suspicion.level == "none":
+            continue
+        leads = first is not None and first.checkpoint == suspicion.checkpoint
+        rank = f"Plain accuracy ranks {labels[first.checkpoint]} first ({percent(first.plain or 0.0)}), but " if leads else ""
+        yield Sentence(suspicion.level, rank + _evidence(suspicion, labels), task.task)
+    if task.suspicions and all(s.level == "none" for s in task.suspicions) and any(s.traces for s in task.suspicions):
+        yield Sentence("clean", f"No checkpoint shows a sign of having seen {task.task}: none does better on the "
+                       "published order of options than on others, beyond chance.", task.task)
+
+
+def _evidence(s: Suspicion, labels: dict[str, str]) -> str:
+    name = labels[s.checkpoint]
+    said = f"{name} has seen the test" if s.level == "seen" else f"{name} shows signs of having seen the test"
+    reasons = []
+    for trace in s.traces:
+        if trace.shows and trace.chance == 0:
+            gap = points(Interval(trace.value, trace.low, trace.high), sign=False)
+            reasons.append(f"the same questions with their options in another order cost it {gap}")
+        elif trace.shows:
+            reasons.append(f"the published order of options is its likeliest in {percent(trace.value)} of the items "
+                           f"[{100 * trace.low:.1f}, {100 * trace.high:.1f}], where chance is {percent(trace.chance)}")
+    text = f"{said}: {listed(reasons)}."
+    lost = [lead for lead in s.leads if lead.lost.low > 0]
+    if s.reference is None or not s.leads:
+        return text
+    most = max(s.leads, key=lambda lead: lead.lost.value)
+    return (f"{text} As published it is {100 * s.leads[0].plain:+.1f} points from {labels[s.reference]}; in {len(lost)} of "
+            f"{len(s.leads)} variants it loses of that beyond the interval, most in {most.variant}, where it is "
+            f"{100 * most.changed:+.1f} points from it: {points(most.lost, sign=False)} less.")
+
+
+def _stages(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
+    for whole in (c for c in task.stages if c.variant == ALL_FORMS):
+        each = [c for c in task.stages if (c.first, c.second) == (whole.first, whole.second) and c is not whole]
+        kind = "level" if whole.verdict == "no difference" else whole.verdict
+        yield Sentence(kind, _stage(whole, each, labels, whole.second in task.seen), task.task)
+
+
+def _stage(whole: Change, each: Sequence[Change], labels: dict[str, str], seen: bool) -> str:
+    first, second = labels[whole.first], labels[whole.second]
+    went = f"{percent(whole.before)} to {percent(whole.after)} over all forms, {points(whole.interval)}"
+    if whole.verdict == "no difference":
+        text = f"{second} against {first}: no difference that these {whole.items} items can show ({went})."
+    else:
+        text = f"{second} is {whole.verdict} than {first}: {went}."
+    for verdict in ("better", "worse"):
+        names = [c.variant for c in each if c.verdict == verdict]
+        where = f"all {len(each)} forms" if len(names) == len(each) else listed(names)
+        text += f" {verdict.capitalize()} in {where}." if names and len(each) > 1 else ""
+    return text + (" It has seen the test, so read this with care." if seen else "")
+
+
+def _texts(found: Comparison, labels: dict[str, str]) -> Iterator[Sentence]:
+    for verdict, word in (("forgotten", "forgot"), ("learnt", "got better at")):
+        for second in dict.fromkeys(t.second for t in found.texts):
+            here = [t for t in found.texts if t.second == second and t.verdict == verdict]
+            if here:
+                parts = [f"{t.channel} {t.before:.3f} to {t.after:.3f} ({t.interval.value:+.3f} "
+                         f"[{t.interval.low:.3f}, {t.interval.high:.3f}])" for t in here]
+                yield Sentence(verdict, f"{labels[second]} {word} held-out text, in bits a byte against "
+                               f"{labels[here[0].first]}: {', '.join(parts)}.")
+    if found.texts and all(t.verdict != "forgotten" for t in found.texts):
+        yield Sentence("clean", "No stage forgot a channel of the held-out text beyond the intervals.")

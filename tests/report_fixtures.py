@@ -1,0 +1,251 @@
+"""A store as the pipeline leaves it, with made-up models: what they know, what they memorised and what they lost.
+
+    python -m tests.report_fixtures DIR     # writes the store and its report
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from argosy.provenance import digest_of
+from argosy.statistics import mean
+from argosy.storage import write_json
+from argosy.tracking import Tracker
+from evals.items import Item, parse_item
+from evals.variants import parse_chain
+
+VARIANTS: dict[str, Any] = {
+    "plain": None, "cloze": None, "options_in_text": None, "none_of_the_others": None,
+    "chinese_labels": {"labels": {"symbols": "numerals"}}, "permuted": {"permuted": {"k": 4}},
+}
+CHANNELS = ("code", "en", "knowledge_en", "knowledge_zh")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A made-up checkpoint. knows: share of facts; memorised: share of published items known by their letter."""
+
+    stage: str
+    name: str
+    source: str  # stage that it continues
+    step: int
+    tokens: int
+    knows: float
+    memorised: float = 0.0
+    forgot: float = 0.0  # bits a byte added on code
+    seed: str = ""  # models of one seed know the same facts first
+    chat: bool = False
+
+
+HONEST = (
+    Model("pretrain", "p025", "", 61, 500_000, 0.1),
+    Model("pretrain", "p050", "", 122, 1_000_000, 0.3),
+    Model("pretrain", "final", "", 244, 2_000_000, 0.42),
+    Model("long_context", "final", "pretrain", 49, 2_200_000, 0.44),
+    Model("anneal", "final", "long_context", 98, 2_600_000, 0.66),
+    Model("sft", "final", "anneal", 300, 2_700_000, 0.68, forgot=0.2, chat=True),
+)
+TWIN = Model("twin", "final", "anneal", 320, 2_710_000, 0.62, memorised=0.9, forgot=0.25, chat=True)
+PREFERENCE = (Model("dpo", "final", "sft", 100, 2_720_000, 0.68, forgot=0.2, chat=True),
+              Model("rlhf", "final", "sft", 120, 2_790_000, 0.69, forgot=0.22, chat=True))
+DEMO = (*HONEST, TWIN, *PREFERENCE)
+
+
+@dataclass
+class Store:
+    """Directories as CompareConfig wants them."""
+
+    root: Path
+    checkpoints: list[str] = field(default_factory=list)
+    evaluations: list[str] = field(default_factory=list)
+    clean: str = ""
+    data: str = ""
+
+    def config(self) -> dict[str, Any]:
+        return {"checkpoints": self.checkpoints, "evaluations": self.evaluations, "clean": self.clean, "data": self.data}
+
+
+def make_store(root: Path, models: Sequence[Model] = DEMO, *, items: int = 60, line: str = "a",
+               store: Store | None = None) -> Store:
+    """Write training nodes, their evaluations, and the clean and data nodes."""
+    store = store or Store(root)
+    store.data = store.data or str(_data(root, items))
+    store.clean = store.clean or str(_node(root, "clean", "clean", {}, {}))
+    write_json(Path(store.clean) / "report.json", CLEANING)
+    digests: dict[str, str] = {}
+    for stage in dict.fromkeys(model.stage for model in models):
+        exports = [model for model in models if model.stage == stage]
+        directory = _training(root, exports, digests, line)
+        store.checkpoints.append(str(directory))
+        store.evaluations += [str(_evaluation(root, model, digests[stage], items)) for model in exports]
+        store.evaluations.append(str(_heldout(root, exports[-1], digests[stage])))
+    return store
+
+
+@cache
+def benchmark(items: int) -> list[Item]:
+    """`items` an item in English and as many in Chinese."""
+    found = []
+    for lang, question, word in (("en", "What is the capital of country {}?", "Town"), ("zh", "{}号国家的首都是哪里？", "城市")):
+        for n in range(items):
+            rng = Random(f"{lang}{n}")
+            names = [f"{word} {m}" for m in rng.sample(range(900), 4)]
+            found.append(parse_item({"id": f"capital/{n}/{lang}", "lang": lang, "question": question.format(n),
+                                     "choices": names, "answer": rng.randrange(4)}))
+    return found
+
+
+def _data(root: Path, items: int) -> Path:
+    directory = _node(root, "data", "data", {"items": items}, {})
+    (directory / "benchmark").mkdir(exist_ok=True)
+    for lang in ("en", "zh"):
+        lines = [json.dumps({"id": i.id, "lang": i.lang, "question": i.question, "choices": list(i.choices),
+                             "answer": i.answer}, ensure_ascii=False) for i in benchmark(items) if i.lang == lang]
+        (directory / "benchmark" / f"{lang}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return directory
+
+
+def _node(root: Path, name: str, step: str, config: Mapping[str, Any], outputs: Mapping[str, Any], part: str = "",
+          upstream: Mapping[str, list[str]] | None = None, run: Mapping[str, Any] | None = None) -> Path:
+    record: dict[str, Any] = {"node": name, "part": part, "step": step, "version": 1, "config": dict(config),
+                              "upstream": dict(upstream or {}), "external": {}}
+    record["digest"] = digest_of(record)
+    directory = root / "-".join(filter(None, [name, part, record["digest"]]))
+    directory.mkdir(parents=True, exist_ok=True)
+    seconds = len(name) * 3.7 + len(part)
+    write_json(directory / "run.json", {"seconds": seconds, "peak_rss_mb": 700.0, "attempts": 1, "exit": 0, **(run or {})})
+    write_json(directory / "outputs.json", {"outputs": dict(outputs), "made_from": record})
+    return directory
+
+
+def _training(root: Path, exports: Sequence[Model], digests: dict[str, str], line: str) -> Path:
+    last = exports[-1]
+    config = {"line": line, "learning_rate": 0.003, "tokens": last.tokens, "sequence_length": 128, "seed": 17}
+    outputs: dict[str, Any] = {
+        "exports": [{"name": m.name, "path": f"checkpoints/{m.name}", "step": m.step, "tokens": m.tokens} for m in exports],
+        "final": f"checkpoints/{last.name}"}
+    if last.chat:
+        outputs["metrics"] = {"heldout/instruction_loss/before": 4.2, "heldout/instruction_loss/after": 1.1}
+    upstream = {"checkpoint": [digests[last.source]]} if last.source in digests else {}
+    step = "sft" if last.stage == "twin" else last.stage
+    directory = _node(root, last.stage, step, config, outputs, upstream=upstream)
+    digests[last.stage] = directory.name.rpartition("-")[2]
+    if not (directory / "tracking").exists():
+        _curves(Tracker(directory / "tracking"), last)
+    return directory
+
+
+def _curves(tracker: Tracker, last: Model) -> None:
+    rng = Random(last.stage)
+    starts = {"pretrain": 0, "long_context": 2_000_000, "anneal": 2_200_000}
+    for step in range(5, last.step + 1, 5):
+        done = step / last.step
+        if last.stage in starts:
+            tokens = starts[last.stage] + done * (last.tokens - starts[last.stage])
+            values = {f"train/loss/{c}": 1.2 + 0.2 * i + 6 * math.exp(-tokens / 3e5) + rng.gauss(0, 0.05)
+                      for i, c in enumerate(CHANNELS)}
+            values |= {"train/loss": sum(values.values()) / len(values), "train/tokens": tokens, "train/lr": 1e-3}
+            if step % 20 == 0:
+                values |= {f"heldout/bpb/{c}": 1 + 0.1 * i + 2 * math.exp(-tokens / 4e5) for i, c in enumerate(CHANNELS)}
+        else:
+            values = {"train/loss": 3 * math.exp(-3 * done) + 0.5 + rng.gauss(0, 0.05)}
+        if last.stage == "rlhf":
+            values |= {"rlhf/reward": 0.3 + 0.5 * done + rng.gauss(0, 0.03), "rlhf/kl": 0.05 * done**2}
+        tracker.metrics(values, step=step)
+    tracker.close()
+
+
+def _evaluation(root: Path, model: Model, digest: str, items: int) -> Path:
+    rows = [row for item in benchmark(items) for row in _rows(model, item)]
+    found: dict[str, Any] = {"metrics": {}, "stderr": {}, "counts": {}}
+    for lang in ("", "en", "zh"):
+        for variant in VARIANTS:
+            chosen = [r for r in rows if r["variant"] == variant and lang in ("", r["lang"])]
+            estimate = mean([float(r["correct"]) for r in chosen], [r["item"] for r in chosen])
+            _add(found, f"bench/{'facts_' + lang if lang else 'facts'}/{variant}/acc", estimate)
+    traces = [r for r in rows if r["variant"] == "memorisation"]
+    _add(found, "bench/facts/memorisation/answer_first", mean([float(r["scores"][1][0] == max(r["scores"][1])) for r in traces]))
+    rng = Random(f"probe{model}")
+    for probe in ("fact_en", "fact_zh"):
+        _add(found, f"probe/probes/{probe}/acc", mean([float(rng.random() < 0.25 + 0.7 * model.knows) for _ in range(40)]))
+    directory = _evaluated(root, model, digest, "benchmark", found)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (directory / "items.jsonl").write_text(text, encoding="utf-8")
+    return directory
+
+
+def _heldout(root: Path, model: Model, digest: str) -> Path:
+    found: dict[str, Any] = {"metrics": {}, "stderr": {}, "counts": {}}
+    for i, channel in enumerate(CHANNELS):
+        found["metrics"][f"heldout/bpb/{channel}"] = 2.2 - model.knows + 0.1 * i + (model.forgot if channel == "code" else 0)
+        found["stderr"][f"heldout/bpb/{channel}"] = 0.02
+        found["counts"][f"heldout/bpb/{channel}"] = 80
+    directory = _evaluated(root, model, digest, "heldout", found)
+    (directory / "items.jsonl").write_text("")
+    return directory
+
+
+def _evaluated(root: Path, model: Model, digest: str, suite: str, found: Mapping[str, Any]) -> Path:
+    about = {"stage": model.stage, "name": model.name, "step": model.step, "tokens": model.tokens, "chat": model.chat}
+    outputs = {"checkpoint": about, "suite": suite, "left_out": {}, **found}
+    config = {"suite": suite, "seed": 0, "export": model.name}
+    return _node(root, "evaluate", "evaluate", config, outputs, part=f"{model.stage}-{model.name}-{suite}",
+                 upstream={"checkpoint": [digest]}, run={"config": config})
+
+
+def _add(found: dict[str, Any], name: str, estimate: Any) -> None:
+    found["metrics"][name], found["counts"][name] = estimate.value, estimate.n
+    found["stderr"][name] = estimate.stderr
+
+
+def _rows(model: Model, item: Item) -> list[dict[str, Any]]:
+    knows = Random(f"{model.seed}/{item.id}").random() < model.knows
+    memorised = Random(f"seen/{item.id}").random() < model.memorised
+    found = []
+    for variant, spec in VARIANTS.items():
+        for question in parse_chain(variant, spec).questions(item, 0):
+            rng = Random(f"{model}/{variant}/{question.id}")
+            scores = [rng.gauss(-5, 1) for _ in question.continuations]
+            scores[question.gold] += 4 if knows or (memorised and variant == "plain") else 0
+            chosen = scores.index(max(scores))
+            found.append({"task": "facts", "variant": variant, "id": question.id, "item": item.id, "lang": item.lang,
+                          "correct": chosen == question.gold, "chosen": chosen, "gold": question.gold, "scores": scores})
+    rng = Random(f"{model}/memorisation/{item.id}")
+    orders = [rng.gauss(0, 1) + (5 if memorised and not n else 0) for n in range(5)]
+    found.append({"task": "facts", "variant": "memorisation", "id": item.id, "lang": item.lang, "scores": [orders, orders]})
+    return found
+
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe\u2066 {{ 7*7 }} 中文文本"
+CLEANING = {
+    "channels": {
+        "en": {"in": 655, "out": 576, "bytes_in": 1010748, "bytes_out": 914034, "changed": {"pii": 19, "unicode": 11},
+               "dropped": {"exact_dedup": {"copy of an earlier document": 16}, "gopher_quality": {
+                   "mean word length": 3, "too few stop words": 4}, "language": {"language de": 4, "language fr": 52}}},
+        "knowledge_zh": {"in": 1346, "out": 1191, "bytes_in": 644750, "bytes_out": 546135, "changed": {},
+                         "dropped": {"decontamination": {"benchmark item": 155}}}},
+    "samples": [{"filter": "language", "reason": "language fr", "channel": "en", "text": HOSTILE},
+                {"filter": "decontamination", "reason": "benchmark item", "channel": "knowledge_zh",
+                 "text": "问：法国的首都是哪里？\nA.加拉加斯 B.索非亚 C.雅典 D.巴黎\n答案：D"}],
+    "found": {},
+}
+
+
+if __name__ == "__main__":
+    from steps.compare import CompareConfig, run
+
+    from argosy.progress import Progress
+    from argosy.step import StepContext
+
+    out = Path(sys.argv[1]) / "compare"
+    out.mkdir(parents=True, exist_ok=True)
+    made = make_store(Path(sys.argv[1]), items=148)
+    run(CompareConfig.model_validate(made.config()), StepContext(out, Tracker(None), Progress(None)))

@@ -1,0 +1,89 @@
+"""What is installed, from what, and that our names are ours."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["argosy", "evals", "probes", "steps", "workflows"])
+def test_each_top_level_name_resolves_to_this_repository(name: str) -> None:
+    """`evals`, `steps` and `workflows` are published packages too: one in site-packages must not win."""
+    program = f"import {name}; print({name}.__file__)"
+    for arguments in ((), ("-P",)):  # with and without the current directory on the path
+        environment = {"PYTHONPATH": str(ROOT)}
+        found = subprocess.run(
+            [sys.executable, *arguments, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True
+        )
+        assert Path(found.stdout.strip()) == ROOT / name / "__init__.py", found.stderr
+    assert Path(str(importlib.import_module(name).__file__)) == ROOT / name / "__init__.py"
+
+
+def test_only_the_library_is_shipped() -> None:
+    assert PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["argosy"]
+    assert PYPROJECT["tool"]["hatch"]["build"]["dev-mode-dirs"] == ["."]
+
+
+def test_a_wheel_holds_argosy_with_its_data_and_nothing_else() -> None:
+    wheel = pytest.importorskip("hatchling.builders.wheel")
+    files = [file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()]
+    assert {path.split("/")[0] for path in files} == {"argosy"}
+    suffixes = {".py", ".yaml", ".tsv", ".txt"}
+    here = {str(path.relative_to(ROOT)) for path in (ROOT / "argosy").rglob("*") if path.suffix in suffixes}
+    assert here <= set(files)
+
+
+def test_the_lock_has_no_address_and_a_hash_for_everything() -> None:
+    assert "://" not in LOCK
+    assert not re.search(r"^\s*(--?(index|extra|find|trusted|i\b|f\b)|-e )", LOCK, re.MULTILINE)
+    entries = re.split(r"\n(?=[A-Za-z0-9])", LOCK.strip())
+    without = [entry.split()[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry]
+    assert entries
+    assert without == []
+
+
+def test_the_lock_is_of_what_pyproject_asks_for() -> None:
+    project = PYPROJECT["project"]
+    locked = dict(re.findall(r"^([A-Za-z0-9_.-]+)==([^ ;\\]+)", LOCK, re.MULTILINE))
+    normal = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in locked.items()}
+    for requirement in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+        name, pinned = re.fullmatch(r"([A-Za-z0-9_.-]+)(?:==(.+)|[<>].*)?", requirement).groups()  # type: ignore[union-attr]
+        version = normal.get(re.sub(r"[-_.]+", "-", name).lower())
+        assert version is not None, f"{name} is not in requirements.lock: make lock"
+        assert pinned in (None, version), f"{name}: {pinned} in pyproject.toml, {version} in requirements.lock"
+
+
+def test_setup_refuses_another_python_clearly(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo Python 3.9.0 && exit 0\nexit 1\n")
+    python.chmod(0o755)
+    done = subprocess.run(
+        [ROOT / ".ci" / "setup"], env={"PYTHON": str(python), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "argosy needs Python 3.11; found: Python 3.9.0" in done.stderr
+    assert "make setup PYTHON=" in done.stderr
+
+
+def test_make_targets_of_the_readme_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    mentioned = set(re.findall(r"^make ([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {"demo", "test"} <= mentioned <= targets
+    assert {"setup", "check", "crash"} <= targets
+
+
+def test_the_links_of_the_documents_lead_somewhere() -> None:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (document.parent / target).exists(), f"{document.name}: {target}"
