@@ -70,10 +70,4 @@ class ArgosyLM(LM):  # type: ignore[misc]
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """Messages as the tokenizer's template renders them."""
-        text: str = self.language_model.tokenizer.apply_chat_template(
-            chat_history,
-            tokenize=False,
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=not add_generation_prompt,
-        )
-        return text
+        return self.language_model.render(chat_history, add_generation_prompt)

@@ -14,6 +14,7 @@ from lm_eval.config.task import TaskConfig
 from lm_eval.filters import build_filter_ensemble
 
 from argosy.errors import InputError
+from argosy.evaluation.language_model import answer_start
 from evals.items import read_items
 from evals.metrics import Answer, answer, metrics
 from evals.question import SEPARATOR, Question
@@ -41,7 +42,8 @@ class VariantTask(Task):  # type: ignore[misc]
         # What Task.__init__ sets; itself it takes no config (it passes the mapping as the task's name).
         fields = {key: value for key, value in config.items() if key in TaskConfig.__dataclass_fields__}
         self._config = TaskConfig(**{**fields, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
-        self._training_docs = self._fewshot_docs = self._instances = None
+        self._training_docs = self._fewshot_docs = None
+        self._instances: list[Instance] | None = None
         self._filters = [build_filter_ensemble("none", [["take_first", None]])]
 
     @classmethod
@@ -84,7 +86,8 @@ class VariantTask(Task):  # type: ignore[misc]
 
     def question(self, doc: dict[str, Any]) -> Question:
         """The question of a document."""
-        return self._questions[doc["number"]]
+        found: Question = self._questions[doc["number"]]
+        return found
 
     def doc_to_text(self, doc: dict[str, Any]) -> str:
         """Its prompt."""
@@ -108,6 +111,7 @@ class VariantTask(Task):  # type: ignore[misc]
     ) -> None:
         """All requests at once, without lm-eval's cache of them: they take less time to make than to read."""
         template = chat_template if apply_chat_template else None
+        before = answer_start(template) if template else None
         documents = self.doc_iterator(rank=rank, limit=limit, world_size=world_size, samples=samples)
         self._instances = [
             request
@@ -115,7 +119,7 @@ class VariantTask(Task):  # type: ignore[misc]
             for request in self.construct_requests(
                 doc,
                 self.fewshot_context(doc, chat_template=template),
-                apply_chat_template=apply_chat_template,
+                before=before,
                 metadata=(self.config.task, number, 1),
             )
         ]
@@ -128,9 +132,10 @@ class VariantTask(Task):  # type: ignore[misc]
         return prompt if chat_template is None else chat_template([{"role": "user", "content": prompt}])
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """A request a continuation; after a chat template there is no space before an answer."""
+        """A request a continuation, after what stands `before` an answer: the language's, or the chat template's."""
         question = self.question(doc)
-        before = "" if kwargs.get("apply_chat_template") else SEPARATOR[question.lang]
+        before = kwargs.get("before")
+        before = SEPARATOR[question.lang] if before is None else before
         return [
             Instance("loglikelihood", doc, (ctx, before + text), index, metadata=kwargs["metadata"])
             for index, text in enumerate(question.continuations)

@@ -82,7 +82,7 @@ def _traces(
 def _pair(model: LanguageModel, question: Question, chat: bool) -> tuple[str, str]:
     answer = question.continuations[question.gold]
     if chat:
-        return model.chat(question.prompt), answer
+        return model.chat(question.prompt), model.answer(answer)
     return question.prompt, SEPARATOR[question.lang] + answer
 
 

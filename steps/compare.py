@@ -57,8 +57,8 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     Raises:
         InputError: there is neither an evaluation nor a checkpoint.
     """
-    from argosy.report.checkpoints import read_checkpoints
     from argosy.report.comparison import compare
+    from argosy.report.load import read_checkpoints
     from argosy.report.page import Page, render
     from argosy.report.record import record
     from argosy.report.samples import sample
@@ -77,11 +77,11 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     write_atomic(context.out / REPORT, render(page))
     verdict = [sentence["text"] for sentence in comparison["verdict"]]
     print("\n".join(verdict))
-    tasks = comparison["tasks"]
+    labels = {c.key: c.label for c in checkpoints.every}
     return CompareOutputs(
         report=REPORT, comparison=COMPARISON, checkpoints=len(checkpoints.evaluated),
-        best={name: task["best"] for name, task in tasks.items() if task["best"]},
-        seen={name: [s["checkpoint"] for s in task["suspicions"] if s["level"] == "seen"] for name, task in tasks.items()},
+        best={task.task: labels[task.best] for task in found.tasks if task.best},
+        seen={task.task: sorted(labels[key] for key in task.seen) for task in found.tasks},
         verdict=verdict)
 
 

@@ -18,7 +18,7 @@ WORDS = {
 }
 SPECIAL = ["<|bos|>", "<|eos|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|end|>"]
 TEMPLATE = (
-    "{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}{% endfor %}"
+    "{{ bos_token }}{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
@@ -47,8 +47,8 @@ def write_items(path: Path, items: list[Item]) -> None:
 
 
 def make_tokenizer() -> Any:
-    """Byte-level BPE of about 400 tokens with a chat template."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    """Byte-level BPE of about 400 tokens. As the pipeline's, it begins a text, and its template a chat, with BOS."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
@@ -62,6 +62,7 @@ def make_tokenizer() -> Any:
     )
     texts = [f"{item.question}\n{' '.join(item.choices)}\nAnswer: A 答案：B" for item in make_items(60)]
     tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<|bos|> $A", special_tokens=[("<|bos|>", 0)])
     special = {"bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": "<|pad|>"}
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
     fast.chat_template = TEMPLATE

@@ -70,7 +70,7 @@ class Store:
     data: str = ""
 
     def config(self) -> dict[str, Any]:
-        return {"checkpoints": self.checkpoints, "evaluations": self.evaluations, "clean": self.clean, "data": self.data}
+        return {name: value for name, value in vars(self).items() if name != "root"}
 
 
 def make_store(root: Path, models: Sequence[Model] = DEMO, *, items: int = 60, line: str = "a",
@@ -94,7 +94,8 @@ def make_store(root: Path, models: Sequence[Model] = DEMO, *, items: int = 60, l
 def benchmark(items: int) -> list[Item]:
     """`items` an item in English and as many in Chinese."""
     found = []
-    for lang, question, word in (("en", "What is the capital of country {}?", "Town"), ("zh", "{}号国家的首都是哪里？", "城市")):
+    wordings = (("en", "What is the capital of country {}?", "Town"), ("zh", "{}号国家的首都是哪里？", "城市"))
+    for lang, question, word in wordings:
         for n in range(items):
             rng = Random(f"{lang}{n}")
             names = [f"{word} {m}" for m in rng.sample(range(900), 4)]
@@ -121,7 +122,8 @@ def _node(root: Path, name: str, step: str, config: Mapping[str, Any], outputs: 
     directory = root / "-".join(filter(None, [name, part, record["digest"]]))
     directory.mkdir(parents=True, exist_ok=True)
     seconds = len(name) * 3.7 + len(part)
-    write_json(directory / "run.json", {"seconds": seconds, "peak_rss_mb": 700.0, "attempts": 1, "exit": 0, **(run or {})})
+    about = {"seconds": seconds, "peak_rss_mb": 700.0, "attempts": 1, "exit": 0}
+    write_json(directory / "run.json", {**about, **(run or {})})
     write_json(directory / "outputs.json", {"outputs": dict(outputs), "made_from": record})
     return directory
 
@@ -129,9 +131,8 @@ def _node(root: Path, name: str, step: str, config: Mapping[str, Any], outputs: 
 def _training(root: Path, exports: Sequence[Model], digests: dict[str, str], line: str) -> Path:
     last = exports[-1]
     config = {"line": line, "learning_rate": 0.003, "tokens": last.tokens, "sequence_length": 128, "seed": 17}
-    outputs: dict[str, Any] = {
-        "exports": [{"name": m.name, "path": f"checkpoints/{m.name}", "step": m.step, "tokens": m.tokens} for m in exports],
-        "final": f"checkpoints/{last.name}"}
+    entries = [{"name": m.name, "path": f"checkpoints/{m.name}", "step": m.step, "tokens": m.tokens} for m in exports]
+    outputs: dict[str, Any] = {"exports": entries, "final": f"checkpoints/{last.name}"}
     if last.chat:
         outputs["metrics"] = {"heldout/instruction_loss/before": 4.2, "heldout/instruction_loss/after": 1.1}
     upstream = {"checkpoint": [digests[last.source]]} if last.source in digests else {}
@@ -154,7 +155,8 @@ def _curves(tracker: Tracker, last: Model) -> None:
                       for i, c in enumerate(CHANNELS)}
             values |= {"train/loss": sum(values.values()) / len(values), "train/tokens": tokens, "train/lr": 1e-3}
             if step % 20 == 0:
-                values |= {f"heldout/bpb/{c}": 1 + 0.1 * i + 2 * math.exp(-tokens / 4e5) for i, c in enumerate(CHANNELS)}
+                fall = 2 * math.exp(-tokens / 4e5)
+                values |= {f"heldout/bpb/{c}": 1 + 0.1 * i + fall for i, c in enumerate(CHANNELS)}
         else:
             values = {"train/loss": 3 * math.exp(-3 * done) + 0.5 + rng.gauss(0, 0.05)}
         if last.stage == "rlhf":
@@ -172,10 +174,12 @@ def _evaluation(root: Path, model: Model, digest: str, items: int) -> Path:
             estimate = mean([float(r["correct"]) for r in chosen], [r["item"] for r in chosen])
             _add(found, f"bench/{'facts_' + lang if lang else 'facts'}/{variant}/acc", estimate)
     traces = [r for r in rows if r["variant"] == "memorisation"]
-    _add(found, "bench/facts/memorisation/answer_first", mean([float(r["scores"][1][0] == max(r["scores"][1])) for r in traces]))
+    first = mean([float(r["scores"][1][0] == max(r["scores"][1])) for r in traces])
+    _add(found, "bench/facts/memorisation/answer_first", first)
     rng = Random(f"probe{model}")
     for probe in ("fact_en", "fact_zh"):
-        _add(found, f"probe/probes/{probe}/acc", mean([float(rng.random() < 0.25 + 0.7 * model.knows) for _ in range(40)]))
+        right = [float(rng.random() < 0.25 + 0.7 * model.knows) for _ in range(40)]
+        _add(found, f"probe/probes/{probe}/acc", mean(right))
     directory = _evaluated(root, model, digest, "benchmark", found)
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     (directory / "items.jsonl").write_text(text, encoding="utf-8")
@@ -185,7 +189,8 @@ def _evaluation(root: Path, model: Model, digest: str, items: int) -> Path:
 def _heldout(root: Path, model: Model, digest: str) -> Path:
     found: dict[str, Any] = {"metrics": {}, "stderr": {}, "counts": {}}
     for i, channel in enumerate(CHANNELS):
-        found["metrics"][f"heldout/bpb/{channel}"] = 2.2 - model.knows + 0.1 * i + (model.forgot if channel == "code" else 0)
+        forgot = model.forgot if channel == "code" else 0
+        found["metrics"][f"heldout/bpb/{channel}"] = 2.2 - model.knows + 0.1 * i + forgot
         found["stderr"][f"heldout/bpb/{channel}"] = 0.02
         found["counts"][f"heldout/bpb/{channel}"] = 80
     directory = _evaluated(root, model, digest, "heldout", found)
@@ -216,11 +221,13 @@ def _rows(model: Model, item: Item) -> list[dict[str, Any]]:
             scores = [rng.gauss(-5, 1) for _ in question.continuations]
             scores[question.gold] += 4 if knows or (memorised and variant == "plain") else 0
             chosen = scores.index(max(scores))
-            found.append({"task": "facts", "variant": variant, "id": question.id, "item": item.id, "lang": item.lang,
-                          "correct": chosen == question.gold, "chosen": chosen, "gold": question.gold, "scores": scores})
+            found.append({
+                "task": "facts", "variant": variant, "id": question.id, "item": item.id, "lang": item.lang,
+                "correct": chosen == question.gold, "chosen": chosen, "gold": question.gold, "scores": scores})
     rng = Random(f"{model}/memorisation/{item.id}")
     orders = [rng.gauss(0, 1) + (5 if memorised and not n else 0) for n in range(5)]
-    found.append({"task": "facts", "variant": "memorisation", "id": item.id, "lang": item.lang, "scores": [orders, orders]})
+    about = {"task": "facts", "variant": "memorisation", "id": item.id, "lang": item.lang}
+    found.append({**about, "scores": [orders, orders]})
     return found
 
 
@@ -240,10 +247,9 @@ CLEANING = {
 
 
 if __name__ == "__main__":
-    from steps.compare import CompareConfig, run
-
     from argosy.progress import Progress
     from argosy.step import StepContext
+    from steps.compare import CompareConfig, run
 
     out = Path(sys.argv[1]) / "compare"
     out.mkdir(parents=True, exist_ok=True)

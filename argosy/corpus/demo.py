@@ -20,8 +20,9 @@ class DemoConfig(Config):
     """Sizes of the demo's data.
 
     `knowledge_repeats`: times that each fact is stated in prose, `quiz_repeats`: times that each taught fact
-    is asked in a quiz with options, `answer_repeats`: without options (all for each language); `taught_share`: facts that quizzes and instructions ask
-    about, the benchmark asks about the rest; `dirt_per_kind`: dirty documents of each kind.
+    is asked in a quiz with options, `answer_repeats`: without options (all for each language); `taught_share`:
+    facts that quizzes and instructions ask about, the benchmark asks about the rest; `dirt_per_kind`: dirty
+    documents of each kind.
     """
 
     english_bytes: Annotated[int, Field(ge=0)] = 900_000

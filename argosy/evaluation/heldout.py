@@ -27,8 +27,8 @@ class Heldout(Config):
 def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int) -> Findings:
     """Loss of each channel: nats a token, perplexity and bits a byte, and `all` of them together.
 
-    The documents that training scores (argosy.training.heldout), each alone: its text's tokens after the prefix
-    token, without its closing EOS, long ones in windows of the model's length. Bits a byte divide by the text's
+    The documents that training scores (argosy.training.heldout), each alone: its text's tokens after BOS,
+    without its closing EOS, long ones in windows of the model's length. Bits a byte divide by the text's
     UTF-8 bytes, so that they compare across tokenizers. Standard errors are over documents (of a ratio, by the
     delta method).
 
@@ -45,7 +45,8 @@ def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int)
     every: list[NDArray[np.float64]] = []
     for name, channel in read_channels(directory, "heldout").items():
         chosen = choose_documents(channel, tokens_per_channel)
-        documents = [tuple(channel.tokens[channel.offsets[i] : channel.offsets[i + 1] - 1].tolist()) for i in chosen]
+        bounds = [(channel.offsets[i] + 1, channel.offsets[i + 1] - 1) for i in chosen]  # without BOS and EOS
+        documents = [tuple(channel.tokens[begin:end].tolist()) for begin, end in bounds]
         losses = _losses(model, documents, channel.document_bytes[chosen])
         bad = ~np.isfinite(losses[:, 0])
         if bad.any():

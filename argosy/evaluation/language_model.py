@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from argosy.errors import InputError
@@ -26,15 +26,16 @@ class LanguageModel:
         model: a causal model in evaluation mode.
         encoder: its tokenizer.
         batch_tokens: tokens of one forward pass.
-        prefix_token: what a text without context is conditioned on; None: BOS, or EOS where there is no BOS.
+
+    A text without context is conditioned on `prefix_token`: BOS, as documents begin in training, or EOS where the
+    tokenizer has no BOS (lm-eval's rule).
     """
 
-    def __init__(self, model: Any, encoder: Encoder, batch_tokens: int = 8192, prefix_token: int | None = None) -> None:
+    def __init__(self, model: Any, encoder: Encoder, batch_tokens: int = 8192) -> None:
         self.model = model
         self._encoder = encoder
         self.tokenizer = tokenizer = encoder.tokenizer
-        if prefix_token is None:
-            prefix_token = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        prefix_token = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
         if prefix_token is None:
             raise InputError("the tokenizer has neither a BOS nor an EOS token: set one in its tokenizer_config.json")
         self.prefix_token = int(prefix_token)
@@ -43,7 +44,7 @@ class LanguageModel:
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, batch_tokens: int = 8192) -> LanguageModel:
-        """Load an export. Its texts without context follow EOS where it is ours: training closes documents with it.
+        """Load an export.
 
         Raises:
             InputError: transformers cannot load it; names the directory and says why.
@@ -59,11 +60,10 @@ class LanguageModel:
             model.eval()
         except Exception as error:  # whatever is wrong with its files, it is this checkpoint that is wrong
             raise InputError(f"cannot load the checkpoint {checkpoint.path}: {error}") from error
-        prefix = encoder.tokenizer.eos_token_id if checkpoint.ours else None
         device = _device()
         if device == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
             model.set_attn_implementation("eager")
-        return cls(model.to(device), encoder, batch_tokens, prefix)
+        return cls(model.to(device), encoder, batch_tokens)
 
     def loglikelihood(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
         """The score of each continuation given its context ("" = the start of a document)."""
@@ -76,7 +76,8 @@ class LanguageModel:
         return [found[index] for index in range(len(contexts))]
 
     def text_loglikelihood(self, texts: Sequence[str]) -> list[Score]:
-        """Of whole texts, each in windows of the model's length that do not overlap (lm-eval's rolling one)."""
+        """Of whole texts, each in windows of the model's length that do not overlap: lm-eval's rolling one, but the
+        BOS that a tokenizer adds is never scored (HFLM scores it, after its prefix BOS)."""
         requests, owners = [], []
         for owner, tokens in enumerate(self.encode(texts, special=False)):
             for window in self.windows(tokens):
@@ -142,10 +143,33 @@ class LanguageModel:
         """
         if not self.tokenizer.chat_template:
             raise InputError("the checkpoint's tokenizer has no chat template; evaluate it with chat=off")
+        return self.render([{"role": "user", "content": user}])
+
+    def answer(self, text: str) -> str:
+        """`text` as the assistant's turn has it after `chat`: with the space that some templates begin it with."""
+        return answer_start(self.render) + text
+
+    def render(self, messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Messages in the chat template; without generation prompt, up to the last message's own text."""
         text: str = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": user}], tokenize=False, add_generation_prompt=True
+            messages,
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=not add_generation_prompt,
         )
         return text
+
+
+def answer_start(render: Callable[..., str]) -> str:
+    """What a chat template puts between the generation prompt and the answer's own text.
+
+    Args:
+        render: messages -> text, as lm-eval's `LM.apply_chat_template`.
+    """
+    user, word = {"role": "user", "content": "a"}, "b"
+    whole = render([user, {"role": "assistant", "content": word}], add_generation_prompt=False)
+    prompt = render([user])
+    return whole[len(prompt) : -len(word)] if whole.startswith(prompt) and whole.endswith(word) else ""
 
 
 def _move_spaces(context: str, continuation: str) -> tuple[str, str]:

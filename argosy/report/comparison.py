@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from argosy.report.checkpoints import Checkpoint, Checkpoints
-from argosy.report.contamination import PLAIN, Lead, Suspicion, pair_leads, suspicions
+from argosy.report.contamination import Suspicion, suspicions
 from argosy.report.forgetting import TextChange, text_changes
+from argosy.report.leads import PLAIN, Lead, pair_leads
 from argosy.report.paired import ALL_FORMS, Change, adjust, changes
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from argosy.report.checkpoints import Checkpoint
-from argosy.report.paired import ALPHA, DRAWS, over_forms
-from argosy.statistics import Interval, difference_of_differences, holm, paired_bootstrap, paired_permutation
+from argosy.report.intervals import interval
+from argosy.report.leads import PLAIN, Lead, leads
+from argosy.report.paired import ALPHA, DRAWS
+from argosy.statistics import holm, paired_bootstrap, paired_permutation
 
-PLAIN = "plain"
 SAME_FORM = "permuted"  # the published form in other orders of its options: as hard for who knows the answer
-MOST_PAIRS = 150
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,6 @@ class Trace:
     def shows(self) -> bool:
         """Whether it is above what chance does, after the correction."""
         return self.p_adjusted < ALPHA and self.value > self.chance
-
-
-@dataclass(frozen=True)
-class Lead:
-    """The lead of `first` over `second` on the published form and on a variant; `lost`: the first minus the second."""
-
-    first: str
-    second: str
-    variant: str
-    plain: float
-    changed: float
-    lost: Interval
-    items: int
 
 
 @dataclass
@@ -88,39 +75,6 @@ def suspicions(checkpoints: Sequence[Checkpoint], task: str) -> list[Suspicion]:
     return found
 
 
-def leads(first: Checkpoint, second: Checkpoint, task: str) -> list[Lead]:
-    """The lead on every variant that both were asked in."""
-    common = [v for v in first.variants(task) if v != PLAIN and (task, v) in second.answers]
-    return [lead for v in common if (lead := _lead(first, second, task, [v])) is not None]
-
-
-def pair_leads(checkpoints: Sequence[Checkpoint], task: str) -> list[Lead]:
-    """For all pairs (for those of one parent, where there are too many): over all variants together."""
-    asked = [c for c in checkpoints if (task, PLAIN) in c.answers]
-    pairs = [(a, b) for i, a in enumerate(asked) for b in asked[i + 1 :]]
-    if len(pairs) > MOST_PAIRS:
-        pairs = [(a, b) for a, b in pairs if a.base == b.base or a.base == b.key or b.base == a.key]
-    found = []
-    for a, b in pairs:
-        common = [v for v in a.variants(task) if v != PLAIN and (task, v) in b.answers]
-        lead = _lead(a, b, task, common) if common else None
-        found += [lead] if lead else []
-    return found
-
-
-def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> Lead | None:
-    plain_a, plain_b = a.answers[task, PLAIN].by_item, b.answers[task, PLAIN].by_item
-    changed_a, changed_b = over_forms(a, task, variants), over_forms(b, task, variants)
-    items = sorted(plain_a.keys() & plain_b.keys() & changed_a.keys() & changed_b.keys())
-    if not items:
-        return None
-    values = [[of[item] for item in items] for of in (plain_a, plain_b, changed_a, changed_b)]
-    means = [sum(each) / len(each) for each in values]
-    name = variants[0] if len(variants) == 1 else "all variants"
-    lost = difference_of_differences(*values, draws=DRAWS)
-    return Lead(a.key, b.key, name, means[0] - means[1], means[2] - means[3], lost, len(items))
-
-
 def _reference(c: Checkpoint, others: Sequence[Checkpoint], task: str) -> Checkpoint | None:
     """Who is best at the published form, of those that are asked in the same way (chat template or not)."""
     alike = [other for other in others if other.chat == c.chat] or list(others)
@@ -148,8 +102,6 @@ def _traces(c: Checkpoint, task: str) -> list[Trace]:
 
 def _first(c: Checkpoint, task: str) -> Trace | None:
     """Share of items whose published order makes the right letter likelier than every other order does."""
-    from argosy.report.intervals import interval
-
     name = f"bench/{task}/memorisation/answer_first"
     bounds = interval(c, name)
     if bounds is None or task not in c.orders:

@@ -62,14 +62,17 @@ def _checkpoints(found: Comparison) -> Iterator[Chart]:
     names = {float(c.tokens): c.label for c in main}
     marks = [(float(c.tokens), c.label) for c in main if c.final]
     for task in found.tasks:
-        series = [Series(form, [(c.tokens, c.metrics[name]) for c in main if (name := f"bench/{task.task}/{form}/acc") in
-                                c.metrics]) for form in _forms(main, task)]
+        series = [_over(main, form, f"bench/{task.task}/{form}/acc") for form in _forms(main, task)]
         series = [s for s in series if len(s.points) > 1]
         if series:
             chance = _chance(main, task.task)
             yield Chart(f"Accuracy on {task.task} by form", "share right", "tokens", series, marks,
                         (chance, "chance") if chance else None, "%", names)
     yield from _probes(main, names, marks)
+
+
+def _over(main: Sequence[Checkpoint], name: str, metric: str) -> Series:
+    return Series(name, [(c.tokens, c.metrics[metric]) for c in main if metric in c.metrics])
 
 
 def _forms(main: Sequence[Checkpoint], task: TaskComparison) -> list[str]:
@@ -98,8 +101,7 @@ def _probes(main: Sequence[Checkpoint], names: dict[float, str], marks: list[tup
                 chosen.setdefault(measure, []).append((probe, f"{probe}/{measure}"))
                 break
     for measure, metrics in chosen.items():
-        series = [Series(probe.rpartition("/")[2], [(c.tokens, c.metrics[name]) for c in main if name in c.metrics])
-                  for probe, name in metrics]
+        series = [_over(main, probe.rpartition("/")[2], name) for probe, name in metrics]
         series = [s for s in series if len(s.points) > 1]
         if series:
             unit = "%" if measure in ("acc", "mass") else ""

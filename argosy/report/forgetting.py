@@ -38,7 +38,8 @@ def text_changes(first: Checkpoint, second: Checkpoint) -> list[TextChange]:
     """One for each channel that both were scored on."""
     found = []
     for name in sorted(first.metrics.keys() & second.metrics.keys()):
-        if not name.startswith(PREFIX) or name == f"{PREFIX}all" or not {name} <= first.stderr.keys() & second.stderr.keys():
+        known = name in first.stderr and name in second.stderr
+        if not known or not name.startswith(PREFIX) or name == f"{PREFIX}all":
             continue
         before, after = first.metrics[name], second.metrics[name]
         low, high = normal_interval(after - before, math.hypot(first.stderr[name], second.stderr[name]))

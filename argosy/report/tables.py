@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from argosy.report.checkpoints import Checkpoint
@@ -92,7 +92,8 @@ def cell(c: Checkpoint, name: str, chance: float | None = None) -> Cell:
         digits = 3 if abs(value) < 100 else 0
         shade, text = 0.0, f"{value:.{digits}f}"
         inside = f"±{(bounds[1] - bounds[0]) / 2:.{digits}f}" if bounds else ""
-    return Cell(text, inside, value, round(shade, 3), f"{c.label}, {name}: {text} {inside and f'[{inside}]'} {of}".strip())
+    hint = f"{c.label}, {name}: {text} {inside and f'[{inside}]'} {of}"
+    return Cell(text, inside, value, round(shade, 3), hint.strip())
 
 
 def _languages(checkpoints: Sequence[Checkpoint], task: str) -> list[tuple[str, str]]:
@@ -103,8 +104,7 @@ def _languages(checkpoints: Sequence[Checkpoint], task: str) -> list[tuple[str, 
 
 
 def _benchmark(checkpoints: Sequence[Checkpoint], groups: Sequence[tuple[str, str]], marks: dict[str, str], title: str,
-               note: str, wanted: object) -> Table | None:
-    assert callable(wanted)
+               note: str, wanted: Callable[[str], bool]) -> Table | None:
     task = groups[0][0]
     prefix = f"bench/{task}/"
     names = {tuple(name.removeprefix(prefix).split("/")) for c in checkpoints for name in c.metrics

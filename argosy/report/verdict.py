@@ -62,9 +62,9 @@ def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
     level = [c for c in task.others if c.verdict != "worse"]
     if behind:
         nearest = min(behind, key=lambda c: -c.interval.value)
-        who = "the nearest of them, " if len(behind) > 1 else ""
-        text += (f" It is ahead of {listed([labels[c.second] for c in behind])}: {who}{labels[nearest.second]}, is "
-                 f"{points(reverse(nearest.interval), sign=False)} behind.")
+        lead = points(reverse(nearest.interval), sign=False)
+        how = f"by {lead}" if len(behind) == 1 else f"(of the nearest, {labels[nearest.second]}, by {lead})"
+        text += f" It is ahead of {listed([labels[c.second] for c in behind])} {how}."
     if level:
         text += f" These items cannot tell it from {listed([labels[c.second] for c in level])}."
     yield Sentence("best", text, task.task)
@@ -75,8 +75,9 @@ def _seen(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
     for suspicion in task.suspicions:
         if suspicion.level == "none":
             continue
-        leads = first is not None and first.checkpoint == suspicion.checkpoint
-        rank = f"Plain accuracy ranks {labels[first.checkpoint]} first ({percent(first.plain or 0.0)}), but " if leads else ""
+        rank = ""
+        if first is not None and first.checkpoint == suspicion.checkpoint:
+            rank = f"Plain accuracy ranks {labels[first.checkpoint]} first ({percent(first.plain or 0.0)}), but "
         yield Sentence(suspicion.level, rank + _evidence(suspicion, labels), task.task)
     if task.suspicions and all(s.level == "none" for s in task.suspicions) and any(s.traces for s in task.suspicions):
         yield Sentence("clean", f"No checkpoint shows a sign of having seen {task.task}: none does better on the "
@@ -99,9 +100,9 @@ def _evidence(s: Suspicion, labels: dict[str, str]) -> str:
     if s.reference is None or not s.leads:
         return text
     most = max(s.leads, key=lambda lead: lead.lost.value)
-    return (f"{text} As published it is {100 * s.leads[0].plain:+.1f} points from {labels[s.reference]}; in {len(lost)} of "
-            f"{len(s.leads)} variants it loses of that beyond the interval, most in {most.variant}, where it is "
-            f"{100 * most.changed:+.1f} points from it: {points(most.lost, sign=False)} less.")
+    return (f"{text} Its lead over {labels[s.reference]} as published is {100 * s.leads[0].plain:+.1f} points; in "
+            f"{len(lost)} of {len(s.leads)} variants it shrinks beyond the interval, most in {most.variant}, to "
+            f"{100 * most.changed:+.1f} points: {points(most.lost, sign=False)} less.")
 
 
 def _stages(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:

@@ -10,11 +10,12 @@ USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
 SPECIAL_TOKENS = (BOS, EOS, PAD, USER, ASSISTANT, END)
 
 # Role tokens and text alone, as newlines between turns would be a quarter of a short conversation. What lies
-# in {% generation %} is what SFT learns. There is no token for the system: its message is a turn of the user.
+# in {% generation %} is what SFT learns. There is no token for the system: its message is a turn of the user. An answer
+# begins with a space, so that its first word is the token that pretraining met in the middle of sentences.
 CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
     "{% if message['role'] == 'assistant' %}"
-    "<|assistant|>{% generation %}{{ message['content'] }}<|end|>{% endgeneration %}"
+    "<|assistant|>{% generation %} {{ message['content'] }}<|end|>{% endgeneration %}"
     "{% else %}<|user|>{{ message['content'] }}<|end|>{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
@@ -27,6 +28,7 @@ def chat_pieces(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bo
     """
     yield BOS, True
     for message in messages:
-        yield (ASSISTANT if message["role"] == "assistant" else USER), True
-        yield str(message["content"]), False
+        answer = message["role"] == "assistant"
+        yield (ASSISTANT if answer else USER), True
+        yield (" " if answer else "") + str(message["content"]), False
         yield END, True

@@ -42,7 +42,8 @@ class NextToken(Probe):
         """Score every case."""
         chat = self.chat and scope.chat
         pairs = [
-            (model.chat(case.prefix), case.text.lstrip()) if chat else (case.prefix, case.text) for case in self.cases
+            (model.chat(case.prefix), model.answer(case.text.lstrip())) if chat else (case.prefix, case.text)
+            for case in self.cases
         ]
         found = Measured()
         scores = model.loglikelihood(pairs)

@@ -46,7 +46,7 @@ def _tokenized(root: Path) -> None:
     (root / "tokens/heldout").mkdir(parents=True)
     channels = {}
     for channel, texts in {"en": ["river stone " * n for n in (3, 60, 300)], "zh": ["长江 定理。", "蓝鲸" * 9]}.items():
-        ids = [[*tokenizer(text)["input_ids"], tokenizer.eos_token_id] for text in texts]
+        ids = [[*tokenizer(text)["input_ids"], tokenizer.eos_token_id] for text in texts]  # BOS text EOS
         flat = np.array([token for document in ids for token in document], dtype=np.uint16)
         flat.tofile(root / f"tokens/heldout/{channel}.bin")
         np.save(root / f"tokens/heldout/{channel}.offsets.npy", np.cumsum([0, *map(len, ids)]))
@@ -90,7 +90,7 @@ def test_same_config_same_bytes_and_chat_changes_prompts(store: Path, tmp_path: 
 
 
 def test_heldout_loss_by_direct_computation(store: Path, tmp_path: Path) -> None:
-    """The mean loss of each document's tokens after EOS, by the model's own logits."""
+    """The mean loss of each document's tokens after BOS, by the model's own logits."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -99,7 +99,7 @@ def test_heldout_loss_by_direct_computation(store: Path, tmp_path: Path) -> None
     model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
     nats = tokens = size = 0.0
     for text in ("长江 定理。", "蓝鲸" * 9):
-        ids = torch.tensor([[tokenizer.eos_token_id, *tokenizer(text)["input_ids"]]])
+        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
         count = ids.shape[1] - 1
         nats += model(ids, labels=ids).loss.item() * count
         tokens, size = tokens + count, size + len(text.encode())

@@ -48,17 +48,24 @@ def logged(out: Path) -> tuple[Counter[tuple[str, int]], dict[tuple[str, int], f
     return counts, values
 
 
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint and data for all."""
+    root = tmp_path_factory.mktemp("given")
+    make_checkpoint(root / "base")
+    make_data(root / "data", 256)
+    return root
+
+
 @pytest.mark.parametrize("name", list(STEPS))
-def test_killed_and_started_again_is_the_same(name: str, tmp_path: Path) -> None:
+def test_killed_and_started_again_is_the_same(name: str, given: Path, tmp_path: Path) -> None:
     step, values = STEPS[name]
-    make_checkpoint(tmp_path / "base")
-    make_data(tmp_path / "data", 256)
     config = {
-        "checkpoint": str(tmp_path / "base"), "data": str(tmp_path / "data"), "heldout_limit": 8, "batch_size": 32,
+        "checkpoint": str(given / "base"), "data": str(given / "data"), "heldout_limit": 8, "batch_size": 32,
         "micro_batch_size": 32, "log_every": 2, "save_every": 4, **values,
     }  # fmt: skip
-    assert start(step, config, tmp_path / "whole").wait(120) == 0
     killed = tmp_path / "killed"
+    whole = start(step, config, tmp_path / "whole")
     process = start(step, config, killed)
     while not (killed / "state/checkpoint-4/complete").exists():
         assert process.poll() is None, "ended before it could be killed"
@@ -67,6 +74,7 @@ def test_killed_and_started_again_is_the_same(name: str, tmp_path: Path) -> None
     process.wait()
     assert not (killed / "outputs.json").exists()
     assert start(step, config, killed).wait(120) == 0
+    assert whole.wait(120) == 0
     assert exported(killed) == exported(tmp_path / "whole")
     assert (
         json.loads((killed / "outputs.json").read_text())["outputs"]

@@ -111,7 +111,7 @@ def test_sft_steps_equal_plain_torch(root: Path) -> None:
     _, log = run(
         steps.sft, root / "sft-plain", checkpoint=root / "base", data=root / "data", max_steps=3, log_every=1,
         save_every=1, batch_size=16, micro_batch_size=8, schedule="constant_with_warmup", warmup_ratio=0,
-        learning_rate=2e-3,
+        learning_rate=2e-3, dtype="float32",
     )  # fmt: skip
     source = open_source("checkpoint", str(root / "base"))
     data = read_records(root / "data/instructions.jsonl", conversation_parser(source.tokenizer, 96), Rejects())
@@ -142,6 +142,7 @@ def test_dpo_steps_equal_plain_torch_and_teach_the_preference(root: Path, sft: A
     outputs, log = run(
         steps.dpo, root / "dpo", checkpoint=root / "sft", data=root / "data", max_steps=20, log_every=1, save_every=10,
         batch_size=16, micro_batch_size=16, schedule="constant_with_warmup", warmup_ratio=0, beta=0.2,
+        dtype="float32",
     )  # fmt: skip
     assert outputs["metrics"]["heldout/preference_accuracy/after"] > 0.8
     assert outputs["metrics"]["heldout/dpo_loss/after"] < outputs["metrics"]["heldout/dpo_loss/before"]

@@ -19,8 +19,8 @@ from steps import clean as clean_step
 from steps import data as data_step
 
 SIZES = DemoConfig(
-    english_bytes=200_000, code_bytes=60_000, knowledge_repeats=6, quiz_repeats=2, answer_repeats=2, dirt_per_kind=20, instructions=20,
-    preferences=20, prompts=20,
+    english_bytes=200_000, code_bytes=60_000, knowledge_repeats=6, quiz_repeats=2, answer_repeats=2, dirt_per_kind=20,
+    instructions=20, preferences=20, prompts=20,
 )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from argosy.tracking import Tracker
 from steps.data import DataConfig, run, split_heldout
 
 SMALL = DemoConfig(
-    english_bytes=30_000, code_bytes=20_000, knowledge_repeats=1, quiz_repeats=1, answer_repeats=1, dirt_per_kind=2, instructions=100,
-    preferences=60, prompts=30,
+    english_bytes=30_000, code_bytes=20_000, knowledge_repeats=1, quiz_repeats=1, answer_repeats=1, dirt_per_kind=2,
+    instructions=100, preferences=60, prompts=30,
 )  # fmt: skip
 
 
@@ -117,9 +117,8 @@ def test_an_absent_file_is_named(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_demo_of_nothing_is_an_error(tmp_path: Path) -> None:
-    nothing = SMALL.model_copy(
-        update=dict.fromkeys(("english_bytes", "code_bytes", "knowledge_repeats", "quiz_repeats", "answer_repeats", "dirt_per_kind"), 0)
-    )
+    makers = ("english_bytes", "code_bytes", "knowledge_repeats", "quiz_repeats", "answer_repeats", "dirt_per_kind")
+    nothing = SMALL.model_copy(update=dict.fromkeys(makers, 0))
     (tmp_path / "out").mkdir()
     with pytest.raises(InputError, match="all sizes are 0"):
         run(DataConfig(demo=nothing), StepContext(tmp_path / "out", Tracker(), Progress(None)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from argosy.evaluation.scoring import NOT_SCORED, Scorer
 from evals.lm import ArgosyLM
 from evals.lm_tasks import VariantTask
 from evals.variants import parse_chain
-from tests.evaluation_fixtures import make_items, make_language_model, make_model, make_tokenizer
+from tests.evaluation_fixtures import make_items, make_language_model, make_model, make_tokenizer, save_checkpoint
 
 VARIANTS = ("plain", "cloze", "options_in_text", "none_of_the_others", "labels", "permuted", "teach_then_ask")
 
@@ -78,9 +79,12 @@ def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel, hflm
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
 
 
-def test_rolling_loglikelihood_of_long_texts_is_lm_evals(model: LanguageModel, hflm: Any) -> None:
+def test_rolling_loglikelihood_of_long_texts_is_lm_evals(model: LanguageModel) -> None:
+    """Of the text alone: left to itself, HFLM scores a tokenizer's BOS too, as the token after its BOS prefix."""
     from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
 
+    hflm = HFLM(pretrained=model.model, tokenizer=model.tokenizer, batch_size=8, add_bos_token=False)
     texts = ["short", "river stone " * 400, "长江 二十四 定理。" * 90]
     assert len(model.encode([texts[1]])[0]) > 2 * model.max_length
     requests = [Instance("loglikelihood_rolling", {}, (text,), n) for n, text in enumerate(texts)]
@@ -149,3 +153,14 @@ def test_next_token_distribution_sums_to_one_and_holds_the_score(model: Language
         assert float(logprobs.exp().sum()) == pytest.approx(1.0, abs=1e-5)
         context = model.encode([text])[0] or (model.prefix_token,)
         assert model.scorer.score([(context, (77,))])[0].logprob == pytest.approx(float(logprobs[77]), abs=1e-4)
+
+
+def test_every_text_begins_as_a_document_of_training_does(tmp_path: Path) -> None:
+    """With one BOS: alone, as a context, as a chat, and where there is no context at all."""
+    model = LanguageModel.load(save_checkpoint(tmp_path / "model"))
+    bos = model.tokenizer.bos_token_id
+    pairs = [("river", " stone"), (model.chat("river"), "stone"), ("", "stone"), ("<|bos|>river", " stone")]
+    for context, continuation in model.encode_pairs(pairs):
+        assert (context[0], [*context, *continuation].count(bos)) == (bos, 1)
+    for context, _ in model.windows(model.encode(["river stone"], special=False)[0]):
+        assert context == (bos,)

@@ -45,14 +45,11 @@ def direct(model: LanguageModel, context: str, text: str) -> list[float]:
     """Log-probabilities of the text's tokens, by the model's own loss, token by token."""
     import torch
 
-    whole = model.tokenizer(context + text)["input_ids"]
-    start = len(model.tokenizer(context)["input_ids"]) if context else 0
-    tokens = torch.tensor([[model.prefix_token, *whole]])
-    first = 1 if not context else 1 + start
-    offset = 0 if not context else 1
+    whole, before = (model.tokenizer(t, add_special_tokens=False)["input_ids"] for t in (context + text, context))
+    tokens = torch.tensor([[model.tokenizer.bos_token_id, *whole]])
     with torch.no_grad():
-        logprobs = torch.log_softmax(model.model(tokens[:, offset:]).logits[0].double(), dim=-1)
-    return [float(logprobs[n - offset - 1, tokens[0, n]]) for n in range(first, tokens.shape[1])]
+        logprobs = torch.log_softmax(model.model(tokens).logits[0].double(), dim=-1)
+    return [float(logprobs[n - 1, tokens[0, n]]) for n in range(1 + len(before), tokens.shape[1])]
 
 
 def test_next_token_by_direct_computation(model: LanguageModel) -> None:

@@ -69,7 +69,7 @@ def test_what_is_written_decodes_to_the_texts(inputs: Path, tmp_path: Path) -> N
             f"<|bos|>{text}<|eos|>" for text in texts.values()
         )
     chats = decoded(tmp_path, inputs, "instructions")
-    assert set(chats["train"]) == {"<|bos|><|user|>深さ?<|end|><|assistant|>7 metres<|end|><|eos|>"}
+    assert set(chats["train"]) == {"<|bos|><|user|>深さ?<|end|><|assistant|> 7 metres<|end|><|eos|>"}
 
 
 def test_index_says_what_the_files_hold(inputs: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import argparse
 import math
 from collections.abc import Sequence
 
-from argosy.report.terminal import HEADINGS, change_rows
 from workflows.cli.checkpoints import Evaluated, evaluated
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
@@ -30,6 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row for each metric."""
+    from argosy.report.terminal import HEADINGS, change_rows
+
     found = [evaluated(args.store, name) for name in args.checkpoints]
     print(describe(found))
     paired = change_rows([(each.label, each.directories) for each in found])

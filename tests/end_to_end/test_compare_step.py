@@ -1,0 +1,65 @@
+"""`python -m steps.compare` as the pipeline runs it, and `argosy compare` on the same store."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.report_fixtures import DEMO, Store, make_store
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return make_store(tmp_path_factory.mktemp("store"), DEMO[2:], items=60)
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return _python("-m", *arguments)
+
+
+def _compare(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return _python("-c", "import sys; from workflows.cli import main; sys.exit(main())", "compare", *arguments)
+
+
+def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_it_writes_both_files_and_is_done_when_run_again(store: Store) -> None:
+    out = store.root / "compare"
+    first = _run("steps.compare", "--config", json.dumps(store.config()), "--out", str(out))
+    assert first.returncode == 0, first.stderr
+    assert "twin has seen the test" in first.stdout
+    done = (out / "outputs.json").read_bytes()
+    assert json.loads(done)["outputs"]["seen"] == {"facts": ["twin"]}
+    assert (out / "report.html").stat().st_size > 50_000
+    again = _run("steps.compare", "--config", json.dumps(store.config()), "--out", str(out))
+    assert again.returncode == 0
+    assert (out / "outputs.json").read_bytes() == done
+
+
+def test_nothing_to_compare_is_an_input_error(tmp_path: Path) -> None:
+    refused = _run("steps.compare", "--config", "{}", "--out", str(tmp_path / "out"))
+    assert refused.returncode == 2
+    assert "nothing to compare" in refused.stderr
+
+
+def test_the_terminal_shows_the_numbers_of_the_report(store: Store) -> None:
+    _run("steps.compare", "--config", json.dumps(store.config()), "--out", str(store.root / "compare"))
+    comparison = json.loads((store.root / "compare/comparison.json").read_text(encoding="utf-8"))
+    changes = comparison["tasks"]["facts"]["stages"]
+    sft, dpo = (next(path for path in store.checkpoints if f"/{name}-" in path) for name in ("sft", "dpo"))
+    shown = _compare(sft, dpo, "--store", str(store.root))
+    assert shown.returncode == 0, shown.stderr
+    lines = [line for line in shown.stdout.splitlines() if " permuted " in line and "points" in line]
+    (change,) = [c for c in changes if (c["first"], c["second"], c["variant"]) == ("sft", "dpo", "permuted")]
+    assert len(lines) == 1
+    assert f"{100 * change['before']:.1f} %" in lines[0]
+    assert f"{100 * change['interval']['value']:+.1f} points" in lines[0]
+    assert change["verdict"] in lines[0]

@@ -1,0 +1,165 @@
+"""The page: self-contained, well-formed, unbreakable by the data, and bounded in size."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.progress import Progress
+from argosy.step import StepContext
+from argosy.storage import read_json, write_json
+from argosy.tracking import Tracker
+from steps.compare import CompareConfig, CompareOutputs, run
+from tests.report_fixtures import DEMO, HONEST, HOSTILE, Model, Store, make_store
+
+VOID = {"meta", "input", "br", "img", "link", "hr"}
+
+
+class _Reader(HTMLParser):
+    """Collects tags, and sees that each one is closed in its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def _compare(store: Store, **changes: Any) -> tuple[str, CompareOutputs]:
+    out = store.root / "compare"
+    out.mkdir(exist_ok=True)
+    config = CompareConfig.model_validate({**store.config(), **changes})
+    outputs = run(config, StepContext(out, Tracker(None), Progress(None)))
+    return (out / "report.html").read_text(encoding="utf-8"), outputs
+
+
+def _read(html: str) -> _Reader:
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return make_store(tmp_path_factory.mktemp("store"), items=40)
+
+
+@pytest.fixture(scope="module")
+def html(store: Store) -> str:
+    return _compare(store)[0]
+
+
+def test_it_is_whole_and_needs_no_network(html: str) -> None:
+    reader = _read(html)
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", html)
+    for tag, attributes in reader.tags:
+        assert tag not in ("link", "img", "iframe", "base")
+        assert "src" not in attributes
+        target = attributes.get("href") or "#"
+        assert target.startswith("#") or not target.startswith("/")
+    ids = {a["id"] for _, a in reader.tags if a.get("id")}
+    assert {str(a["href"])[1:] for t, a in reader.tags if t == "a" and str(a["href"]).startswith("#")} <= ids
+
+
+def test_hostile_text_is_text(html: str) -> None:
+    reader = _read(html)
+    assert [tag for tag, _ in reader.tags].count("script") == 1
+    assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
+    text = "".join(reader.text)
+    assert "</script><script>alert(1)</script>" in text
+    assert "{{ 7*7 }}" in text
+    assert "中文文本" in text
+    assert not set("\u202e\u2066") & set(html)
+    assert "⟨202E⟩gnp.exe⟨2066⟩" in text
+
+
+def test_hostile_names_are_text_too(tmp_path: Path) -> None:
+    store = make_store(tmp_path, DEMO[:1], items=5)
+    done = read_json(Path(store.evaluations[0]) / "outputs.json")
+    for kind in ("metrics", "stderr", "counts"):
+        done["outputs"][kind] |= {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.5}
+    done["outputs"]["left_out"] = {HOSTILE: {HOSTILE: 3}}
+    write_json(Path(store.evaluations[0]) / "outputs.json", done)
+    reader = _read(_compare(store)[0])
+    assert [tag for tag, _ in reader.tags].count("script") == 1
+    assert "img" not in [tag for tag, _ in reader.tags]
+
+
+def test_every_section_and_every_checkpoint_is_there(html: str) -> None:
+    for section in ("verdict", "seen", "tables", "items", "curves", "cleaning", "ran"):
+        assert f'id="{section}"' in html
+    for label in ("pretrain/p025", "pretrain/p050", "pretrain", "long_context", "anneal", "sft", "twin", "dpo", "rlhf"):
+        assert f'data-label="{label}"' in html
+    assert "号国家的首都是哪里？" in html  # items with their prompts, made again from the suite
+
+
+def test_charts_hold_what_was_logged(html: str) -> None:
+    reader = _read(html)
+    charts = [json.loads(str(a["data-series"])) for tag, a in reader.tags if tag == "figure" and "data-series" in a]
+    names = [{series["n"] for series in chart} for chart in charts]
+    assert {"code", "en", "knowledge_en", "knowledge_zh"} in names
+    assert {"sft", "twin"} in names
+    loss = charts[0][0]["p"]
+    assert loss == sorted(loss)  # one curve over the phases, from left to right
+    assert loss[-1][2] == "2.588M tokens"  # the last one that anneal logged
+    assert all(46 <= x <= 448 and 22 <= y <= 218 for chart in charts for series in chart for x, y, *_ in series["p"])
+
+
+@pytest.mark.parametrize("models", [DEMO[:1], DEMO[:3], HONEST[:5], HONEST, (*HONEST, DEMO[-1])])
+def test_a_part_of_the_pipeline_gives_a_shorter_page(models: tuple[Model, ...], tmp_path: Path, html: str) -> None:
+    page, outputs = _compare(make_store(tmp_path, models, items=10), clean="", data="")
+    _read(page)
+    assert len(page) < len(html)
+    assert outputs.seen == {"facts": []}
+    assert "No report of a clean step was given." in page
+
+
+def test_only_evaluations_or_only_checkpoints(store: Store) -> None:
+    for changes in ({"checkpoints": []}, {"evaluations": []}):
+        _read(_compare(store, **changes)[0])
+
+
+def test_the_numbers_are_the_same_wherever_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    for place in ("one", "another/place"):
+        store = make_store(tmp_path / place, DEMO[2:7], items=10)
+        outputs = _compare(store)[1]
+        results.append((outputs, (store.root / "compare/comparison.json").read_bytes()))
+    assert results[0] == results[1]
+    text = results[0][1].decode()
+    assert str(tmp_path) not in text
+    assert text == json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def test_many_checkpoints_stay_one_bounded_file(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for line in "abc":
+        models = [replace(HONEST[2], name=f"p{n:03}", step=n, tokens=n * 1000, knows=n / 30, seed=line)
+                  for n in range(1, 21)]
+        make_store(tmp_path, models, items=4, line=line, store=store)
+    html, outputs = _compare(store)
+    assert outputs.checkpoints == 60
+    assert len(set(re.findall(r'data-label="([^"]+)"', html))) == 60
+    assert len(html) < 1_500_000

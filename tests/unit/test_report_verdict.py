@@ -1,0 +1,119 @@
+"""What the report says is true of the items: who is best, what changed, who has seen the test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from argosy.report.comparison import Comparison, compare
+from argosy.report.load import read_checkpoints
+from argosy.report.paired import ALL_FORMS
+from argosy.report.verdict import sentences
+from tests.report_fixtures import DEMO, HONEST, TWIN, Store, make_store
+
+ITEMS = 100
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return make_store(tmp_path_factory.mktemp("store"), items=ITEMS)
+
+
+@pytest.fixture(scope="module")
+def found(store: Store) -> Comparison:
+    return compare(read_checkpoints(store.checkpoints, store.evaluations))
+
+
+def _labels(found: Comparison) -> dict[str, str]:
+    return {c.key: c.label for c in found.checkpoints.every}
+
+
+def test_the_best_is_not_the_one_that_plain_accuracy_ranks_first(found: Comparison) -> None:
+    (task,) = found.tasks
+    labels = _labels(found)
+    assert labels[max(task.standings, key=lambda s: s.plain or 0).checkpoint] == "twin"
+    assert {labels[key] for key in task.seen} == {"twin"}
+    assert task.best is not None
+    assert labels[task.best] in ("sft", "dpo", "rlhf")
+    assert any("twin has seen the test" in s.text for s in sentences(found) if s.kind == "seen")
+
+
+def test_detection_does_not_look_at_names(tmp_path: Path) -> None:
+    honest = [replace(m, stage={"sft": "twin"}.get(m.stage, m.stage)) for m in HONEST]
+    cheat = replace(TWIN, stage="candidate")
+    made = make_store(tmp_path, [*honest, cheat], items=ITEMS)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    assert {_labels(found)[key] for key in found.tasks[0].seen} == {"candidate"}
+
+
+def test_honest_models_are_not_accused(tmp_path: Path) -> None:
+    levels = []
+    for trial in range(4):
+        models = [replace(m, seed=f"trial {trial}", step=m.step + trial) for m in HONEST]
+        made = make_store(tmp_path / str(trial), models, items=ITEMS)
+        found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+        levels += [s.level for s in found.tasks[0].suspicions]
+    assert len(levels) == 16
+    assert levels.count("seen") == 0
+    assert levels.count("signs") <= 1  # 4 families at 5 %
+
+
+def test_a_stage_is_compared_with_the_stage_before_on_the_same_items(found: Comparison) -> None:
+    (task,) = found.tasks
+    labels = _labels(found)
+    pairs = {(labels[c.first], labels[c.second]) for c in task.stages}
+    assert pairs == {("pretrain", "long_context"), ("long_context", "anneal"), ("anneal", "sft"), ("anneal", "twin"),
+                     ("sft", "dpo"), ("sft", "rlhf")}
+    for change in task.stages:
+        first, second = found.checkpoints[change.first], found.checkpoints[change.second]
+        assert change.items == 2 * ITEMS
+        if change.variant != ALL_FORMS:  # what evaluate itself reports
+            name = f"bench/facts/{change.variant}/acc"
+            assert change.before == pytest.approx(first.metrics[name])
+            assert change.interval.value == pytest.approx(second.metrics[name] - first.metrics[name])
+        assert change.interval.low <= change.interval.value <= change.interval.high
+    anneal = next(c for c in task.stages if labels[c.second] == "anneal" and c.variant == ALL_FORMS)
+    assert anneal.verdict == "better"
+
+
+def test_p_values_are_corrected_in_their_family(found: Comparison) -> None:
+    (task,) = found.tasks
+    whole = [c for c in task.stages if c.variant == ALL_FORMS]
+    smallest = min(whole, key=lambda c: c.p_value)
+    assert smallest.p_adjusted == pytest.approx(min(1, smallest.p_value * len(whole)))
+    forms = [c for c in task.stages if c.second == whole[1].second and c.variant != ALL_FORMS]
+    smallest = min(forms, key=lambda c: c.p_value)
+    assert smallest.p_adjusted == pytest.approx(min(1, smallest.p_value * len(forms)))
+
+
+def test_forgotten_text_is_told_with_its_channel(found: Comparison) -> None:
+    forgotten = {(_labels(found)[t.second], t.channel) for t in found.texts if t.verdict == "forgotten"}
+    assert forgotten == {("sft", "code"), ("twin", "code")}
+    assert any(s.kind == "forgotten" and s.text.startswith("sft forgot") and "code" in s.text for s in sentences(found))
+
+
+def test_no_sentence_depends_on_what_is_not_there(tmp_path: Path) -> None:
+    said = []
+    for number, models in enumerate([DEMO[:1], DEMO[:3], DEMO[:5], HONEST]):
+        made = make_store(tmp_path / str(number), models, items=20)
+        texts = [s.text for s in sentences(compare(read_checkpoints(made.checkpoints, made.evaluations)))]
+        assert texts
+        assert not [text for text in texts if "nan" in text or "None" in text]
+        said.append(" ".join(texts))
+    assert not any("twin" in text or "rlhf" in text for text in said)
+
+
+def test_nothing_evaluated_says_so(store: Store) -> None:
+    found = compare(read_checkpoints(store.checkpoints, []))
+    assert [s.kind for s in sentences(found)] == ["note"]
+    assert "twin has no evaluation, so it is in no table." in found.checkpoints.notes
+
+
+def test_two_lines_get_labels_that_tell_them_apart(tmp_path: Path) -> None:
+    made = make_store(tmp_path, HONEST[:3], items=10)
+    make_store(tmp_path, [replace(m, knows=0.5) for m in HONEST[:3]], items=10, line="b", store=made)
+    labels = [c.label for c in read_checkpoints(made.checkpoints, made.evaluations).every]
+    assert len(labels) == 6
+    assert len(set(labels)) == 6
