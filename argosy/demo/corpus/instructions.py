@@ -15,11 +15,11 @@ Exchange = tuple[str, str]
 # How often a fact is asked in each kind during one pass.
 KINDS = {
     "short_answer": 2,
-    "brief_answer": 4,
-    "choice": 2,
-    "choice_permuted": 3,
+    "brief_answer": 6,
+    "choice": 1,
+    "choice_permuted": 1,
     "choice_none": 1,
-    "json": 1,
+    "json": 2,
     "copy": 1,
     "list": 1,
 }
