@@ -14,6 +14,7 @@ RUN = "run.json"  # attempts, times, host: what differs between two runs of the 
 ERROR = "error.json"  # the last failure, until it succeeds
 LOG = "log.txt"
 TRACKING = "tracking"
+STATE = "state"  # what an interrupted step goes on from, if it keeps any; removed once it is done
 
 
 def read_done(directory: str | Path) -> dict[str, Any] | None:

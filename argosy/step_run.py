@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import time
 import traceback
@@ -19,7 +20,7 @@ from argosy.lease import Lease, LeaseLost
 from argosy.progress import PROGRESS, Progress
 from argosy.provenance import differences, provenance_of
 from argosy.step import Step, StepContext
-from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, TRACKING, read_done
+from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING, read_done
 from argosy.storage import explain, make_directory, read_record, remove_temporaries, write_json
 from argosy.tracking import Tracker
 
@@ -116,10 +117,14 @@ class _Attempt:
                 self._end(0)
                 write_json(self._out / OUTPUTS,
                            {"outputs": outputs.model_dump(mode="json"), "made_from": self._record})
+            # Not before: a step that ends between its last work and `outputs.json` goes on from its state.
+            shutil.rmtree(self._out / STATE, ignore_errors=True)
             return Outcome(0, "done", ran=True)
         except LeaseLost:
             raise  # the directory and its records are another's now
         except Stopped as stopped:
+            if read_done(self._out) is not None:
+                return Outcome(0, "done", ran=True)  # the signal came after the last byte
             with self._lease.held():
                 self._tracker.status("KILLED")
                 self._end(stopped.exit_code)

@@ -103,7 +103,8 @@ def make_directory(path: Path) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise explain(error, path) or error from None
+        known = explain(error, path)
+        raise known or InputError(f"{path} cannot be made or written ({error.strerror}): choose another path") from None
     return path
 
 

@@ -82,7 +82,9 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         outputs.metrics,
         tokens=checkpoint.tokens,
         dataset=suite.name,
-        dataset_digest=_digest(findings),
+        dataset_digest=_digest(config, findings),
+        # What follows SFT are alternatives at the same point of the line: each has a curve of its own.
+        branch=str(checkpoint.label()["stage"]) if checkpoint.chat else "",
     )
     for where, reasons in outputs.left_out.items():
         print(f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}")
@@ -128,10 +130,11 @@ def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
     write_json(out / "results.json", outputs.model_dump(mode="json"))
 
 
-def _digest(findings: Findings) -> str:
+def _digest(config: EvaluateConfig, findings: Findings) -> str:
     """Of what was asked (not of the answers): equal for checkpoints that are comparable item by item."""
-    asked = [(row["task"], row["variant"], row["id"]) for row in findings.rows]
-    return hashlib.sha256(json.dumps(sorted(asked)).encode()).hexdigest()[:12]
+    asked = sorted((row["task"], row["variant"], row["id"]) for row in findings.rows)
+    made = [Path(directory).name for directory in (config.data, config.tokens)]  # their names end in their digests
+    return hashlib.sha256(json.dumps([asked, made]).encode()).hexdigest()[:12]
 
 
 def _here(folder: str) -> Path:

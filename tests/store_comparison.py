@@ -11,10 +11,10 @@ from pathlib import Path
 
 from argosy.lease import LEASE
 from argosy.progress import PROGRESS
-from argosy.step_files import ERROR, LOG, OUTPUTS, RUN, TRACKING
+from argosy.step_files import ERROR, LOG, OUTPUTS, RUN, STATE, TRACKING
 
 # What tells of a process: times, attempts, host. The page shows times too; comparison.json has its numbers.
-OF_THE_PROCESS = {RUN, LOG, PROGRESS, ERROR, LEASE, TRACKING, "report.html"}
+OF_THE_PROCESS = {RUN, LOG, PROGRESS, ERROR, LEASE, TRACKING, STATE, "report.html"}
 NODE = re.compile(r".+-[0-9a-f]{12}")
 Points = dict[tuple[str, str, int], list[float | None]]  # (node's digest or curve, metric, step): values
 ONCE = {

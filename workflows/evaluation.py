@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from argosy.errors import InputError
 from argosy.training.config import TrainConfig
 from steps.evaluate import EvaluateConfig
 from workflows.node import Node
@@ -64,5 +65,8 @@ def _suite(name: str) -> dict[str, str]:
     """The suite as a file where there is one, so that its bytes count: a changed suite is evaluated again."""
     own = Path(name)
     shipped = [path for folder in SUITE_FOLDERS if (path := folder / f"{name}.yaml").is_file()]
+    if not shipped and own.suffix not in (".yaml", ".yml"):
+        known = sorted(path.stem for folder in SUITE_FOLDERS for path in folder.glob("*.yaml"))
+        raise InputError(f"evaluate.suites has {name!r}; allowed: {', '.join(known)}, or the path of a YAML file")
     file = str(own) if own.suffix in (".yaml", ".yml") else str(shipped[0]) if shipped else ""
     return {"suite": own.stem, "suite_file": file}

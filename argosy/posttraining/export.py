@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,7 +41,7 @@ def finish(
     after: Mapping[str, float],
     rejects: Rejects,
 ) -> PosttrainingOutputs:
-    """Log what was measured after training, export the model, remove the resumable state.
+    """Log what was measured after training, export the model.
 
     Args:
         trained: (optimiser steps, tokens) of this stage; the export counts the tokens on top of the source's.
@@ -52,7 +51,6 @@ def finish(
     exporter = Exporter(context, stage, source.tokenizer, source.tokens, chat=True)
     exporter.write(NAME, model.eval(), step, tokens)
     export = exporter.describe(NAME, step, tokens)
-    shutil.rmtree(context.out / "state", ignore_errors=True)
     metrics = {f"{name}/before": value for name, value in before.items()}
     metrics |= {f"{name}/after": value for name, value in after.items()}
     return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics, rejected=rejects.counts())

@@ -46,7 +46,6 @@ class Loop:
             if self.engine.rank == 0:
                 tokens = self.config.tokens_per_step
                 self.context.progress.update(step * tokens, self.config.steps * tokens, "tokens", note)
-        self._states.remove()
         return self._results
 
     def _resume(self) -> int:

@@ -49,11 +49,6 @@ class StateStore:
         torch.set_rng_state(loop.pop("rng"))
         return loop
 
-    def remove(self) -> None:
-        """Drop every state: the phase is done."""
-        if self._engine.rank == 0:
-            shutil.rmtree(self._directory, ignore_errors=True)
-
     def _complete(self) -> list[Path]:
         return sorted(self._directory.glob(f"{PREFIX}*"))
 

@@ -15,8 +15,19 @@ PROJECT_FILE = "argosy.yaml"
 def add_store(parser: argparse.ArgumentParser) -> None:
     """--store."""
     parser.add_argument(
-        "--store", type=Path, default=Path("runs"), metavar="DIR", help="where steps' directories are (default: ./runs)"
+        "--store",
+        type=_directory,
+        default=Path("runs"),
+        metavar="DIR",
+        help="where steps' directories are (default: ./runs)",
     )
+
+
+def _directory(text: str) -> Path:
+    """A path that is, or may become, a directory."""
+    if not text.strip() or Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a directory, there already or to be made")
+    return Path(text)
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
