@@ -69,7 +69,8 @@ class Shipping(RunObserver):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pipeline.finish(self._status)
+        # An error of the runner itself is no success, even if no node failed.
+        self._pipeline.finish("FAILED" if kind and self._status == "FINISHED" else self._status)
         assert self._process.stdin
         self._process.stdin.close()  # the shipper sends what is left, and ends
         for patience in (1.0, LONGEST_WAIT_S):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+from argosy.errors import InputError
 from argosy.posttraining.config import PosttrainingConfig
 
 
@@ -18,7 +20,12 @@ def trainer_arguments(config: PosttrainingConfig, state: Path) -> dict[str, Any]
     import torch
 
     gpu = torch.cuda.is_available()
-    devices = max(1, torch.cuda.device_count())
+    devices = int(os.environ.get("WORLD_SIZE", "0")) or max(1, torch.cuda.device_count())
+    if config.batch_size % (config.micro_batch_size * devices):
+        raise InputError(
+            f"batch_size={config.batch_size} is not a multiple of micro_batch_size={config.micro_batch_size} x {devices} "
+            "devices; lower micro_batch_size, or raise batch_size"
+        )
     return {
         "output_dir": str(state),
         "seed": config.seed,
@@ -30,7 +37,7 @@ def trainer_arguments(config: PosttrainingConfig, state: Path) -> dict[str, Any]
         "max_steps": config.max_steps or -1,
         "train_sampling_strategy": "sequential",
         "per_device_train_batch_size": config.micro_batch_size,
-        "gradient_accumulation_steps": max(1, config.batch_size // (config.micro_batch_size * devices)),
+        "gradient_accumulation_steps": config.batch_size // (config.micro_batch_size * devices),
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": config.schedule,
         "warmup_steps": config.warmup_ratio,

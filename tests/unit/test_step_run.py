@@ -15,8 +15,10 @@ from argosy.config import Config
 from argosy.errors import Stopped
 from argosy.lease import LEASE, Lease, LeaseLost
 from argosy.step import Step, StepContext, read_outputs
-from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN
+from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
 from argosy.step_run import Item, Outcome, run_item
+from argosy.storage import write_json
+from argosy.tracking import Tracker
 from steps.noop import STEP, NoopConfig
 from workflows.graph import Graph, Node
 
@@ -45,6 +47,37 @@ def test_done_writes_outputs_and_runs_once(tmp_path: Path) -> None:
     assert record(tmp_path / RUN)["attempts"] == 1
     assert record(tmp_path / RUN)["exit"] == 0
     assert not (tmp_path / LEASE).exists()
+
+
+def test_state_stays_until_the_step_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def keeps_state(config: NoopConfig, context: StepContext) -> Config:
+        (context.out / STATE).mkdir(exist_ok=True)
+        (context.out / STATE / "step-1").touch()
+        return STEP.run(config, context)
+
+    def full_disk(path: Path, value: object, **options: object) -> None:
+        if path.name == OUTPUTS:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_json(path, value, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("argosy.step_run.write_json", full_disk)
+    assert run(tmp_path, stepping(keeps_state)).code == 1
+    assert (tmp_path / STATE / "step-1").exists()
+    monkeypatch.undo()
+    assert run(tmp_path, stepping(keeps_state)).code == 0
+    assert not (tmp_path / STATE).exists()
+
+
+def test_a_signal_after_the_last_byte_leaves_a_finished_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_then_stop(path: Path, value: object, **options: object) -> None:
+        write_json(path, value, **options)  # type: ignore[arg-type]
+        if path.name == OUTPUTS:
+            raise Stopped("SIGTERM", 143)
+
+    monkeypatch.setattr("argosy.step_run.write_json", write_then_stop)
+    assert run(tmp_path) == Outcome(0, "done", ran=True)
+    assert record(tmp_path / RUN)["exit"] == 0
+    assert Tracker(tmp_path / TRACKING).last_status == "FINISHED"
 
 
 def test_outputs_are_equal_wherever_and_whenever_it_runs(tmp_path: Path) -> None:

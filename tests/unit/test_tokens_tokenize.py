@@ -84,7 +84,7 @@ def test_index_says_what_the_files_hold(inputs: Path, tmp_path: Path) -> None:
         split: {"tokens": 0, "documents": 0, "bytes": 0} for split in ("train", "heldout")
     }
     chat = index["channels"]["instructions"]
-    assert chat["train"]["bytes"] == chat["train"]["documents"] * len("深さ?7 metres".encode())
+    assert chat["train"]["bytes"] == chat["train"]["documents"] * len("深さ? 7 metres".encode())
     for split in ("train", "heldout"):
         sizes = np.load(tmp_path / split / "web.bytes.npy")
         assert sizes.dtype == np.int64

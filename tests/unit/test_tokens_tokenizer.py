@@ -104,7 +104,7 @@ def test_transformers_loads_it_and_renders_the_same(directory: Path) -> None:
     ids = next(Encoder(ours).encode([("c", conversation_pieces(safe))], 1))
     assert marked["input_ids"] == ids[:-1]
     learnt = [i for i, mask in zip(marked["input_ids"], marked["assistant_masks"], strict=True) if mask]
-    assert theirs.decode(learnt) == "你好<|end|>No.<|end|>"
+    assert theirs.decode(learnt) == " 你好<|end|> No.<|end|>"
 
 
 def test_text_cannot_forge_a_turn(directory: Path) -> None:
