@@ -23,8 +23,8 @@ def trainer_arguments(config: PosttrainingConfig, state: Path) -> dict[str, Any]
     devices = int(os.environ.get("WORLD_SIZE", "0")) or max(1, torch.cuda.device_count())
     if config.batch_size % (config.micro_batch_size * devices):
         raise InputError(
-            f"batch_size={config.batch_size} is not a multiple of micro_batch_size={config.micro_batch_size} x {devices} "
-            "devices; lower micro_batch_size, or raise batch_size"
+            f"batch_size={config.batch_size} is not a multiple of micro_batch_size={config.micro_batch_size} x "
+            f"{devices} devices; lower micro_batch_size, or raise batch_size"
         )
     return {
         "output_dir": str(state),
