@@ -70,7 +70,7 @@ def test_conversations_are_clean_and_answers_have_the_asked_form() -> None:
 
 def test_permuted_choices_keep_their_options() -> None:
     seen: dict[tuple[str, str], set[str]] = {}
-    for record in instructions.conversations(TAUGHT, 12 * 2 * len(TAUGHT), "a"):
+    for record in instructions.conversations(TAUGHT, 3 * sum(instructions.KINDS.values()) * 2 * len(TAUGHT), "a"):
         if record["kind"] == "choice_permuted":
             seen.setdefault((record["fact"], record["lang"]), set()).add(record["messages"][0]["content"])
     assert all(len({"".join(sorted(text)) for text in texts}) == 1 for texts in seen.values())
