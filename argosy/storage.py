@@ -57,21 +57,22 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        _sync(path.parent)
+        sync(path.parent)
 
 
 def publish(temporary: Path, target: Path) -> None:
     """Make the directory `temporary` appear as `target` at once, its bytes on the disk before its name."""
     for path in sorted(temporary.rglob("*")):
         if path.is_file():
-            _sync(path)
-    _sync(temporary)
+            sync(path)
+    sync(temporary)
     shutil.rmtree(target, ignore_errors=True)
     temporary.rename(target)
-    _sync(target.parent)
+    sync(target.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """See that a file's bytes, or a directory's names, are on the disk."""
     directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
+
+from argosy.storage import sync
 
 COMPLETE = "complete"
 
@@ -27,9 +28,9 @@ def mark_complete(path: Path) -> None:
     """
     for file in sorted(path.rglob("*")):
         if file.is_file():
-            _sync(file)
+            sync(file)
     (path / COMPLETE).touch()
-    _sync(path)
+    sync(path)
     for old in path.parent.glob("checkpoint-*"):
         if _step(old) < _step(path):
             (old / COMPLETE).unlink(missing_ok=True)
@@ -38,11 +39,3 @@ def mark_complete(path: Path) -> None:
 
 def _step(path: Path) -> int:
     return int(path.name.rpartition("-")[2])
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
