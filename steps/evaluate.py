@@ -3,7 +3,7 @@
     python -m steps.evaluate --config '{"checkpoint": "...", "suite": "benchmark", "data": "..."}' --out DIR
 
 Writes `results.json` (metrics, standard errors, counts, what was left out) and `items.jsonl` (a line an item x
-variant, or a probe's case). Formats: docs/architecture.md; how it works: docs/evaluation.md.
+variant, a probe's case, or a held-out document). Formats: docs/architecture.md; how it works: docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def _section(section: str, config: EvaluateConfig, suite: Suite, model: Language
 
     if not config.tokens:
         raise InputError(f"suite {suite.name} measures held-out loss: give `tokens`, a tokenize step's directory")
-    return heldout_loss(model, Path(config.tokens), suite.section("heldout", Heldout).tokens_per_channel)
+    tokens = suite.section("heldout", Heldout).tokens_per_channel
+    return heldout_loss(model, Path(config.tokens), tokens, suite.name)
 
 
 def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
@@ -141,7 +142,7 @@ def _here(folder: str) -> Path:
     return Path(__file__).parent.parent / folder
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=1)
+STEP = Step("evaluate", EvaluateConfig, run, version=2)
 
 if __name__ == "__main__":
     STEP.main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +25,20 @@ class Heldout(Config):
     tokens_per_channel: int = Field(20_000, ge=1)
 
 
-def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int) -> Findings:
+def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int, suite: str = "heldout") -> Findings:
     """Loss of each channel: nats a token, perplexity and bits a byte, and `all` of them together.
 
     The documents that training scores (argosy.training.heldout), each alone: its text's tokens after BOS,
     without its closing EOS, long ones in windows of the model's length. Bits a byte divide by the text's
     UTF-8 bytes, so that they compare across tokenizers. Standard errors are over documents (of a ratio, by the
-    delta method).
+    delta method). A row a document, so that two checkpoints are compared document by document: `nats` and
+    `tokens` of its text, its `bytes`; `id` is its number in the channel's held-out file.
 
     Args:
         model: what is evaluated; its tokenizer has to be the one that made the files.
         directory: a tokenize step's.
         tokens_per_channel: whole documents up to this many tokens; at least one.
+        suite: what rows are named after.
 
     Raises:
         InputError: no held-out files, files that do not fit each other, or another tokenizer's.
@@ -49,6 +52,7 @@ def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int)
         documents = [tuple(channel.tokens[begin:end].tolist()) for begin, end in bounds]
         losses = _losses(model, documents, channel.document_bytes[chosen])
         bad = ~np.isfinite(losses[:, 0])
+        findings.rows += [_row(suite, name, chosen[i], losses[i]) for i in np.flatnonzero(~bad).tolist()]
         if bad.any():
             findings.leave_out(f"heldout/{name}", "loss is not a number", int(bad.sum()))
         if not bad.all():
@@ -75,6 +79,12 @@ def _losses(
         losses[owner, 1] += score.tokens
     losses[:, 2] = lengths
     return losses
+
+
+def _row(suite: str, channel: str, document: int, losses: NDArray[np.float64]) -> dict[str, Any]:
+    nats, tokens, size = losses.tolist()
+    return {"task": suite, "variant": channel, "id": str(document), "nats": round(nats, 4), "tokens": int(tokens),
+            "bytes": int(size)}
 
 
 def _add(findings: Findings, channel: str, losses: NDArray[np.float64]) -> None:

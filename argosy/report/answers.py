@@ -1,8 +1,9 @@
-"""What a checkpoint answered, item by item: the rows of `items.jsonl` that are right or wrong."""
+"""What a checkpoint answered, item by item, and its loss of each held-out document: the rows of `items.jsonl`."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +21,13 @@ class Row(NamedTuple):
     chosen: int
     gold: int
     scores: tuple[float, ...]
+
+
+class Text(NamedTuple):
+    """The loss of one held-out document: nats of its text, and its UTF-8 bytes."""
+
+    nats: float
+    size: int
 
 
 @dataclass
@@ -44,10 +52,16 @@ class Answers:
 
 @dataclass
 class ItemsFile:
-    """An evaluation's items. `orders`: in how many orders of options an item was scored for memorisation, by task."""
+    """An evaluation's items.
+
+    Attributes:
+        orders: in how many orders of options an item was scored for memorisation, by task.
+        texts: losses of held-out documents by channel and id.
+    """
 
     answers: dict[tuple[str, str], Answers] = field(default_factory=dict)
     orders: dict[str, int] = field(default_factory=dict)
+    texts: dict[str, dict[str, Text]] = field(default_factory=dict)
     broken: int = 0  # lines that are not of the format
 
 
@@ -59,6 +73,8 @@ def read_items_file(path: Path) -> ItemsFile:
             task, variant = str(record["task"]), str(record["variant"])
             if "correct" in record:
                 found.answers.setdefault((task, variant), Answers()).rows.append(_row(record))
+            elif "nats" in record:
+                found.texts.setdefault(variant, {})[str(record["id"])] = _text(record)
             elif variant == "memorisation":
                 found.orders[task] = len(record["scores"][0])
         except (KeyError, TypeError, ValueError, IndexError):
@@ -78,6 +94,13 @@ def _records(path: Path, found: ItemsFile) -> Iterator[dict[str, Any]]:
                 yield record
             else:
                 found.broken += 1
+
+
+def _text(record: dict[str, Any]) -> Text:
+    text = Text(float(record["nats"]), int(record["bytes"]))
+    if not (math.isfinite(text.nats) and text.size > 0):
+        raise ValueError("nats is not a number, or the document is empty")
+    return text
 
 
 def _row(record: dict[str, Any]) -> Row:

@@ -63,7 +63,7 @@ def compare(checkpoints: Checkpoints) -> Comparison:
     """Compare what is there; what is missing makes it shorter."""
     names = sorted({task for c in checkpoints.finals for task in c.tasks})
     return Comparison(checkpoints, [_task(checkpoints, name) for name in names],
-                      [change for a, b in _stage_pairs(checkpoints) for change in text_changes(a, b)])
+                      text_changes(_stage_pairs(checkpoints)))
 
 
 def _stage_pairs(checkpoints: Checkpoints) -> list[tuple[Checkpoint, Checkpoint]]:

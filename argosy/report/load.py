@@ -10,6 +10,7 @@ from typing import Any
 
 from argosy.report.answers import read_items_file
 from argosy.report.checkpoints import Checkpoint, Checkpoints
+from argosy.report.forgetting import PREFIX
 from argosy.step_files import read_done
 
 BENCHMARK = "bench/"
@@ -83,13 +84,17 @@ def _add_items(directory: Path, outputs: dict[str, Any], c: Checkpoint, found: C
     try:
         items = read_items_file(directory / "items.jsonl")
     except OSError:
-        if any(name.startswith(BENCHMARK) for name in outputs["metrics"]):
-            found.notes.append(f"{directory.name} has no items.jsonl: its answers are not compared item by item.")
+        if any(name.startswith((BENCHMARK, PREFIX)) for name in outputs["metrics"]):
+            found.notes.append(f"{directory.name} has no items.jsonl: it is not compared item by item.")
         return
     if items.broken:
         found.notes.append(f"{directory.name}: {items.broken} lines of items.jsonl are broken and left out.")
     c.answers |= items.answers
     c.orders |= items.orders
+    for channel, texts in items.texts.items():
+        c.texts.setdefault(channel, {}).update(texts)
+    if not items.texts and any(name.startswith(PREFIX) for name in outputs["metrics"]):
+        found.notes.append(f"{directory.name} has no loss by document: its held-out loss is not compared.")
 
 
 def _chain(unknown: Sequence[Checkpoint]) -> None:

@@ -81,7 +81,8 @@ def _seen(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
         yield Sentence(suspicion.level, rank + _evidence(suspicion, labels), task.task)
     if task.suspicions and all(s.level == "none" for s in task.suspicions) and any(s.traces for s in task.suspicions):
         yield Sentence("clean", f"No checkpoint shows a sign of having seen {task.task}: none does better on the "
-                       "published order of options than on others, beyond chance.", task.task)
+                       "published order of options than on others, beyond chance. Only what these items can show is "
+                       "said here.", task.task)
 
 
 def _evidence(s: Suspicion, labels: dict[str, str]) -> str:
@@ -132,8 +133,13 @@ def _texts(found: Comparison, labels: dict[str, str]) -> Iterator[Sentence]:
             here = [t for t in found.texts if t.second == second and t.verdict == verdict]
             if here:
                 parts = [f"{t.channel} {t.before:.3f} to {t.after:.3f} ({t.interval.value:+.3f} "
-                         f"[{t.interval.low:.3f}, {t.interval.high:.3f}])" for t in here]
+                         f"[{t.interval.low:.3f}, {t.interval.high:.3f}], {t.documents} documents)" for t in here]
                 yield Sentence(verdict, f"{labels[second]} {word} held-out text, in bits a byte against "
                                f"{labels[here[0].first]}: {', '.join(parts)}.")
     if found.texts and all(t.verdict != "forgotten" for t in found.texts):
-        yield Sentence("clean", "No stage forgot a channel of the held-out text beyond the intervals.")
+        fewest, most = min(t.documents for t in found.texts), max(t.documents for t in found.texts)
+        documents = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        widest = max(t.interval.high for t in found.texts)
+        yield Sentence("note", f"Held-out text: no loss that these documents can show ({documents} a channel), of any "
+                       f"stage against the one before. Losses of up to {widest:.3f} bits a byte are within the "
+                       "intervals.")

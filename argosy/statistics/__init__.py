@@ -9,6 +9,7 @@ from argosy.statistics.paired import (
     mcnemar,
     paired_bootstrap,
     paired_permutation,
+    paired_ratio_bootstrap,
 )
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "normal_interval",
     "paired_bootstrap",
     "paired_permutation",
+    "paired_ratio_bootstrap",
     "wilson",
 ]

@@ -78,6 +78,32 @@ def paired_bootstrap(
     return _bootstrap(a - b, level, seed, draws)
 
 
+def paired_ratio_bootstrap(
+    first: Sequence[float],
+    second: Sequence[float],
+    below: Sequence[float],
+    level: float = 0.95,
+    seed: int = 0,
+    draws: int = 10_000,
+) -> Interval:
+    """Percentile bootstrap over items of (sum of first - sum of second) / sum of below.
+
+    For losses of documents, with the documents' lengths below: long documents count more, and are drawn whole.
+    """
+    a, b = _pair(first, second)
+    _, sizes = _pair(first, below)
+    if not (sizes > 0).all():
+        raise ValueError("a ratio over lengths that are not all positive")
+    difference = a - b
+    generator = np.random.default_rng(seed)
+    ratios = []
+    for size in _chunks(draws, len(a)):
+        drawn = generator.integers(0, len(a), (size, len(a)))
+        ratios.append(difference[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+    low, high = np.quantile(np.concatenate(ratios), [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(difference.sum() / sizes.sum()), float(low), float(high))
+
+
 def difference_of_differences(
     first_plain: Sequence[float],
     second_plain: Sequence[float],

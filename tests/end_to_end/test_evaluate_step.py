@@ -107,6 +107,12 @@ def test_heldout_loss_by_direct_computation(store: Path, tmp_path: Path) -> None
     assert found["heldout/ppl/zh"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
     assert found["heldout/bpb/zh"] == pytest.approx(nats / size / math.log(2), rel=1e-5)
     assert {"heldout/nats/en", "heldout/nats/all"} <= found.keys()
+    rows = [json.loads(line) for line in (tmp_path / "a/items.jsonl").read_text().splitlines()]
+    assert {(row["task"], row["variant"]) for row in rows} == {("heldout", "en"), ("heldout", "zh")}
+    chinese = [row for row in rows if row["variant"] == "zh"]
+    assert [row["id"] for row in chinese] == ["0", "1"]
+    assert (sum(row["tokens"] for row in chinese), sum(row["bytes"] for row in chinese)) == (tokens, size)
+    assert sum(row["nats"] for row in chinese) == pytest.approx(nats, abs=1e-3)
 
 
 def test_heldout_loss_is_the_training_loops(store: Path, tmp_path: Path) -> None:

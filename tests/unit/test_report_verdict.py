@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from argosy.report.answers import Text
+from argosy.report.checkpoints import Checkpoint
 from argosy.report.comparison import Comparison, compare
+from argosy.report.forgetting import text_changes
 from argosy.report.load import read_checkpoints
 from argosy.report.paired import ALL_FORMS
 from argosy.report.verdict import sentences
-from tests.report_fixtures import DEMO, HONEST, TWIN, Store, make_store
+from tests.report_fixtures import CHANNELS, DEMO, HONEST, TWIN, Store, make_store
 
 ITEMS = 100
 
@@ -90,8 +94,48 @@ def test_p_values_are_corrected_in_their_family(found: Comparison) -> None:
 
 def test_forgotten_text_is_told_with_its_channel(found: Comparison) -> None:
     forgotten = {(_labels(found)[t.second], t.channel) for t in found.texts if t.verdict == "forgotten"}
-    assert forgotten == {("sft", "code"), ("twin", "code")}
+    everywhere = {("twin", channel) for channel in CHANNELS}  # it knows less: 0.04 bits a byte
+    assert forgotten == {("sft", "code"), *everywhere}
     assert any(s.kind == "forgotten" and s.text.startswith("sft forgot") and "code" in s.text for s in sentences(found))
+
+
+def test_losses_are_compared_document_by_document(found: Comparison) -> None:
+    """0.2 bits a byte between documents that spread by 0.5: apart, 80 of each could hardly show it."""
+    change = next(t for t in found.texts if t.channel == "code" and _labels(found)[t.second] == "sft")
+    assert change.documents == 80
+    assert change.interval.value == pytest.approx(0.18, abs=0.03)  # 0.2 forgotten, 0.02 learnt
+    assert change.interval.high - change.interval.low < 0.06
+    smallest = min(found.texts, key=lambda t: t.p_value)
+    assert smallest.p_adjusted == pytest.approx(min(1, smallest.p_value * len(found.texts)))
+
+
+def test_no_loss_is_never_an_all_clear(tmp_path: Path) -> None:
+    made = make_store(tmp_path, HONEST[:5], items=5)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    (said,) = [s for s in sentences(found) if "Held-out" in s.text]
+    assert said.kind == "note"
+    assert "no loss that these documents can show (80 a channel)" in said.text
+
+
+def _with_texts(key: str, texts: dict[str, Text]) -> Checkpoint:
+    return Checkpoint(key, key, key, key, 0, 0, label=key, texts={"en": texts})
+
+
+def test_documents_of_another_corpus_are_not_compared() -> None:
+    first = _with_texts("a", {str(n): Text(100.0, 50 + n) for n in range(9)})
+    other = _with_texts("b", {str(n): Text(100.0, 60 + n) for n in range(9)})
+    assert text_changes([(first, other)]) == []
+    assert [t.documents for t in text_changes([(first, first)])] == [9]
+
+
+def test_equal_checkpoints_are_called_forgetful_rarely() -> None:
+    called = 0
+    for trial in range(60):
+        rng = Random(trial)
+        shared = [rng.gauss(300, 100) for _ in range(40)]
+        a, b = ({str(n): Text(max(1.0, nats + rng.gauss(0, 9)), 200) for n, nats in enumerate(shared)} for _ in "ab")
+        called += text_changes([(_with_texts("a", a), _with_texts("b", b))])[0].verdict != "no difference"
+    assert called <= 8  # 5 % of 60 are 3; more than 8 in 1 of 200 such tests
 
 
 def test_no_sentence_depends_on_what_is_not_there(tmp_path: Path) -> None:

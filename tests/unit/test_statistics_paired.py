@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from argosy.statistics import difference_of_differences, holm, mcnemar, paired_bootstrap, paired_permutation
+from argosy.statistics import (
+    difference_of_differences,
+    holm,
+    mcnemar,
+    paired_bootstrap,
+    paired_permutation,
+    paired_ratio_bootstrap,
+)
 
 
 def answers(seed: int, n: int, rate: float) -> list[float]:
@@ -36,6 +43,21 @@ def test_bootstrap_agrees_with_scipy() -> None:
     found = paired_bootstrap(a, b)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.006)
     assert found == paired_bootstrap(a, b)
+
+
+def test_ratio_bootstrap_weighs_long_documents_more() -> None:
+    rng = np.random.default_rng(11)
+    sizes = rng.integers(50, 500, 300).astype(float)
+    base = sizes * rng.normal(1.5, 0.5, 300)
+    worse = base + sizes * rng.normal(0.1, 0.05, 300)
+    found = paired_ratio_bootstrap(worse, base, sizes)
+    ratio = lambda a, b, s: (a.sum(axis=-1) - b.sum(axis=-1)) / s.sum(axis=-1)  # noqa: E731
+    expected = stats.bootstrap((worse, base, sizes), ratio, paired=True, method="percentile", rng=0)
+    interval = expected.confidence_interval
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=0.0005)
+    assert found.value == pytest.approx((worse - base).sum() / sizes.sum())
+    with pytest.raises(ValueError, match="not all positive"):
+        paired_ratio_bootstrap([1.0, 2.0], [1.0, 1.0], [1.0, 0.0])
 
 
 def test_difference_of_differences_finds_a_memorised_lead() -> None:
