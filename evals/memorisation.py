@@ -7,19 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
 from argosy.config import Config
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel
-from argosy.statistics.intervals import mean
+from argosy.statistics.balance import balanced_weights
+from argosy.statistics.intervals import Estimate, mean
 from evals.items import Item
 from evals.question import SEPARATOR, Question
 from evals.variants import NotApplicable, parse_chain
 
 
 class Memorisation(Config):
-    """How many other orders an item is compared with."""
+    """With how many other orders an item is compared: up to one for each other place of its right option."""
 
-    k: int = 4
+    k: int = Field(3, ge=1)
 
 
 @dataclass(frozen=True)
@@ -39,18 +42,21 @@ def memorisation(
 
     text_gap and answer_gap: nats that the published order is likelier than the mean of the others, of the whole
     item and of the right letter; text_first and answer_first: share of items in which the published order is the
-    likeliest of all (1 / (k + 1) for a model that has not seen them).
+    likeliest of all (1 / (k + 1) for a model that has not seen them). The right option is at another place in each
+    order, and items are weighted so that each place is the published one equally often: a model that prefers a
+    letter has no gap and gets its 1 / (k + 1) exactly.
     """
     findings = Findings()
     traces = _traces(model, items, section.k, chat, seed, findings, f"bench/{task}/memorisation")
     for name in dict.fromkeys([task, *(f"{task}_{trace.item.lang}" for trace in traces)]):
         chosen = [trace for trace in traces if name in (task, f"{task}_{trace.item.lang}")]
+        weights = balanced_weights([_place(trace.item) for trace in chosen])
         for part in ("text", "answer") if chosen else ():
             values = [getattr(trace, f"{part}s") for trace in chosen]
             gaps = [v[0] - math.fsum(v[1:]) / len(v[1:]) for v in values]
-            findings.add(f"bench/{name}/memorisation/{part}_gap", mean(gaps))
+            findings.add(f"bench/{name}/memorisation/{part}_gap", _weighted(gaps, weights))
             first = [float(v[0] > max(v[1:])) for v in values]
-            findings.add(f"bench/{name}/memorisation/{part}_first", mean(first))
+            findings.add(f"bench/{name}/memorisation/{part}_first", _weighted(first, weights))
     findings.rows += [_row(task, trace) for trace in traces]
     return findings
 
@@ -62,7 +68,8 @@ def _traces(
     asked: list[tuple[Item, list[Question]]] = []
     for item in items:
         try:
-            asked.append((item, [*published.questions(item, seed), *others.questions(item, seed)]))
+            changed = others.questions(item, seed)[: len(item.choices) - 1]
+            asked.append((item, [*published.questions(item, seed), *changed]))
         except NotApplicable as reason:
             findings.leave_out(where, str(reason))
     pairs = [_pair(model, question, chat) for _, questions in asked for question in questions]
@@ -86,6 +93,16 @@ def _pair(model: LanguageModel, question: Question, chat: bool) -> tuple[str, st
     return question.prompt, SEPARATOR[question.lang] + answer
 
 
+def _weighted(values: Sequence[float], weights: Sequence[float]) -> Estimate:
+    return mean([value * weight for value, weight in zip(values, weights, strict=True)])
+
+
+def _place(item: Item) -> tuple[int, int]:
+    """Where the right option is published, and among how many."""
+    return item.answer, len(item.choices)
+
+
 def _row(task: str, trace: Trace) -> dict[str, Any]:
     scores = [[round(value, 5) for value in values] for values in (trace.texts, trace.answers)]
-    return {"task": task, "variant": "memorisation", "id": trace.item.id, "lang": trace.item.lang, "scores": scores}
+    return {"task": task, "variant": "memorisation", "id": trace.item.id, "lang": trace.item.lang,
+            "place": _place(trace.item), "scores": scores}

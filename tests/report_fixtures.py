@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from argosy.provenance import digest_of
-from argosy.statistics import mean
+from argosy.statistics import balanced_weights, mean
 from argosy.storage import write_json
 from argosy.tracking import Tracker
 from evals.items import Item, parse_item
@@ -174,7 +174,8 @@ def _evaluation(root: Path, model: Model, digest: str, items: int) -> Path:
             estimate = mean([float(r["correct"]) for r in chosen], [r["item"] for r in chosen])
             _add(found, f"bench/{'facts_' + lang if lang else 'facts'}/{variant}/acc", estimate)
     traces = [r for r in rows if r["variant"] == "memorisation"]
-    first = mean([float(r["scores"][1][0] == max(r["scores"][1])) for r in traces])
+    weights = balanced_weights([tuple(r["place"]) for r in traces])
+    first = mean([w * (r["scores"][1][0] == max(r["scores"][1])) for w, r in zip(weights, traces, strict=True)])
     _add(found, "bench/facts/memorisation/answer_first", first)
     rng = Random(f"probe{model}")
     for probe in ("fact_en", "fact_zh"):
@@ -239,8 +240,8 @@ def _rows(model: Model, item: Item) -> list[dict[str, Any]]:
                 "task": "facts", "variant": variant, "id": question.id, "item": item.id, "lang": item.lang,
                 "correct": chosen == question.gold, "chosen": chosen, "gold": question.gold, "scores": scores})
     rng = Random(f"{model}/memorisation/{item.id}")
-    orders = [rng.gauss(0, 1) + (5 if memorised and not n else 0) for n in range(5)]
-    about = {"task": "facts", "variant": "memorisation", "id": item.id, "lang": item.lang}
+    orders = [rng.gauss(0, 1) + (5 if memorised and not n else 0) for n in range(4)]
+    about = {"task": "facts", "variant": "memorisation", "id": item.id, "lang": item.lang, "place": [item.answer, 4]}
     found.append({**about, "scores": [orders, orders]})
     return found
 

@@ -23,6 +23,21 @@ class Row(NamedTuple):
     scores: tuple[float, ...]
 
 
+class Place(NamedTuple):
+    """Where a right option stands among how many."""
+
+    gold: int
+    options: int
+
+
+class Published(NamedTuple):
+    """An item in its published order and in others: the place of its right option in the published one, and the
+    log-probabilities (nats) of its right letter, the published order first."""
+
+    place: Place
+    answers: tuple[float, ...]
+
+
 class Text(NamedTuple):
     """The loss of one held-out document: nats of its text, and its UTF-8 bytes."""
 
@@ -45,6 +60,11 @@ class Answers:
         return {item: sum(right) / len(right) for item, right in found.items()}
 
     @cached_property
+    def places(self) -> dict[str, Place]:
+        """Where each item's right option stands; of its last question where it has several."""
+        return {row.item: Place(row.gold, len(row.scores)) for row in self.rows}
+
+    @cached_property
     def chance(self) -> float:
         """Accuracy of guessing."""
         return sum(1 / len(row.scores) for row in self.rows) / len(self.rows)
@@ -55,12 +75,12 @@ class ItemsFile:
     """An evaluation's items.
 
     Attributes:
-        orders: in how many orders of options an item was scored for memorisation, by task.
+        orders: by task and item, how likely its right letter is in the published order and in others.
         texts: losses of held-out documents by channel and id.
     """
 
     answers: dict[tuple[str, str], Answers] = field(default_factory=dict)
-    orders: dict[str, int] = field(default_factory=dict)
+    orders: dict[str, dict[str, Published]] = field(default_factory=dict)
     texts: dict[str, dict[str, Text]] = field(default_factory=dict)
     broken: int = 0  # lines that are not of the format
 
@@ -76,7 +96,8 @@ def read_items_file(path: Path) -> ItemsFile:
             elif "nats" in record:
                 found.texts.setdefault(variant, {})[str(record["id"])] = _text(record)
             elif variant == "memorisation":
-                found.orders[task] = len(record["scores"][0])
+                published = Published(Place(*record["place"]), tuple(map(float, record["scores"][1])))
+                found.orders.setdefault(task, {})[str(record["id"])] = published
         except (KeyError, TypeError, ValueError, IndexError):
             found.broken += 1
     return found

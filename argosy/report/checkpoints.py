@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from argosy.report.answers import Answers, Text
+from argosy.report.answers import Answers, Published, Text
 
 
 @dataclass
@@ -18,6 +18,7 @@ class Checkpoint:
         parent: key of the export that it was trained from: of the same stage, or of the stage before.
         base: key of the last export of the stage before.
         tokens: seen since pretraining began.
+        orders: by task and item, how likely its right letter is in the published order and in others.
         texts: losses of held-out documents by channel and id.
     """
 
@@ -37,7 +38,7 @@ class Checkpoint:
     counts: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     answers: dict[tuple[str, str], Answers] = field(default_factory=dict)
-    orders: dict[str, int] = field(default_factory=dict)
+    orders: dict[str, dict[str, Published]] = field(default_factory=dict)
     texts: dict[str, dict[str, Text]] = field(default_factory=dict)
     evaluations: list[Path] = field(default_factory=list)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from argosy.report.answers import Place
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.intervals import interval
 from argosy.report.leads import PLAIN, Lead, leads
 from argosy.report.paired import ALPHA, DRAWS
-from argosy.statistics import holm, paired_bootstrap, paired_permutation
+from argosy.statistics import balanced_weights, holm, paired_bootstrap, paired_permutation
 
+LEAST = 2  # items with their right option at a place, to tell what the place does
 SAME_FORM = "permuted"  # the published form in other orders of its options: as hard for who knows the answer
 
 
@@ -87,25 +90,46 @@ def _plain(c: Checkpoint, task: str) -> float:
 
 
 def _traces(c: Checkpoint, task: str) -> list[Trace]:
-    found = []
-    if (task, SAME_FORM) in c.answers:
-        plain, other = c.answers[task, PLAIN].by_item, c.answers[task, SAME_FORM].by_item
-        items = sorted(plain.keys() & other.keys())
-        if items:
-            a, b = [plain[i] for i in items], [other[i] for i in items]
-            gap = paired_bootstrap(a, b, draws=DRAWS)
-            p_value = paired_permutation(a, b, draws=DRAWS).p_value
-            found.append(Trace("order gap", gap.value, 0.0, gap.low, gap.high, len(items), p_value))
-    answer_first = _first(c, task)
-    return [*found, answer_first] if answer_first else found
+    return [trace for trace in (_gap(c, task), _first(c, task)) if trace is not None]
+
+
+def _gap(c: Checkpoint, task: str) -> Trace | None:
+    """Accuracy as published minus accuracy in other orders, both with the right option at each place equally often."""
+    if (task, SAME_FORM) not in c.answers:
+        return None
+    published, other = c.answers[task, PLAIN], c.answers[task, SAME_FORM].by_item
+    items = sorted(published.by_item.keys() & other.keys())
+    weights = _weights([published.places[item] for item in items])
+    if weights is None:
+        return None
+    a = [published.by_item[item] * weight for item, weight in zip(items, weights, strict=True)]
+    b = [other[item] * weight for item, weight in zip(items, weights, strict=True)]
+    gap = paired_bootstrap(a, b, draws=DRAWS)
+    p_value = paired_permutation(a, b, draws=DRAWS).p_value
+    return Trace("order gap", gap.value, 0.0, gap.low, gap.high, len(items), p_value)
 
 
 def _first(c: Checkpoint, task: str) -> Trace | None:
     """Share of items whose published order makes the right letter likelier than every other order does."""
     name = f"bench/{task}/memorisation/answer_first"
-    bounds = interval(c, name)
-    if bounds is None or task not in c.orders:
+    bounds, known = interval(c, name), c.orders.get(task, {}).values()
+    weights = _weights([p.place for p in known])
+    if bounds is None or weights is None:
         return None
-    chance, n = 1 / c.orders[task], c.counts[name]
-    z = (c.metrics[name] - chance) / math.sqrt(chance * (1 - chance) / n)
+    shares = [1 / len(p.answers) for p in known]
+    n = len(weights)
+    chance = math.fsum(w * share for w, share in zip(weights, shares, strict=True)) / n
+    variance = math.fsum(w * w * share * (1 - share) for w, share in zip(weights, shares, strict=True)) / n**2
+    z = (c.metrics[name] - chance) / math.sqrt(variance)
     return Trace("published order first", c.metrics[name], chance, *bounds, n, math.erfc(abs(z) / math.sqrt(2)))
+
+
+def _weights(places: Sequence[Place]) -> list[float] | None:
+    """Weights with which the right option is at each place equally often, else a model that prefers a place looks
+    as if it had seen the items, or had not. None where that cannot be: a place that is (almost) never the right one.
+    """
+    found = Counter(places)
+    wanted = {Place(gold, place.options) for place in found for gold in range(place.options)}
+    if not found or any(found[place] < LEAST for place in wanted):
+        return None
+    return balanced_weights(places)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.paired import DRAWS, over_forms
-from argosy.statistics import Interval, difference_of_differences
+from argosy.statistics import Interval, balanced_weights, difference_of_differences
 
 PLAIN = "plain"
 MOST_PAIRS = 150
@@ -15,7 +15,11 @@ MOST_PAIRS = 150
 
 @dataclass(frozen=True)
 class Lead:
-    """The lead of `first` over `second` on the published form and on a variant; `lost`: the first minus the second."""
+    """The lead of `first` over `second` on the published form and on a variant; `lost`: the first minus the second.
+
+    Items are weighted so that the right option is at each published place equally often: a model that prefers a
+    place has no lead from it.
+    """
 
     first: str
     second: str
@@ -52,8 +56,10 @@ def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> L
     items = sorted(plain_a.keys() & plain_b.keys() & changed_a.keys() & changed_b.keys())
     if not items:
         return None
-    plain = [[of[item] for item in items] for of in (plain_a, plain_b)]
-    changed = [[of[item] for item in items] for of in (changed_a, changed_b)]
+    places = a.answers[task, PLAIN].places
+    weights = dict(zip(items, balanced_weights([places[item] for item in items]), strict=True))
+    plain = [[of[item] * weights[item] for item in items] for of in (plain_a, plain_b)]
+    changed = [[of[item] * weights[item] for item in items] for of in (changed_a, changed_b)]
     name = variants[0] if len(variants) == 1 else "all variants"
     lost = difference_of_differences(plain[0], plain[1], changed[0], changed[1], draws=DRAWS)
     return Lead(a.key, b.key, name, _difference(*plain), _difference(*changed), lost, len(items))

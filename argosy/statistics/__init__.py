@@ -1,5 +1,6 @@
 """Intervals and tests for comparing checkpoints on the same items; numpy alone."""
 
+from argosy.statistics.balance import balanced_weights
 from argosy.statistics.intervals import Estimate, mean, normal_interval, wilson
 from argosy.statistics.multiple import holm
 from argosy.statistics.paired import (
@@ -16,6 +17,7 @@ __all__ = [
     "Difference",
     "Estimate",
     "Interval",
+    "balanced_weights",
     "difference_of_differences",
     "holm",
     "mcnemar",

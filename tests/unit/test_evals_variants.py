@@ -41,6 +41,30 @@ def test_permutations_invert() -> None:
                 assert (0, 1, 2, 3) not in {question.origin for question in questions}
 
 
+@pytest.mark.parametrize(("options", "k", "each"), [(4, 4, 1), (4, 8, 2), (4, 12, 3), (6, 12, 2), (3, 3, 1)])
+def test_orders_have_the_right_option_at_each_place_equally_often(options: int, k: int, each: int) -> None:
+    for item in make_items(60, options=options):
+        questions = parse_chain("permuted", {"permuted": {"k": k}}).questions(item, 0)
+        assert Counter(question.gold for question in questions) == dict.fromkeys(range(options), each)
+        orders = {question.origin for question in questions}
+        assert len(orders) == k
+        assert tuple(range(options)) not in orders
+
+
+def test_fewer_orders_than_places_leave_the_published_place_out() -> None:
+    for item in make_items(60):
+        for k in (1, 2, 3):
+            questions = parse_chain("permuted", {"permuted": {"k": k}}).questions(item, 0)
+            assert len({question.gold for question in questions} - {item.answer}) == k
+
+
+def test_no_more_orders_than_there_are() -> None:
+    for options, count in ((2, 1), (3, 5), (4, 23)):
+        for item in make_items(12, options=options):
+            questions = parse_chain("permuted", {"permuted": {"k": 30}}).questions(item, 0)
+            assert len({question.origin for question in questions}) == len(questions) == count
+
+
 NO_LEAK = ["plain", "options_in_text", "none_either", "numerals", "permuted", "teach_then_ask", "woven_none"]
 
 

@@ -1,0 +1,132 @@
+"""Who prefers a letter has not seen the test, however the right letters are spread over the published items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from random import Random
+
+import pytest
+
+from argosy.evaluation.scoring import Score
+from argosy.report.answers import Answers, Place, Published, Row
+from argosy.report.checkpoints import Checkpoint
+from argosy.report.contamination import Suspicion, Trace, suspicions
+from argosy.statistics import balanced_weights
+from evals.items import Item
+from evals.memorisation import Memorisation, memorisation
+from evals.question import Question
+from evals.variants import parse_chain
+
+PREFERS = (4.0, 2.0, 1.0, 0.0)  # nats by place: always A, if nothing speaks against it
+SPREAD = {"mostly A": (0.7, 0.1, 0.1, 0.1), "mostly D": (0.1, 0.1, 0.1, 0.7), "even": (0.25, 0.25, 0.25, 0.25)}
+Speaks = Callable[[Question], Sequence[float]]
+
+
+def _items(shares: Sequence[float], count: int = 200) -> list[Item]:
+    rng = Random(0)
+    places = rng.choices(range(4), shares, k=count)
+    return [Item(f"i{n}", "en", f"What is {n}?", tuple(f"{word}{n}" for word in "wxyz"), place)
+            for n, place in enumerate(places)]
+
+
+def _biased(question: Question) -> Sequence[float]:
+    return PREFERS
+
+
+def _memorised(question: Question) -> Sequence[float]:
+    """Prefers a place, and knows the letter of the published order alone."""
+    rng = Random(question.prompt)
+    seen = question.origin == (0, 1, 2, 3) and rng.random() < 0.9
+    return [p + 8.0 * (seen and place == question.gold) for place, p in enumerate(PREFERS)]
+
+
+def _noisy(question: Question) -> Sequence[float]:
+    rng = Random(question.prompt)
+    return [p + rng.gauss(0, 2) for p in PREFERS]
+
+
+class _Model:
+    """A LanguageModel that says `speaks` of the letters of each question."""
+
+    def __init__(self, speaks: Speaks, questions: Sequence[Question]) -> None:
+        self._speaks, self._questions = speaks, {question.prompt: question for question in questions}
+
+    def loglikelihood(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
+        found = []
+        for prompt, letter in pairs:
+            question = self._questions[prompt]
+            found.append(Score(self._speaks(question)[question.continuations.index(letter.strip())], False, 1))
+        return found
+
+    def text_loglikelihood(self, texts: Sequence[str]) -> list[Score]:
+        return self.loglikelihood([(text[:-2], text[-2:]) for text in texts])
+
+
+def _checkpoint(key: str, speaks: Speaks, items: Sequence[Item]) -> Checkpoint:
+    c = Checkpoint(key, key, key, key, 0, 0, label=key)
+    asked: list[Question] = []
+    for variant in ("plain", "permuted"):
+        questions = parse_chain(variant).all_questions(items, 0)[0]
+        asked += questions
+        c.answers["facts", variant] = Answers([_row(question, speaks(question)) for question in questions])
+    model = _Model(speaks, asked)
+    found = memorisation(model, "facts", items, Memorisation(), chat=False, seed=0)  # type: ignore[arg-type]
+    c.metrics, c.stderr, c.counts = found.metrics, found.stderr, found.counts
+    c.orders["facts"] = {row["id"]: Published(Place(*row["place"]), tuple(row["scores"][1])) for row in found.rows}
+    return c
+
+
+def _row(question: Question, scores: Sequence[float]) -> Row:
+    chosen = list(scores).index(max(scores))
+    return Row(question.id, question.item, "en", chosen == question.gold, chosen, question.gold, tuple(scores))
+
+
+def _of(found: Sequence[Suspicion], key: str) -> dict[str, Trace]:
+    return {trace.name: trace for s in found if s.checkpoint == key for trace in s.traces}
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_a_preferred_letter_leaves_no_trace(spread: str) -> None:
+    items = _items(SPREAD[spread])
+    biased = _checkpoint("biased", _biased, items)
+    found = suspicions([biased, _checkpoint("noisy", _noisy, items)], "facts")
+    assert [s.level for s in found] == ["none", "none"]
+    traces = _of(found, "biased")
+    assert traces["order gap"].value == pytest.approx(0, abs=1e-9)
+    assert traces["published order first"].value == pytest.approx(0.25, abs=1e-9)
+    assert biased.metrics["bench/facts/memorisation/answer_gap"] == pytest.approx(0, abs=1e-9)
+    for trace in _of(found, "noisy").values():
+        assert not trace.shows
+        assert trace.value == pytest.approx(trace.chance, abs=0.12)
+
+
+def test_without_the_balance_it_would_be_accused() -> None:
+    """The plain difference of the two accuracies, which the trace must not be."""
+    c = _checkpoint("biased", _biased, _items(SPREAD["mostly A"]))
+    plain, permuted = (c.answers["facts", v].by_item.values() for v in ("plain", "permuted"))
+    assert sum(plain) / len(plain) - sum(permuted) / len(permuted) > 0.35
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_memorised_letters_show_through_a_preference(spread: str) -> None:
+    items = _items(SPREAD[spread])
+    found = suspicions([_checkpoint("twin", _memorised, items), _checkpoint("biased", _biased, items)], "facts")
+    assert {name: trace.shows for name, trace in _of(found, "twin").items()} == {
+        "order gap": True, "published order first": True}
+    assert [s.level for s in found] == ["seen", "none"]
+
+
+def test_a_place_that_is_never_right_gives_no_trace() -> None:
+    items = _items((1, 1, 1, 0))
+    (found,) = suspicions([_checkpoint("biased", _biased, items)], "facts")
+    assert found.traces == []
+
+
+def test_weights_give_each_group_the_same_share() -> None:
+    groups = "aaabbc"
+    weights = balanced_weights(groups)
+    assert math.fsum(weights) == pytest.approx(len(groups))
+    for group in "abc":
+        assert math.fsum(w for w, g in zip(weights, groups, strict=True) if g == group) == pytest.approx(2)
+    assert balanced_weights("abcabc") == [1.0] * 6
