@@ -88,6 +88,8 @@ def _our_tasks(
             questions, unmade = chain.all_questions(every, seed)
             for reason, n in unmade.items():
                 findings.leave_out(f"bench/{task}/{chain.name}", reason, n)
+            if questions and chain.knowledge:
+                findings.headline.setdefault(task, []).append(chain.name)
             if questions:
                 tasks[task, chain.name] = VariantTask.of(f"{task}/{chain.name}", questions)
     return tasks

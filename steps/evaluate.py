@@ -43,7 +43,7 @@ class EvaluateConfig(Config):
 
 
 class EvaluateOutputs(Config):
-    """The maps of results.json."""
+    """The maps of results.json; headline: by task, the variants whose mean is its one number in comparisons."""
 
     checkpoint: dict[str, Any]
     suite: str
@@ -51,6 +51,7 @@ class EvaluateOutputs(Config):
     stderr: dict[str, float]
     counts: dict[str, int]
     left_out: dict[str, dict[str, int]]
+    headline: dict[str, list[str]]
 
 
 def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
@@ -75,6 +76,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         stderr=dict(sorted(findings.stderr.items())),
         counts=dict(sorted(findings.counts.items())),
         left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
+        headline={task: sorted(variants) for task, variants in sorted(findings.headline.items())},
     )
     _write(outputs, findings, context.out)
     context.tracker.model_metrics(

@@ -215,7 +215,9 @@ def _texts(model: Model, channel: str, bits: float, documents: int) -> list[dict
 
 def _evaluated(root: Path, model: Model, digest: str, suite: str, found: Mapping[str, Any]) -> Path:
     about = {"stage": model.stage, "name": model.name, "step": model.step, "tokens": model.tokens, "chat": model.chat}
-    outputs = {"checkpoint": about, "suite": suite, "left_out": {}, **found}
+    outputs = {"checkpoint": about, "suite": suite, "left_out": {}, "headline": {}, **found}
+    if suite == "benchmark":
+        outputs["headline"] = {"facts": [v for v in VARIANTS if parse_chain(v, VARIANTS[v]).knowledge]}
     config = {"suite": suite, "seed": 0, "export": model.name}
     return _node(root, "evaluate", "evaluate", config, outputs, part=f"{model.stage}-{model.name}-{suite}",
                  upstream={"checkpoint": [digest]}, run={"config": config})

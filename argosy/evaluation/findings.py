@@ -14,7 +14,7 @@ class Findings:
     """Collected by every kind of evaluation, merged by the step.
 
     `left_out` counts, by task and reason, items that took no part: broken lines, items that a variant cannot
-    make, scores that are not numbers.
+    make, scores that are not numbers. `headline`: by task, the variants whose mean is its one number in comparisons.
     """
 
     metrics: dict[str, float] = field(default_factory=dict)
@@ -22,6 +22,7 @@ class Findings:
     counts: dict[str, int] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
+    headline: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, name: str, estimate: Estimate) -> None:
         """A metric; a value that is not a number is left out and named, an unknown error is not given."""
@@ -44,6 +45,8 @@ class Findings:
         self.stderr.update(other.stderr)
         self.counts.update(other.counts)
         self.rows.extend(other.rows)
+        for task, variants in other.headline.items():
+            self.headline[task] = sorted({*self.headline.get(task, ()), *variants})
         for where, reasons in other.left_out.items():
             for reason, n in reasons.items():
                 self.leave_out(where, reason, n)

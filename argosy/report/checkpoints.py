@@ -18,6 +18,7 @@ class Checkpoint:
         parent: key of the export that it was trained from: of the same stage, or of the stage before.
         base: key of the last export of the stage before.
         tokens: seen since pretraining began.
+        headline: by task, the variants that the evaluation says ask for knowledge.
         orders: by task and item, how likely its right letter is in the published order and in others.
         texts: losses of held-out documents by channel and id.
     """
@@ -38,6 +39,7 @@ class Checkpoint:
     counts: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     answers: dict[tuple[str, str], Answers] = field(default_factory=dict)
+    headline: dict[str, list[str]] = field(default_factory=dict)
     orders: dict[str, dict[str, Published]] = field(default_factory=dict)
     texts: dict[str, dict[str, Text]] = field(default_factory=dict)
     evaluations: list[Path] = field(default_factory=list)
@@ -50,6 +52,11 @@ class Checkpoint:
     def variants(self, task: str) -> list[str]:
         """Variants of `task`, the published form first."""
         return sorted((variant for name, variant in self.answers if name == task), key=lambda v: (v != "plain", v))
+
+    def headline_of(self, task: str) -> list[str]:
+        """Variants of `task` that make its headline: those that ask for knowledge; all, where nothing says which."""
+        named = self.headline.get(task)
+        return [v for v in self.variants(task) if v in named] if named else self.variants(task)
 
 
 @dataclass

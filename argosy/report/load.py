@@ -75,6 +75,7 @@ def _add_evaluation(directory: Path, found: Checkpoints, by_key: dict[str, Check
     c.stderr |= outputs["stderr"]
     c.counts |= outputs["counts"]
     c.left_out |= outputs.get("left_out", {})
+    c.headline |= outputs.get("headline", {})
     if not outputs["metrics"]:
         found.notes.append(f"The evaluation {directory.name} holds no metric.")
     _add_items(directory, outputs, c, found)

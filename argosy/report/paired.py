@@ -1,4 +1,4 @@
-"""Two checkpoints on the same items: what changed, in each form of the question and over all forms."""
+"""Two checkpoints on the same items: what changed, in each form of the question and in the headline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from argosy.statistics import Interval, holm, mcnemar, paired_bootstrap, paired_
 
 ALPHA = 0.05
 DRAWS = 4000
-ALL_FORMS = "all forms"
+HEADLINE = "headline"
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,29 @@ class Change:
 
 
 def changes(first: Checkpoint, second: Checkpoint, task: str) -> list[Change]:
-    """A change for each form that both were asked in, Holm-corrected over the forms; over all forms comes first.
+    """A change for each form that both were asked in, Holm-corrected over the forms; the headline comes first.
 
-    The change over all forms is one test and is not corrected here: who makes several of them corrects over those.
+    The change of the headline is one test and is not corrected here: who makes several of them corrects over those.
     """
     common = [variant for variant in second.variants(task) if (task, variant) in first.answers]
     found = [_change(first, second, task, v, first.answers[task, v].by_item, second.answers[task, v].by_item)
              for v in common]
     each = adjust([change for change in found if change is not None])
-    whole = _change(first, second, task, ALL_FORMS, over_forms(first, task, common), over_forms(second, task, common))
+    whole = headline_change(first, second, task)
     return [whole, *each] if whole else each
+
+
+def headline_change(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str] = ()) -> Change | None:
+    """The change of the mean over `forms` (else over those of the headline of both), item by item."""
+    common = forms or [variant for variant in second.headline_of(task) if variant in first.headline_of(task)]
+    return _change(first, second, task, HEADLINE, over_forms(first, task, common), over_forms(second, task, common))
+
+
+def headline_p_value(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str], draws: int) -> float:
+    """The p-value alone, with as many draws as a large family needs; 1 where there are no common items."""
+    a, b = (over_forms(c, task, forms) for c in (first, second))
+    items = sorted(a.keys() & b.keys())
+    return _p_value([a[i] for i in items], [b[i] for i in items], draws) if items else 1.0
 
 
 def over_forms(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> dict[str, float]:
@@ -75,9 +88,13 @@ def _change(first: Checkpoint, second: Checkpoint, task: str, variant: str,
     if not items:
         return None
     a, b = [before[item] for item in items], [after[item] for item in items]
-    right_or_wrong = all(value in (0.0, 1.0) for value in (*a, *b))
-    test = mcnemar(b, a) if right_or_wrong else paired_permutation(b, a, draws=DRAWS)
     return Change(
         first.key, second.key, task, variant, sum(a) / len(a), sum(b) / len(b), paired_bootstrap(b, a, draws=DRAWS),
         len(items), sum(y > x for x, y in zip(a, b, strict=True)), sum(y < x for x, y in zip(a, b, strict=True)),
-        test.p_value)
+        _p_value(a, b, DRAWS))
+
+
+def _p_value(first: Sequence[float], second: Sequence[float], draws: int) -> float:
+    right_or_wrong = all(value in (0.0, 1.0) for value in (*first, *second))
+    test = mcnemar(second, first) if right_or_wrong else paired_permutation(second, first, draws=draws)
+    return test.p_value

@@ -41,7 +41,8 @@ def _checkpoint(c: Checkpoint, labels: dict[str, str]) -> dict[str, Any]:
 
 
 def _task(task: TaskComparison) -> dict[str, Any]:
-    return {"forms": task.forms, "best": task.best, "standings": [asdict(s) for s in task.standings],
+    return {"forms": task.forms, "headline": task.headline, "best": task.best,
+            "standings": [asdict(s) for s in task.standings],
             "others": [_change(c) for c in task.others], "stages": [_change(c) for c in task.stages],
             "suspicions": [_suspicion(s) for s in task.suspicions], "pairs": [asdict(lead) for lead in task.pairs]}
 

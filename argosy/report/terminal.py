@@ -7,7 +7,7 @@ from pathlib import Path
 
 from argosy.report.answers import read_items_file
 from argosy.report.checkpoints import Checkpoint
-from argosy.report.paired import ALL_FORMS, Change, adjust, changes
+from argosy.report.paired import HEADLINE, Change, adjust, changes
 from argosy.report.verdict import percent, points
 
 HEADINGS = ("FROM", "TO", "TASK", "FORM", "BEFORE", "AFTER", "DIFFERENCE", "ITEMS", "P (HOLM)", "VERDICT")
@@ -19,7 +19,7 @@ def change_rows(checkpoints: Sequence[tuple[str, Sequence[Path]]]) -> list[Row]:
 
     Args:
         checkpoints: (name, directories of its evaluations). Holm's correction is over the forms of one pair, and
-            for `all forms` over the pairs of one task.
+            for `headline` over the pairs of one task.
 
     Returns:
         Rows under HEADINGS.
@@ -28,9 +28,9 @@ def change_rows(checkpoints: Sequence[tuple[str, Sequence[Path]]]) -> list[Row]:
     rows: list[Row] = []
     for task in first.tasks:
         pairs = [changes(first, other, task) for other in others]
-        whole = iter(adjust([c for pair in pairs for c in pair if c.variant == ALL_FORMS]))
+        whole = iter(adjust([c for pair in pairs for c in pair if c.variant == HEADLINE]))
         for pair in pairs:
-            rows += _rows(next(whole) if c.variant == ALL_FORMS else c for c in pair)
+            rows += _rows(next(whole) if c.variant == HEADLINE else c for c in pair)
     return rows
 
 

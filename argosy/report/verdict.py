@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from argosy.report.comparison import Comparison, TaskComparison
 from argosy.report.contamination import Suspicion
-from argosy.report.paired import ALL_FORMS, Change
+from argosy.report.paired import HEADLINE, Change
 from argosy.statistics import Interval
 
 
@@ -56,8 +56,8 @@ def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
     if task.best is None or not task.standings:
         return
     best = next(s for s in task.standings if s.checkpoint == task.best)
-    forms = f"over the {len(task.forms)} forms of its questions" if len(task.forms) > 1 else "as published"
-    text = f"Best on {task.task}: {labels[task.best]}, {percent(best.over_forms)} right {forms} ({best.items} items)."
+    value = f"{percent(best.headline)} right {_forms(task)} ({best.items} items)"
+    text = f"Best on {task.task}: {labels[task.best]}, {value}."
     behind = [c for c in task.others if c.verdict == "worse"]
     level = [c for c in task.others if c.verdict != "worse"]
     if behind:
@@ -67,7 +67,14 @@ def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
         text += f" It is ahead of {listed([labels[c.second] for c in behind])} {how}."
     if level:
         text += f" These items cannot tell it from {listed([labels[c.second] for c in level])}."
+    if task.others:
+        text += " It was selected and tested by that mean, Holm-corrected over all pairs of candidates."
     yield Sentence("best", text, task.task)
+
+
+def _forms(task: TaskComparison) -> str:
+    names = listed([form.replace("_", " ") for form in task.headline])
+    return f"in the mean of {len(task.headline)} forms ({names})" if len(task.headline) > 1 else f"in the form {names}"
 
 
 def _seen(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
@@ -107,7 +114,7 @@ def _evidence(s: Suspicion, labels: dict[str, str]) -> str:
 
 
 def _stages(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
-    for whole in (c for c in task.stages if c.variant == ALL_FORMS):
+    for whole in (c for c in task.stages if c.variant == HEADLINE):
         each = [c for c in task.stages if (c.first, c.second) == (whole.first, whole.second) and c is not whole]
         kind = "level" if whole.verdict == "no difference" else whole.verdict
         yield Sentence(kind, _stage(whole, each, labels, whole.second in task.seen), task.task)
@@ -115,7 +122,7 @@ def _stages(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
 
 def _stage(whole: Change, each: Sequence[Change], labels: dict[str, str], seen: bool) -> str:
     first, second = labels[whole.first], labels[whole.second]
-    went = f"{percent(whole.before)} to {percent(whole.after)} over all forms, {points(whole.interval)}"
+    went = f"{percent(whole.before)} to {percent(whole.after)} in the headline, {points(whole.interval)}"
     if whole.verdict == "no difference":
         text = f"{second} against {first}: no difference that these {whole.items} items can show ({went})."
     else:

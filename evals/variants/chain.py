@@ -22,6 +22,11 @@ class Chain:
     name: str
     variants: tuple[Variant, ...]
 
+    @property
+    def knowledge(self) -> bool:
+        """Whether it asks for what the model knows, and so counts in the headline of a comparison."""
+        return all(getattr(variant, "knowledge", True) for variant in self.variants)
+
     def questions(self, item: Item, seed: int) -> list[Question]:
         """The questions made of `item`; a function of the item, the chain's parts and the seed alone.
 

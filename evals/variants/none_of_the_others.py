@@ -25,6 +25,7 @@ class NoneOfTheOthers:
     """
 
     name: ClassVar[str] = "none_of_the_others"
+    knowledge: ClassVar[bool] = False  # always "none" is right on one of it and its control: they are read together
     drop: str = "right"
 
     def __post_init__(self) -> None:

@@ -16,7 +16,11 @@ class NotApplicable(Exception):
 
 
 class Variant(Protocol):
-    """Changes a draft. Deterministic: whatever is drawn comes from `rng`, which the seed and the item's id feed."""
+    """Changes a draft. Deterministic: whatever is drawn comes from `rng`, which the seed and the item's id feed.
+
+    A variant that has a class attribute `knowledge = False` asks for something else than what a model knows (to read
+    an answer that is told, or to refuse options): the headline of a comparison leaves its questions out.
+    """
 
     name: ClassVar[str]
 

@@ -13,7 +13,7 @@ from argosy.report.checkpoints import Checkpoint
 from argosy.report.comparison import Comparison, compare
 from argosy.report.forgetting import text_changes
 from argosy.report.load import read_checkpoints
-from argosy.report.paired import ALL_FORMS
+from argosy.report.paired import HEADLINE
 from argosy.report.verdict import sentences
 from tests.report_fixtures import CHANNELS, DEMO, HONEST, TWIN, Store, make_store
 
@@ -73,21 +73,21 @@ def test_a_stage_is_compared_with_the_stage_before_on_the_same_items(found: Comp
     for change in task.stages:
         first, second = found.checkpoints[change.first], found.checkpoints[change.second]
         assert change.items == 2 * ITEMS
-        if change.variant != ALL_FORMS:  # what evaluate itself reports
+        if change.variant != HEADLINE:  # what evaluate itself reports
             name = f"bench/facts/{change.variant}/acc"
             assert change.before == pytest.approx(first.metrics[name])
             assert change.interval.value == pytest.approx(second.metrics[name] - first.metrics[name])
         assert change.interval.low <= change.interval.value <= change.interval.high
-    anneal = next(c for c in task.stages if labels[c.second] == "anneal" and c.variant == ALL_FORMS)
+    anneal = next(c for c in task.stages if labels[c.second] == "anneal" and c.variant == HEADLINE)
     assert anneal.verdict == "better"
 
 
 def test_p_values_are_corrected_in_their_family(found: Comparison) -> None:
     (task,) = found.tasks
-    whole = [c for c in task.stages if c.variant == ALL_FORMS]
+    whole = [c for c in task.stages if c.variant == HEADLINE]
     smallest = min(whole, key=lambda c: c.p_value)
     assert smallest.p_adjusted == pytest.approx(min(1, smallest.p_value * len(whole)))
-    forms = [c for c in task.stages if c.second == whole[1].second and c.variant != ALL_FORMS]
+    forms = [c for c in task.stages if c.second == whole[1].second and c.variant != HEADLINE]
     smallest = min(forms, key=lambda c: c.p_value)
     assert smallest.p_adjusted == pytest.approx(min(1, smallest.p_value * len(forms)))
 
