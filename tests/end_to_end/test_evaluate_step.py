@@ -90,6 +90,13 @@ def test_same_config_same_bytes_and_chat_changes_prompts(store: Path, tmp_path: 
     assert bytes_of["c"] == bytes_of["d"]  # the same weights; the other export is not a chat one
 
 
+def test_the_size_of_batches_changes_last_digits_alone(store: Path, tmp_path: Path) -> None:
+    """Why it is part of the digest, and that it is no more than that."""
+    found = [evaluate(store, tmp_path / f"{size}", batch_tokens=size) for size in (100, 8192)]
+    assert found[0]["metrics"] == pytest.approx(found[1]["metrics"], abs=1e-4)
+    assert found[0]["counts"] == found[1]["counts"]
+
+
 def test_heldout_loss_by_direct_computation(store: Path, tmp_path: Path) -> None:
     """The mean loss of each document's tokens after BOS, by the model's own logits."""
     import torch

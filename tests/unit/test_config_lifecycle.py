@@ -44,6 +44,10 @@ def test_a_changed_field_of_sft_touches_sft_and_what_follows_only() -> None:
     assert changed("resources.sft.cores=2", "sft.log_every=4", "evaluate.together=3") == set()
 
 
+def test_what_changes_the_last_digits_of_sums_is_part_of_the_digest() -> None:
+    assert changed("evaluate.batch_tokens=512") == {"evaluate", "compare"}
+
+
 def test_the_seed_is_every_stages_that_sets_none() -> None:
     found = nodes("seed=5", "dpo.seed=6")
     seeds = {node.name: node.config.seed for node in found.values() if hasattr(node.config, "seed")}
