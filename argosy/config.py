@@ -3,7 +3,7 @@
 A field's role says how it enters a node's digest:
 
     documents: Upstream = ""                     # directory of an upstream node: its digest counts
-    inputs: Externals = ()                       # files from outside: the digest of their bytes counts
+    inputs: Externals = ()                       # files from outside (~ is the home): their bytes count
     workers: Annotated[int, RUNTIME] = 2         # cannot change the result: does not count
 """
 
@@ -12,9 +12,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from functools import cache
+from os.path import expanduser
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
 
@@ -29,8 +30,8 @@ class Role(enum.Enum):
 RUNTIME = Role.RUNTIME
 Upstream = Annotated[str, Role.UPSTREAM]
 Upstreams = Annotated[tuple[str, ...], Role.UPSTREAM]
-External = Annotated[str, Role.EXTERNAL]
-Externals = Annotated[tuple[str, ...], Role.EXTERNAL]
+External = Annotated[str, Role.EXTERNAL, AfterValidator(expanduser)]
+Externals = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda paths: tuple(map(expanduser, paths)))]
 
 
 class Config(BaseModel):

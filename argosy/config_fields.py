@@ -43,6 +43,22 @@ def is_sequence(annotation: Any) -> bool:
     return bool(options) and all(get_origin(option) in (list, tuple) for option in options)
 
 
+def item_type(annotation: Any) -> Any:
+    """The annotation of an item of a list."""
+    return next((found for option in alternatives(annotation) if (found := _below(option, 0)) is not None), None)
+
+
+def is_text(annotation: Any) -> bool:
+    """Whether a value of this annotation is text and nothing else."""
+    return list(alternatives(annotation)) == [str]
+
+
+def is_nullable(cls: type[BaseModel], path: Sequence[str | int]) -> bool:
+    """Whether null may be at `path`."""
+    annotation = field_type(cls, path)
+    return get_origin(annotation) in (Union, types.UnionType) and type(None) in get_args(annotation)
+
+
 def default_at(cls: type[BaseModel], path: Sequence[str | int]) -> Any:
     """The default at `path` as plain data, or None where it has none."""
     *parents, name = path

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from argosy.config import Config
 from argosy.config_explain import config_error
-from argosy.config_fields import default_at, field_type, is_sequence
+from argosy.config_override import Override, parse_override, set_at
 from argosy.errors import InputError
-from argosy.yaml_file import KeyPath, parse_yaml, read_yaml
+from argosy.yaml_file import KeyPath, read_yaml
 
 C = TypeVar("C", bound=Config)
 Layer = Path | Mapping[str, Any]
@@ -26,23 +26,27 @@ Layer = Path | Mapping[str, Any]
 def load(cls: type[C], layers: Sequence[Layer], overrides: Sequence[str] = ()) -> C:
     """Merge `layers` (YAML files or mappings), apply `overrides` such as `pretrain.betas.1=0.95`, validate.
 
-    The value of an override is YAML. A number in its path is an index of a list; a single value for a list
-    field is a list of one.
+    An override's value is YAML; `argosy.config_override` has the rules of it. A list field that several overrides
+    name gets the values of all of them.
 
     Raises:
         InputError: a file that cannot be read, a key that does not exist (with the nearest one), a value that
-            is not allowed; with the file and line, or the override, that it came from.
+            is not allowed; after the file and line, or the override, that it came from.
     """
     data: dict[str, Any] = {}
     origins: dict[KeyPath, str] = {}
     for layer in layers:
         merge(data, copy.deepcopy(_layer_data(layer, origins)))  # an override may write into a list of it
-    for override in overrides:
-        _apply(cls, data, override, origins)
+    given: dict[KeyPath, Override] = {}
+    for text in overrides:
+        override = parse_override(cls, text).after(given)
+        given[override.path] = override
+        set_at(cls, data, override)
+        _note(override, origins)
     try:
         return cls.model_validate(data)
     except ValidationError as error:
-        raise config_error(cls, error, origins) from None
+        raise config_error(cls, error, origins, given) from None
 
 
 def merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
@@ -62,50 +66,18 @@ def _layer_data(layer: Layer, origins: dict[KeyPath, str]) -> Mapping[str, Any]:
     file = read_yaml(layer)
     if not isinstance(file.data, dict):
         raise InputError(f"{layer} holds {type(file.data).__name__}, allowed: a mapping such as 'seed: 17'")
-    origins.update({path: f"{layer}, line {line}" for path, line in file.lines.items()})
+    for path, line in file.lines.items():
+        if path:  # the whole file is no place to look in
+            origins.pop(path, None)  # what is noted last wins
+            origins[path] = f"{layer}, line {line}"
     return file.data
 
 
-def _apply(cls: type[Config], data: dict[str, Any], override: str, origins: dict[KeyPath, str]) -> None:
-    name, equals, text = override.partition("=")
-    path: KeyPath = tuple(int(part) if part.isdigit() else part for part in name.strip().split("."))
-    if not equals or "" in path:
-        raise InputError(f"override {override!r} is not of the form stage.field=value, such as sft.seed=17")
-    value = parse_yaml(text, f"override {override!r}")
-    if is_sequence(field_type(cls, path)) and isinstance(value, str | int | float):
-        value = [value]
-    _set(cls, data, path, value, override)
+def _note(override: Override, origins: dict[KeyPath, str]) -> None:
+    """Errors at what `override` sets, and at what it made on the way there, are its own."""
+    path = override.path
     for known in [known for known in origins if known[: len(path)] == path]:
         del origins[known]
     for depth in range(1, len(path)):
-        origins.setdefault(path[:depth], f"override {override!r}")
-    origins[path] = f"override {override!r}"
-
-
-def _set(cls: type[Config], data: dict[str, Any], path: KeyPath, value: Any, override: str) -> None:
-    at: Any = data
-    for depth, part in enumerate(path):
-        if isinstance(part, int):
-            _check_index(at, part, path[:depth], override)
-        elif not isinstance(at, dict):
-            raise InputError(f"override {override!r}: {_dotted(path[:depth])} is {at!r}, it has no fields")
-        if depth == len(path) - 1:
-            at[part] = value
-            return
-        if isinstance(path[depth + 1], int):  # a copy, never the caller's list
-            known = at[part] if isinstance(part, int) or part in at else default_at(cls, path[: depth + 1])
-            at[part] = list(known) if isinstance(known, list | tuple) else known
-        elif not isinstance(part, int) and at.get(part) is None:
-            at[part] = {}
-        at = at[part]
-
-
-def _check_index(at: Any, index: int, path: KeyPath, override: str) -> None:
-    if not isinstance(at, list):
-        raise InputError(f"override {override!r}: {_dotted(path)} is {at!r}, not a list, so it has no index {index}")
-    if index >= len(at):
-        raise InputError(f"override {override!r}: {_dotted(path)} has {len(at)} items, allowed: 0 to {len(at) - 1}")
-
-
-def _dotted(path: KeyPath) -> str:
-    return ".".join(map(str, path)) or "the config"
+        origins.setdefault(path[:depth], override.text)
+    origins[path] = override.text

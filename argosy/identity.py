@@ -54,7 +54,8 @@ class Identities:
                 return self._of_directory(path)
             return f"{path.name}:{self._of_file(path)}"
         except FileNotFoundError:
-            raise InputError(f"{field}: {path} does not exist (looked in {Path.cwd()})") from None
+            todo = "a * is not expanded here: give the folder" if "*" in path.name else "correct the path"
+            raise InputError(f"{field}: {path} does not exist (looked in {Path.cwd()}); {todo}") from None
         except OSError as error:
             raise InputError(f"{field}: cannot read {error.filename or path}: {error.strerror}") from None
 

@@ -25,9 +25,11 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
     Raises:
         InputError: one of them is wrong.
     """
+    for override in overrides:
+        if override.startswith("preset="):
+            raise InputError(f"{override}: a preset is not an override; use --preset {override.partition('=')[2]}")
     layers: list[Layer] = [file] if file else []
-    named = _preset_of(file) if file else None
-    base = read_yaml(preset_path(preset or named or DEFAULT_PRESET))
+    base = read_yaml(preset_path(preset) if preset else _preset_of(file) if file else preset_path(DEFAULT_PRESET))
     config = load(LifecycleConfig, [base.path, *layers], overrides)
     if not config.data.inputs:
         return config
@@ -44,8 +46,8 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
-def preset_path(name: str) -> Path:
-    """The file of a preset.
+def preset_path(name: str, where: str = "") -> Path:
+    """The file of a preset; `where` says in an error where the name was written.
 
     Raises:
         InputError: there is no such preset.
@@ -53,11 +55,15 @@ def preset_path(name: str) -> Path:
     names = preset_names()
     if name not in names:
         near = nearest(name, names)
-        raise InputError(f"preset is {name!r}, allowed: {', '.join(names)}" + (f"; nearest: {near[0]}" if near else ""))
+        raise InputError(
+            f"{where}preset is {name!r}, allowed: {', '.join(names)}" + (f"; nearest: {near[0]}" if near else "")
+        )
     return PRESETS / f"{name}.yaml"
 
 
-def _preset_of(file: Path) -> str | None:
-    data = read_yaml(file).data
-    name = data.get("preset") if isinstance(data, dict) else None
-    return None if name is None else str(name)
+def _preset_of(file: Path) -> Path:
+    """The preset that `file` names, else the default one."""
+    found = read_yaml(file)
+    name = found.data.get("preset") if isinstance(found.data, dict) else None
+    line = found.lines.get(("preset",), 1)
+    return preset_path(DEFAULT_PRESET if name in (None, "") else str(name), f"{file}, line {line}: ")

@@ -46,6 +46,17 @@ def test_a_changed_field_of_sft_touches_sft_and_what_follows_only() -> None:
 
 def test_what_changes_the_last_digits_of_sums_is_part_of_the_digest() -> None:
     assert changed("evaluate.batch_tokens=512") == {"evaluate", "compare"}
+    assert changed("evaluate.threads=2") == {"evaluate", "compare"}
+    assert changed("rlhf.threads=2") == {"rlhf", "evaluate", "compare"}
+    assert "pretrain" in changed("pretrain.threads=2")
+
+
+def test_cores_follow_threads_and_change_no_result() -> None:
+    found = nodes("sft.threads=3", "dpo.threads=2", "resources.dpo.cores=1", "resources.clean.cores=2")
+    cores = {name: found[name].resources.cores for name in ("sft", "twin", "dpo", "clean", "data", "rlhf")}
+    assert cores == {"sft": 3, "twin": 3, "dpo": 1, "clean": 2, "data": 1, "rlhf": 1}
+    every = [f"resources.{name}.cores=4" for name in ("pretrain", "sft", "rlhf", "evaluate", "tokenizer")]
+    assert changed(*every) == set()
 
 
 def test_the_seed_is_every_stages_that_sets_none() -> None:
@@ -106,17 +117,32 @@ def test_data_of_ones_own_leaves_the_presets_mixture_out(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("resources.sftt.cores=1", "resources.sftt: there is no such stage; nearest: sft"),
-        ("resources.sft.cores=0", "resources.sft.cores is 0, allowed: greater than or equal to 1"),
+        ("resources.sftt.cores=1", "resources.sftt.cores=1: resources.sftt: there is no such stage; nearest: sft"),
+        ("resources.sft.cores=0", "resources.sft.cores is 0, allowed: 1 or more"),
         ("evaluate.suites={probes: some}", "evaluate.suites.probes is 'some', allowed: 'all' or 'final'"),
         ("evaluate.export=p050", "evaluate is wrong: export is set for each checkpoint by the pipeline"),
         ("pretrain.modle.hidden_size=3", "pretrain.modle is not a field; nearest: pretrain.model"),
+        ("sft.batch_size=7", "sft.batch_size=7: sft is wrong: micro_batch_size=8 does not divide batch_size=7"),
+        ("pretrain.exports=0.5", "pretrain.exports=0.5: pretrain is wrong: exports=[0.5] must rise and end with 1.0"),
+        ("preset=demo", "preset=demo: a preset is not an override; use --preset demo"),
         ("rlhf.method=reinforce", "rlhf.method is 'reinforce', allowed: '"),
     ],
 )
 def test_what_is_wrong_is_named(override: str, words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
         nodes(override)
+
+
+def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    for text, words in (
+        ("name: x\npreset: tniy\n", "line 2: preset is 'tniy', allowed: demo, tiny; nearest: tiny"),
+        ("preset: tiny\nresources:\n  sftt: {cores: 1}\n", "line 3: resources.sftt: there is no such stage"),
+        ("preset: tiny\nsft:\n  seed: 1\n  batch_size: 7\n", "line 4: sft is wrong: micro_batch_size=8 does not"),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=re.escape(f"{file}, {words}")):
+            compose(None, file)
 
 
 def test_every_example_of_the_file_that_init_writes_is_valid(tmp_path: Path) -> None:

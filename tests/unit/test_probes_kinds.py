@@ -150,7 +150,7 @@ def test_blimp_files_and_broken_lines(model: LanguageModel, tmp_path: Path) -> N
     ("entry", "message"),
     [
         ({"name": "x", "kind": "clozefact"}, "did you mean 'cloze_fact'"),
-        ({"name": "x", "kind": "perplexity", "text": ["a"]}, "probe 'x'.*text"),
+        ({"name": "x", "kind": "perplexity", "text": ["a"]}, "(?s)probe 'x'.*text is not a field"),
         ({"name": "x", "kind": "contrastive"}, "one of pairs, file, facts"),
         ({"name": "x", "kind": "next_token", "cases": [{"prefix": "a", "text": ""}]}, "text"),
     ],
