@@ -26,7 +26,7 @@ def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     """Continue the checkpoint."""
     from argosy.determinism import make_deterministic
 
-    make_deterministic(config.seed)
+    make_deterministic(config.seed, config.threads)
     from argosy.training.model import load_model
     from argosy.training.phase import open_checkpoint, open_tokenizer, train_phase
 

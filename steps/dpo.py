@@ -33,7 +33,7 @@ def run(config: DPOConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
     from argosy.posttraining.process import prepare_process
 
-    prepare_process(config.seed)
+    prepare_process(config.seed, config.threads)
     from argosy.posttraining.dpo import dpo_metrics, implicit_margins, train_dpo
     from argosy.posttraining.export import finish
     from argosy.posttraining.preferences import preference_parser

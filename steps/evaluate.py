@@ -39,6 +39,7 @@ class EvaluateConfig(Config):
     seed: int = Field(0, description="of what variants and probes draw")
     limit: int | None = Field(None, ge=1, description="items of each benchmark file and facts of each probe")
     chat: Literal["auto", "on", "off"] = Field("auto", description="prompts in the chat template; auto: argosy.json's")
+    threads: int = Field(1, ge=1, description="of torch, whatever cores there are; changes the scores' last digits")
     # Part of the digest: the shape of a batch decides how its sums are split, and with it the scores' last digits
     # (at 100 tokens, 25 of 1200 rows differ in the fifth one). Rounding would make that rarer, not impossible.
     batch_tokens: int = Field(8192, ge=1, description="tokens of one forward pass; changes the scores' last digits")
@@ -69,7 +70,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
 
     suite = load_suite(config.suite, config.suite_file, [_here("evals/suites"), _here("probes/suites")])
     checkpoint = find_checkpoint(config.checkpoint, config.export)
-    make_deterministic(config.seed)
+    make_deterministic(config.seed, config.threads)
     findings = _evaluate(config, context, suite, checkpoint, LanguageModel.load(checkpoint, config.batch_tokens))
     outputs = EvaluateOutputs(
         checkpoint=checkpoint.label(),

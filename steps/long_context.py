@@ -42,7 +42,7 @@ def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     """Lengthen the checkpoint and continue it."""
     from argosy.determinism import make_deterministic
 
-    make_deterministic(config.seed)
+    make_deterministic(config.seed, config.threads)
     from argosy.training.model import lengthen, load_model
     from argosy.training.phase import open_checkpoint, open_tokenizer, train_phase
 

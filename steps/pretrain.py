@@ -28,7 +28,7 @@ def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
     """Build the model and train it."""
     from argosy.determinism import make_deterministic
 
-    make_deterministic(config.seed)
+    make_deterministic(config.seed, config.threads)
     from argosy.training.model import build_model
     from argosy.training.phase import open_tokenizer, train_phase
 

@@ -23,7 +23,7 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export for AutoModelForSequenceClassification."""
     from argosy.posttraining.process import prepare_process
 
-    prepare_process(config.seed)
+    prepare_process(config.seed, config.threads)
     from argosy.posttraining.export import finish
     from argosy.posttraining.preferences import preference_parser
     from argosy.posttraining.records import Rejects, read_records

@@ -17,7 +17,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
     from argosy.posttraining.process import prepare_process
 
-    prepare_process(config.seed)
+    prepare_process(config.seed, config.threads)
     from argosy.posttraining.export import finish
     from argosy.posttraining.group_policy import train_group_policy
     from argosy.posttraining.ppo.train import train_ppo

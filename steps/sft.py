@@ -35,7 +35,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     """Train on the conversations, evaluate before and after, export."""
     from argosy.posttraining.process import prepare_process
 
-    prepare_process(config.seed)
+    prepare_process(config.seed, config.threads)
     from argosy.posttraining.chat import Conversation, conversation_parser
     from argosy.posttraining.export import finish
     from argosy.posttraining.heldout import exact_match, instruction_loss

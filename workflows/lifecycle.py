@@ -44,7 +44,7 @@ class LifecycleConfig(Config):
         preset: what a YAML file of yours starts from (read before the rest).
         name: of the model line: the MLflow experiment in which its checkpoints are compared.
         seed: of every stage that does not set its own.
-        resources: by stage: cores (which are also its threads) and memory_gb.
+        resources: by stage: cores and memory_gb, for scheduling; torch's threads are a field of the stage itself.
         twin: also fine-tune a model on the benchmark itself, to show what evaluation makes of it.
     """
 

@@ -19,7 +19,7 @@ _LONGEST_NAME = 200  # of a directory; file systems allow 255
 
 @dataclass(frozen=True)
 class Resources:
-    """What a node may use on one machine. cores: also its number of threads."""
+    """What a node may use on one machine. cores: also its threads (ARGOSY_THREADS), but for torch's."""
 
     cores: int = 1
     memory_gb: float = 1.0

@@ -11,9 +11,14 @@ from workflows.node import Node, Resources
 
 
 class StageResources(Config):
-    """What one process of a stage may use. cores: also its threads; memory_gb: 10^9 bytes, for scheduling."""
+    """What one process of a stage may use, for scheduling: it changes no result.
 
-    cores: int = Field(1, ge=1)
+    Attributes:
+        cores: by default as many as the stage's `threads`, where its config has that field, else 1.
+        memory_gb: 10^9 bytes.
+    """
+
+    cores: int | None = Field(None, ge=1)
     memory_gb: float = Field(1.0, gt=0)
 
 
@@ -36,7 +41,8 @@ class Stages:
         given = self._resources.get(name, StageResources())
         if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
             config = config.model_copy(update={"seed": self._seed})
-        resources = Resources(given.cores, given.memory_gb)
+        cores = given.cores if given.cores is not None else int(getattr(config, "threads", 1))
+        resources = Resources(cores, given.memory_gb)
         node = Node(name, step, config, inputs=inputs, part=part, resources=resources, batch=batch)
         self.nodes.append(node)
         return node

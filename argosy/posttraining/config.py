@@ -22,6 +22,7 @@ class PosttrainingConfig(Config):
         micro_batch_size: examples that are in memory at once on a device; at most `batch_size`.
         max_length: longest example in tokens; 0 means the checkpoint's context.
         warmup_ratio: part of the steps over which the learning rate rises from 0.
+        threads: of torch on a CPU, whatever cores there are: they decide the last bits of sums.
         dtype: of matrix products; weights and optimizer are float32 either way.
         heldout_limit: how many held-out records are evaluated before and after.
         log_every, save_every: in optimiser steps; a resumable state is kept at each `save_every`.
@@ -40,6 +41,7 @@ class PosttrainingConfig(Config):
     warmup_ratio: float = Field(default=0.05, ge=0, lt=1)
     weight_decay: float = Field(default=0.0, ge=0)
     max_grad_norm: float = Field(default=1.0, gt=0)
+    threads: PositiveInt = 1
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     heldout_limit: PositiveInt = 128
     log_every: Annotated[PositiveInt, RUNTIME] = 5

@@ -8,11 +8,11 @@ import os
 from argosy.determinism import make_deterministic
 
 
-def prepare_process(seed: int) -> None:
+def prepare_process(seed: int, threads: int) -> None:
     """Set what transformers, datasets and TRL read when they are imported; call it before importing them.
 
     No telemetry, no hub, no progress bars (the log is a file), no import of packages that are not used, and
-    `make_deterministic(seed)`.
+    `make_deterministic(seed, threads)`.
     """
     os.environ.update(
         HF_HUB_OFFLINE="1",
@@ -21,7 +21,7 @@ def prepare_process(seed: int) -> None:
         HF_HUB_DISABLE_PROGRESS_BARS="1",
         TRL_EXPERIMENTAL_SILENCE="1",
     )
-    make_deterministic(seed)
+    make_deterministic(seed, threads)
     _skip_unused_packages()
     import datasets
     import transformers

@@ -28,6 +28,7 @@ class TrainConfig(Config):
         final_learning_rate: where the schedule ends, as a share of `learning_rate`.
         z_loss: weight of log(Z)^2 (Chowdhery et al. 2022), which keeps logits from drifting.
         document_mask: attention stays within a document; else within the sample.
+        threads: of torch on a CPU, whatever cores there are: they decide the last bits of sums.
         dtype: of matrix products; weights and optimizer are float32 either way.
         engine: auto is torch for one process on a CPU and DeepSpeed otherwise; the arithmetic is the same.
         zero_stage: DeepSpeed's partitioning: 0 nothing, 1 optimizer, 2 gradients too.
@@ -57,6 +58,7 @@ class TrainConfig(Config):
     final_learning_rate: Annotated[float, Field(ge=0, le=1)] = 0.1
     z_loss: Annotated[float, Field(ge=0)] = 0.0
     document_mask: bool = True
+    threads: PositiveInt = 1
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     engine: Literal["auto", "torch", "deepspeed"] = "auto"
     zero_stage: Literal[0, 1, 2] = 0
