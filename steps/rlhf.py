@@ -24,7 +24,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     from argosy.posttraining.prompts import hold_out, prompt_parser
     from argosy.posttraining.records import Rejects, read_records
     from argosy.posttraining.reward import RewardSettings, WeightedRewards, check_settings
-    from argosy.posttraining.rl_evaluation import evaluate_policy
+    from argosy.posttraining.rl_evaluation import PolicyEvaluation, evaluate_policy
     from argosy.posttraining.source import open_source
 
     settings = RewardSettings(config.reward_model)
@@ -44,16 +44,18 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     policy, reference = source.causal_model(), source.causal_model().eval()
     decoding = source.decoding(config.max_new_tokens, config.temperature, config.seed)
 
-    def evaluate() -> dict[str, float]:
+    def evaluate() -> PolicyEvaluation:
         return evaluate_policy(policy, reference, source.tokenizer, heldout, rewards, decoding)
 
     before = evaluate()
-    context.tracker.metrics(before, step=0)
+    context.tracker.metrics(before.metrics, step=0)
     if config.method == "ppo":
         progress = train_ppo(config, context, source, policy, reference, train, rewards)
     else:
         progress = train_group_policy(config, context, source, policy, train, rewards)
-    return finish(context, "rlhf", policy, source, progress, before, evaluate(), rejects)
+    after = evaluate()
+    gained = after.metrics | after.gain(before)
+    return finish(context, "rlhf", policy, source, progress, before.metrics, gained, rejects)
 
 
 STEP = Step("rlhf", RLHFConfig, run)

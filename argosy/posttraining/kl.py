@@ -49,12 +49,13 @@ def answer_kl(
             mask = pad_right([[1] * len(rows[i]) for i in batch], 0).to(policy.device)
             spans = [[0] * (len(prompts[i]) - 1) + [1] * len(answers[i]) for i in batch]
             answered = pad_right(spans, 0).to(policy.device)
-            p = policy(input_ids=ids, attention_mask=mask).logits[:, :-1]
-            q = reference(input_ids=ids, attention_mask=mask).logits[:, :-1]
-            target = ids[:, 1:].unsqueeze(-1)
+            start = min(len(prompts[i]) for i in batch) - 1  # no logits for what is prompt in all rows
+            inputs = {"input_ids": ids, "attention_mask": mask, "logits_to_keep": ids.size(1) - start}
+            p, q = (model(**inputs).logits[:, :-1] for model in (policy, reference))
+            target = ids[:, start + 1 :].unsqueeze(-1)
             ours = p.float().log_softmax(-1).gather(-1, target).squeeze(-1)
             theirs = q.float().log_softmax(-1).gather(-1, target).squeeze(-1)
             values = {"kl": exact(p, q), "kl_k1": k1(ours, theirs), "kl_k3": k3(ours, theirs)}
             for name, value in values.items():
-                totals[name] += float((value * answered).sum())
+                totals[name] += float((value * answered[:, start:]).sum())
     return {name: total / len(rows) for name, total in totals.items()}

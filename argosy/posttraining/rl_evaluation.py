@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
 from typing import Any
 
 from argosy.posttraining.generation import Decoding, generate
@@ -14,16 +16,30 @@ from argosy.posttraining.reward import WeightedRewards, make_samples
 SAMPLES = 4  # sampled answers to a prompt: halves the noise of one
 
 
+@dataclass(frozen=True)
+class PolicyEvaluation:
+    """metrics by name; rewards: the mean reward of each prompt's sampled answers, in the prompts' order."""
+
+    metrics: dict[str, float]
+    rewards: list[float]
+
+    def gain(self, before: PolicyEvaluation) -> dict[str, float]:
+        """The mean change of a prompt's sampled reward since `before`, and its standard error (paired by prompt)."""
+        changes = [now - then for now, then in zip(self.rewards, before.rewards, strict=True)]
+        error = stdev(changes) / math.sqrt(len(changes)) if len(changes) > 1 else math.nan
+        return {"heldout/reward/sampled/gain": fmean(changes), "heldout/reward/sampled/gain_stderr": error}
+
+
 def evaluate_policy(
     policy: Any, reference: Any, tokenizer: Any, prompts: Sequence[Prompt], rewards: WeightedRewards, decoding: Decoding
-) -> dict[str, float]:
+) -> PolicyEvaluation:
     """Mean rewards of the prompts' answers, and the divergence from the reference.
 
     Args:
         decoding: its temperature is that of the sampled half; the same seed before and after training.
 
     Returns:
-        heldout/reward/<greedy|sampled>, the same by component below it, heldout/length/<...> in tokens, and
+        The metrics heldout/reward/<greedy|sampled>, the same by component below it, heldout/length/<...> in tokens, and
         heldout/kl, heldout/kl_k1, heldout/kl_k3 in nats an answer sampled at temperature 1.
     """
     values: dict[str, float] = {}
@@ -32,15 +48,13 @@ def evaluate_policy(
     for kind, asked, chosen in halves:
         answers = generate(policy, [prompt.ids for prompt in asked], chosen)
         totals, parts = rewards(make_samples(tokenizer, asked, answers, decoding.stop_ids))
-        values[f"heldout/reward/{kind}"] = _mean(totals)
-        values |= {f"heldout/reward/{kind}/{name}": _mean(part) for name, part in parts.items()}
-        values[f"heldout/length/{kind}"] = _mean([len(answer) for answer in answers])
+        values[f"heldout/reward/{kind}"] = fmean(totals)
+        values |= {f"heldout/reward/{kind}/{name}": fmean(part) for name, part in parts.items()}
+        values[f"heldout/length/{kind}"] = fmean([len(answer) for answer in answers])
     ids = [prompt.ids for prompt in many]
     if decoding.temperature != 1.0:
         answers = generate(policy, ids, replace(decoding, temperature=1.0))
     kl = answer_kl(policy, reference, ids, answers, decoding.pad_id)
-    return values | {f"heldout/{name}": value for name, value in kl.items()}
+    values |= {f"heldout/{name}": value for name, value in kl.items()}
+    return PolicyEvaluation(values, [fmean(totals[at : at + SAMPLES]) for at in range(0, len(totals), SAMPLES)])
 
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -9,17 +9,19 @@ from argosy.demo.corpus.requests import passes, request
 from argosy.demo.facts import LANGS, Fact
 
 # How often a fact is asked in each format during one pass.
-FORMATS = {"letter": 2, "text": 1, "json": 1}
+FORMATS = {"letter": 1, "text": 4, "json": 3}
+FACTS = 40  # few, so that a short training meets each often enough to learn from its reward
 
 
 def prompts(taught: Sequence[Fact], count: int, seed: str | int, langs: Sequence[str] = LANGS) -> Iterator[Prompt]:
-    """`count` prompts; a pass has FORMATS of each fact and language.
+    """`count` prompts about FACTS of `taught`; a pass has FORMATS of each fact and language.
 
     A reply is right when, stripped, it is one of `accept` (letter, text), or when it is a JSON
     object whose "answer" is one of them (json). `letter` is any label style; without labels
     the answer is the option's text, so such a quiz has format text.
     """
-    for rng, fact, lang, form in passes(taught, langs, FORMATS, count, f"prompts/{seed}"):
+    asked = Random(f"prompts/{seed}/facts").sample(taught, min(FACTS, len(taught)))
+    for rng, fact, lang, form in passes(asked, langs, FORMATS, count, f"prompts/{seed}"):
         text, answer, actual = _asked(fact, lang, form, taught, rng)
         stop = "。" if lang == "zh" else "."
         yield {

@@ -60,7 +60,7 @@ class Models:
     value: Any
 
     def policy_logprobs(self, answers: Answers, temperature: float) -> Any:
-        """Log-probabilities of the tokens that follow each position, (answers, T - 1)."""
+        """Log-probabilities of the tokens that follow each position, (answers, T - 1); 0 before all answers."""
         return _logprobs(self.policy, answers, temperature)
 
     def values(self, answers: Answers) -> Any:
@@ -104,6 +104,11 @@ def _rectangular(
 
 
 def _logprobs(model: Any, answers: Answers, temperature: float) -> Any:
+    from torch.nn.functional import pad
+
+    # Logits over the vocabulary cost as much as the layers of a small model: none for what is prompt in all rows.
+    start = int(answers.mask.any(0).nonzero()[0])
+    kept = answers.ids.size(1) - start
+    logits = model(input_ids=answers.ids, attention_mask=answers.attention, logits_to_keep=kept).logits[:, :-1]
     # The temperature is part of the policy that sampled (Huang et al. 2024, detail 12).
-    logits = model(input_ids=answers.ids, attention_mask=answers.attention).logits[:, :-1]
-    return token_logprobs(logits / temperature, answers.ids[:, 1:])
+    return pad(token_logprobs(logits / temperature, answers.ids[:, start + 1 :]), (start, 0))
