@@ -64,7 +64,7 @@ def run_benchmarks(
         _collect(findings, task, variant, made)
     if section.memorisation is not None:
         for task, files in section.tasks.items():
-            items = [item for file in files for item in _items(data / file, limit).items]
+            items = [item for found in _task_items(data, files, limit) for item in found.items]
             findings.merge(memorisation(model, task, items, section.memorisation, chat=chat, seed=seed))
     for name in tasks.keys() - {f"{task}/{variant}" for task, variant in ours}:
         _collect_named(findings, name, results["results"][name])
@@ -79,7 +79,7 @@ def _our_tasks(
     chains = [parse_chain(name, spec) for name, spec in section.variants.items()]
     tasks: dict[tuple[str, str], VariantTask] = {}
     for task, files in section.tasks.items():
-        found = [_items(data / file, limit) for file in files]
+        found = _task_items(data, files, limit)
         for items in found:
             for reason, n in items.left_out.items():
                 findings.leave_out(f"bench/{task}", reason, n)
@@ -93,6 +93,13 @@ def _our_tasks(
             if questions:
                 tasks[task, chain.name] = VariantTask.of(f"{task}/{chain.name}", questions)
     return tasks
+
+
+def _task_items(data: Path, files: Sequence[str], limit: int | None) -> list[Items]:
+    """Items of a task's files; one that is empty is passed where another is not, as of a benchmark in one language."""
+    paths = [data / file for file in files]
+    filled = [path for path in paths if not path.is_file() or path.stat().st_size]
+    return [_items(path, limit) for path in filled or paths]
 
 
 @lru_cache(maxsize=16)

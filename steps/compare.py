@@ -59,6 +59,7 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     """
     from argosy.report.comparison import compare
     from argosy.report.load import read_checkpoints
+    from argosy.report.origin import notes_of_data
     from argosy.report.page import Page, render
     from argosy.report.record import record
     from argosy.report.samples import sample
@@ -67,6 +68,7 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     if not config.evaluations and not config.checkpoints:
         raise InputError("compare has nothing to compare: give evaluations, checkpoints, or both")
     checkpoints = read_checkpoints(config.checkpoints, config.evaluations)
+    checkpoints.notes = [*notes_of_data(config.data), *checkpoints.notes]
     found = compare(checkpoints)
     comparison = record(found)
     write_json(context.out / COMPARISON, comparison)
@@ -76,7 +78,7 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
                 samples, _asked(config, checkpoints, [s.key for pair in samples for s in pair.samples]))
     write_atomic(context.out / REPORT, render(page))
     verdict = [sentence["text"] for sentence in comparison["verdict"]]
-    print("\n".join(verdict))
+    print("\n".join([*verdict, *checkpoints.notes]))
     labels = {c.key: c.label for c in checkpoints.every}
     return CompareOutputs(
         report=REPORT, comparison=COMPARISON, checkpoints=len(checkpoints.evaluated),
@@ -120,7 +122,7 @@ def _load(suite: str) -> Suite:
     return load_suite(suite, suite if is_file else "", [_ROOT / "evals/suites", _ROOT / "probes/suites"])
 
 
-STEP = Step("compare", CompareConfig, run, version=1)
+STEP = Step("compare", CompareConfig, run, version=2)
 
 if __name__ == "__main__":
     STEP.main()

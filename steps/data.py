@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Annotated, Any
@@ -47,7 +48,8 @@ class DataConfig(Config):
 
 
 class DataOutputs(Config):
-    """Counts of what was written; `rejected` by reason, `skipped` are files of unknown formats."""
+    """Counts of what was written; `rejected` by reason, `skipped` are files of unknown formats, `own`: the fields
+    that named the user's own files, where everything else is the demo's."""
 
     documents: int
     channels: dict[str, int]
@@ -59,6 +61,7 @@ class DataOutputs(Config):
     benchmark: dict[str, int]
     rejected: dict[str, int]
     skipped: list[str]
+    own: list[str]
 
 
 def run(config: DataConfig, context: StepContext) -> DataOutputs:
@@ -76,7 +79,7 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
         writers.write_all("facts", demo.fact_records())
     if tally.rejected:
         print(f"{tally.rejected.total()} records could not be read and are in {rejects_at}: {dict(tally.rejected)}")
-    return _outputs(writers.counts, tally, skipped)
+    return _outputs(writers.counts, tally, skipped, [name for name in ("inputs", *KINDS) if getattr(config, name)])
 
 
 def _write_documents(config: DataConfig, demo: Demo, writers: JsonlWriters, rejects_at: str) -> tuple[Tally, list[str]]:
@@ -112,12 +115,12 @@ def split_heldout(records: Sequence[dict[str, Any]], share: float) -> tuple[Reco
     keys = [_prompt_key(record) for record in records]
     heldout: set[bytes] = set()
     wanted, taken = max(1, round(share * len(records))), 0
-    distinct = sorted(set(keys))
-    for key in distinct[: len(distinct) - 1]:
+    sizes = Counter(keys)
+    for key in sorted(sizes)[: len(sizes) - 1]:
         if taken >= wanted:
             break
         heldout.add(key)
-        taken += keys.count(key)
+        taken += sizes[key]
     pairs = list(zip(keys, records, strict=True))
     return [r for key, r in pairs if key not in heldout], [r for key, r in pairs if key in heldout]
 
@@ -128,7 +131,7 @@ def _prompt_key(record: dict[str, Any]) -> bytes:
     return blake2b(str(asked).encode(errors="surrogatepass"), digest_size=16).digest()
 
 
-def _outputs(counts: dict[str, int], tally: Tally, skipped: list[str]) -> DataOutputs:
+def _outputs(counts: dict[str, int], tally: Tally, skipped: list[str], own: list[str]) -> DataOutputs:
     channels = {n.removeprefix("documents/"): c for n, c in sorted(counts.items()) if n.startswith("documents/")}
     return DataOutputs(
         documents=sum(channels.values()),
@@ -141,10 +144,11 @@ def _outputs(counts: dict[str, int], tally: Tally, skipped: list[str]) -> DataOu
         benchmark={lang: counts[f"benchmark/{lang}"] for lang in ("en", "zh")},
         rejected=dict(sorted(tally.rejected.items())),
         skipped=skipped,
+        own=own,
     )
 
 
-STEP = Step("data", DataConfig, run, version=1)
+STEP = Step("data", DataConfig, run, version=2)
 
 if __name__ == "__main__":
     STEP.main()

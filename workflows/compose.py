@@ -19,8 +19,9 @@ DEFAULT_PRESET = "demo"
 def compose(preset: str | None = None, file: Path | None = None, overrides: Sequence[str] = ()) -> LifecycleConfig:
     """The preset (else the one that `file` names, else the demo), then `file`, then `overrides`.
 
-    With `data.inputs`, the preset's mixtures are left out, since they name the channels of the demo's data: then
-    every channel counts by its tokens, where `file` and `overrides` say nothing else.
+    With `data.inputs`, and where `file` and `overrides` say nothing else, every channel counts by its tokens, since the
+    preset's mixtures name the channels of the demo's data, and there is no twin, since it shows what leaking the demo's
+    benchmark does.
 
     Raises:
         InputError: one of them is wrong.
@@ -34,7 +35,7 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
     if not config.data.inputs:
         return config
     without: dict[str, Any] = {}
-    merge(without, base.data)
+    merge(without, {**base.data, "twin": False})
     for stage in without.values():
         if isinstance(stage, dict):
             stage.pop("mixture", None)

@@ -45,7 +45,8 @@ class LifecycleConfig(Config):
         name: of the model line: the MLflow experiment in which its checkpoints are compared.
         seed: of every stage that does not set its own.
         resources: by stage: cores and memory_gb, for scheduling; torch's threads are a field of the stage itself.
-        twin: also fine-tune a model on the benchmark itself, to show what evaluation makes of it.
+        twin: also fine-tune a model on the benchmark itself, to show what evaluation makes of it; with `data.inputs`
+            only where it is asked for.
     """
 
     preset: str = ""

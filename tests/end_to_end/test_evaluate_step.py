@@ -151,6 +151,16 @@ def test_broken_lines_are_counted_and_the_rest_goes_on(store: Path, tmp_path: Pa
     assert found["metrics"]["bench/facts/plain/acc"] >= 0
 
 
+def test_a_benchmark_in_one_language_is_enough(store: Path, tmp_path: Path) -> None:
+    write_items(tmp_path / "data/benchmark/en.jsonl", [i for i in make_items(8) if i.lang == "en"])
+    write_items(tmp_path / "data/benchmark/zh.jsonl", [])
+    found = evaluate(store, tmp_path / "out", data=str(tmp_path / "data"))
+    assert found["counts"]["bench/facts/plain/acc"] == 4
+    write_items(tmp_path / "data/benchmark/en.jsonl", [])
+    with pytest.raises(InputError, match=r"en\.jsonl has no usable item"):
+        evaluate(store, tmp_path / "none", data=str(tmp_path / "data"))
+
+
 def test_weights_that_are_nan_are_named(store: Path, tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM
 

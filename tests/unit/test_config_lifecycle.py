@@ -103,14 +103,17 @@ def test_a_suite_of_ones_own_counts_by_its_bytes(tmp_path: Path) -> None:
     assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
 
 
-def test_data_of_ones_own_leaves_the_presets_mixture_out(tmp_path: Path) -> None:
+def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text")
     assert compose("tiny").anneal.mixture  # type: ignore[union-attr]
     own = f"data.inputs={tmp_path}"
     assert compose("tiny", None, [own]).anneal.mixture == {}  # type: ignore[union-attr]
     assert compose("tiny", None, [own, "anneal.mixture={text: 1}"]).anneal.mixture == {"text": 1}  # type: ignore[union-attr]
     file = tmp_path / "argosy.yaml"
-    file.write_text("anneal: {mixture: {text: 2}}")
+    file.write_text("anneal: {mixture: {text: 2}}\ntwin: true")
+    twins = [compose("tiny", *layers).twin for layers in ((), (None, [own]), (None, [own, "twin=true"]), (file, [own]))]
+    assert twins == [True, False, True, True]
+    assert "twin" not in {node.name for node in lifecycle(compose("tiny", None, [own]))}
     assert compose("tiny", file, [own]).anneal.mixture == {"text": 2}  # type: ignore[union-attr]
 
 

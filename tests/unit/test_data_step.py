@@ -99,6 +99,8 @@ def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:
     assert [reject["line"] for reject in rejects] == [7, 8, 9, 10]
     assert rejects[0]["reason"] == "answer: Input should be less than or equal to 3"
     assert sum(outputs["rejected"].values()) == 4
+    assert outputs["own"] == ["benchmark"]
+    assert outputs["benchmark"] == {"en": 6, "zh": 0}
 
 
 def test_own_conversations_need_an_answer(tmp_path: Path) -> None:

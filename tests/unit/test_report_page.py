@@ -141,6 +141,30 @@ def test_only_evaluations_or_only_checkpoints(store: Store) -> None:
         _read(_compare(store, **changes)[0])
 
 
+@pytest.mark.parametrize(
+    ("own", "said", "unsaid"),
+    [
+        ([], [], ["built-in"]),
+        (["inputs"],
+         ["the benchmark asks about the built-in facts", "data.instructions, data.preferences and data.prompts"], []),
+        (["inputs", "benchmark", "instructions", "preferences", "prompts"],
+         ["The probes of facts ask about the built-in facts"], ["Post-training used", "but the benchmark asks"]),
+    ],
+)
+def test_a_built_in_benchmark_beside_ones_own_text_is_told(
+    tmp_path: Path, own: list[str], said: list[str], unsaid: list[str]
+) -> None:
+    store = make_store(tmp_path, DEMO[:1], items=5)
+    done = read_json(Path(store.data) / "outputs.json")
+    done["outputs"]["own"] = own
+    write_json(Path(store.data) / "outputs.json", done)
+    html = _compare(store)[0]
+    notes = " ".join(read_json(store.root / "compare/comparison.json")["notes"])
+    for text in (html, notes):
+        assert all(words in text for words in said)
+        assert not any(words in text for words in unsaid)
+
+
 def test_the_numbers_are_the_same_wherever_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
     for place in ("one", "another/place"):
