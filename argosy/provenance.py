@@ -50,8 +50,9 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             found.append(f"{new.get('node')}.{key} {_shown(before, key)} -> {_shown(after, key)}")
     for kind, text in (("external", "input file of"), ("upstream", "upstream of")):
         was, now = old.get(kind, {}), new.get(kind, {})
-        found += [f"{text} {new.get('node')}.{field} changed" for field in sorted({*was, *now})
-                  if was.get(field) != now.get(field)]
+        fields = [field for field in sorted({*was, *now}) if was.get(field) != now.get(field)]
+        if fields:
+            found.append(f"{text} {new.get('node')}.{', '.join(fields)} changed")
     return found
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from argosy.config import Config
 from argosy.environment import die_with_parent, limit_threads, stop_on_signals
 from argosy.errors import ArgosyError, InputError, Stopped
+from argosy.pipes import reader_may_leave
 from argosy.step import Step
 from argosy.step_events import Events, output_to
 from argosy.step_files import LOG
@@ -29,7 +30,8 @@ def step_main(step: Step[Any], argv: Sequence[str] | None = None) -> NoReturn:
     die_with_parent()
     limit_threads()
     stop_on_signals()
-    arguments = _arguments(step, argv)
+    with reader_may_leave():
+        arguments = _arguments(step, argv)
     try:
         code = _run_batch(step, arguments.batch) if arguments.batch else _run_single(step, arguments)
     except ArgosyError as error:

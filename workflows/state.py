@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
 from argosy.lease import live_holder
 from argosy.provenance import DIGITS, differences
 from argosy.step_files import ERROR, NODE, OUTPUTS, RUN, read_done
 from argosy.storage import read_record
+
+NEVER = "never ran"
 
 
 class State(NamedTuple):
@@ -31,18 +33,7 @@ class Store:
         """State of the node that `directory` belongs to; `made_from` says what it would be made from now."""
         if os.path.basename(directory) not in self._names:
             return State("pending", self._why_new(directory, prefix, made_from))
-        if read_done(directory) is not None:
-            return State("done", "done")
-        if holder := live_holder(directory):
-            return State("running", f"running: process {holder.pid} on {holder.host}")
-        if os.path.exists(f"{directory}/{OUTPUTS}"):
-            return State("pending", f"{OUTPUTS} is broken: runs again")
-        if error := read_record(f"{directory}/{ERROR}"):
-            return State("failed", f"failed before: {error.get('message', '')}")
-        run = read_record(f"{directory}/{RUN}")
-        if not run:
-            return State("pending", self._why_new(directory, prefix, made_from))
-        return State("pending", _interrupted(run))
+        return state_of(directory) or State("pending", self._why_new(directory, prefix, made_from))
 
     @cached_property
     def _names(self) -> set[str]:
@@ -61,27 +52,52 @@ class Store:
         return found
 
     def _why_new(self, directory: str, prefix: str, made_from: Mapping[str, Any]) -> str:
+        """What is other than in the newest finished directory of that node; without one, in the newest."""
         others = [path for path in self._siblings.get(prefix, ()) if path != directory]
-        for path in sorted(others, key=_written, reverse=True):
+        for path in sorted(others, key=_rank, reverse=True):
             old = read_record(f"{path}/{NODE}")
             if old.get("node") == made_from["node"] and old.get("part") == made_from["part"]:
                 changes = differences(old, made_from)
                 shown = "; ".join(changes[:4]) + (f"; and {len(changes) - 4} more" if len(changes) > 4 else "")
-                return f"{_kind(changes)}: {shown} (was {path})"
-        return "never ran"
+                unfinished = "" if _rank(path)[0] else ", which did not finish"
+                kind = "config changed: " if any(" -> " in change for change in changes) else ""
+                return f"{kind}{shown} (was {path}{unfinished})"
+        return NEVER
 
 
-def _kind(changes: list[str]) -> str:
-    return "changed" if all(" -> " not in change for change in changes) else "config changed"
+def state_of(directory: str) -> State | None:
+    """State of what is in a step's directory; None where nothing has begun there."""
+    if read_done(directory) is not None:
+        return State("done", "done")
+    if holder := live_holder(directory):
+        return State("running", f"running: process {holder.pid} on {holder.host}")
+    if os.path.exists(f"{directory}/{OUTPUTS}"):
+        return State("pending", f"{OUTPUTS} is broken: runs again")
+    if error := read_record(f"{directory}/{ERROR}"):
+        return State("failed", f"failed before: {error.get('message', '')}")
+    run = read_record(f"{directory}/{RUN}")
+    return State("pending", _interrupted(run)) if run else None
 
 
-def _written(directory: str) -> float:
+def blocked_by(upstream: Mapping[str, Iterable[str]], failed: Collection[str]) -> dict[str, str]:
+    """Ids that wait for one that failed, and for which. upstream: what each depends on; without cycles."""
+
+    @cache
+    def cause(key: str) -> str | None:
+        found = (each if each in failed else cause(each) for each in upstream.get(key, ()))
+        return next((each for each in found if each), None)
+
+    return {key: found for key in upstream if (found := cause(key))}
+
+
+def _rank(directory: str) -> tuple[bool, float]:
+    """Whether it is finished, and when it was."""
     for name in (OUTPUTS, NODE):
         try:
-            return os.stat(f"{directory}/{name}").st_mtime
+            return name == OUTPUTS, os.stat(f"{directory}/{name}").st_mtime
         except OSError:
             continue
-    return 0.0
+    return False, 0.0
 
 
 def _interrupted(run: Mapping[str, Any]) -> str:

@@ -67,15 +67,50 @@ def test_a_failure_ends_with_1_and_status_says_where_the_log_is(capsys: Out) -> 
     capsys.readouterr()
     assert main(["status"]) == 1
     out = capsys.readouterr().out
-    assert "1 done, 1 failed, 1 pending" in out
-    assert "failed on request" in out
-    assert "log.txt" in out
+    assert "1 done, 1 failed, 1 blocked" in out
+    assert "failed on request; log: " in out
+    assert out.splitlines()[3].split() == ["compare", "blocked", "needs", "sft,", "which", "failed"]
     assert main(["logs", "sft"]) == 0
     assert "attempt 1" in capsys.readouterr().out
     assert main(["logs", "compare"]) == 2
-    assert "has not printed anything yet" in capsys.readouterr().err
+    assert "compare has not run: it is blocked, as sft failed; 'argosy logs sft' shows why" in capsys.readouterr().err
     assert main(["logs", "sff"]) == 2
-    assert "there are: sft" in capsys.readouterr().err
+    assert "nearest: sft; stages: data, sft, compare\n" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.parametrize("command", ["why", "compare", "logs"])
+def test_a_node_that_has_not_run_is_said_to_be_so(command: str, capsys: Out) -> None:
+    assert main(["run", "--plain", "--to", "data"]) == 0
+    assert main([command, "sft"]) == 2
+    error = capsys.readouterr().err
+    assert f"argosy {command}: sft has not run yet (pending); 'argosy run', with the options of the last time" in error
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_compare_and_why_of_a_failure(capsys: Out) -> None:
+    assert main(["run", "--plain", "--store", "other", "name=failing"]) == 1
+    assert main(["compare", "--store", "other", "sft"]) == 2
+    words = "sft failed before: failed on request; 'argosy logs sft --store other' shows more"
+    assert words in capsys.readouterr().err
+    assert main(["why", "--store", "other", "sft"]) == 0
+    assert "NOT DONE (failed before: failed on request)" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_what_a_step_could_not_use_is_shown_by_run_and_status(capsys: Out) -> None:
+    assert main(["run", "--plain"]) == 0
+    assert "kept aside" not in capsys.readouterr().out
+    path = _directories("data")[0].absolute()
+    done = json.loads((path / "outputs.json").read_text())
+    rejected = {"no text": 1, "not JSON": 11, "c": 1, "d": 1}
+    done["outputs"] |= {"rejected": rejected, "skipped": ["a.bin"]}
+    (path / "outputs.json").write_text(json.dumps(done))
+    for command in (["run", "--plain"], ["status"]):
+        assert main(command) == 0
+        out = capsys.readouterr().out
+        assert f"data: 14 records kept aside in {path}/rejects: not JSON (11), no text (1), c (1) and 1 more\n" in out
+        assert "data: 1 file of unknown format left out: a.bin\n" in out
 
 
 @pytest.mark.usefixtures("_no_mlflow")
@@ -154,7 +189,8 @@ def _evaluated_store() -> None:
         _write(f"evaluate-{name}-{export}-{index:012}", outputs, upstream={"checkpoint": [f"00000000000{number}"]})
     more = {"checkpoint": {"name": "p100"}, "metrics": {"heldout/bpb": 1.5}, "stderr": {"heldout/bpb": float("nan")}}
     _write("evaluate-sft-p100-heldout-000000000077", more, upstream={"checkpoint": ["000000000001"]})
-    directories = {"sft": "sft-000000000001", "twin": "twin-000000000002"}
+    directories = {"sft": "sft-000000000001", "twin": "twin-000000000002", "data": "data-000000000003"}
+    directories["evaluate/x"] = "evaluate-x-000000000004"
     Path("runs/last_run.json").write_text(json.dumps({"config": {}, "directories": directories}))
 
 
@@ -176,7 +212,10 @@ def test_compare_by_stage_export_and_directory(capsys: Out) -> None:
     [
         ("sft/p055", "sft has no checkpoint 'p055'; there are: p050"),
         ("twin/p050", "is not evaluated yet"),
-        ("swin", "'swin' is no node of the last run, and no directory; there are: twin"),
+        ("data", "data has not run yet (pending)"),
+        ("evaluate", "evaluate is not one node; name a part of it: evaluate/x"),
+        ("swin", "'swin' is no node of the last run, and no directory; nearest: twin"),
+        ("swin", "; stages: sft, twin, data, evaluate"),
     ],
 )
 def test_compare_names_what_is_not_there(name: str, words: str, capsys: Out) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from argosy.step_files import ERROR, NODE, OUTPUTS
 from steps.noop import NoopConfig
 from workflows.graph import Graph, Node
 from workflows.plan import Plan, PlannedNode, plan
+from workflows.state import blocked_by
 
 
 def chain(size: int = 0, inputs: tuple[str, ...] = ()) -> list[Node]:
@@ -41,7 +44,7 @@ def test_what_is_done_does_not_run_and_the_rest_says_why(tmp_path: Path) -> None
     changed = by_name(plan(chain(size=5), tmp_path))
     assert changed["clean"].state == "done"
     assert changed["pretrain"].reason.startswith("config changed: pretrain.size 0 -> 5 (was ")
-    assert changed["sft"].reason.startswith("changed: upstream of sft.after changed (was ")
+    assert changed["sft"].reason.startswith("upstream of sft.after changed (was ")
 
 
 def test_a_new_store_never_ran_and_a_failure_is_told(tmp_path: Path) -> None:
@@ -52,6 +55,31 @@ def test_a_new_store_never_ran_and_a_failure_is_told(tmp_path: Path) -> None:
     (directory / ERROR).write_text(json.dumps({"message": "disk on fire"}))
     again = plan(chain(), tmp_path).nodes[0]
     assert (again.state, again.reason) == ("failed", "failed before: disk on fire")
+
+
+def test_the_newest_finished_directory_is_compared_to_not_a_newer_failure(tmp_path: Path) -> None:
+    finish(chain(size=1), tmp_path, "pretrain")
+    for size in (2, 3):  # begun later, never finished
+        graph = Graph(chain(size=size))
+        directory = Path(graph.directory(graph.nodes[1], str(tmp_path)))
+        directory.mkdir()
+        (directory / NODE).write_text(json.dumps(graph.made_from(graph.nodes[1])))
+        os.utime(directory / NODE, (2e9 + size, 2e9 + size))
+    finished = Graph(chain(size=1))
+    directory = Path(finished.directory(finished.nodes[1], str(tmp_path)))
+    reason = by_name(plan(chain(), tmp_path))["pretrain"].reason
+    assert reason == f"config changed: pretrain.size 1 -> 0 (was {directory})"
+    shutil.rmtree(directory)
+    reason = by_name(plan(chain(), tmp_path))["pretrain"].reason
+    assert reason.startswith("config changed: pretrain.size 3 -> 0")
+    assert reason.endswith(", which did not finish)")
+
+
+def test_what_waits_for_a_failure_is_blocked_by_it_and_nothing_else_is() -> None:
+    upstream = {"a": [], "b": ["a"], "c": ["b", "x"], "x": [], "y": ["x"]}
+    assert blocked_by(upstream, {"a"}) == {"b": "a", "c": "a"}
+    assert blocked_by(upstream, {"x", "b"}) == {"c": "b", "y": "x"}
+    assert blocked_by(upstream, set()) == {}
 
 
 def test_a_broken_outputs_file_is_not_done_and_warned_of(tmp_path: Path) -> None:

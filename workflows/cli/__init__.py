@@ -11,18 +11,24 @@ from collections.abc import Sequence
 
 from argosy import __version__
 from argosy.errors import ArgosyError, Stopped
+from argosy.pipes import reader_may_leave
 from workflows.cli.command import Command
 
 DESCRIPTION = """The whole life of a language model: clean, tokenize, pretrain, long context, anneal, SFT, reward model,
 RLHF, evaluate, compare. Start with `argosy init`, then `argosy run`."""
+EPILOG = """`argosy COMMAND --help` shows a command's options; docs/cli.md tells more.
+Exit codes: 0 done; 1 something failed, or the run was stopped; 2 wrong usage or input."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exits 0 (done), 1 (something failed) or 2 (wrong usage or input); ARGOSY_DEBUG=1 raises."""
-    args = _parse(argv)
+    with reader_may_leave():
+        return _run(_parse(argv))
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         code: int = args.run(args)
-        sys.stdout.flush()
         return code
     except ArgosyError as error:
         if os.environ.get("ARGOSY_DEBUG"):
@@ -34,9 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return 1
-    except BrokenPipeError:  # `argosy plan | head`; the interpreter's own flush at exit must not fail too
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except BrokenPipeError:
+        raise
     except Exception as error:
         if os.environ.get("ARGOSY_DEBUG"):
             raise
@@ -59,12 +64,18 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def parser() -> argparse.ArgumentParser:
     """The parser with every command of this package."""
     root = argparse.ArgumentParser(
-        "argosy", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+        "argosy", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     root.add_argument("--version", action="version", version=f"argosy {__version__}")
     choices = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in commands():
-        sub = choices.add_parser(command.name, help=command.help, description=command.help)
+        sub = choices.add_parser(
+            command.name,
+            help=command.help,
+            description=f"{command.help[0].upper()}{command.help[1:]}.",
+            epilog=command.more,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         command.configure(sub)
         sub.set_defaults(run=command.run)
     return root

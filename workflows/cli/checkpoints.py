@@ -9,7 +9,7 @@ from typing import Any
 from argosy.config_explain import nearest
 from argosy.errors import InputError
 from argosy.step_files import read_done
-from workflows.last_run import directory_of, last_run
+from workflows.last_run import directory_of, last_run, unfinished
 from workflows.lineage import step_directory
 
 
@@ -36,11 +36,13 @@ def checkpoint_directory(store: Path, name: str) -> Path:
         if not export or stage not in last_run(store).directories:
             raise
     directory = directory_of(store, stage)
-    path = _exports(directory).get(export)
+    known = _exports(directory)
+    path = known.get(export)
+    if path is None and read_done(directory) is None:
+        raise InputError(unfinished(store, stage, directory))
     if path is None:
-        known = _exports(directory)
         near = nearest(export, known) or list(known)
-        raise InputError(f"{stage} has no checkpoint {export!r}; there are: {', '.join(near) or 'none yet'}")
+        raise InputError(f"{stage} has no checkpoint {export!r}; there are: {', '.join(near) or 'none'}")
     return directory / path
 
 
@@ -51,10 +53,12 @@ def evaluated(store: Path, name: str) -> Evaluated:
         InputError: there is no such checkpoint, or it is not evaluated yet.
     """
     path = checkpoint_directory(store, name)
-    step = step_directory(path)
+    step = step_directory(path) if path.exists() else path
     done = read_done(step)
-    if done is None or not done["outputs"].get("exports"):
-        raise InputError(f"{name} ({step}) has no checkpoints" + ("" if done else " yet: it is not done"))
+    if done is None:
+        raise InputError(unfinished(store, name, step))
+    if not done["outputs"].get("exports"):
+        raise InputError(f"{name} ({step}) makes no checkpoints; name a training stage, such as pretrain or sft")
     export = _export_name(done["outputs"], step, path)
     found = Evaluated(name)
     for directory, outputs in _evaluations(step.parent, done["made_from"]["digest"]):
@@ -63,7 +67,8 @@ def evaluated(store: Path, name: str) -> Evaluated:
             found.stderr.update(outputs["stderr"])
             found.directories.append(directory)
     if not found.metrics:
-        raise InputError(f"{name} ({step}, checkpoint {export}) is not evaluated yet (see argosy status)")
+        raise InputError(f"{name} ({step}, checkpoint {export}) is not evaluated yet; 'argosy status' shows how far "
+                         "the last run is, and 'argosy run' with its options goes on")
     return found
 
 

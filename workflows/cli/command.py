@@ -17,6 +17,7 @@ class Command:
         order: its place in `argosy --help`.
         configure: adds its arguments to the parser.
         run: does it; returns the exit code.
+        more: what its --help says at the end.
     """
 
     name: str
@@ -24,3 +25,4 @@ class Command:
     order: int
     configure: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+    more: str = ""

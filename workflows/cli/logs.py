@@ -12,7 +12,7 @@ from argosy.lease import live_holder
 from argosy.step_files import LOG
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
-from workflows.last_run import directory_of
+from workflows.last_run import directory_of, unfinished
 
 POLL_S = 0.3
 
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     directory = directory_of(args.store, args.node)
     path = directory / LOG
     if not path.exists() and not (args.follow and live_holder(directory)):
-        raise InputError(f"{args.node} has not printed anything yet: {path} does not exist")
+        raise InputError(unfinished(args.store, args.node, directory))
     _copy(path, directory if args.follow else None)
     return 0
 

@@ -10,6 +10,14 @@ from workflows.compose import DEFAULT_PRESET, compose, preset_names
 from workflows.lifecycle import LifecycleConfig
 
 PROJECT_FILE = "argosy.yaml"
+OVERRIDES = """overrides:
+  sft.learning_rate=1e-4         a field of a stage; its value is YAML
+  data.inputs=a.txt,~/b.jsonl    a list: values with commas, or the override several times
+  'pretrain.exports=[0.5, 1.0]'  quotes where there are spaces or brackets
+  clean.filters.0=unicode        one value of a list, counted from 0
+  dpo=null                       leave a stage out
+All fields of a stage with their meanings: python -m steps.NAME --help, where NAME is the stage's
+(train_tokenizer for tokenizer, sft for twin)."""
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +35,11 @@ def _directory(text: str) -> Path:
     """A path that is, or may become, a directory."""
     if not text.strip() or Path(text).is_file():
         raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a directory, there already or to be made")
-    return Path(text)
+    return Path(text).expanduser()
+
+
+def _file(text: str) -> Path:
+    return Path(text).expanduser()
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +51,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--config",
-        type=Path,
+        type=_file,
         metavar="FILE",
         help=f"YAML on top of the preset (default without --preset: ./{PROJECT_FILE} where there is one)",
     )
@@ -47,7 +59,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
         "overrides",
         nargs="*",
         metavar="stage.field=value",
-        help="on top of both, such as sft.learning_rate=1e-4 or data.inputs=my/texts",
+        help="overrides, on top of preset and file: see below",
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from workflows.cli.command import Command
-from workflows.cli.options import add_config, add_range, add_store, load_config
+from workflows.cli.options import OVERRIDES, add_config, add_range, add_store, load_config
 from workflows.cli.table import columns
 from workflows.lifecycle import lifecycle
 from workflows.plan import Plan, PlannedNode, plan
@@ -53,4 +53,4 @@ def _reason(nodes: Sequence[PlannedNode]) -> str:
     return reasons[0] + (f" (and {len(reasons) - 1} other reasons)" if len(reasons) > 1 else "")
 
 
-COMMAND = Command("plan", "show what a run would do, and why", 20, configure, run)
+COMMAND = Command("plan", "show what a run would do, and why", 20, configure, run, OVERRIDES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,15 @@ from argosy.step_files import LOG, RUN
 from argosy.storage import read_record
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
+from workflows.cli.rejects import kept_aside
 from workflows.cli.table import columns, duration
 from workflows.last_run import last_run
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, PlannedNode, plan
+from workflows.state import NEVER, blocked_by
+
+CHANGED = "changed since that run: argosy plan tells what"
+Row = tuple[str, str, str, str, str]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,27 +39,53 @@ def run(args: argparse.Namespace) -> int:
 
 def describe(planned: Plan) -> str:
     """State, time and peak memory of each stage; progress of what runs; where the log of what failed is."""
+    failed = {node.id for node in planned.nodes if node.state == "failed"}
+    blocked = blocked_by({node.id: node.upstream for node in planned.nodes if node.state == "pending"}, failed)
     rows = [("NODE", "STATE", "TIME", "MEMORY", "")]
     for name in planned.stages:
-        rows += _stage(name, [node for node in planned.nodes if node.name == name])
-    states = Counter(node.state for node in planned.nodes)
-    total = ", ".join(f"{count} {state}" for state, count in states.items())
-    return f"{columns(rows, right=(2, 3))}\n{len(planned.nodes)} nodes: {total}; store {planned.store}"
+        rows += _stage(name, [node for node in planned.nodes if node.name == name], blocked)
+    total = _states(planned.nodes, blocked)
+    lines = [columns(rows, right=(2, 3)), f"{len(planned.nodes)} nodes: {total}; store {planned.store}"]
+    return "\n".join([*lines, *kept_aside(planned.nodes)])
 
 
-def _stage(name: str, nodes: Sequence[PlannedNode]) -> Iterator[tuple[str, str, str, str, str]]:
+def _states(nodes: Sequence[PlannedNode], blocked: Mapping[str, str]) -> str:
+    states = Counter("blocked" if node.id in blocked else node.state for node in nodes)
+    return ", ".join(f"{count} {state}" for state, count in states.items())
+
+
+def _stage(name: str, nodes: Sequence[PlannedNode], blocked: Mapping[str, str]) -> Iterator[Row]:
     records = {node.id: read_record(f"{node.dir}/{RUN}") for node in nodes}
+    if not nodes[0].part:
+        yield _single(nodes[0], records[name], blocked.get(name))
+        return
     seconds = sum(record.get("seconds", 0.0) for record in records.values())
     memory = max((record.get("peak_rss_mb", 0.0) for record in records.values()), default=0.0)
-    states = Counter(node.state for node in nodes)
-    shown = next(iter(states)) if len(states) == 1 else ", ".join(f"{count} {state}" for state, count in states.items())
-    parts = f"{len(nodes)} parts" if nodes[0].part else ""
-    yield name, shown, duration(seconds) if seconds else "", f"{memory / 1024:.1f} GB" if memory else "", parts
+    causes = dict.fromkeys(blocked[node.id] for node in nodes if node.id in blocked)
+    note = f"{len(nodes)} parts" + (f"; blocked: needs {', '.join(causes)}, which failed" if causes else "")
+    yield name, _states(nodes, blocked), duration(seconds) if seconds else "", _size(memory), note
     for node in nodes:
-        if node.state == "running":
-            yield f"  {node.id}", "running", _elapsed(records[node.id]), "", progress(node.dir)
-        elif node.state == "failed":
-            yield f"  {node.id}", "failed", "", "", f"{node.reason}; log: {node.dir}/{LOG}"
+        if node.state in ("running", "failed"):
+            id_, *row = _single(node, records[node.id], None)
+            yield f"  {id_}", row[0], row[1], "", row[3]
+
+
+def _single(node: PlannedNode, record: dict[str, Any], cause: str | None) -> Row:
+    note = {
+        "done": "",
+        "running": progress(node.dir),
+        "failed": f"{node.reason}; log: {node.dir}/{LOG}",
+        "pending": node.reason if record else "" if node.reason == NEVER else CHANGED,
+    }[node.state]
+    seconds = record.get("seconds", 0.0)
+    time_ = _elapsed(record) if node.state == "running" else duration(seconds) if seconds else ""
+    if cause:
+        return node.id, "blocked", time_, "", f"needs {cause}, which failed"
+    return node.id, node.state, time_, _size(record.get("peak_rss_mb", 0.0)), note
+
+
+def _size(mb: float) -> str:
+    return "" if not mb else f"{mb / 1024:.1f} GB" if mb >= 1000 else f"{mb:.0f} MB"
 
 
 def _elapsed(record: dict[str, Any]) -> str:

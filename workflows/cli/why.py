@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from argosy.errors import InputError
 from workflows.cli.checkpoints import checkpoint_directory
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
 from workflows.cli.table import duration
+from workflows.last_run import unfinished
 from workflows.lineage import Ancestor, Lineage, step_directory
+from workflows.state import state_of
 
 MANY = 4  # parts of one name that are shown one by one
 
@@ -25,7 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tree."""
-    directory = step_directory(checkpoint_directory(args.store, args.name))
+    path = checkpoint_directory(args.store, args.name)
+    if not path.exists():
+        raise InputError(unfinished(args.store, args.name, path))
+    directory = step_directory(path)
     seen: set[Path] = set()
     for line in _tree(Lineage(directory.parent).of(directory), seen):
         print(line)
@@ -55,10 +61,15 @@ def _tree(ancestor: Ancestor, seen: set[Path], indent: str = "", role: str = "")
 
 def _state(ancestor: Ancestor) -> str:
     made = ancestor.made_from
-    parts = [f"step {made['step']} v{made['version']}", "" if ancestor.done else "NOT DONE"]
+    parts = [f"step {made['step']} v{made['version']}", "" if ancestor.done else _not_done(ancestor)]
     if ancestor.run.get("seconds"):
         parts.append(duration(ancestor.run["seconds"]))
     return "  " + ", ".join(filter(None, parts))
+
+
+def _not_done(ancestor: Ancestor) -> str:
+    state = state_of(str(ancestor.directory))
+    return f"NOT DONE ({state.reason})" if state else "NOT DONE"
 
 
 def _identity(identity: str) -> str:
