@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from argosy.config import Config
 from argosy.progress import Progress
@@ -41,12 +41,14 @@ class Step(Generic[C]):
         run: does the work; returns the outputs (a Config; paths in it are relative to `context.out`).
             Started again after a crash, it continues from what it finds below `context.out`.
         version: raised by whoever changes what the step makes of the same config.
+        needs: the image that it runs in on a cluster: `data` (without torch) or `train`.
     """
 
     name: str
     config: type[C]
     run: Callable[[C, StepContext], Config]
     version: int = 1
+    needs: Literal["data", "train"] = "data"
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """`python -m steps.<name> --config JSON --out DIR`; exits 0, 1 (failed) or 2 (wrong input)."""

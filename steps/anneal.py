@@ -27,14 +27,15 @@ def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     from argosy.determinism import make_deterministic
 
     make_deterministic(config.seed, config.threads)
+    from argosy.training.final import open_final
     from argosy.training.model import load_model
-    from argosy.training.phase import open_checkpoint, open_tokenizer, train_phase
+    from argosy.training.phase import open_tokenizer, train_phase
 
-    path, tokens = open_checkpoint(config.checkpoint)
+    path, tokens = open_final("checkpoint", config.checkpoint)
     return train_phase(config, context, "anneal", load_model(path), open_tokenizer(path), tokens)
 
 
-STEP = Step("anneal", AnnealConfig, run)
+STEP = Step("anneal", AnnealConfig, run, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

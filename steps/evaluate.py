@@ -18,6 +18,7 @@ from pydantic import Field
 from argosy.config import Config, External, Upstream
 from argosy.errors import InputError
 from argosy.step import Step, StepContext
+from argosy.step_files import given_directory
 from argosy.storage import write_atomic, write_json
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     from argosy.evaluation.suite import load_suite
 
     suite = load_suite(config.suite, config.suite_file, [_here("evals/suites"), _here("probes/suites")])
-    checkpoint = find_checkpoint(config.checkpoint, config.export)
+    checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)
     make_deterministic(config.seed, config.threads)
     findings = _evaluate(config, context, suite, checkpoint, LanguageModel.load(checkpoint, config.batch_tokens))
     outputs = EvaluateOutputs(
@@ -147,7 +148,7 @@ def _here(folder: str) -> Path:
     return Path(__file__).parent.parent / folder
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=2)
+STEP = Step("evaluate", EvaluateConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

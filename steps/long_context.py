@@ -43,10 +43,11 @@ def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     from argosy.determinism import make_deterministic
 
     make_deterministic(config.seed, config.threads)
+    from argosy.training.final import open_final
     from argosy.training.model import lengthen, load_model
-    from argosy.training.phase import open_checkpoint, open_tokenizer, train_phase
+    from argosy.training.phase import open_tokenizer, train_phase
 
-    path, tokens = open_checkpoint(config.checkpoint)
+    path, tokens = open_final("checkpoint", config.checkpoint)
     model = load_model(path)
     before = _position_nats(model, config)
     model = lengthen(model, config.sequence_length, config.rope_theta)
@@ -69,7 +70,7 @@ def _position_nats(model: Any, config: TrainConfig) -> dict[str, float]:
     return heldout.by_position(module)
 
 
-STEP = Step("long_context", LongContextConfig, run)
+STEP = Step("long_context", LongContextConfig, run, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

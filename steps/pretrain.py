@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from argosy.config import Upstream
 from argosy.step import Step, StepContext
+from argosy.step_files import given_directory
 from argosy.training.config import ModelConfig, TrainConfig, TrainOutputs
 
 
@@ -32,13 +31,13 @@ def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
     from argosy.training.model import build_model
     from argosy.training.phase import open_tokenizer, train_phase
 
-    tokenizer = open_tokenizer(Path(config.tokenizer) / "tokenizer")
+    tokenizer = open_tokenizer(given_directory("tokenizer", config.tokenizer, "train_tokenizer") / "tokenizer")
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     model = build_model(config.model, len(tokenizer), special)
     return train_phase(config, context, "pretrain", model, tokenizer)
 
 
-STEP = Step("pretrain", PretrainConfig, run)
+STEP = Step("pretrain", PretrainConfig, run, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

@@ -5,12 +5,11 @@ python -m steps.rlhf --config '{"checkpoint": SFT_DIR, "reward_model": RM_DIR, "
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from argosy.errors import InputError
 from argosy.posttraining.export import PosttrainingOutputs
 from argosy.posttraining.rl_config import RLHFConfig
 from argosy.step import Step, StepContext
+from argosy.step_files import given_directory
 
 
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
@@ -37,7 +36,8 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
             "tokens; lower it"
         )
     rejects = Rejects()
-    prompts = read_records(Path(config.data) / config.prompts, prompt_parser(source.tokenizer, room), rejects)
+    data = given_directory("data", config.data, "data")
+    prompts = read_records(data / config.prompts, prompt_parser(source.tokenizer, room), rejects)
     rejects.write(context.out)
     train, heldout = hold_out(prompts, config.heldout_limit, config.seed)
     rewards = WeightedRewards(config.rewards, settings)
@@ -58,7 +58,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     return finish(context, "rlhf", policy, source, progress, before.metrics, gained, rejects)
 
 
-STEP = Step("rlhf", RLHFConfig, run)
+STEP = Step("rlhf", RLHFConfig, run, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

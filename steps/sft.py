@@ -5,7 +5,6 @@ python -m steps.sft --config '{"checkpoint": DIR, "data": DIR}' --out DIR
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -13,6 +12,7 @@ from pydantic import Field
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 from argosy.posttraining.export import PosttrainingOutputs
 from argosy.step import Step, StepContext
+from argosy.step_files import given_directory
 
 
 class SFTConfig(PosttrainingConfig):
@@ -46,7 +46,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     source = open_source("checkpoint", config.checkpoint)
     parse = conversation_parser(source.tokenizer, config.max_length or source.context)
     rejects = Rejects()
-    data = Path(config.data)
+    data = given_directory("data", config.data, "data")
     train: list[Conversation] = []
     for name in config.conversations:
         train += read_records(data / name, parse, rejects)
@@ -68,7 +68,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     return finish(context, config.stage, model, source, progress, before, evaluate(), rejects)
 
 
-STEP = Step("sft", SFTConfig, run)
+STEP = Step("sft", SFTConfig, run, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

@@ -22,13 +22,13 @@ from argosy.tracking.shipper import Shipper
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns 0 when everything was sent, 1 when something is left, 2 for wrong arguments."""
     arguments = _arguments(argv)
-    store: Path = arguments.store or arguments.node.parent
+    store: Path = arguments.store or arguments.node[0].parent
     if not store.is_dir():
         print(f"--store: {store} is not a directory", file=sys.stderr)
         return 2
     uri = tracking_uri(store, arguments.tracking_uri)
-    own = arguments.node and arguments.node / "tracking" / SPOOL
-    shipper = Shipper((lambda: [own]) if own else (lambda: spools(store)), MlflowSender(Server(uri, store)))
+    own = [node / "tracking" / SPOOL for node in arguments.node or ()]
+    shipper = Shipper((lambda: own) if own else (lambda: spools(store)), MlflowSender(Server(uri, store)))
     later = f"{os.path.basename(sys.executable)} -m argosy.tracking ship --store {shlex.quote(str(store))} --once"
 
     def trouble(reason: str) -> None:
@@ -55,10 +55,10 @@ def _ended(arguments: argparse.Namespace) -> Callable[[], bool]:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m argosy.tracking", description="Send what steps logged to MLflow.")
-    ship = parser.add_subparsers(required=True).add_parser("ship", help="send the spools of a store or of one node")
+    ship = parser.add_subparsers(required=True).add_parser("ship", help="send the spools of a store or of some nodes")
     what = ship.add_mutually_exclusive_group(required=True)
     what.add_argument("--store", type=Path, help="send what all its nodes and pipeline runs log")
-    what.add_argument("--node", type=Path, help="send what one step's directory logs")
+    what.add_argument("--node", type=Path, nargs="+", metavar="DIR", help="send what these steps' directories log")
     until = ship.add_mutually_exclusive_group(required=True)
     until.add_argument("--until-pid", type=int, metavar="PID", help="follow until this process has ended")
     until.add_argument("--until-eof", action="store_true", help="follow until stdin is closed, as a parent's end does")

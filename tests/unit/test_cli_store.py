@@ -36,7 +36,7 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workflows.shipping.COMMAND", ("-c", "import sys; sys.stdin.read()"))
+    monkeypatch.setattr("workflows.sender.COMMAND", ("-c", "import sys; sys.stdin.read()"))
 
 
 def test_run_then_again_then_what_it_left_behind(capsys: Out) -> None:

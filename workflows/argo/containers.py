@@ -1,0 +1,86 @@
+"""The container that every template's pod is made of: same command line, same mounts, no rights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hera.workflows import Container, Env, Parameter
+from hera.workflows import models as m
+
+from workflows.argo.profile import Profile
+
+STORE, SCRATCH, PROFILES = "store", "scratch", "profiles"
+PROFILES_AT = "/etc/argosy/profiles"
+CONFIG_MAP = "argosy-profiles"
+# What a pod asks for that only plans or reports; a step's pod gets its stage's resources.
+LIGHT = m.ResourceRequirements(
+    requests={"cpu": "100m", "memory": "256Mi"},
+    limits={"memory": "1Gi"},  # plans of 10,000 nodes take 300 MB
+)
+
+
+def container(
+    name: str,
+    profile: Profile,
+    args: Sequence[str],
+    *,
+    env: Sequence[tuple[str, str]] = (),
+    inputs: Sequence[str] = (),
+    **more: Any,
+) -> Container:
+    """A template `name` that runs `python -m workflows.argo.pod ARGS` in the data image."""
+    return Container(
+        name=name,
+        image=profile.images.of("data", "{{workflow.parameters.image-tag}}"),
+        image_pull_policy=profile.images.pull_policy,
+        command=["python", "-m", "workflows.argo.pod"],
+        args=list(args),
+        env=[Env(name=key, value=value) for key, value in (*_environment(profile), *env)],
+        inputs=[Parameter(name=each) for each in inputs],
+        resources=more.pop("resources", LIGHT),
+        volume_mounts=mounts(profile),
+        security_context=m.SecurityContext(
+            allow_privilege_escalation=False,
+            read_only_root_filesystem=True,
+            run_as_non_root=True,
+            capabilities=m.Capabilities(drop=["ALL"]),
+        ),
+        termination_message_policy="FallbackToLogsOnError",
+        **more,
+    )
+
+
+def mounts(profile: Profile) -> list[m.VolumeMount]:
+    """Where the pod's volumes are seen."""
+    return [
+        m.VolumeMount(name=STORE, mount_path=profile.storage.path),
+        m.VolumeMount(name=SCRATCH, mount_path="/tmp"),
+        m.VolumeMount(name=PROFILES, mount_path=PROFILES_AT, read_only=True),
+        *(m.VolumeMount.model_validate(each) for each in profile.defaults.volume_mounts),
+    ]
+
+
+def volumes(profile: Profile) -> list[m.Volume]:
+    """The volumes of every pod: the store, a place for temporary files, the profiles."""
+    storage = profile.storage
+    if storage.claim:
+        store = m.Volume(
+            name=STORE, persistent_volume_claim=m.PersistentVolumeClaimVolumeSource(claim_name=storage.claim)
+        )
+    else:
+        host = m.HostPathVolumeSource(path=storage.host_path, type="DirectoryOrCreate")
+        store = m.Volume(name=STORE, host_path=host)
+    return [
+        store,
+        m.Volume(name=SCRATCH, empty_dir=m.EmptyDirVolumeSource()),
+        m.Volume(name=PROFILES, config_map=m.ConfigMapVolumeSource(name=CONFIG_MAP, optional=True)),
+        *(m.Volume.model_validate(each) for each in profile.defaults.volumes),
+    ]
+
+
+def _environment(profile: Profile) -> list[tuple[str, str]]:
+    found = [("HOME", "/tmp"), ("ARGOSY_PROFILES", PROFILES_AT), ("MLFLOW_DISABLE_TELEMETRY", "true")]
+    if profile.tracking.uri:
+        found.append(("MLFLOW_TRACKING_URI", profile.tracking.uri))
+    return [*found, *profile.defaults.env.items()]

@@ -1,0 +1,58 @@
+"""All manifests of a profile, as what `kubectl apply` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from argosy.storage import make_directory, write_atomic
+from workflows.argo.containers import CONFIG_MAP
+from workflows.argo.profile import Profile
+from workflows.argo.rights import rights
+from workflows.argo.templates import lifecycle_template
+
+Manifest = dict[str, Any]
+
+
+def manifests(profile: Profile) -> dict[str, list[Manifest]]:
+    """Documents by file name (without .yaml)."""
+    return {
+        "rights": list(rights(profile)),
+        "profiles": [_profiles([profile])],
+        **{each["metadata"]["name"]: [each] for each in _templates(profile)},
+    }
+
+
+def write_manifests(profile: Profile, folder: Path) -> list[Path]:
+    """Write a file for each; returns their paths."""
+    make_directory(folder)
+    written = []
+    for name, documents in manifests(profile).items():
+        path = folder / f"{name}.yaml"
+        write_atomic(path, to_yaml(documents))
+        written.append(path)
+    return written
+
+
+def to_yaml(documents: Sequence[Manifest]) -> str:
+    """Documents as YAML, with long texts left whole and blocks where there are lines."""
+    return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _templates(profile: Profile) -> Iterator[Manifest]:
+    yield lifecycle_template(profile).to_dict()
+
+
+def _profiles(profiles: Sequence[Profile]) -> Manifest:
+    """The profiles as files, for the pods that plan."""
+    namespace = profiles[0].namespace
+    data = {
+        f"{each.name}.yaml": yaml.safe_dump(each.model_dump(mode="json", exclude_unset=True), sort_keys=False)
+        for each in profiles
+    }
+    labels = {"app.kubernetes.io/part-of": "argosy"}
+    metadata = {"name": CONFIG_MAP, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

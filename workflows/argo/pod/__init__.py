@@ -1,0 +1,1 @@
+"""What runs inside the pods: plan, run, finish. Each is a module with `add_arguments` and `run`."""

@@ -1,0 +1,33 @@
+"""python -m workflows.argo.pod plan|run|finish ...: the command line of every pod."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from argosy.errors import ArgosyError
+from workflows.argo.pod import finish, plan, run
+from workflows.argo.pod.message import say_why
+
+COMMANDS: dict[str, ModuleType] = {"plan": plan, "run": run, "finish": finish}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns 0; 1 or 2 after an error, whose text the UI shows too; `run` has further codes for retries."""
+    parser = argparse.ArgumentParser("python -m workflows.argo.pod", description=__doc__)
+    choices = parser.add_subparsers(dest="command", required=True)
+    for name, module in COMMANDS.items():
+        module.add_arguments(choices.add_parser(name, help=module.__doc__))
+    arguments = parser.parse_args(argv)
+    try:
+        code: int = COMMANDS[arguments.command].run(arguments)
+        return code
+    except ArgosyError as error:
+        say_why(str(error))
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

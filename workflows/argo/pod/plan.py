@@ -1,0 +1,126 @@
+"""Plan as the laptop does, write what each task runs into the store, and its batches as output parameters."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from argosy.config import Config
+from argosy.errors import InputError
+from argosy.storage import make_directory
+from argosy.tracking.pipeline import PipelineTracker
+from workflows.argo.handoff import Batch, Handoff, deal
+from workflows.argo.outputs import OUTPUTS
+from workflows.argo.pod_spec import memory_mb, pod_patch
+from workflows.argo.profile import Profile
+from workflows.argo.profile_load import load_profile
+from workflows.argo.tasks import Task, assign, tasks_of
+from workflows.cli.plan import describe
+from workflows.compose import compose
+from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.node import Resources, definition
+from workflows.plan import Plan, PlannedNode, plan
+from workflows.shipping import parent_params, plan_digest
+
+MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the template fills in; config and overrides come as ARGOSY_CONFIG and ARGOSY_OVERRIDES."""
+    parser.add_argument("template", choices=["lifecycle"])
+    parser.add_argument("--workflow", required=True)
+    parser.add_argument("--profile", required=True)
+    parser.add_argument("--image-tag", default="")
+    parser.add_argument("--priority", default="")
+    parser.add_argument("--preset", default="")
+    parser.add_argument("--from", dest="first", default="")
+    parser.add_argument("--to", dest="last", default="")
+    parser.add_argument("--outputs", type=Path, default=Path(OUTPUTS))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Plan, hand over."""
+    profile = load_profile(arguments.profile)
+    config = _config(arguments.preset)
+    planned = plan(lifecycle(config), profile.storage.root, arguments.first or None, arguments.last or None)
+    tasks = tasks_of(plan(lifecycle(LifecycleConfig()), "/nowhere").nodes)
+    hand_over(planned, config, config.name, tasks, profile, arguments)
+    return 0
+
+
+def hand_over(
+    planned: Plan, config: Config, line: str, tasks: list[Task], profile: Profile, arguments: argparse.Namespace
+) -> None:
+    """Write the handoff, start the pipeline's run, write the output parameters."""
+    print(describe(planned), flush=True)
+    make_directory(Path(planned.store))
+    pipeline = plan_digest(planned)
+    batches = _batches(assign(planned.to_run, tasks), pipeline, profile.batches)
+    compare = next((node.dir for node in planned.nodes if node.name == "compare"), "")
+    handoff = Handoff(
+        store=planned.store,
+        line=line,
+        pipeline=pipeline,
+        nodes={node.id: node for node in planned.to_run},
+        batches={name: batch for dealt in batches.values() for name, batch in dealt.items()},
+        report=compare,
+    )
+    handoff.write(arguments.workflow)
+    done = [Path(node.dir).name for node in planned.nodes if node.state == "done"]
+    tracker = PipelineTracker(Path(planned.store), pipeline, line)
+    tracker.start(parent_params(config) | {"argo.workflow": arguments.workflow}, done=done, todo=len(planned.to_run))
+    _write_outputs(planned, tasks, batches, profile, arguments)
+
+
+def _batches(assigned: Mapping[str, list[PlannedNode]], pipeline: str, most: int) -> dict[str, dict[str, Batch]]:
+    return {task: deal(task, nodes, pipeline, most) for task, nodes in assigned.items()}
+
+
+def _write_outputs(
+    planned: Plan,
+    tasks: list[Task],
+    batches: Mapping[str, Mapping[str, Batch]],
+    profile: Profile,
+    arguments: argparse.Namespace,
+) -> None:
+    resources = {node.name: node.resources for node in planned.nodes}
+    needs = {node.name: definition(node.step).needs for node in planned.nodes}
+    patches, memory = {}, {}
+    for task in tasks:
+        given = resources.get(task.stage, Resources())
+        patch: dict[str, Any] = pod_patch(
+            profile, task.stage, needs.get(task.stage, task.needs), given, arguments.image_tag
+        )
+        if arguments.priority:
+            patch["priorityClassName"] = arguments.priority
+        patches[task.name] = json.dumps(patch)
+        memory[task.name] = str(memory_mb(profile, task.stage, given))
+        _output(arguments.outputs, task.parameter, json.dumps(list(batches[task.name])))
+    _output(arguments.outputs, "patches", json.dumps(patches))
+    _output(arguments.outputs, "memory", json.dumps(memory))
+    _output(arguments.outputs, "summary", describe(planned)[:MOST_SUMMARY])
+
+
+def _output(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+def _config(preset: str) -> LifecycleConfig:
+    """The lifecycle's config of preset, ARGOSY_CONFIG (YAML) and ARGOSY_OVERRIDES (one a line)."""
+    overrides = [line.strip() for line in os.environ.get("ARGOSY_OVERRIDES", "").splitlines() if line.strip()]
+    text = os.environ.get("ARGOSY_CONFIG", "")
+    if not text.strip():
+        return compose(preset or None, None, overrides)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "config"
+        file.write_text(text, encoding="utf-8")
+        try:
+            return compose(preset or None, file, overrides)
+        except InputError as error:
+            raise InputError(str(error).replace(str(file), "config")) from None

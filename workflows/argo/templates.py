@@ -1,0 +1,219 @@
+"""The WorkflowTemplate `lifecycle`, and what it shares with `evaluate` and `nightly-eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hera.workflows import DAG, Artifact, Container, Parameter, RetryStrategy, Task, WorkflowTemplate
+from hera.workflows import models as m
+
+from workflows.argo.containers import container, volumes
+from workflows.argo.outputs import OUTPUTS
+from workflows.argo.parameters import FormField, lifecycle_fields
+from workflows.argo.pod_spec import MEMORY
+from workflows.argo.profile import Profile
+from workflows.argo.tasks import Task as StageTask
+from workflows.argo.tasks import tasks_of
+from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.plan import plan
+
+MAIN, PLAN, FINISH, STEP, REPORT = "main", "plan", "finish", "step", "report"
+WORKFLOW = "{{workflow.name}}"
+NO_RETRY = ("1", "2")  # a step that has failed for good, wrong input
+PARAMETERS = "workflow.parameters"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A template whose first pod plans: its name, its form, and the command that plans."""
+
+    name: str
+    title: str
+    description: str
+    fields: Sequence[FormField]
+    tasks: Sequence[StageTask]
+    plan_args: Sequence[str]
+    plan_env: Sequence[tuple[str, str]] = ()
+
+
+def lifecycle_template(profile: Profile) -> WorkflowTemplate:
+    """`lifecycle`: all stages."""
+    planned = plan(lifecycle(LifecycleConfig()), "/nowhere")
+    fields = lifecycle_fields(profile, list(planned.stages))
+    return workflow_template(
+        profile,
+        Planned(
+            name="lifecycle",
+            title="Argosy: the life of a language model",
+            description="Clean, tokenize, pretrain, long context, anneal, SFT, reward model, RLHF, evaluate, compare. "
+            "What is done already is not run again.",
+            fields=fields,
+            tasks=tasks_of(planned.nodes),
+            plan_args=["--preset", _parameter("preset"), "--from", _parameter("from"), "--to", _parameter("to")],
+            plan_env=[("ARGOSY_CONFIG", _parameter("config")), ("ARGOSY_OVERRIDES", _parameter("overrides"))],
+        ),
+    )
+
+
+def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
+    """The template that plans, runs each task's batches, and reports the end whatever happens."""
+    return WorkflowTemplate(
+        name=planned.name,
+        namespace=profile.namespace,
+        labels={"app.kubernetes.io/part-of": "argosy"},
+        annotations={
+            "workflows.argoproj.io/title": planned.title,
+            "workflows.argoproj.io/description": planned.description,
+        },
+        entrypoint=MAIN,
+        on_exit=FINISH,
+        arguments=[
+            Parameter(name=each.name, value=each.value, description=each.description, enum=each.enum or None)
+            for each in planned.fields
+        ],
+        templates=[_dag(profile, planned), _plan(profile, planned), *_steps(profile, planned.tasks), _finish(profile)],
+        workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
+        **_settings(profile),
+    )
+
+
+def _settings(profile: Profile) -> dict[str, Any]:
+    keep, ids = profile.keep, profile.user
+    return {
+        "service_account_name": profile.service_account,
+        # The executor's container has a token; what steps run has none.
+        "automount_service_account_token": False,
+        "executor": m.ExecutorConfig(service_account_name=profile.executor_account),
+        "security_context": m.PodSecurityContext(
+            run_as_non_root=True,
+            run_as_user=ids,
+            run_as_group=ids,
+            fs_group=ids,
+            fs_group_change_policy="OnRootMismatch",
+            seccomp_profile=m.SeccompProfile(type="RuntimeDefault"),
+        ),
+        "volumes": volumes(profile),
+        "parallelism": profile.parallelism,
+        "active_deadline_seconds": profile.deadline_s,
+        "scheduler_name": profile.scheduler,
+        "image_pull_secrets": [m.LocalObjectReference(name=each) for each in profile.images.pull_secrets] or None,
+        "ttl_strategy": m.TTLStrategy(seconds_after_success=keep.success_s, seconds_after_failure=keep.failure_s),
+        "pod_gc": m.PodGC(strategy=keep.pods, delete_delay_duration="60s"),
+        "archive_logs": keep.archive_logs or None,
+        # Evicting a step for a node's maintenance is fine (it goes on elsewhere), so there is no disruption budget.
+        "pod_metadata": m.Metadata(labels={"app.kubernetes.io/part-of": "argosy"}),
+    }
+
+
+def _dag(profile: Profile, planned: Planned) -> DAG:
+    tasks: list[Task | m.DAGTask] = [Task(name=PLAN, template=PLAN)]
+    for task in planned.tasks:
+        before = [f"({name}.Succeeded || {name}.Skipped)" for name in task.upstream]
+        tasks.append(
+            Task(
+                name=task.name,
+                template=_template_of(profile, task),
+                depends=" && ".join([f"{PLAN}.Succeeded", *before]),
+                with_param=f"{{{{tasks.{PLAN}.outputs.parameters.{task.parameter}}}}}",
+                arguments=[
+                    Parameter(name="batch", value="{{item}}"),
+                    Parameter(name="patch", value=_of_task("patches", task)),
+                    Parameter(name="memory", value=_of_task("memory", task)),
+                ],
+            )
+        )
+    return DAG(name=MAIN, fail_fast=False, tasks=tasks)
+
+
+def _of_task(output: str, task: StageTask) -> str:
+    return f"{{{{=sprig.fromJson(tasks.{PLAN}.outputs.parameters.{output})['{task.name}']}}}}"
+
+
+def _plan(profile: Profile, planned: Planned) -> Container:
+    outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary"]
+    args = [PLAN, planned.name, "--profile", _parameter("profile"), "--workflow", WORKFLOW,
+            "--image-tag", _parameter("image-tag"), "--priority", _parameter("priority")]  # fmt: skip
+    return container(
+        PLAN,
+        profile,
+        [*args, *planned.plan_args],
+        env=planned.plan_env,
+        outputs=[Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}")) for name in outputs],
+        retry_strategy=_retry(profile),
+    )
+
+
+def _steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
+    """A template for each semaphore that stages take, and one whose pod gives the report as artifacts."""
+    found = {_template_of(profile, task): profile.of_stage(task.stage).slot for task in tasks}
+    return [_step(profile, name, slot) for name, slot in sorted(found.items())]
+
+
+def _template_of(profile: Profile, task: StageTask) -> str:
+    if task.stage == "compare":
+        return REPORT
+    slot = profile.of_stage(task.stage).slot
+    return f"{STEP}-{slot.replace('/', '-').replace('.', '-').replace('_', '-').lower()}" if slot else STEP
+
+
+def _step(profile: Profile, name: str, slot: str) -> Container:
+    artifacts = [_artifact("report", "report.html"), _artifact("comparison", "comparison.json")]
+    return container(
+        name,
+        profile,
+        ["run", "--workflow", WORKFLOW, "--profile", _parameter("profile"), "--batch", "{{inputs.parameters.batch}}"],
+        env=[("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_RETRY", "{{retries}}")],
+        inputs=["batch", "patch", "memory"],
+        outputs=artifacts if name == REPORT and profile.artifacts else None,
+        resources=None,
+        pod_spec_patch=_patch(profile),
+        retry_strategy=_retry(profile),
+        synchronization=_synchronization(slot),
+    )
+
+
+def _artifact(name: str, file: str) -> Artifact:
+    as_it_is = m.ArchiveStrategy(none=m.NoneStrategy())  # so that the UI shows it
+    return Artifact(name=name, path=f"{OUTPUTS}/{file}", archive=as_it_is, optional=True)
+
+
+def _patch(profile: Profile) -> str:
+    """The plan's patch, with more memory after each time that there was too little (exit code 137)."""
+    retry = profile.retry
+    factors = ", ".join(f"{retry.memory_factor**n:g}" for n in range(retry.out_of_memory + 1))
+    which = f"lastRetry.exitCode == '137' ? min(asInt(retries), {retry.out_of_memory}) : 0"
+    memory = f"string(int(asInt(inputs.parameters.memory) * [{factors}][{which}]))"
+    return f"{{{{=sprig.replace('{MEMORY}', {memory} + 'Mi', inputs.parameters.patch)}}}}"
+
+
+def _retry(profile: Profile) -> RetryStrategy:
+    retry = profile.retry
+    expression = " && ".join(f"lastRetry.exitCode != '{code}'" for code in NO_RETRY)
+    return RetryStrategy(
+        limit=str(retry.interruptions + retry.failures + retry.out_of_memory),
+        retry_policy="Always",
+        expression=expression,
+        backoff=m.Backoff(duration=str(retry.pause_s), factor=2, cap=str(retry.longest_pause_s)),
+    )
+
+
+def _synchronization(slot: str) -> m.Synchronization:
+    """Two workflows that share a node take turns, without a waiting pod; training takes a slot, where asked for."""
+    mutexes = [m.Mutex(name="{{inputs.parameters.batch}}")]
+    if not slot:
+        return m.Synchronization(mutexes=mutexes)
+    name, key = slot.split("/")
+    reference = m.SemaphoreRef(config_map_key_ref=m.ConfigMapKeySelector(name=name, key=key))
+    return m.Synchronization(mutexes=mutexes, semaphores=[reference])
+
+
+def _finish(profile: Profile) -> Container:
+    args = [FINISH, "--workflow", WORKFLOW, "--profile", _parameter("profile"), "--status", "{{workflow.status}}"]
+    return container(FINISH, profile, args, env=[("ARGOSY_FAILURES", "{{workflow.failures}}")],
+                     retry_strategy=_retry(profile))  # fmt: skip
+
+
+def _parameter(name: str) -> str:
+    return f"{{{{{PARAMETERS}.{name}}}}}"

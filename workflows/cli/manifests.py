@@ -1,0 +1,29 @@
+"""`argosy manifests`: write what a cluster is given, as YAML."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from workflows.cli.command import Command
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("--profile", default="all", metavar="NAME|FILE|all", help="cluster profile (default: all)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a folder a profile is made below it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write them; print the files."""
+    from workflows.argo.manifests import write_manifests
+    from workflows.argo.profile_load import load_profile, profile_names
+
+    for name in profile_names() if args.profile == "all" else [args.profile]:
+        profile = load_profile(name)
+        for path in write_manifests(profile, args.out / profile.name):
+            print(path)
+    return 0
+
+
+COMMAND = Command("manifests", "write what a cluster is given, as YAML", 110, configure, run)
