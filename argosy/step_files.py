@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from argosy.errors import InputError
 from argosy.storage import read_json, read_record
 
 OUTPUTS = "outputs.json"  # done
@@ -31,11 +32,27 @@ def read_done(directory: str | Path) -> dict[str, Any] | None:
     return None
 
 
-def read_outputs(directory: str | Path) -> dict[str, Any]:
-    """The `outputs` of a finished step's directory.
+def read_outputs(directory: str | Path, field: str = "") -> dict[str, Any]:
+    """The `outputs` of a finished step's directory; `field` is the config's whose value it is.
 
     Raises:
         InputError: the directory has no readable outputs.json.
     """
-    outputs: dict[str, Any] = read_json(Path(directory) / OUTPUTS)["outputs"]
+    path = Path(directory) / OUTPUTS
+    if not path.exists():
+        where = f"{field}: {directory}" if field else str(directory)
+        raise InputError(f"{where} is not the directory of a finished step: there is no {path}")
+    outputs: dict[str, Any] = read_json(path)["outputs"]
     return outputs
+
+
+def given_directory(field: str, directory: str, step: str) -> Path:
+    """`directory`, the value of a config's upstream `field`, which cannot do without.
+
+    Raises:
+        InputError: it is empty, as in a step that is run by hand with too little; says that a `step` step is wanted.
+    """
+    if not directory:
+        raise InputError(f"{field} is empty: give the directory of a finished {step} step, such as "
+                         f'--config \'{{"{field}": "DIR"}}\'')
+    return Path(directory)

@@ -16,7 +16,7 @@ from argosy.config import Config
 from argosy.environment import interrupt, peak_rss_mb, reset_peak_rss, timestamp
 from argosy.errors import ArgosyError, InputError, Stopped
 from argosy.holder import Holder
-from argosy.lease import Lease, LeaseLost
+from argosy.lease import LEASE, Lease, LeaseLost, live_holder
 from argosy.progress import PROGRESS, Progress
 from argosy.provenance import differences, provenance_of
 from argosy.step import Step, StepContext
@@ -25,6 +25,7 @@ from argosy.storage import explain, make_directory, read_record, remove_temporar
 from argosy.tracking import Tracker
 
 _HEADER_FROM_ENVIRONMENT = {"pipeline": "ARGOSY_PIPELINE", "line": "ARGOSY_LINE"}
+_RECORDS = {NODE, RUN, ERROR, LOG, TRACKING, PROGRESS, LEASE}
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,21 @@ def _take(lease: Lease, out: Path, *, wait: bool, say: Callable[[str], None]) ->
 
 
 def _is_done(out: Path, record: Mapping[str, Any]) -> bool:
-    """Raises InputError where `out` belongs to another config: results of different configs never mix."""
+    """Raises InputError where `out` belongs to another config: results of different configs never mix.
+
+    Of an attempt that ended before it made anything, such as one whose config was wrong, there is nothing to mix with.
+    """
     done = read_done(out)
     known = done["made_from"] if done else read_record(out / NODE)
-    if known and known.get("digest") != record["digest"]:
+    if known and known.get("digest") != record["digest"] and not _is_empty(out):
         changes = "; ".join(differences(known, record)) or f"node {known.get('node')} {known.get('part')}"
         raise InputError(f"{out} holds another config's work ({changes}); choose another --out or remove it")
     return done is not None
+
+
+def _is_empty(out: Path) -> bool:
+    """Whether there are but records of attempts that have ended."""
+    return {path.name for path in out.iterdir()} <= _RECORDS and live_holder(out) is None
 
 
 class _Attempt:
@@ -103,6 +112,8 @@ class _Attempt:
     def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease) -> None:
         self._step, self._item, self._record, self._lease = step, item, record, lease
         self._out = item.out
+        if read_record(self._out / NODE).get("digest", record["digest"]) != record["digest"]:
+            shutil.rmtree(self._out / TRACKING, ignore_errors=True)  # of another config, which made nothing
         self._tracker = Tracker(self._out / TRACKING)
         self._started = time.time()
 

@@ -15,6 +15,7 @@ from argosy.config import Config, Externals, Upstream
 from argosy.documents import JsonlWriters, read_documents, read_jsonl
 from argosy.errors import InputError
 from argosy.step import Step, StepContext, read_outputs
+from argosy.step_files import given_directory
 from argosy.storage import write_json
 
 # Repair before judging, cheap before costly, and duplicates last: of two copies the repaired one may be the later.
@@ -69,8 +70,8 @@ class CleanOutputs(Config):
 
 def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     """Starts anew when it is run again: the files appear together at the end."""
-    source = Path(config.data) / "documents"
-    total = int(read_outputs(config.data)["documents"])
+    data = given_directory("data", config.data, "data")
+    source, total = data / "documents", int(read_outputs(data, "data")["documents"])
     filters = make_filters(config.filters, _resources(config, source))
     report = Report(config.samples_per_reason)
     with JsonlWriters(context.out) as writers:

@@ -14,6 +14,7 @@ from argosy.documents import read_jsonl
 from argosy.documents.source import RESERVED_CHANNEL as CONVERSATIONS
 from argosy.errors import InputError
 from argosy.step import Step, StepContext
+from argosy.step_files import given_directory
 from argosy.tokens.encode import Encoder, Pieces, conversation_pieces, document_pieces, text_bytes
 from argosy.tokens.split import heldout_ids
 from argosy.tokens.tokenizer import load_tokenizer
@@ -67,7 +68,7 @@ class _Source:
 
 def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
     """Takes seconds and starts anew when it is run again: `index.json` comes last."""
-    tokenizer = load_tokenizer(Path(config.tokenizer) / "tokenizer")
+    tokenizer = load_tokenizer(given_directory("tokenizer", config.tokenizer, "train_tokenizer") / "tokenizer")
     encoder = Encoder(tokenizer)
     sources = _sources(config)
     with TokensWriter(context.out, tokenizer.get_vocab_size()) as writer:
@@ -82,7 +83,7 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
 
 
 def _sources(config: TokenizeConfig) -> list[_Source]:
-    paths = sorted((Path(config.documents) / "documents").glob("*.jsonl"))
+    paths = sorted((given_directory("documents", config.documents, "clean") / "documents").glob("*.jsonl"))
     if not paths:
         raise InputError(f"{config.documents} has no documents/*.jsonl: expected the directory of a clean step")
     sources = [_Source(p.stem, p, lambda r, _: str(r["id"]), lambda r: document_pieces(r["text"])) for p in paths]

@@ -13,6 +13,7 @@ from argosy.config import Config, Upstream
 from argosy.documents import Document, read_documents
 from argosy.errors import InputError
 from argosy.step import Step, StepContext
+from argosy.step_files import given_directory
 from argosy.tokens.split import hash_fraction
 from argosy.tokens.tokenizer import SMALLEST_VOCABULARY, load_tokenizer, save_tokenizer, train_tokenizer
 
@@ -47,7 +48,7 @@ class TrainTokenizerOutputs(Config):
 
 def run(config: TrainTokenizerConfig, context: StepContext) -> TrainTokenizerOutputs:
     """Takes seconds and starts anew when it is run again."""
-    source = Path(config.documents) / "documents"
+    source = given_directory("documents", config.documents, "clean") / "documents"
     sizes = Counter[str]()
     for document in read_documents(source):
         sizes[document.channel] += len(document.text.encode())

@@ -11,12 +11,12 @@ from argosy.evaluation.checkpoint import Checkpoint
 from argosy.evaluation.encoder import Encoder
 from argosy.evaluation.language_model import LanguageModel
 from evals.items import Item
+from tests.tokenizer_fixtures import make_bpe
 
 WORDS = {
     "en": ["river stone, Paris; Little Rock", "oxide 42 Leonardo da Vinci", "whale", "the Nile", "a theorem", "salt"],
     "zh": ["北京", "石家庄", "氧化铁", "列夫·托尔斯泰", "长江", "二十四", "定理", "蓝鲸", "上海", "茶"],
 }
-SPECIAL = ["<|bos|>", "<|eos|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|end|>"]
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -48,25 +48,8 @@ def write_items(path: Path, items: list[Item]) -> None:
 
 def make_tokenizer() -> Any:
     """Byte-level BPE of about 400 tokens. As the pipeline's, it begins a text, and its template a chat, with BOS."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=420,
-        special_tokens=SPECIAL,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
     texts = [f"{item.question}\n{' '.join(item.choices)}\nAnswer: A 答案：B" for item in make_items(60)]
-    tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="<|bos|> $A", special_tokens=[("<|bos|>", 0)])
-    special = {"bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": "<|pad|>"}
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
-    fast.chat_template = TEMPLATE
-    return fast
+    return make_bpe(texts, 420, template=TEMPLATE, with_bos=True)
 
 
 def make_model(vocabulary: int, positions: int = 256, **fields: Any) -> Any:

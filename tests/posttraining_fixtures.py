@@ -7,6 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+from tests.tokenizer_fixtures import make_bpe
+
 WORDS = ["red", "blue", "green", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star"]
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'assistant' %}<|assistant|>"
@@ -14,31 +16,12 @@ TEMPLATE = (
     "{% else %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-SPECIAL = ["<|bos|>", "<|eos|>", "<|pad|>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>"]
 
 
 def make_tokenizer() -> Any:
     """Byte-level BPE of about 300 tokens with the pipeline's special tokens and a chat template."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320,
-        special_tokens=SPECIAL,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([f"say {word} twice {word}" for word in WORDS] * 20, trainer)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token="<|bos|>",
-        eos_token="<|eos|>",
-        pad_token="<|pad|>",
-        chat_template=TEMPLATE,
-    )
+    texts = [f"say {word} twice {word}" for word in WORDS] * 20
+    return make_bpe(texts, 320, more=["<|system|>"], template=TEMPLATE)
 
 
 def make_checkpoint(directory: Path, seed: int = 0) -> Path:

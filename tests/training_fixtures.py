@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-SPECIAL = ["<|bos|>", "<|eos|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|end|>"]
+from tests.tokenizer_fixtures import make_bpe
 
 
 def make_texts(channel: str, count: int, seed: int = 0, words: int = 20) -> list[str]:
@@ -21,18 +21,7 @@ def make_texts(channel: str, count: int, seed: int = 0, words: int = 20) -> list
 
 def make_tokenizer(directory: Path, texts: Sequence[str], vocab_size: int = 320) -> Any:
     """A byte-level BPE tokenizer saved as `directory/tokenizer`, as the train_tokenizer step does."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=SPECIAL, initial_alphabet=alphabet,
-                                  show_progress=False)
-    tokenizer.train_from_iterator(texts, trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<|bos|>", eos_token="<|eos|>",
-                                   pad_token="<|pad|>")
+    fast = make_bpe(texts, vocab_size)
     fast.save_pretrained(directory / "tokenizer")
     return fast
 

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from argosy.documents.parse import ParseError
 from argosy.posttraining.chat import check_length, encode, encode_prompt
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.order import training_order
-from argosy.posttraining.records import Message, check_messages
+from argosy.posttraining.records import Message, Rejects, check_messages, read_records
+from argosy.step_files import given_directory
+
+if TYPE_CHECKING:
+    from argosy.posttraining.source import Source
+
+
+class PreferenceConfig(PosttrainingConfig):
+    """A step that learns from pairs.
+
+    Attributes:
+        preferences: file of the data step to learn from.
+        heldout: file of the data step that is evaluated before and after.
+    """
+
+    preferences: str = "preferences.jsonl"
+    heldout: str = "preferences_heldout.jsonl"
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,29 @@ def preference_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, An
         return Preference(prompt, chosen, rejected, prompt_ids, chosen_ids, rejected_ids)
 
     return parse
+
+
+class Pairs(NamedTuple):
+    """The usable pairs of both files, and the rest."""
+
+    train: list[Preference]
+    heldout: list[Preference]
+    rejects: Rejects
+
+
+def read_pairs(config: PreferenceConfig, source: Source, out: Path) -> Pairs:
+    """Read both files; what cannot be used goes to `<out>/rejects/`.
+
+    Raises:
+        InputError: one of them has no usable pair.
+    """
+    data = given_directory("data", config.data, "data")
+    parse = preference_parser(source.tokenizer, config.max_length or source.context)
+    rejects = Rejects()
+    train = read_records(data / config.preferences, parse, rejects)
+    heldout = read_records(data / config.heldout, parse, rejects)[: config.heldout_limit]
+    rejects.write(out)
+    return Pairs(train, heldout, rejects)
 
 
 def in_order(pairs: Sequence[Preference], config: PosttrainingConfig) -> list[Preference]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError
 from argosy.posttraining.chat import check_template, stop_token_ids
 from argosy.posttraining.generation import Decoding
-from argosy.step import read_outputs
-from argosy.storage import read_json
+from argosy.training.final import open_final
 
 
 @dataclass(frozen=True)
@@ -57,17 +54,10 @@ def open_source(field: str, directory: str) -> Source:
     Raises:
         InputError: no finished training step is there, or its tokenizer has no usable chat template.
     """
-    if not directory:
-        raise InputError(f"{field} is empty: name the directory of the training step to start from")
-    outputs = read_outputs(directory)
-    if "final" not in outputs:
-        raise InputError(f"{field}={directory} is not a training step: its outputs name no `final` checkpoint")
-    # A relative path is kept relative: Trainer and TRL may write it down.
-    path = Path(os.path.normpath(Path(directory) / outputs["final"]))
+    path, tokens = open_final(field, directory)
     from transformers import AutoConfig, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(path)
     check_template(tokenizer)
     context = AutoConfig.from_pretrained(path).max_position_embeddings
-    tokens = int(read_json(path / "argosy.json")["tokens"])
     return Source(path, tokenizer, tokens, context, stop_token_ids(tokenizer))

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from argosy.step import StepContext, read_outputs
-from argosy.storage import read_json
+from argosy.step import StepContext
+from argosy.step_files import given_directory
 from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels, read_index
 from argosy.training.config import TrainConfig, TrainOutputs
@@ -60,29 +60,13 @@ def open_tokenizer(path: Path) -> Any:
     return AutoTokenizer.from_pretrained(path)
 
 
-def open_checkpoint(directory: str) -> tuple[Path, int]:
-    """The `final` export of the training step in `directory`, and the tokens that it was trained on.
-
-    Raises:
-        InputError: there is no finished training step.
-    """
-    if not directory:
-        raise InputError("checkpoint is empty: name the directory of the training step to continue")
-    outputs = read_outputs(directory)
-    if "final" not in outputs:
-        raise InputError(f"checkpoint={directory} is not a training step: its outputs name no `final` checkpoint")
-    path = Path(directory) / outputs["final"]
-    return path, int(read_json(path / "argosy.json")["tokens"])
-
-
 def check_vocabulary(tokenized: str, vocab_size: int) -> None:
     """See that no token of the data is outside the model's vocabulary.
 
     Raises:
         InputError: it is; or `tokenized` is no tokenize step's directory.
     """
-    if not tokenized:
-        raise InputError("tokenized is empty: name the directory of the tokenize step")
+    given_directory("tokenized", tokenized, "tokenize")
     needed = int(read_index(tokenized)["vocab_size"])
     if needed > vocab_size:
         raise InputError(f"tokenized={tokenized} has {needed} tokens in its vocabulary and the model {vocab_size}: "

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from argosy.config import Config
-from argosy.errors import Stopped
+from argosy.errors import InputError, Stopped
 from argosy.lease import LEASE, Lease, LeaseLost
 from argosy.step import Step, StepContext, read_outputs
 from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
@@ -121,6 +121,25 @@ def test_another_configs_directory_is_refused(tmp_path: Path) -> None:
 def test_also_when_the_other_config_did_not_finish(tmp_path: Path) -> None:
     run(tmp_path, size=1, fail="error")
     assert "noop.size 1 -> 2" in run(tmp_path, size=2).message
+
+
+def test_an_attempt_that_made_nothing_is_in_nobodys_way(tmp_path: Path) -> None:
+    def refuses(config: NoopConfig, context: StepContext) -> Config:
+        raise InputError("the config is wrong")
+
+    assert run(tmp_path, stepping(refuses), size=1).code == 2
+    lease = Lease(tmp_path)
+    assert lease.try_acquire() is None  # another process has just begun
+    assert "noop.size 1 -> 2" in run(tmp_path, size=2).message
+    lease.release()
+    assert run(tmp_path, size=2).code == 0
+    assert read_outputs(tmp_path)["size"] == 2
+    digests = [line["digest"] for line in map(json.loads, spool(tmp_path)) if line["kind"] == "header"]
+    assert digests == [record(tmp_path / NODE)["digest"]]
+
+
+def spool(out: Path) -> list[str]:
+    return (out / TRACKING / "spool.jsonl").read_text().splitlines()
 
 
 def test_an_upstream_that_is_not_done_is_named(tmp_path: Path) -> None:
