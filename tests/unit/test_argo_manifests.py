@@ -1,0 +1,149 @@
+"""Manifests: the golden files are what an API server accepted; profiles and tasks say what they should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from argosy.errors import InputError
+from workflows.argo.handoff import deal
+from workflows.argo.manifests import manifests, to_yaml
+from workflows.argo.pod_spec import mebibytes, memory_mb, pod_patch
+from workflows.argo.profile import Profile
+from workflows.argo.profile_load import load_profile, profile_names
+from workflows.argo.tasks import assign, tasks_of
+from workflows.compose import compose
+from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.node import Resources
+from workflows.plan import plan
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "manifests"
+FULL = plan(lifecycle(LifecycleConfig()), "/nowhere").nodes
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_manifests_are_the_golden_ones(name: str) -> None:
+    """Made anew with `argosy manifests --out tests/golden/manifests`, after an API server took them."""
+    for file, documents in manifests(load_profile(name)).items():
+        assert to_yaml(documents) == (GOLDEN / name / f"{file}.yaml").read_text(encoding="utf-8"), file
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_no_container_has_rights_and_none_runs_as_root(name: str) -> None:
+    for documents in manifests(load_profile(name)).values():
+        for document in documents:
+            if document["kind"] != "WorkflowTemplate":
+                continue
+            spec = document["spec"]
+            assert spec["automountServiceAccountToken"] is False
+            assert spec["securityContext"]["runAsNonRoot"] and spec["securityContext"]["runAsUser"] > 0
+            for container in (each["container"] for each in spec["templates"] if "container" in each):
+                security = container["securityContext"]
+                assert security["readOnlyRootFilesystem"] and security["runAsNonRoot"]
+                assert security["allowPrivilegeEscalation"] is False
+                assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_templates_stay_below_the_limits_of_the_custom_resources() -> None:
+    for name in profile_names():
+        for [document] in (each for each in manifests(load_profile(name)).values() if len(each) == 1):
+            if document["kind"] == "WorkflowTemplate":
+                spec = document["spec"]
+                assert len(spec["templates"]) <= 200
+                assert all(len(each["dag"]["tasks"]) <= 200 for each in spec["templates"] if "dag" in each)
+                assert len(spec["arguments"]["parameters"]) <= 500
+
+
+def test_each_task_waits_for_what_its_nodes_depend_on() -> None:
+    tasks = {task.name: task for task in tasks_of(FULL)}
+    of_node = {node.id: name for name, nodes in assign(FULL, list(tasks.values())).items() for node in nodes}
+    for node in FULL:
+        assert {of_node[other] for other in node.upstream} <= set(tasks[of_node[node.id]].upstream)
+    assert {"evaluate-sft", "evaluate-pretrain"} <= set(tasks)
+    assert "anneal" not in tasks["evaluate-pretrain"].upstream  # it does not wait for later training
+
+
+@pytest.mark.parametrize(
+    "overrides", [(), ("anneal=null",), ("long_context=null", "anneal=null", "dpo=null"), ("rlhf=null", "twin=false")]
+)
+def test_a_stage_that_is_left_out_leaves_its_task_empty_and_the_order_right(overrides: tuple[str, ...]) -> None:
+    nodes = plan(lifecycle(compose("demo", overrides=overrides)), "/nowhere").nodes
+    tasks = {task.name: task for task in tasks_of(FULL)}
+    assigned = assign(nodes, list(tasks.values()))
+    of_node = {node.id: name for name, given in assigned.items() for node in given}
+    assert len(of_node) == len(nodes)
+
+    def before(name: str) -> set[str]:
+        return {name}.union(*(before(other) for other in tasks[name].upstream))
+
+    for node in nodes:
+        assert {of_node[other] for other in node.upstream} <= before(of_node[node.id])
+
+
+def test_parts_are_dealt_to_batches_without_loss() -> None:
+    nodes = [node for node in FULL if node.part]
+    for most in (1, 3, 1000):
+        dealt = deal("evaluate", nodes, "abc", most)
+        assert sorted(node for batch in dealt.values() for node in batch.nodes) == sorted(node.id for node in nodes)
+        assert len(dealt) <= most
+    sft = next(node for node in FULL if node.name == "sft")
+    assert list(deal("sft", [sft], "abc", 5)) == [Path(sft.dir).name]  # shared with any workflow of the same work
+
+
+def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
+    profile = load_profile("gpu")
+    patch = pod_patch(profile, "pretrain", "train", Resources(8, 16.0), tag="v9")
+    [main] = patch["containers"]
+    assert main["image"] == "registry.example.com/argosy-train:v9"
+    assert main["resources"]["limits"]["nvidia.com/gpu"] == "8" and main["resources"]["limits"]["rdma/hca"] == "1"
+    assert main["securityContext"]["capabilities"] == {"add": ["IPC_LOCK"], "drop": ["ALL"]}
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}} in patch["volumes"]
+    assert {"name": "NCCL_IB_HCA", "value": "mlx5"} in main["env"]
+    assert main["envFrom"] == [{"secretRef": {"name": "argosy-hub-token"}}]
+    assert patch["nodeSelector"] and patch["tolerations"]
+    assert memory_mb(profile, "pretrain", Resources(8, 16.0)) == 256 * 1024
+    light = pod_patch(profile, "clean", "data", Resources(2, 1.0))["containers"][0]
+    assert "nvidia.com/gpu" not in json.dumps(light) and light["image"].startswith("registry.example.com/argosy-data")
+
+
+@pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 1024), ("1G", 954), ("512Mi", 512), ("1048576", 1)])
+def test_quantities_in_mebibytes(quantity: str, expected: int) -> None:
+    assert mebibytes(quantity) == expected
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"storage": {}}, "host_path"),
+        ({"storage": {"claim": "a", "host_path": "/b"}}, "claim"),
+        ({"storage": {"claim": "a"}, "parallelism": 0}, "parallelism"),
+        ({"storage": {"claim": "a"}, "defaults": {"memory": "much"}}, "memory"),
+        ({"storage": {"claim": "a"}, "imges": {}}, "images"),
+    ],
+)
+def test_a_wrong_profile_names_the_field(wrong: dict[str, Any], named: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(wrong))
+    with pytest.raises(InputError, match=named):
+        load_profile(str(file))
+
+
+def test_a_profile_that_is_not_there_names_the_nearest() -> None:
+    with pytest.raises(InputError, match="laptop"):
+        load_profile("laptob")
+
+
+def test_what_a_stage_sets_comes_on_top_of_the_defaults() -> None:
+    profile = Profile.model_validate(
+        {
+            "storage": {"claim": "c"},
+            "defaults": {"env": {"A": "1", "B": "1"}, "cpu": "1", "secrets": ["s"]},
+            "stages": {"sft": {"env": {"B": "2"}, "secrets": ["t"]}},
+        }
+    )
+    placed = profile.of_stage("sft")
+    assert placed.env == {"A": "1", "B": "2"} and placed.cpu == "1" and placed.secrets == ("s", "t")

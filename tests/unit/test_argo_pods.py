@@ -1,0 +1,100 @@
+"""The pods' commands: the same plan, the same bytes as on the laptop, and exit codes that say whether to try again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from argosy.step_files import OUTPUTS, read_done
+from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
+from workflows.argo.pod import run as run_module
+from workflows.argo.tasks import tasks_of
+from workflows.compose import compose
+from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.local import run_plan
+from workflows.plan import plan
+
+RANGE = ("--to", "tokenize")
+
+
+def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    planned = plan_pod(profiles, tmp_path / "out", *RANGE)
+    assert planned.returncode == 0, planned.stderr
+    given = batches(tmp_path / "out")
+    order = [task.name for task in tasks_of(plan(lifecycle(LifecycleConfig()), "/nowhere").nodes)]
+    assert [task for task in order if given[task]] == ["data", "clean", "tokenizer", "tokenize"]
+    for task in order:
+        assert run_batches(profiles, given[task]) == [0] * len(given[task])
+
+    laptop = plan(lifecycle(compose("tiny")), tmp_path / "laptop", None, "tokenize")
+    assert run_plan(laptop, plain=True).exit_code == 0
+    for node in laptop.to_run:
+        name = Path(node.dir).name
+        ours, theirs = tmp_path / "store" / name, tmp_path / "laptop" / name
+        assert (ours / OUTPUTS).read_bytes() == (theirs / OUTPUTS).read_bytes()
+    assert pod(profiles, "finish", "--workflow", "wf", "--profile", "here", "--status", "Succeeded").returncode == 0
+    assert json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()) == {"status": "FINISHED"}
+
+    again = plan_pod(profiles, tmp_path / "again", *RANGE, workflow="wf-2")
+    assert again.returncode == 0
+    assert not any(batches(tmp_path / "again").values())  # every task is skipped, without a pod
+
+
+def test_wrong_parameters_fail_in_the_plan_with_the_laptop_s_words(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    wrong = plan_pod(profiles, tmp_path / "out", env={"ARGOSY_OVERRIDES": "sft.learning_rat=1\n"})
+    assert wrong.returncode == 2
+    assert "learning_rate" in wrong.stderr and "Traceback" not in wrong.stderr
+    wrong = plan_pod(profiles, tmp_path / "out", env={"ARGOSY_CONFIG": "sft:\n  epochs: many\n"})
+    assert wrong.returncode == 2
+    assert "epochs" in wrong.stderr and "line 2" in wrong.stderr
+    wrong = plan_pod(profiles, tmp_path / "out", "--from", "dessert")
+    assert wrong.returncode == 2
+    assert "dessert" in wrong.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_step_that_fails_is_tried_again_as_often_as_the_profile_says_and_wrong_input_never(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path, retry={"failures": 1})
+    (tmp_path / "texts.txt").write_text("")  # no usable document
+    env = {"ARGOSY_OVERRIDES": f"data.inputs={tmp_path}/texts.txt\ntwin=false"}
+    assert plan_pod(profiles, tmp_path / "out", "--to", "data", env=env).returncode == 0
+    [batch] = batches(tmp_path / "out")["data"]
+    assert run_batches(profiles, [batch, batch]) == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("codes", "attempts_so_far", "expected"),
+    [([1], 0, 75), ([1], 2, 1), ([2], 0, 2), ([2, 1], 0, 75), ([-9], 0, 137), ([2, -9], 0, 137)],
+)
+def test_exit_codes_say_what_to_do(codes: list[int], attempts_so_far: int, expected: int, tmp_path: Path) -> None:
+    from workflows.argo.handoff import Attempts
+    from workflows.argo.profile import Retry
+    from workflows.local import NodeResult, RunResult
+
+    node = plan(lifecycle(compose("tiny")), tmp_path).nodes[0]
+    results = {
+        str(n): NodeResult(node.model_copy(update={"id": str(n)}), "failed", code=code, message="why")
+        for n, code in enumerate(codes)
+    }
+    result = RunResult(results=results)
+    attempts = Attempts(failures=attempts_so_far)
+    (tmp_path / "plan.json").touch()
+    assert run_module._exit_code(result, attempts, Retry(failures=2), tmp_path / "plan.json", "b") == expected
+
+
+def test_too_little_memory_too_often_ends_with_what_to_raise(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path, retry={"out_of_memory": 1})
+    assert plan_pod(profiles, tmp_path / "out", "--to", "data").returncode == 0
+    [batch] = batches(tmp_path / "out")["data"]
+    given = ["run", "--workflow", "wf", "--profile", "here", "--batch", batch]
+    attempts = tmp_path / "store/.argo/wf/attempts" / f"{batch}.json"
+    attempts.parent.mkdir(parents=True)
+    attempts.write_text('{"failures": 0, "out_of_memory": 1}')
+    ended = pod(profiles, *given, env={"ARGOSY_LAST_EXIT": "137"})
+    assert ended.returncode == 1
+    assert "resources.STAGE.memory_gb" in ended.stderr
+    assert not read_done(tmp_path / "store" / batch)
