@@ -40,10 +40,12 @@ def test_no_container_has_rights_and_none_runs_as_root(name: str) -> None:
                 continue
             spec = document["spec"]
             assert spec["automountServiceAccountToken"] is False
-            assert spec["securityContext"]["runAsNonRoot"] and spec["securityContext"]["runAsUser"] > 0
+            assert spec["securityContext"]["runAsNonRoot"]
+            assert spec["securityContext"]["runAsUser"] > 0
             for container in (each["container"] for each in spec["templates"] if "container" in each):
                 security = container["securityContext"]
-                assert security["readOnlyRootFilesystem"] and security["runAsNonRoot"]
+                assert security["readOnlyRootFilesystem"]
+                assert security["runAsNonRoot"]
                 assert security["allowPrivilegeEscalation"] is False
                 assert security["capabilities"] == {"drop": ["ALL"]}
 
@@ -99,15 +101,18 @@ def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
     patch = pod_patch(profile, "pretrain", "train", Resources(8, 16.0), tag="v9")
     [main] = patch["containers"]
     assert main["image"] == "registry.example.com/argosy-train:v9"
-    assert main["resources"]["limits"]["nvidia.com/gpu"] == "8" and main["resources"]["limits"]["rdma/hca"] == "1"
+    assert main["resources"]["limits"]["nvidia.com/gpu"] == "8"
+    assert main["resources"]["limits"]["rdma/hca"] == "1"
     assert main["securityContext"]["capabilities"] == {"add": ["IPC_LOCK"], "drop": ["ALL"]}
     assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}} in patch["volumes"]
     assert {"name": "NCCL_IB_HCA", "value": "mlx5"} in main["env"]
     assert main["envFrom"] == [{"secretRef": {"name": "argosy-hub-token"}}]
-    assert patch["nodeSelector"] and patch["tolerations"]
+    assert patch["nodeSelector"]
+    assert patch["tolerations"]
     assert memory_mb(profile, "pretrain", Resources(8, 16.0)) == 256 * 1024
     light = pod_patch(profile, "clean", "data", Resources(2, 1.0))["containers"][0]
-    assert "nvidia.com/gpu" not in json.dumps(light) and light["image"].startswith("registry.example.com/argosy-data")
+    assert "nvidia.com/gpu" not in json.dumps(light)
+    assert light["image"].startswith("registry.example.com/argosy-data")
 
 
 @pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 1024), ("1G", 954), ("512Mi", 512), ("1048576", 1)])
@@ -146,4 +151,6 @@ def test_what_a_stage_sets_comes_on_top_of_the_defaults() -> None:
         }
     )
     placed = profile.of_stage("sft")
-    assert placed.env == {"A": "1", "B": "2"} and placed.cpu == "1" and placed.secrets == ("s", "t")
+    assert placed.env == {"A": "1", "B": "2"}
+    assert placed.cpu == "1"
+    assert placed.secrets == ("s", "t")

@@ -47,10 +47,12 @@ def test_wrong_parameters_fail_in_the_plan_with_the_laptop_s_words(tmp_path: Pat
     profiles = write_profile(tmp_path)
     wrong = plan_pod(profiles, tmp_path / "out", env={"ARGOSY_OVERRIDES": "sft.learning_rat=1\n"})
     assert wrong.returncode == 2
-    assert "learning_rate" in wrong.stderr and "Traceback" not in wrong.stderr
+    assert "learning_rate" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
     wrong = plan_pod(profiles, tmp_path / "out", env={"ARGOSY_CONFIG": "sft:\n  epochs: many\n"})
     assert wrong.returncode == 2
-    assert "epochs" in wrong.stderr and "line 2" in wrong.stderr
+    assert "epochs" in wrong.stderr
+    assert "line 2" in wrong.stderr
     wrong = plan_pod(profiles, tmp_path / "out", "--from", "dessert")
     assert wrong.returncode == 2
     assert "dessert" in wrong.stderr
