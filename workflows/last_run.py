@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from argosy.config import Config
-from argosy.config_explain import nearest
+from argosy.config_explain import config_error, nearest
 from argosy.errors import InputError
 from argosy.storage import read_record, write_json
-from workflows.state import blocked_by, state_of
 
 if TYPE_CHECKING:
     from workflows.plan import Plan
 
+C = TypeVar("C", bound=Config)
 FILE = "last_run.json"
 _MANY = 20  # names that are listed
 
@@ -55,7 +55,24 @@ def last_run(store: Path) -> LastRun:
     found = read_record(store / FILE)
     if not found:
         raise InputError(f"nothing has run in {store} yet: start with 'argosy run', or name another --store")
-    return LastRun.model_validate(found)
+    return _valid(LastRun, found, store)
+
+
+def last_config(store: Path, cls: type[C]) -> C:
+    """The config of the last run, of class `cls`.
+
+    Raises:
+        InputError: nothing has run in `store`, or another version of Argosy ran, whose config had other fields.
+    """
+    return _valid(cls, last_run(store).config, store)
+
+
+def _valid(cls: type[C], found: dict[str, Any], store: Path) -> C:
+    try:
+        return cls.model_validate(found)
+    except ValidationError as error:
+        raise InputError(f"{store / FILE} is of another version of Argosy: 'argosy run' writes a new one "
+                         f"({config_error(cls, error)})") from None
 
 
 def directory_of(store: Path, name: str) -> Path:
@@ -83,25 +100,3 @@ def _unknown(name: str, run: LastRun) -> str:
     hints = [f"nearest: {', '.join(near)}"] if near else []
     hints += [f"stages: {', '.join(stages)}"] if len(stages) <= _MANY else []
     return f"{name!r} is no node of the last run, and no directory; {'; '.join(hints)}"
-
-
-def unfinished(store: Path, name: str, directory: Path) -> str:
-    """Why `directory`, which belongs to the node `name`, has no results yet, and what to type."""
-    state = state_of(str(directory))
-    at = "" if store == Path("runs") else f" --store {store}"
-    if state is None:
-        cause = _blocked(store).get(name)
-        if cause:
-            return f"{name} has not run: it is blocked, as {cause} failed; 'argosy logs {cause}{at}' shows why"
-        return f"{name} has not run yet (pending); 'argosy run', with the options of the last time, goes on"
-    if state.name == "running":
-        return f"{name} is not done yet, it is {state.reason}; 'argosy logs {name} -f{at}' follows it"
-    if state.name == "failed":
-        return f"{name} {state.reason}; 'argosy logs {name}{at}' shows more"
-    return f"{name} is not done: it {state.reason}; 'argosy run', with the options of the last time, goes on"
-
-
-def _blocked(store: Path) -> dict[str, str]:
-    run = LastRun.model_validate(read_record(store / FILE) or {"config": {}, "directories": {}})
-    states = {key: state_of(str(store / path)) for key, path in run.directories.items()}
-    return blocked_by(run.upstream, {key for key, state in states.items() if state and state.name == "failed"})

@@ -30,7 +30,7 @@ def exit_code(*argv: str) -> int:
 
 def test_the_commands() -> None:
     assert [command.name for command in commands()] == [
-        "init", "plan", "run", "status", "logs", "report", "compare", "why"
+        "init", "plan", "run", "status", "logs", "report", "compare", "why", "manifests"
     ]  # fmt: skip
 
 
@@ -63,6 +63,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         (["logs", "sft"], "nothing has run in runs yet"),
         (["compare", "sft", "dpo"], "nothing has run in runs yet"),
         (["why", "sft"], "nothing has run in runs yet"),
+        (["init", "file"], "DIR is file, a file; allowed: a directory"),
         (["report"], "there is no report in runs yet"),
     ],
 )
@@ -114,7 +115,7 @@ def test_a_bug_is_one_line_and_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     def broken(*_: object) -> None:
         raise ValueError("unexpected")
 
-    monkeypatch.setattr("workflows.cli.status.last_run", broken)
+    monkeypatch.setattr("workflows.cli.status.last_config", broken)
     assert exit_code("status") == 1
     assert capsys.readouterr().err == "argosy status: ValueError: unexpected (ARGOSY_DEBUG=1 shows where)\n"
 

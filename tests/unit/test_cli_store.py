@@ -132,6 +132,15 @@ def test_status_follows_the_seed_of_the_last_run(capsys: Out) -> None:
     assert len(list(Path("runs").glob("data-*"))) == 2
 
 
+def test_a_run_of_another_version_is_told(capsys: Out) -> None:
+    Path("runs").mkdir()
+    Path("runs/last_run.json").write_text(json.dumps({"config": {"sft": {"gone": 1}}, "directories": {}}))
+    assert main(["status"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("argosy status: runs/last_run.json is of another version of Argosy: 'argosy run' writes")
+    assert "sft.gone is not a field" in error
+
+
 @pytest.mark.usefixtures("_no_mlflow")
 def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(capsys: Out) -> None:
     assert main(["run", "--plain", "seed=4"]) == 0

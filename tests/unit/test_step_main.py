@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from argosy.config import Config
+from argosy.errors import InputError
 from argosy.step_files import LOG, OUTPUTS, RUN
 from argosy.step_help import describe_fields
+from argosy.training.final import open_final
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,6 +66,24 @@ def test_wrong_config_names_field_value_and_nearest(tmp_path: Path) -> None:
     assert noop("--config", f"@{tmp_path}/none.json", "--out", tmp_path / "o").returncode == 2
     assert noop("--config", "{}").returncode == 2
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(("step", "field"), [("clean", "data"), ("train_tokenizer", "documents")])
+def test_a_step_that_is_given_too_little_names_the_field(tmp_path: Path, step: str, field: str) -> None:
+    alone = [sys.executable, "-m", f"steps.{step}", "--out", str(tmp_path)]
+    done = subprocess.run(alone, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert f"steps.{step}: {field} is empty: give the directory of a finished" in done.stderr
+
+
+def test_a_checkpoint_that_is_not_there_is_named_by_its_field(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^checkpoint is empty: give the directory of a finished training step"):
+        open_final("checkpoint", "")
+    with pytest.raises(InputError, match=f"^checkpoint: {tmp_path} is not the directory of a finished step"):
+        open_final("checkpoint", str(tmp_path))
+    (tmp_path / OUTPUTS).write_text('{"outputs": {}}')
+    with pytest.raises(InputError, match=f"^checkpoint={tmp_path} is not a training step"):
+        open_final("checkpoint", str(tmp_path))
 
 
 def test_config_from_a_file_and_the_threads_it_may_use(tmp_path: Path) -> None:

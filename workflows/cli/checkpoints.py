@@ -9,7 +9,8 @@ from typing import Any
 from argosy.config_explain import nearest
 from argosy.errors import InputError
 from argosy.step_files import read_done
-from workflows.last_run import directory_of, last_run, unfinished
+from workflows.cli.unfinished import unfinished
+from workflows.last_run import directory_of, last_run
 from workflows.lineage import step_directory
 
 

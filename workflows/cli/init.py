@@ -21,6 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the file, never over one that is there."""
     path = args.directory / PROJECT_FILE
+    if args.directory.is_file():
+        raise InputError(f"DIR is {args.directory}, a file; allowed: a directory, there already or to be made")
     if path.exists():
         raise InputError(f"{path} is there already: edit it, or remove it first")
     make_directory(args.directory.absolute())

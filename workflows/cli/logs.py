@@ -12,7 +12,8 @@ from argosy.lease import live_holder
 from argosy.step_files import LOG
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
-from workflows.last_run import directory_of, unfinished
+from workflows.cli.unfinished import unfinished
+from workflows.last_run import directory_of
 
 POLL_S = 0.3
 

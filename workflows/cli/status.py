@@ -15,7 +15,7 @@ from workflows.cli.command import Command
 from workflows.cli.options import add_store
 from workflows.cli.rejects import kept_aside
 from workflows.cli.table import columns, duration
-from workflows.last_run import last_run
+from workflows.last_run import last_config
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, PlannedNode, plan
 from workflows.state import NEVER, blocked_by
@@ -31,8 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each stage, and one for each node that runs or failed. 1 where one failed."""
-    config = LifecycleConfig.model_validate(last_run(args.store).config)
-    planned = plan(lifecycle(config), args.store)
+    planned = plan(lifecycle(last_config(args.store, LifecycleConfig)), args.store)
     print(describe(planned))
     return int(any(node.state == "failed" for node in planned.nodes))
 

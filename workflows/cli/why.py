@@ -13,7 +13,7 @@ from workflows.cli.checkpoints import checkpoint_directory
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
 from workflows.cli.table import duration
-from workflows.last_run import unfinished
+from workflows.cli.unfinished import unfinished
 from workflows.lineage import Ancestor, Lineage, step_directory
 from workflows.state import state_of
 
