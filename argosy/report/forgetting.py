@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.paired import ALPHA
-from argosy.statistics import Interval, holm, paired_permutation, paired_ratio_bootstrap
+from argosy.statistics import Interval, holm, paired_ratio_test
 
 PREFIX = "heldout/bpb/"
-DRAWS = 10_000  # a p-value of 1e-4 is below 0.05 in a family of 500 tests
 
 
 @dataclass(frozen=True)
 class TextChange:
     """Bits a byte of one channel's held-out text, from `first` to `second`. Above zero: the model got worse.
 
-    Both were scored on the same documents, which are what is resampled: a document that is hard for one is hard for
-    the other.
+    Both were scored on the same documents, and a document that is hard for one is hard for the other: a paired t test
+    with documents as its units.
 
     Attributes:
         documents: how many both were scored on.
@@ -60,7 +59,6 @@ def _change(first: Checkpoint, second: Checkpoint, channel: str) -> TextChange |
         return None
     old, new = [before[name].nats for name in same], [after[name].nats for name in same]
     bits = [before[name].size * math.log(2) for name in same]  # nats over this: bits a byte
-    interval = paired_ratio_bootstrap(new, old, bits, draws=DRAWS)
-    p_value = paired_permutation(new, old, draws=DRAWS).p_value
+    interval, p_value = paired_ratio_test(new, old, bits)
     return TextChange(first.key, second.key, channel, sum(old) / sum(bits), sum(new) / sum(bits), interval, len(same),
                       p_value)

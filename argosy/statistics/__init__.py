@@ -10,7 +10,7 @@ from argosy.statistics.paired import (
     mcnemar,
     paired_bootstrap,
     paired_permutation,
-    paired_ratio_bootstrap,
+    paired_ratio_test,
 )
 
 __all__ = [
@@ -25,6 +25,6 @@ __all__ = [
     "normal_interval",
     "paired_bootstrap",
     "paired_permutation",
-    "paired_ratio_bootstrap",
+    "paired_ratio_test",
     "wilson",
 ]

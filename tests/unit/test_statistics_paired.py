@@ -8,8 +8,9 @@ from argosy.statistics import (
     mcnemar,
     paired_bootstrap,
     paired_permutation,
-    paired_ratio_bootstrap,
+    paired_ratio_test,
 )
+from argosy.statistics.paired import Floats
 
 
 def answers(seed: int, n: int, rate: float) -> list[float]:
@@ -45,19 +46,46 @@ def test_bootstrap_agrees_with_scipy() -> None:
     assert found == paired_bootstrap(a, b)
 
 
-def test_ratio_bootstrap_weighs_long_documents_more() -> None:
+def test_ratio_of_equal_lengths_is_the_paired_t_test() -> None:
     rng = np.random.default_rng(11)
+    for n in (2, 3, 8, 40, 121):
+        a, b = rng.normal(0.3, 1, n), rng.normal(0, 1, n)
+        expected = stats.ttest_rel(a, b)
+        interval, p_value = paired_ratio_test(a, b, np.full(n, 7.0))
+        assert p_value == pytest.approx(expected.pvalue, abs=1e-9)
+        bounds = expected.confidence_interval()
+        assert (interval.low, interval.high) == pytest.approx((bounds.low / 7, bounds.high / 7))
+
+
+def test_ratio_weighs_long_documents_more() -> None:
+    rng = np.random.default_rng(12)
     sizes = rng.integers(50, 500, 300).astype(float)
     base = sizes * rng.normal(1.5, 0.5, 300)
     worse = base + sizes * rng.normal(0.1, 0.05, 300)
-    found = paired_ratio_bootstrap(worse, base, sizes)
-    ratio = lambda a, b, s: (a.sum(axis=-1) - b.sum(axis=-1)) / s.sum(axis=-1)  # noqa: E731
+
+    def ratio(a: Floats, b: Floats, s: Floats) -> Floats:
+        found: Floats = (a.sum(axis=-1) - b.sum(axis=-1)) / s.sum(axis=-1)
+        return found
+
     expected = stats.bootstrap((worse, base, sizes), ratio, paired=True, method="percentile", rng=0)
-    interval = expected.confidence_interval
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=0.0005)
+    found, p_value = paired_ratio_test(worse, base, sizes)
+    bounds = expected.confidence_interval
+    assert (found.low, found.high) == pytest.approx((bounds.low, bounds.high), abs=0.0005)
     assert found.value == pytest.approx((worse - base).sum() / sizes.sum())
-    with pytest.raises(ValueError, match="not all positive"):
-        paired_ratio_bootstrap([1.0, 2.0], [1.0, 1.0], [1.0, 0.0])
+    assert p_value < 1e-12
+    assert paired_ratio_test(base, base, sizes)[1] == 1.0
+    with pytest.raises(ValueError, match="all positive"):
+        paired_ratio_test([1.0, 2.0], [1.0, 1.0], [1.0, 0.0])
+
+
+def test_few_documents_of_uneven_lengths_are_called_different_rarely() -> None:
+    rng = np.random.default_rng(13)
+    called = 0
+    for _ in range(1000):
+        sizes = rng.lognormal(6, 0.7, 8)
+        base = sizes * rng.normal(1.5, 0.5, 8)
+        called += paired_ratio_test(base + sizes * rng.normal(0, 0.05, 8), base, sizes)[1] < 0.05
+    assert called <= 75  # 50 are expected; the ordinary error of a ratio gives 90
 
 
 def test_difference_of_differences_finds_a_memorised_lead() -> None:
