@@ -1,0 +1,125 @@
+"""What the cluster tests do to a cluster, through the Kubernetes API alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from workflows.argo.manifests import manifests
+from workflows.argo.profile import Profile
+
+GROUP, VERSION = "argoproj.io", "v1alpha1"
+PATIENCE_S = 900
+
+
+class Cluster:
+    """The cluster of the current kubeconfig, and the namespace of the profile."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile, self.namespace = profile, profile.namespace
+
+    def missing(self) -> str:
+        """Why cluster tests cannot run; empty: they can."""
+        from kubernetes import client, config
+
+        try:
+            config.load_kube_config()
+            client.VersionApi().get_code(_request_timeout=5)
+            names = [each.metadata.name for each in client.ApiextensionsV1Api().list_custom_resource_definition().items]
+        except Exception as error:
+            return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        return "" if f"workflows.{GROUP}" in names else "Argo Workflows is not installed"
+
+    def install(self) -> None:
+        """Apply the profile's manifests."""
+        from kubernetes import client, dynamic
+
+        api = dynamic.DynamicClient(client.ApiClient())
+        for documents in manifests(self.profile).values():
+            for document in documents:
+                resource = api.resources.get(api_version=document["apiVersion"], kind=document["kind"])
+                api.server_side_apply(
+                    resource, body=document, name=document["metadata"]["name"], namespace=self.namespace,
+                    field_manager="argosy-tests", force_conflicts=True,
+                )  # fmt: skip
+
+    def submit(self, **parameters: str) -> str:
+        """Submit `lifecycle` with the tiny preset; returns the workflow's name."""
+        given = {"preset": "tiny", **{name.replace("_", "-").rstrip("-"): value for name, value in parameters.items()}}
+        body = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "Workflow",
+            "metadata": {"generateName": "test-", "labels": {"argosy/test": "yes"}},
+            "spec": {
+                "workflowTemplateRef": {"name": "lifecycle"},
+                "arguments": {"parameters": [{"name": name, "value": value} for name, value in given.items()]},
+            },
+        }
+        made = self._custom().create_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", body)
+        return str(made["metadata"]["name"])
+
+    def get(self, name: str) -> dict[str, Any]:
+        """The Workflow."""
+        found = self._custom().get_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", name)
+        return dict(found)
+
+    def patch(self, name: str, body: dict[str, Any]) -> None:
+        """Change the Workflow."""
+        self._custom().patch_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", name, body)
+
+    def phase(self, name: str) -> str:
+        """Of the Workflow."""
+        return str(self.get(name).get("status", {}).get("phase", ""))
+
+    def wait(self, name: str) -> dict[str, Any]:
+        """The Workflow once it has ended."""
+        self.until(lambda: self.phase(name) in ("Succeeded", "Failed", "Error"), f"the end of {name}")
+        return self.get(name)
+
+    def until(self, true: Callable[[], object], what: str) -> None:
+        """Wait until `true()`."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not true():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {PATIENCE_S} s for {what}")
+            time.sleep(0.5)
+
+    def pods(self, workflow: str) -> list[Any]:
+        """Pods of the Workflow that are there."""
+        from kubernetes import client
+
+        selector = f"workflows.argoproj.io/workflow={workflow}"
+        return list(client.CoreV1Api().list_namespaced_pod(self.namespace, label_selector=selector).items)
+
+    def running(self, workflow: str, task: str) -> str:
+        """Name of the running pod of a task; waits for it."""
+        found: list[str] = []
+
+        def look() -> bool:
+            for pod in self.pods(workflow):
+                node = (pod.metadata.annotations or {}).get("workflows.argoproj.io/node-name", "")
+                if f".{task}(" in node and pod.status.phase == "Running":
+                    found.append(pod.metadata.name)
+            return bool(found)
+
+        self.until(look, f"a running pod of {task}")
+        return found[0]
+
+    def delete_pod(self, name: str, namespace: str | None = None) -> None:
+        """At once."""
+        from kubernetes import client
+
+        client.CoreV1Api().delete_namespaced_pod(name, namespace or self.namespace, grace_period_seconds=0)
+
+    def _custom(self) -> Any:
+        from kubernetes import client
+
+        return client.CustomObjectsApi()
+
+
+def pod_nodes(workflow: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Nodes of a Workflow that had a pod."""
+    for node in workflow["status"].get("nodes", {}).values():
+        if node["type"] == "Pod":
+            yield node

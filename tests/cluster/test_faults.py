@@ -1,0 +1,74 @@
+"""What goes wrong in a cluster ends in the laptop's bytes, with nothing run twice and each metric once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from argosy.step_files import RUN
+from argosy.storage import read_record
+from tests.cluster.cluster import Cluster, pod_nodes
+from tests.store_comparison import differences
+
+pytestmark = pytest.mark.cluster
+RANGE = {"to": "long_context"}
+
+
+def attempts(store: Path, stage: str) -> int:
+    [directory] = store.glob(f"{stage}-*")
+    return int(read_record(directory / RUN)["attempts"])
+
+
+def check(cluster: Cluster, name: str, store: Path, laptop: Path) -> None:
+    ended = cluster.wait(name)
+    assert ended["status"]["phase"] == "Succeeded", ended["status"].get("message")
+    assert differences(store, laptop) == []
+    assert attempts(store, "clean") == 1  # what was done is not done again
+
+
+def test_a_pod_that_is_deleted(cluster: Cluster, store: Path, laptop: Path) -> None:
+    name = cluster.submit(**RANGE)
+    cluster.delete_pod(cluster.running(name, "pretrain"))
+    check(cluster, name, store, laptop)
+
+
+def test_too_little_memory(cluster: Cluster, store: Path, laptop: Path) -> None:
+    name = cluster.submit(overrides="resources.data.memory_gb=0.03", to="data")
+    assert cluster.wait(name)["status"]["phase"] == "Succeeded"
+    tried = [node for node in pod_nodes(cluster.get(name)) if node["displayName"].startswith("data(")]
+    assert len(tried) > 1
+    assert any("137" in str(node.get("outputs", {}).get("exitCode", "")) for node in tried)
+    assert differences(store, laptop) == []
+
+
+def test_a_controller_that_is_started_again(cluster: Cluster, store: Path, laptop: Path) -> None:
+    from kubernetes import client
+
+    name = cluster.submit(**RANGE)
+    cluster.running(name, "tokenizer")
+    pods = client.CoreV1Api().list_pod_for_all_namespaces(label_selector="app=workflow-controller").items
+    if not pods:
+        pytest.skip("the controller's pods are not to be seen")
+    for pod in pods:
+        cluster.delete_pod(pod.metadata.name, pod.metadata.namespace)
+    check(cluster, name, store, laptop)
+
+
+def test_a_workflow_that_is_stopped_and_submitted_again(cluster: Cluster, store: Path, laptop: Path) -> None:
+    name = cluster.submit(**RANGE)
+    cluster.running(name, "pretrain")
+    cluster.patch(name, {"spec": {"shutdown": "Stop"}})
+    assert cluster.wait(name)["status"]["phase"] == "Failed"
+    finished = store / ".argo" / name / "finished.json"
+    assert json.loads(finished.read_text()) == {"status": "KILLED"}
+    check(cluster, cluster.submit(**RANGE), store, laptop)
+
+
+def test_two_workflows_of_the_same_work_share_it(cluster: Cluster, store: Path, laptop: Path) -> None:
+    names = [cluster.submit(to="tokenize") for _ in range(2)]
+    for name in names:
+        assert cluster.wait(name)["status"]["phase"] == "Succeeded"
+    assert differences(store, laptop) == []
+    assert all(attempts(store, stage) == 1 for stage in ("data", "clean", "tokenizer", "tokenize"))
