@@ -56,17 +56,17 @@ class Cluster:
                 "arguments": {"parameters": [{"name": name, "value": value} for name, value in given.items()]},
             },
         }
-        made = self._custom().create_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", body)
+        made = self.custom().create_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", body)
         return str(made["metadata"]["name"])
 
     def get(self, name: str) -> dict[str, Any]:
         """The Workflow."""
-        found = self._custom().get_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", name)
+        found = self.custom().get_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", name)
         return dict(found)
 
     def patch(self, name: str, body: dict[str, Any]) -> None:
         """Change the Workflow."""
-        self._custom().patch_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", name, body)
+        self.custom().patch_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", name, body)
 
     def phase(self, name: str) -> str:
         """Of the Workflow."""
@@ -112,7 +112,8 @@ class Cluster:
 
         client.CoreV1Api().delete_namespaced_pod(name, namespace or self.namespace, grace_period_seconds=0)
 
-    def _custom(self) -> Any:
+    def custom(self) -> Any:
+        """The API of custom resources."""
         from kubernetes import client
 
         return client.CustomObjectsApi()

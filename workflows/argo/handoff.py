@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from argosy.config import Config
 from argosy.errors import InputError
@@ -34,7 +35,7 @@ class Handoff(Config):
 
     Attributes:
         line: the model line; pipeline: what its run in MLflow is found by.
-        nodes: those that are to run, by id.
+        nodes: those that are to run, by id, as `PlannedNode` dumps; a pod reads its own ones alone.
         batches: by name, which is unique in the namespace: pods of the same work have the same name.
         report: directory of the compare node.
     """
@@ -42,7 +43,7 @@ class Handoff(Config):
     store: str
     line: str
     pipeline: str
-    nodes: Mapping[str, PlannedNode]
+    nodes: Mapping[str, dict[str, Any]]
     batches: Mapping[str, Batch]
     report: str = ""
 
@@ -54,7 +55,7 @@ class Handoff(Config):
 
     def of(self, batch: str) -> list[PlannedNode]:
         """The nodes of a batch."""
-        return [self.nodes[node] for node in self.batches[batch].nodes]
+        return [PlannedNode.model_validate(self.nodes[node]) for node in self.batches[batch].nodes]
 
 
 def read_handoff(path: Path) -> Handoff:

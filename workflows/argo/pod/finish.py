@@ -55,7 +55,7 @@ def conclude(path: Path, status: str) -> int:
 
 def _bury(handoff: Handoff) -> None:
     for node in handoff.nodes.values():
-        directory = Path(node.dir)
+        directory = Path(node["dir"])
         if not (directory / TRACKING).is_dir() or read_done(directory) is not None or live_holder(directory):
             continue
         tracker = Tracker(directory / TRACKING)

@@ -66,7 +66,7 @@ def hand_over(
         store=planned.store,
         line=line,
         pipeline=pipeline,
-        nodes={node.id: node for node in planned.to_run},
+        nodes={node.id: node.model_dump(mode="json") for node in planned.to_run},
         batches={name: batch for dealt in batches.values() for name, batch in dealt.items()},
         report=compare,
     )
