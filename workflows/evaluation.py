@@ -55,7 +55,10 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
 
 
 def exports(node: Node) -> Iterator[str]:
-    """Names of the checkpoints that a training stage will leave, the last one as `final`."""
+    """Names of the checkpoints that a training stage will leave, or left, the last one as `final`."""
+    if node.finished:
+        yield from node.finished.exports
+        return
     if isinstance(node.config, TrainConfig):
         yield from list(node.config.export_steps())[:-1]
     yield FINAL

@@ -50,10 +50,14 @@ class Graph:
         return digest
 
     def directory(self, node: Node, store: str) -> str:
-        """`<store>/<name>[-<part>]-<digest>`."""
+        """`<store>/<name>[-<part>]-<digest>`, or where a finished node lies."""
+        if node.finished:
+            return node.finished.directory
         return f"{store}/{prefix(node.name, node.part)}-{self.digest(node)}"
 
     def _made_from(self, node: Node, identities: Identities) -> dict[str, Any]:
+        if node.finished:
+            return dict(node.finished.record)
         upstream = {name: [self.digest(n) for n in nodes] for name, nodes in node.upstream.items()}
         return made_from(node.definition, node.config, node=node.name, part=node.part, upstream=upstream,
                          external=identities.of_config(node.config, node.name))

@@ -25,6 +25,20 @@ class Resources:
     memory_gb: float = 1.0
 
 
+@dataclass(frozen=True)
+class Finished:
+    """What a node that is done has left: a graph may begin with it, whatever config it was made from.
+
+    Attributes:
+        record: the `made_from` of its `outputs.json`.
+        exports: names of its checkpoints, the last one as `final`.
+    """
+
+    record: Mapping[str, Any]
+    directory: str
+    exports: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Node:
     """One step with its config, its upstream nodes and its resources.
@@ -35,6 +49,7 @@ class Node:
         inputs: config field (of type Upstream or Upstreams) -> the node, or nodes, whose directory it gets.
         part: tells the parts of one name apart.
         batch: how many ready parts of this name may share one process.
+        finished: what it left, where that is taken as it is; its config does not count then.
     """
 
     name: str
@@ -44,6 +59,7 @@ class Node:
     part: str = ""
     resources: Resources = Resources()
     batch: int = 1
+    finished: Finished | None = None
 
     @property
     def id(self) -> str:
@@ -92,6 +108,8 @@ def check_node(node: Node, known: Mapping[str, Node]) -> None:
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise InputError(f"node {node.id!r} cannot name a directory: allowed are up to {_LONGEST_NAME} letters, "
                          "digits, '.', '_' and '-'")
+    if node.finished:
+        return
     expected: type[Config] = node.definition.config
     if not isinstance(node.config, expected):
         raise InputError(f"node {node.id!r}: config is {type(node.config).__name__}, allowed: {expected.__name__}")

@@ -85,13 +85,14 @@ def plan(nodes: Iterable[Node], store: Path | str, first: str | None = None, las
     identities.save()
     selected = _range(graph.stages, first, last)
     states = Store(root)
-    planned = [_planned(graph, node, root, states, selected=node.name in selected) for node in graph.nodes]
-    result = Plan(store=root, stages=tuple(graph.stages), nodes=tuple(planned))
+    found = [planned(graph, node, root, states, selected=node.name in selected) for node in graph.nodes]
+    result = Plan(store=root, stages=tuple(graph.stages), nodes=tuple(found))
     _check_range(result, first)
     return result
 
 
-def _planned(graph: Graph, node: Node, root: str, states: Store, *, selected: bool) -> PlannedNode:
+def planned(graph: Graph, node: Node, root: str, states: Store, *, selected: bool = True) -> PlannedNode:
+    """A node of `graph` with its directory below `root`, its state there and its command."""
     directory = graph.directory(node, root)
     state = states.of(directory, prefix(node.name, node.part), graph.made_from(node))
     return PlannedNode.model_construct(  # values are ours: validating ten thousand of them takes a second

@@ -10,6 +10,7 @@ from types import TracebackType
 from argosy.config import Config
 from argosy.provenance import DIGITS, flat
 from argosy.tracking.pipeline import PipelineTracker
+from workflows import pipelines
 from workflows.local.observer import RunObserver, RunResult
 from workflows.plan import Plan
 from workflows.sender import Sender
@@ -35,6 +36,7 @@ class Shipping(RunObserver):
 
     def __enter__(self) -> Shipping:
         done = [Path(node.dir).name for node in self._plan.nodes if node.state == "done"]
+        pipelines.record(Path(self._plan.store), plan_digest(self._plan), self._config)
         self._pipeline.start(parent_params(self._config), done=done, todo=len(self._plan.to_run))
         self._sender.start()
         return self

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _KEPT = "\n\t\u200c\u200d"  # joiners belong to scripts and emoji, and move nothing
 _TEMPLATES = Path(__file__).parent / "templates"
+STYLE = _TEMPLATES / "report.css"
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class Page:
 def render(page: Page) -> str:
     """The HTML: no script, font or image from elsewhere, and text of the data cannot become markup."""
     found = page.comparison
-    return _environment().get_template("report.html.j2").render(
+    return environment().get_template("report.html.j2").render(
         page=page,
-        css=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
+        css=STYLE.read_text(encoding="utf-8"),
         script=(_TEMPLATES / "report.js").read_text(encoding="utf-8"),
         labels={c.key: c.label for c in found.checkpoints.every},
         checkpoints={c.key: c for c in found.checkpoints.every},
@@ -68,7 +69,8 @@ def visible(text: object) -> str:
                    for c in str(text))
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Renders the templates beside this module; text of the data cannot become markup."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,

@@ -55,6 +55,11 @@ def _suspicion(suspicion: Suspicion) -> dict[str, Any]:
     return {**asdict(suspicion), "level": suspicion.level}
 
 
+def rounded(value: Any) -> Any:
+    """`value` as JSON has it, numbers rounded: their last digits differ between machines."""
+    return _plain(value, {})
+
+
 def _plain(value: Any, labels: dict[str, str]) -> Any:
     """With labels for keys of checkpoints, and numbers rounded: their last digits differ between machines."""
     if isinstance(value, dict):

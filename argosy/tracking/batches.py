@@ -63,7 +63,7 @@ class Batch:
 def next_batch(spool: Path, start: int, end: int | None = None) -> Batch | None:
     """The records from `start`, at most to `end`: some 1,000 values, or one larger record; None when there is none.
 
-    Records that need another spool to be sent first (model_metrics) are never in a batch with others.
+    Records that need another spool to be sent first (model_metrics, model_tags) are never in a batch with others.
     """
     batch = Batch(start, start)
     values = 0
@@ -83,7 +83,7 @@ def next_batch(spool: Path, start: int, end: int | None = None) -> Batch | None:
 
 def is_late(record: Record) -> bool:
     """Whether the record is about something that another spool registers."""
-    return record["kind"] in ("model_metrics", "reused")
+    return record["kind"] in ("model_metrics", "model_tags", "reused")
 
 
 @dataclass

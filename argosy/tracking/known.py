@@ -58,6 +58,8 @@ class Known:
             self.new([(kind, record["name"])])
         elif kind == "model_metrics":
             self.new((kind, record["checkpoint"], record["dataset"], key) for key in record["values"])
+        elif kind == "model_tags":
+            self.changed({(kind, record["checkpoint"], key): value for key, value in record["values"].items()})
         elif kind == "status":
             self.changed({(kind,): record["value"]})
         else:

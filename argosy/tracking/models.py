@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
 
 CHECKPOINT, IS_EXTERNAL = "argosy.checkpoint", "mlflow.model.isExternal"
+LONGEST_TAG = 5000  # characters that MLflow keeps of a model's tag
 
 
 class Models:
@@ -78,7 +79,7 @@ class Models:
         return found[0] if found else None
 
     def _find_or_create(self, owner: Owner, key: str, name: str, tags: dict[str, object], run: str | None) -> str:
-        text = {k: str(v)[:5000] for k, v in tags.items() if v not in ("", None)} | {CHECKPOINT: key}
+        text = {k: str(v)[:LONGEST_TAG] for k, v in tags.items() if v not in ("", None)} | {CHECKPOINT: key}
         experiment = self._runs.experiment(owner.line)
         with self._server.creating():
             model = self._search(owner.line, key)

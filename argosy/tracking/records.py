@@ -1,7 +1,7 @@
 """Records of a spool: one JSON object a line; how they are written, read from an offset, and turned into curves.
 
-Kinds: header, metrics, params, tags, artifact, model, model_metrics, reused, status. Each has `kind` and `time`
-(ms since the epoch). Floats that JSON has no word for are the strings "NaN", "Infinity" and "-Infinity".
+Kinds: header, metrics, params, tags, artifact, model, model_metrics, model_tags, reused, status. Each has `kind` and
+`time` (ms since the epoch). Floats that JSON has no word for are the strings "NaN", "Infinity" and "-Infinity".
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from argosy.tracking.batches import Batch, Owner
 from argosy.tracking.deliver import Delivery
-from argosy.tracking.models import Models
+from argosy.tracking.models import LONGEST_TAG, Models
 from argosy.tracking.names import metric_name
 from argosy.tracking.records import Record
 from argosy.tracking.refused import Refused
@@ -72,6 +72,8 @@ class MlflowSender:
             self._register(run, owner, record, out)
         for record in batch.of("model_metrics"):
             self._results(run, owner, record, refused, doubtful)
+        for record in batch.of("model_tags"):
+            self._server.client.set_logged_model_tags(self._models.evaluated(owner, record), _tags(record))
         for record in batch.of("artifact"):
             self._artifact(run, record, out, refused)
         for record in batch.of("reused"):
@@ -137,6 +139,10 @@ def _metrics(
         for record in records
         for key, value in record["values"].items()
     ]
+
+
+def _tags(record: Record) -> dict[str, str]:
+    return {metric_name(key): value[:LONGEST_TAG] for key, value in record["values"].items()}
 
 
 def _values(records: Sequence[Record]) -> dict[str, str]:

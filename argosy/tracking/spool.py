@@ -131,6 +131,17 @@ class Tracker:
             if fresh:
                 self._append({**record, "values": {name: numbers[name] for *_, name in fresh}})
 
+    def model_tags(self, checkpoint: Path, values: Mapping[str, str], *, tokens: int = 0) -> None:
+        """Set tags of a checkpoint's LoggedModel; a tag may change. `tokens`: that the checkpoint has seen."""
+        key = checkpoint_key(checkpoint)
+        with self._lock:
+            fresh = self._known.changed({("model_tags", key, name): str(value) for name, value in values.items()})
+            if fresh:
+                self._append({
+                    "kind": "model_tags", "checkpoint": key, "path": str(Path(checkpoint).absolute()),
+                    "tokens": int(tokens), "values": {name: str(values[name]) for *_, name in fresh},
+                })  # fmt: skip
+
     def status(self, value: str) -> None:
         """The run's status from now on: RUNNING, FINISHED, FAILED or KILLED."""
         if value not in STATUSES:

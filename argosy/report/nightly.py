@@ -1,0 +1,39 @@
+"""The nightly report: one HTML file of what is new, what it was held against, and what got worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from argosy.report.page import STYLE, environment
+from argosy.report.record import rounded
+from argosy.report.regressions import Judged
+from argosy.report.tables import Table, accuracy_table, prefix_tables
+
+
+def render_night(judged: Sequence[Judged], line: str, notes: Sequence[str] = ()) -> str:
+    """The HTML; like the comparison's, it needs nothing from elsewhere."""
+    return environment().get_template("nightly.html.j2").render(
+        judged=judged, line=line, notes=notes, tables=_tables(judged), css=STYLE.read_text(encoding="utf-8"))
+
+
+def record_night(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """What is remembered of each new checkpoint; rounded, since last digits differ between machines."""
+    found = [{"checkpoint": j.new.key, "label": j.new.label, "stage": j.new.stage,
+              "reference": j.reference.key if j.reference else "", "verdict": j.verdict,
+              "regressions": j.regressions,
+              "headlines": {c.task: {"before": c.before, "after": c.after, "low": c.interval.low,
+                                     "high": c.interval.high, "p_adjusted": c.p_adjusted, "items": c.items,
+                                     "verdict": c.verdict} for c in j.headlines},
+              "heldout": {t.channel: {"before": t.before, "after": t.after, "p_adjusted": t.p_adjusted,
+                                      "verdict": t.verdict} for t in j.texts}} for j in judged]
+    plain: list[dict[str, Any]] = rounded(found)
+    return plain
+
+
+def _tables(judged: Sequence[Judged]) -> list[Table]:
+    checkpoints = list({c.key: c for j in judged for c in (j.reference, j.new) if c is not None}.values())
+    marks = {j.new.key: "worse" for j in judged if j.regressions}
+    tasks = sorted({task for c in checkpoints for task in c.tasks})
+    found = [accuracy_table(checkpoints, task, marks) for task in tasks]
+    return [table for table in found if table] + prefix_tables(checkpoints, marks)

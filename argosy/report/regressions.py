@@ -1,0 +1,79 @@
+"""New checkpoints against a reference: which are worse beyond noise. The numbers behind the nightly report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from argosy.report.checkpoints import Checkpoint
+from argosy.report.forgetting import TextChange, text_changes
+from argosy.report.paired import DRAWS, HEADLINE, Change, adjust, changes, headline_p_value
+from argosy.report.verdict import percent, points
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A new checkpoint and what it is held against.
+
+    Attributes:
+        headlines: by benchmark, from the reference to it, Holm-corrected over all of the night.
+        forms: of single forms of the questions, Holm-corrected over the forms of one benchmark.
+        texts: of held-out text, Holm-corrected over all of the night.
+    """
+
+    new: Checkpoint
+    reference: Checkpoint | None
+    headlines: list[Change] = field(default_factory=list)
+    forms: list[Change] = field(default_factory=list)
+    texts: list[TextChange] = field(default_factory=list)
+
+    @property
+    def regressions(self) -> list[str]:
+        """What it is worse at, in words. Held-out text counts between checkpoints of one stage: tuning costs some."""
+        found = [f"{c.task}: {percent(c.before)} to {percent(c.after)}, {points(c.interval)}"
+                 for c in self.headlines if c.verdict == "worse"]
+        if self.reference is None or self.reference.stage != self.new.stage:
+            return found
+        return found + [f"held-out {t.channel}: {t.before:.3f} to {t.after:.3f} bits a byte "
+                        f"({t.interval.value:+.3f} [{t.interval.low:.3f}, {t.interval.high:.3f}])"
+                        for t in self.texts if t.verdict == "forgotten"]
+
+    @property
+    def verdict(self) -> str:
+        """`worse`, `better`, `no difference` that these items can show, or `not compared`."""
+        if self.regressions:
+            return "worse"
+        if not self.headlines and not self.texts:
+            return "not compared"
+        better = any(c.verdict == "better" for c in self.headlines)
+        return "better" if better else "no difference"
+
+
+def judge(pairs: Sequence[tuple[Checkpoint, Checkpoint | None]]) -> list[Judged]:
+    """Compare each new checkpoint with its reference, on the items that both answered."""
+    both = [(new, reference) for new, reference in pairs if reference is not None]
+    found = [change for new, reference in both for task in sorted({*new.tasks} & {*reference.tasks})
+             for change in changes(reference, new, task)]
+    headlines = _headlines([change for change in found if change.variant == HEADLINE], both)
+    texts = text_changes([(reference, new) for new, reference in both])
+
+    def own(some: Sequence[Change], new: Checkpoint) -> list[Change]:
+        return [change for change in some if change.second == new.key]
+
+    forms = [change for change in found if change.variant != HEADLINE]
+    return [Judged(new, reference, own(headlines, new), own(forms, new), [t for t in texts if t.second == new.key])
+            for new, reference in pairs]
+
+
+def _headlines(found: Sequence[Change], pairs: Sequence[tuple[Checkpoint, Checkpoint]]) -> list[Change]:
+    """Holm-corrected over all, with so many draws that the smallest p-value is far below 0.05 / their number."""
+    draws = 200 * len(found)
+    if draws > DRAWS:
+        of = {new.key: (new, reference) for new, reference in pairs}
+        found = [replace(c, p_value=_p_value(*of[c.second], c.task, draws)) for c in found]
+    return adjust(found)
+
+
+def _p_value(new: Checkpoint, reference: Checkpoint, task: str, draws: int) -> float:
+    forms = [variant for variant in new.headline_of(task) if variant in reference.headline_of(task)]
+    return headline_p_value(reference, new, task, forms, draws)

@@ -1,0 +1,171 @@
+"""MLflow's registry: which checkpoint an alias such as `reference` names, and moving it there and back.
+
+A registered model is a model line; its versions are checkpoints. What an alias named before is kept in a tag of
+the registered model, so that a move can be undone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from argosy.errors import InputError
+from argosy.tracking.models import CHECKPOINT
+from argosy.tracking.names import quoted
+from argosy.tracking.server import Server, without_password
+
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel
+    from mlflow.entities.model_registry import ModelVersion
+
+HISTORY = "argosy.alias.{}.history"  # of a registered model: versions that the alias named before, the last one last
+MOST_HISTORY = 100
+_NOT_IN_NAME = re.compile(r"[/:]")  # of a registered model; MLflow takes the rest
+
+
+@dataclass(frozen=True)
+class Known:
+    """A checkpoint that MLflow knows: its model line, `<digest>/<export>`, and where it lay when it was logged."""
+
+    line: str
+    checkpoint: str
+    path: str
+    stage: str = ""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a registered model, and the tags that say how it came by its alias."""
+
+    model: str
+    version: str
+    checkpoint: str
+    path: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def registered_name(line: str) -> str:
+    """The registered model of a model line."""
+    return _NOT_IN_NAME.sub("_", line)
+
+
+class Registry:
+    """The checkpoints and aliases of one server. Every method raises Unavailable where it does not answer."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def checkpoints(self) -> list[Known]:
+        """All LoggedModels that are checkpoints, of every model line."""
+        with self._server.errors():
+            lines = {e.experiment_id: e.name for e in self._server.client.search_experiments()}
+            found = [each for each in self._logged(list(lines)) if CHECKPOINT in each.tags]
+            return [
+                Known(lines[m.experiment_id], m.tags[CHECKPOINT], m.tags.get("path", ""), m.tags.get("stage", ""))
+                for m in found
+            ]
+
+    def at(self, model: str, alias: str) -> Version | None:
+        """What `alias` of the registered model names; None where there is no such alias or model."""
+        from mlflow.exceptions import MlflowException
+
+        with self._server.errors():
+            try:
+                return _version(self._server.client.get_model_version_by_alias(registered_name(model), alias))
+            except MlflowException as error:
+                # MLflow says RESOURCE_DOES_NOT_EXIST for a model, and INVALID_PARAMETER_VALUE for an alias
+                if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                    return None
+                raise
+
+    def move(self, model: str, alias: str, line: str, checkpoint: str, tags: Mapping[str, str]) -> Version:
+        """Let `alias` name `checkpoint`, which MLflow knows, and keep what it named; again changes nothing but tags.
+
+        Raises:
+            InputError: MLflow does not know the checkpoint.
+        """
+        name = registered_name(model)
+        with self._server.errors():
+            logged = self._find(line, checkpoint)
+        if logged is None:
+            where = without_password(self._server.uri)
+            raise InputError(f"MLflow at {where} knows no checkpoint {checkpoint} of the model line {line!r}; "
+                             "what steps logged is sent by: python -m argosy.tracking ship --store DIR --once")
+        before = self.at(model, alias)
+        with self._server.errors(), self._server.creating():
+            version = self._version_of(name, logged)
+            for key, value in tags.items():
+                self._server.client.set_model_version_tag(name, version, key, value)
+            if before is None or before.version != version:
+                self._push(name, alias, before.version if before else "")
+                self._server.client.set_registered_model_alias(name, alias, version)
+        found = self.at(model, alias)
+        assert found is not None
+        return found
+
+    def undo(self, model: str, alias: str) -> Version | None:
+        """Let `alias` name what it named before the last move; None where it named nothing then.
+
+        Raises:
+            InputError: it was never moved.
+        """
+        name = registered_name(model)
+        current = self.at(model, alias)
+        with self._server.errors(), self._server.creating():
+            history = self._history(name, alias) if current else []
+            if history:
+                if history[-1]:
+                    self._server.client.set_registered_model_alias(name, alias, history[-1])
+                else:
+                    self._server.client.delete_registered_model_alias(name, alias)
+                self._keep(name, alias, history[:-1])
+        if not history:
+            raise InputError(f"the alias {alias!r} of {name!r} was never moved, so there is nothing to undo")
+        return self.at(model, alias)
+
+    def _logged(self, experiments: list[str], wanted: str = "") -> Iterator[LoggedModel]:
+        token: str | None = None
+        while experiments:
+            page = self._server.client.search_logged_models(experiments, wanted or None, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def _find(self, line: str, checkpoint: str) -> LoggedModel | None:
+        experiment = self._server.client.get_experiment_by_name(line)
+        wanted = f"tags.`{CHECKPOINT}` = {quoted(checkpoint)}"
+        return next(self._logged([experiment.experiment_id], wanted), None) if experiment else None
+
+    def _version_of(self, name: str, logged: LoggedModel) -> str:
+        """The version that is this checkpoint; made where there is none."""
+        client = self._server.client
+        if not client.search_registered_models(f"name = {quoted(name)}"):
+            client.create_registered_model(name)
+        for known in client.search_model_versions(f"name = {quoted(name)}"):
+            if known.tags.get(CHECKPOINT) == logged.tags[CHECKPOINT]:
+                return str(known.version)
+        tags = {key: logged.tags[key] for key in (CHECKPOINT, "path", "stage", "step", "tokens") if key in logged.tags}
+        # Without a run, MLflow 3.17 looks the model up in the process's own tracking store, which may be another.
+        run = logged.source_run_id
+        model = logged.model_id if run else None
+        made = client.create_model_version(name, logged.artifact_location, run_id=run, tags=tags, model_id=model)
+        return str(made.version)
+
+    def _push(self, name: str, alias: str, version: str) -> None:
+        self._keep(name, alias, [*self._history(name, alias), version][-MOST_HISTORY:])
+
+    def _history(self, name: str, alias: str) -> list[str]:
+        text = self._server.client.get_registered_model(name).tags.get(HISTORY.format(alias), "[]")
+        return [str(version) for version in json.loads(text)]
+
+    def _keep(self, name: str, alias: str, history: list[str]) -> None:
+        self._server.client.set_registered_model_tag(name, HISTORY.format(alias), json.dumps(history))
+
+
+def _version(found: ModelVersion) -> Version:
+    tags = dict(found.tags)
+    return Version(found.name, str(found.version), tags.get(CHECKPOINT, ""), tags.get("path", ""), tags)

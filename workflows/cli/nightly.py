@@ -1,0 +1,102 @@
+"""`argosy nightly`: evaluate what is new, hold it against the reference, tell what got worse."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from argosy.errors import InputError, StepError
+from workflows.cli.cluster import MORE, add_cluster, again, connected, links, on_argo, profile_of
+from workflows.cli.command import Command
+from workflows.cli.options import add_store
+from workflows.cli.run import memory, positive
+
+if TYPE_CHECKING:
+    from workflows.nightly.night import Asked, Night
+
+TEMPLATE = "evaluate"
+_HERE_ONLY = ("cores", "memory", "plain", "dry_run", "webhook")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("--checkpoint", action="append", default=[], metavar="NAME", dest="checkpoints",
+                        help="STAGE, STAGE/EXPORT or a directory; may be repeated (default: all that are new)")
+    add_store(parser)
+    parser.add_argument("--suites", type=_names, default=(), metavar="A,B", help="default: those of the run's config")
+    parser.add_argument("--reference", default="", metavar="NAME",
+                        help="an alias of the registry or a checkpoint (default: the alias `reference`)")
+    parser.add_argument("--model", default="", metavar="NAME", help="registered model (default: the line's name)")
+    parser.add_argument("--webhook", default="", metavar="URL", 
+                        help="is told of what got worse, instead of exit code 1")
+    parser.add_argument("--cores", type=positive, default=0, metavar="N", help="for all steps together (default: all)")
+    parser.add_argument("--memory", type=memory, default=0.0, metavar="SIZE", help="for all steps together")
+    parser.add_argument("--plain", action="store_true", help="lines instead of bars")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done")
+    add_cluster(parser, "local")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.replace("\n", ",").split(",") if name.strip())
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; 1 something got worse or failed; 2 wrong input."""
+    if on_argo(args):
+        return _submit(args)
+    from argosy.tracking.shipper import Unavailable
+    from workflows.nightly.aliases import aliases_of
+    from workflows.nightly.local import describe
+    from workflows.nightly.night import look
+
+    try:
+        nights = look(args.store, _asked(args), aliases_of(args.store))
+    except Unavailable as error:
+        raise StepError(f"MLflow does not answer, so it is not known what to compare with: {error}; run it again "
+                        "later, or name another MLFLOW_TRACKING_URI") from None
+    print(describe(nights), flush=True)
+    return 0 if args.dry_run else _execute(nights, args)
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    from workflows.nightly.night import Asked
+
+    return Asked(tuple(args.checkpoints), args.suites, args.reference, model=args.model)
+
+
+def _execute(nights: list[Night], args: argparse.Namespace) -> int:
+    from workflows.local import Budget
+    from workflows.nightly.local import run_night
+    from workflows.nightly.tell import tell
+
+    budget = Budget(args.cores, args.memory)
+    failed = [each for night in nights if night.pairs for each in run_night(night, budget, plain=args.plain)]
+    worse = tell(args.store.absolute(), "local", args.webhook)
+    for line in (*failed, *worse):
+        print(f"nightly: {line}", flush=True)
+    return 1 if failed or worse else 0
+
+
+def _submit(args: argparse.Namespace) -> int:
+    from workflows.argo.client_submission import check_parameters, submission
+
+    for name in _HERE_ONLY:
+        if getattr(args, name):
+            raise InputError(f"--{name.replace('_', '-')} is about this machine; on a cluster, the profile says it")
+    given = {"checkpoints": "\n".join(args.checkpoints), "suites": ",".join(args.suites),
+             "reference": args.reference, "model": args.model}  # fmt: skip
+    parameters = {name: value for name, value in given.items() if value}
+    client = connected(args)
+    template = client.template(TEMPLATE)
+    profile = profile_of(args, client, "")
+    if args.profile and profile:
+        parameters["profile"] = profile.name
+    check_parameters(template, parameters)
+    name = str(client.submit(submission(TEMPLATE, client.namespace, parameters))["metadata"]["name"])
+    print(f"submitted {name} in namespace {client.namespace}")
+    for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {again(args, name)}"]:
+        print(line, flush=True)
+    return 0
+
+
+COMMAND = Command("nightly", "evaluate what is new and compare it with the reference", 95, configure, run, MORE)
