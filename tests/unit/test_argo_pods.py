@@ -42,6 +42,10 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(tmp_path: Pat
     assert again.returncode == 0
     assert not any(batches(tmp_path / "again").values())  # every task is skipped, without a pod
 
+    env = {"ARGOSY_OVERRIDES": "tokenizer.vocab_size=600"}
+    assert plan_pod(profiles, tmp_path / "changed", *RANGE, workflow="wf-3", env=env).returncode == 0
+    assert [task for task, given in batches(tmp_path / "changed").items() if given] == ["tokenize", "tokenizer"]
+
 
 def test_wrong_parameters_fail_in_the_plan_with_the_laptop_s_words(tmp_path: Path) -> None:
     profiles = write_profile(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -27,6 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ArgosyError as error:
         say_why(str(error))
         return error.exit_code
+    except Exception as error:
+        traceback.print_exc()
+        say_why(f"{type(error).__name__}: {error} (the pod's log says where)")
+        return 1
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def hand_over(
     print(describe(planned), flush=True)
     make_directory(Path(planned.store))
     pipeline = plan_digest(planned)
-    batches = _batches(assign(planned.to_run, tasks), pipeline, profile.batches)
+    batches = _batches(assign(planned.nodes, tasks), pipeline, profile.batches)
     compare = next((node.dir for node in planned.nodes if node.name == "compare"), "")
     handoff = Handoff(
         store=planned.store,
@@ -78,7 +78,9 @@ def hand_over(
 
 
 def _batches(assigned: Mapping[str, list[PlannedNode]], pipeline: str, most: int) -> dict[str, dict[str, Batch]]:
-    return {task: deal(task, nodes, pipeline, most) for task, nodes in assigned.items()}
+    return {
+        task: deal(task, [node for node in nodes if node.to_run], pipeline, most) for task, nodes in assigned.items()
+    }
 
 
 def _write_outputs(
