@@ -15,7 +15,7 @@ from functools import cache
 from os.path import expanduser
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 
@@ -32,6 +32,9 @@ Upstream = Annotated[str, Role.UPSTREAM]
 Upstreams = Annotated[tuple[str, ...], Role.UPSTREAM]
 External = Annotated[str, Role.EXTERNAL, AfterValidator(expanduser)]
 Externals = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda paths: tuple(map(expanduser, paths)))]
+
+Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every library's generator takes
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Config(BaseModel):

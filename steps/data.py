@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from argosy.config import Config, External, Externals
+from argosy.config import Config, External, Externals, Seed
 from argosy.corpus.demo import Demo, DemoConfig
 from argosy.corpus.inputs import write_inputs
 from argosy.corpus.overrides import KINDS, read_override
@@ -35,7 +35,7 @@ class DataConfig(Config):
         demo: sizes of the demo's data.
     """
 
-    seed: int = 1
+    seed: Seed = 1
     inputs: Externals = ()
     source: SourceConfig = SourceConfig()
     instructions: External = ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from argosy.config import Rate
 from argosy.posttraining.export import PosttrainingOutputs
 from argosy.posttraining.preferences import PreferenceConfig, read_pairs
 from argosy.step import Step, StepContext
@@ -22,7 +23,7 @@ class DPOConfig(PreferenceConfig):
 
     beta: float = Field(default=0.1, gt=0)
     label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
-    learning_rate: float = Field(default=2e-4, gt=0)
+    learning_rate: Rate = 2e-4
 
 
 def run(config: DPOConfig, context: StepContext) -> PosttrainingOutputs:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from argosy.config import Config, External, Upstream
+from argosy.config import Config, External, Seed, Upstream
 from argosy.errors import InputError
 from argosy.step import Step, StepContext
 from argosy.step_files import given_directory
@@ -37,7 +37,7 @@ class EvaluateConfig(Config):
     suite_file: External = Field("", description="a suite of one's own (YAML), instead of `suite`")
     data: Upstream = Field("", description="directory of the data step: benchmark items and facts")
     tokens: Upstream = Field("", description="directory of the tokenize step: held-out text")
-    seed: int = Field(0, description="of what variants and probes draw")
+    seed: Seed = Field(0, description="of what variants and probes draw")
     limit: int | None = Field(None, ge=1, description="items of each benchmark file and facts of each probe")
     chat: Literal["auto", "on", "off"] = Field("auto", description="prompts in the chat template; auto: argosy.json's")
     threads: int = Field(1, ge=1, description="of torch, whatever cores there are; changes the scores' last digits")

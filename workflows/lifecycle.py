@@ -15,7 +15,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import Config
+from argosy.config import Config, Seed
 from argosy.config_explain import nearest
 from argosy.config_fields import models_at
 from argosy.posttraining.rl_config import RLHFConfig
@@ -51,7 +51,7 @@ class LifecycleConfig(Config):
 
     preset: str = ""
     name: str = "demo"
-    seed: int = 17
+    seed: Seed = 17
     resources: Mapping[str, StageResources] = Field(default_factory=dict)
     data: DataConfig = DataConfig()
     clean: CleanConfig = CleanConfig()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import RUNTIME, Config, Upstream
+from argosy.config import RUNTIME, Config, Rate, Seed, Upstream
 
 PositiveInt = Annotated[int, Field(gt=0)]
 
@@ -30,13 +30,13 @@ class PosttrainingConfig(Config):
 
     checkpoint: Upstream = ""
     data: Upstream = ""
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     epochs: float = Field(default=1.0, gt=0)
     max_steps: int = Field(default=0, ge=0)
     batch_size: PositiveInt = 32
     micro_batch_size: PositiveInt = 32
     max_length: int = Field(default=0, ge=0)
-    learning_rate: float = Field(default=1e-3, gt=0)
+    learning_rate: Rate = 1e-3
     schedule: Literal["linear", "cosine", "constant_with_warmup"] = "cosine"
     warmup_ratio: float = Field(default=0.05, ge=0, lt=1)
     weight_decay: float = Field(default=0.0, ge=0)

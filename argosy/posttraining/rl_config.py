@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import Config, Upstream
+from argosy.config import Config, Rate, Upstream
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 
 
@@ -36,7 +36,7 @@ class PPOConfig(Config):
     lam: float = Field(default=0.95, ge=0, le=1)
     value_coef: float = Field(default=0.5, ge=0)
     value_clip: float = Field(default=0.2, gt=0)
-    value_learning_rate: float = Field(default=1e-3, gt=0)
+    value_learning_rate: Rate = 1e-3
     kl_target: float = Field(default=0.0, ge=0)
     kl_horizon: PositiveInt = 10_000
     whiten_rewards: bool = False
@@ -63,7 +63,7 @@ class RLHFConfig(PosttrainingConfig):
     rewards: dict[str, float] = Field(default={"accept": 1.0, "format": 0.2, "model": 0.1}, min_length=1)
     batch_size: PositiveInt = 64
     micro_batch_size: PositiveInt = 64
-    learning_rate: float = Field(default=3e-4, gt=0)
+    learning_rate: Rate = 3e-4
     max_new_tokens: PositiveInt = 32
     temperature: float = Field(default=1.0, gt=0)
     kl_coef: float = Field(default=0.05, ge=0)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import RUNTIME, Config, Upstream
+from argosy.config import RUNTIME, Config, Rate, Seed, Upstream
 
 PositiveInt = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
@@ -41,13 +41,13 @@ class TrainConfig(Config):
 
     tokenized: Upstream = ""
     mixture: dict[str, float] = Field(default_factory=dict)
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     sequence_length: Annotated[int, Field(ge=2)] = 128
     tokens: PositiveInt = 1_000_000
     global_batch_size: PositiveInt = 32
     micro_batch_size: Annotated[int, Field(ge=0)] = 0
     optimizer: Literal["adamw", "muon"] = "adamw"
-    learning_rate: Annotated[float, Field(gt=0)] = 3e-3
+    learning_rate: Rate = 3e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.1
     beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
