@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hera.workflows import Container, Env, Parameter
+from hera.workflows import Artifact, Container, Env, Parameter, RetryStrategy, Suspend, Task
 from hera.workflows import models as m
 
+from workflows.argo.outputs import OUTPUTS
 from workflows.argo.profile import Profile
 
+WORKFLOW = "{{workflow.name}}"
+NO_RETRY = ("1", "2")  # a step that has failed for good, wrong input
 STORE, SCRATCH, PROFILES = "store", "scratch", "profiles"
 PROFILES_AT = "/etc/argosy/profiles"
 CONFIG_MAP = "argosy-profiles"
@@ -49,6 +53,37 @@ def container(
         termination_message_policy="FallbackToLogsOnError",
         **more,
     )
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What follows the stages' tasks in a DAG, and the templates that it uses."""
+
+    tasks: Sequence[Task] = ()
+    templates: Sequence[Container | Suspend] = ()
+
+
+def parameter(name: str) -> str:
+    """The value of a workflow's parameter."""
+    return f"{{{{workflow.parameters.{name}}}}}"
+
+
+def retry(profile: Profile) -> RetryStrategy:
+    """As often as the profile says, but never after a failure that another attempt would not mend."""
+    given = profile.retry
+    expression = " && ".join(f"lastRetry.exitCode != '{code}'" for code in NO_RETRY)
+    return RetryStrategy(
+        limit=str(given.interruptions + given.failures + given.out_of_memory),
+        retry_policy="Always",
+        expression=expression,
+        backoff=m.Backoff(duration=str(given.pause_s), factor=2, cap=str(given.longest_pause_s)),
+    )
+
+
+def artifact(name: str, file: str) -> Artifact:
+    """A file of OUTPUTS as an artifact; one that is absent is none."""
+    as_it_is = m.ArchiveStrategy(none=m.NoneStrategy())  # so that the UI shows it
+    return Artifact(name=name, path=f"{OUTPUTS}/{file}", archive=as_it_is, optional=True)
 
 
 def mounts(profile: Profile) -> list[m.VolumeMount]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from argosy.config import Config
 from argosy.errors import InputError
 from argosy.storage import make_directory, read_json, read_record, write_json
@@ -24,10 +26,12 @@ class Batch(Config):
     Attributes:
         task: name of the DAG's task.
         nodes: their ids.
+        pipeline: where it is not the handoff's: a night is about several model lines.
     """
 
     task: str
     nodes: tuple[str, ...]
+    pipeline: str = ""
 
 
 class Handoff(Config):
@@ -38,6 +42,7 @@ class Handoff(Config):
         nodes: those that are to run, by id, as `PlannedNode` dumps; a pod reads its own ones alone.
         batches: by name, which is unique in the namespace: pods of the same work have the same name.
         report: directory of the compare node.
+        also: further pipeline runs of other model lines: line by pipeline.
     """
 
     store: str
@@ -46,12 +51,23 @@ class Handoff(Config):
     nodes: Mapping[str, dict[str, Any]]
     batches: Mapping[str, Batch]
     report: str = ""
+    also: Mapping[str, str] = Field(default_factory=dict)
 
     def write(self, workflow: str) -> Path:
         """Put it into the store; returns its path."""
         folder = make_directory(Path(self.store) / FOLDER / workflow)
         write_json(folder / "plan.json", self.model_dump(mode="json"))
         return folder / "plan.json"
+
+    @property
+    def pipelines(self) -> dict[str, str]:
+        """Line by pipeline run."""
+        return {self.pipeline: self.line, **self.also}
+
+    def pipeline_of(self, batch: str) -> tuple[str, str]:
+        """The pipeline run of a batch, and its model line."""
+        pipeline = self.batches[batch].pipeline or self.pipeline
+        return pipeline, self.pipelines[pipeline]
 
     def of(self, batch: str) -> list[PlannedNode]:
         """The nodes of a batch."""

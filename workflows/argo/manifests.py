@@ -10,6 +10,8 @@ import yaml
 
 from argosy.storage import make_directory, write_atomic
 from workflows.argo.containers import CONFIG_MAP
+from workflows.argo.evaluate_template import evaluate_template
+from workflows.argo.nightly_template import nightly_template
 from workflows.argo.profile import Profile
 from workflows.argo.rights import rights
 from workflows.argo.templates import lifecycle_template
@@ -27,14 +29,13 @@ def manifests(profile: Profile) -> dict[str, list[Manifest]]:
 
 
 def write_manifests(profile: Profile, folder: Path) -> list[Path]:
-    """Write a file for each; returns their paths."""
+    """Write a file for each, and the kustomization that lists them; returns their paths."""
     make_directory(folder)
-    written = []
-    for name, documents in manifests(profile).items():
-        path = folder / f"{name}.yaml"
-        write_atomic(path, to_yaml(documents))
-        written.append(path)
-    return written
+    files = {f"{name}.yaml": documents for name, documents in manifests(profile).items()}
+    files["kustomization.yaml"] = [_kustomization(list(files))]
+    for name, documents in files.items():
+        write_atomic(folder / name, to_yaml(documents))
+    return [folder / name for name in files]
 
 
 def to_yaml(documents: Sequence[Manifest]) -> str:
@@ -44,6 +45,12 @@ def to_yaml(documents: Sequence[Manifest]) -> str:
 
 def _templates(profile: Profile) -> Iterator[Manifest]:
     yield lifecycle_template(profile).to_dict()
+    yield evaluate_template(profile).to_dict()
+    yield nightly_template(profile)
+
+
+def _kustomization(files: list[str]) -> Manifest:
+    return {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": files}
 
 
 def _profiles(profiles: Sequence[Profile]) -> Manifest:

@@ -28,6 +28,19 @@ def lifecycle_fields(profile: Profile, stages: list[str]) -> list[FormField]:
         FormField("overrides", "", "stage.field=value, one a line, on top of both: sft.learning_rate=1e-4"),
         FormField("from", "", "First stage to run; what it needs must be done. Empty: the first", ["", *stages]),
         FormField("to", "", "Last stage to run. Empty: the last", ["", *stages]),
+        FormField("promote", "no", "After the comparison, let the registry's alias name the final checkpoint. ask: "
+                  "when a person has approved", ["no", "ask", "yes"]),
+        *common_fields(profile),
+    ]
+
+
+def evaluate_fields(profile: Profile) -> list[FormField]:
+    """What `evaluate` asks."""
+    return [
+        FormField("checkpoints", "", "STAGE, STAGE/EXPORT or directories, one a line. Empty: all that are new"),
+        FormField("suites", "", "Names with commas. Empty: those that the checkpoints' run was configured with"),
+        FormField("reference", "", f"Alias or checkpoint to compare with. Empty: the alias {profile.nightly.alias}"),
+        FormField("model", profile.nightly.model, "Registered model of the alias. Empty: the model line's name"),
         *common_fields(profile),
     ]
 

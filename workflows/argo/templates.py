@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from hera.workflows import DAG, Artifact, Container, Parameter, RetryStrategy, Task, WorkflowTemplate
+from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 
-from workflows.argo.containers import container, volumes
+from workflows.argo.containers import WORKFLOW, Tail, artifact, container, parameter, retry, volumes
 from workflows.argo.outputs import OUTPUTS
 from workflows.argo.parameters import FormField, lifecycle_fields
 from workflows.argo.pod_spec import MEMORY
 from workflows.argo.profile import Profile
+from workflows.argo.promotion import promotion
 from workflows.argo.tasks import Task as StageTask
 from workflows.argo.tasks import tasks_of
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import plan
 
 MAIN, PLAN, FINISH, STEP, REPORT = "main", "plan", "finish", "step", "report"
-WORKFLOW = "{{workflow.name}}"
-NO_RETRY = ("1", "2")  # a step that has failed for good, wrong input
-PARAMETERS = "workflow.parameters"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A template whose first pod plans: its name, its form, and the command that plans."""
+    """A template whose first pod plans: its name, its form, the command that plans, and what follows its tasks."""
 
     name: str
     title: str
     description: str
     fields: Sequence[FormField]
     tasks: Sequence[StageTask]
-    plan_args: Sequence[str]
+    plan_args: Sequence[str] = ()
     plan_env: Sequence[tuple[str, str]] = ()
+    plan_outputs: Sequence[str] = ()
+    after: Tail = field(default_factory=Tail)
 
 
 def lifecycle_template(profile: Profile) -> WorkflowTemplate:
@@ -51,8 +51,9 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
             "What is done already is not run again.",
             fields=fields,
             tasks=tasks_of(planned.nodes),
-            plan_args=["--preset", _parameter("preset"), "--from", _parameter("from"), "--to", _parameter("to")],
-            plan_env=[("ARGOSY_CONFIG", _parameter("config")), ("ARGOSY_OVERRIDES", _parameter("overrides"))],
+            plan_args=["--preset", parameter("preset"), "--from", parameter("from"), "--to", parameter("to")],
+            plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
+            after=promotion(profile),
         ),
     )
 
@@ -73,7 +74,8 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
             Parameter(name=each.name, value=each.value, description=each.description, enum=each.enum or None)
             for each in planned.fields
         ],
-        templates=[_dag(profile, planned), _plan(profile, planned), *_steps(profile, planned.tasks), _finish(profile)],
+        templates=[_dag(profile, planned), _plan(profile, planned), *_steps(profile, planned.tasks),
+                   *planned.after.templates, _finish(profile)],
         workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
         **_settings(profile),
     )
@@ -124,7 +126,7 @@ def _dag(profile: Profile, planned: Planned) -> DAG:
                 ],
             )
         )
-    return DAG(name=MAIN, fail_fast=False, tasks=tasks)
+    return DAG(name=MAIN, fail_fast=False, tasks=[*tasks, *planned.after.tasks])
 
 
 def _of_task(output: str, task: StageTask) -> str:
@@ -132,16 +134,16 @@ def _of_task(output: str, task: StageTask) -> str:
 
 
 def _plan(profile: Profile, planned: Planned) -> Container:
-    outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary"]
-    args = [PLAN, planned.name, "--profile", _parameter("profile"), "--workflow", WORKFLOW,
-            "--image-tag", _parameter("image-tag"), "--priority", _parameter("priority")]  # fmt: skip
+    outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary", *planned.plan_outputs]
+    args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,
+            "--image-tag", parameter("image-tag"), "--priority", parameter("priority")]  # fmt: skip
     return container(
         PLAN,
         profile,
         [*args, *planned.plan_args],
         env=planned.plan_env,
         outputs=[Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}")) for name in outputs],
-        retry_strategy=_retry(profile),
+        retry_strategy=retry(profile),
     )
 
 
@@ -159,24 +161,19 @@ def _template_of(profile: Profile, task: StageTask) -> str:
 
 
 def _step(profile: Profile, name: str, slot: str) -> Container:
-    artifacts = [_artifact("report", "report.html"), _artifact("comparison", "comparison.json")]
+    artifacts = [artifact("report", "report.html"), artifact("comparison", "comparison.json")]
     return container(
         name,
         profile,
-        ["run", "--workflow", WORKFLOW, "--profile", _parameter("profile"), "--batch", "{{inputs.parameters.batch}}"],
+        ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch", "{{inputs.parameters.batch}}"],
         env=[("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_RETRY", "{{retries}}")],
         inputs=["batch", "patch", "memory"],
         outputs=artifacts if name == REPORT and profile.artifacts else None,
         resources=None,
         pod_spec_patch=_patch(profile),
-        retry_strategy=_retry(profile),
+        retry_strategy=retry(profile),
         synchronization=_synchronization(slot),
     )
-
-
-def _artifact(name: str, file: str) -> Artifact:
-    as_it_is = m.ArchiveStrategy(none=m.NoneStrategy())  # so that the UI shows it
-    return Artifact(name=name, path=f"{OUTPUTS}/{file}", archive=as_it_is, optional=True)
 
 
 def _patch(profile: Profile) -> str:
@@ -186,17 +183,6 @@ def _patch(profile: Profile) -> str:
     which = f"lastRetry.exitCode == '137' ? min(asInt(retries), {retry.out_of_memory}) : 0"
     memory = f"string(int(asInt(inputs.parameters.memory) * [{factors}][{which}]))"
     return f"{{{{=sprig.replace('{MEMORY}', {memory} + 'Mi', inputs.parameters.patch)}}}}"
-
-
-def _retry(profile: Profile) -> RetryStrategy:
-    retry = profile.retry
-    expression = " && ".join(f"lastRetry.exitCode != '{code}'" for code in NO_RETRY)
-    return RetryStrategy(
-        limit=str(retry.interruptions + retry.failures + retry.out_of_memory),
-        retry_policy="Always",
-        expression=expression,
-        backoff=m.Backoff(duration=str(retry.pause_s), factor=2, cap=str(retry.longest_pause_s)),
-    )
 
 
 def _synchronization(slot: str) -> m.Synchronization:
@@ -210,10 +196,7 @@ def _synchronization(slot: str) -> m.Synchronization:
 
 
 def _finish(profile: Profile) -> Container:
-    args = [FINISH, "--workflow", WORKFLOW, "--profile", _parameter("profile"), "--status", "{{workflow.status}}"]
+    args = [FINISH, "--workflow", WORKFLOW, "--profile", parameter("profile"), "--status", "{{workflow.status}}"]
     return container(FINISH, profile, args, env=[("ARGOSY_FAILURES", "{{workflow.failures}}")],
-                     retry_strategy=_retry(profile))  # fmt: skip
+                     retry_strategy=retry(profile))  # fmt: skip
 
-
-def _parameter(name: str) -> str:
-    return f"{{{{{PARAMETERS}.{name}}}}}"

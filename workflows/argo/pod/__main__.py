@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from argosy.errors import ArgosyError
-from workflows.argo.pod import finish, plan, run
+from workflows.argo.pod import finish, nightly, plan, promote, run
 from workflows.argo.pod.message import say_why
 
-COMMANDS: dict[str, ModuleType] = {"plan": plan, "run": run, "finish": finish}
+COMMANDS: dict[str, ModuleType] = {
+    "plan": plan, "run": run, "finish": finish, "judge": nightly, "promote": promote
+}  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:

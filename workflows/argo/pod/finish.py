@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Note how the workflow ended, and send all that is left."""
     path = Path(load_profile(arguments.profile).storage.root) / FOLDER / arguments.workflow / "plan.json"
     if not path.is_file():
-        print("the plan failed: nothing was started")
+        print("nothing was started: the plan failed, or there was nothing to do")
         return 0
     stopped = STOPPED in os.environ.get("ARGOSY_FAILURES", "").lower()
     status = "KILLED" if stopped else STATUS.get(arguments.status, "KILLED")
@@ -45,7 +45,8 @@ def conclude(path: Path, status: str) -> int:
     """Give the pipeline's run its final status, and nodes that were killed without a word theirs."""
     handoff = read_handoff(path)
     _bury(handoff)
-    PipelineTracker(Path(handoff.store), handoff.pipeline, handoff.line).finish(status)
+    for pipeline, line in handoff.pipelines.items():
+        PipelineTracker(Path(handoff.store), pipeline, line).finish(status)
     print(f"{path.parent.name}: {status}", flush=True)
     command = [sys.executable, *COMMAND, "--store", handoff.store, "--once"]
     if subprocess.run(command, cwd=ROOT, check=False).returncode == 0:

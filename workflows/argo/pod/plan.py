@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from argosy.config import Config
 from argosy.errors import InputError
 from argosy.storage import make_directory
 from argosy.tracking.pipeline import PipelineTracker
+from workflows import pipelines
 from workflows.argo.handoff import Batch, Handoff, deal
 from workflows.argo.outputs import OUTPUTS
-from workflows.argo.pod_spec import memory_mb, pod_patch
+from workflows.argo.pod.outputs import write_outputs
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
 from workflows.argo.tasks import Task, assign, tasks_of
 from workflows.cli.plan import describe
 from workflows.compose import compose
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.node import Resources, definition
 from workflows.plan import Plan, PlannedNode, plan
 from workflows.shipping import parent_params, plan_digest
-
-MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the template fills in; config and overrides come as ARGOSY_CONFIG and ARGOSY_OVERRIDES."""
-    parser.add_argument("template", choices=["lifecycle"])
+    parser.add_argument("template", choices=["lifecycle", "evaluate"])
     parser.add_argument("--workflow", required=True)
     parser.add_argument("--profile", required=True)
     parser.add_argument("--image-tag", default="")
@@ -45,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan, hand over."""
+    if arguments.template == "evaluate":
+        from workflows.argo.pod.nightly import plan_night
+
+        return plan_night(arguments)
     profile = load_profile(arguments.profile)
     config = _config(arguments.preset)
     planned = plan(lifecycle(config), profile.storage.root, arguments.first or None, arguments.last or None)
@@ -71,46 +71,17 @@ def hand_over(
         report=compare,
     )
     handoff.write(arguments.workflow)
+    pipelines.record(Path(planned.store), pipeline, config)
     done = [Path(node.dir).name for node in planned.nodes if node.state == "done"]
     tracker = PipelineTracker(Path(planned.store), pipeline, line)
     tracker.start(parent_params(config) | {"argo.workflow": arguments.workflow}, done=done, todo=len(planned.to_run))
-    _write_outputs(planned, tasks, batches, profile, arguments)
+    write_outputs(planned, tasks, batches, profile, arguments, describe(planned))
 
 
 def _batches(assigned: Mapping[str, list[PlannedNode]], pipeline: str, most: int) -> dict[str, dict[str, Batch]]:
     return {
         task: deal(task, [node for node in nodes if node.to_run], pipeline, most) for task, nodes in assigned.items()
     }
-
-
-def _write_outputs(
-    planned: Plan,
-    tasks: list[Task],
-    batches: Mapping[str, Mapping[str, Batch]],
-    profile: Profile,
-    arguments: argparse.Namespace,
-) -> None:
-    resources = {node.name: node.resources for node in planned.nodes}
-    needs = {node.name: definition(node.step).needs for node in planned.nodes}
-    patches, memory = {}, {}
-    for task in tasks:
-        given = resources.get(task.stage, Resources())
-        patch: dict[str, Any] = pod_patch(
-            profile, task.stage, needs.get(task.stage, task.needs), given, arguments.image_tag
-        )
-        if arguments.priority:
-            patch["priorityClassName"] = arguments.priority
-        patches[task.name] = json.dumps(patch)
-        memory[task.name] = str(memory_mb(profile, task.stage, given))
-        _output(arguments.outputs, task.parameter, json.dumps(list(batches[task.name])))
-    _output(arguments.outputs, "patches", json.dumps(patches))
-    _output(arguments.outputs, "memory", json.dumps(memory))
-    _output(arguments.outputs, "summary", describe(planned)[:MOST_SUMMARY])
-
-
-def _output(folder: Path, name: str, text: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text, encoding="utf-8")
 
 
 def _config(preset: str) -> LifecycleConfig:

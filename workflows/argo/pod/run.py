@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     attempts = _after_the_last(Attempts.read(path, arguments.batch), profile.retry)
     attempts.write(path, arguments.batch)
     nodes = handoff.of(arguments.batch)
-    with _sending(nodes, handoff) as sender:
+    with sending(nodes, *handoff.pipeline_of(arguments.batch)) as sender:
         result = run_plan(
             _only(nodes, handoff),
             budget=Budget(nodes[0].resources.cores, max(node.resources.memory_gb for node in nodes)),
@@ -71,8 +71,9 @@ def _after_the_last(attempts: Attempts, retry: Retry) -> Attempts:
 
 
 @contextlib.contextmanager
-def _sending(nodes: Sequence[PlannedNode], handoff: Handoff) -> Iterator[Sender]:
-    os.environ |= pipeline_environment(handoff.pipeline, handoff.line)
+def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str) -> Iterator[Sender]:
+    """What `nodes` log inside is sent to MLflow, as part of a pipeline run of a model line."""
+    os.environ |= pipeline_environment(pipeline, line)
     for node in nodes:
         Path(node.dir).mkdir(parents=True, exist_ok=True)
     sender = Sender(["--node", *(node.dir for node in nodes)])

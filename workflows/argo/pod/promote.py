@@ -1,0 +1,56 @@
+"""Let the registry's alias name the final checkpoint of a lifecycle, with the evidence; once a person approved."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from argosy.errors import InputError, StepError
+from argosy.tracking.registry import Registry, registered_name
+from argosy.tracking.server import Server, tracking_uri
+from workflows.argo.handoff import FOLDER, read_handoff
+from workflows.argo.pod.message import say_why
+from workflows.argo.pod.run import AGAIN
+from workflows.argo.profile_load import load_profile
+from workflows.local.process import ROOT
+from workflows.nightly.promotion import described, final_checkpoint, promote
+from workflows.sender import COMMAND
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the template fills in."""
+    parser.add_argument("--workflow", required=True)
+    parser.add_argument("--profile", required=True)
+    parser.add_argument("--decision", choices=["promote", "keep"], default="promote")
+    parser.add_argument("--by", default="")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; 2 nothing to promote; 75 MLflow does not answer."""
+    profile = load_profile(arguments.profile)
+    handoff = read_handoff(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json")
+    if arguments.decision == "keep":
+        print(f"{profile.nightly.alias} stays as it is{f', says {arguments.by}' if arguments.by else ''}")
+        return 0
+    if not handoff.report:
+        raise InputError("this workflow compares nothing, so nothing can be promoted")
+    chosen = final_checkpoint(Path(handoff.report))
+    store = Path(handoff.store)
+    ship = [sys.executable, *COMMAND, "--store", handoff.store, "--once"]  # the checkpoint is to be known there
+    if subprocess.run(ship, cwd=ROOT, check=False).returncode:
+        say_why("MLflow does not take what steps logged: promotion waits for it")
+        return AGAIN
+    alias, model = profile.nightly.alias, profile.nightly.model
+    registry = Registry(Server(tracking_uri(store), store))
+    by = arguments.by or f"workflow {arguments.workflow}"
+    try:
+        before, now = promote(registry, chosen, alias=alias, model=model, by=by, comparison=handoff.report,
+                              workflow=arguments.workflow)  # fmt: skip
+    except StepError as error:
+        say_why(str(error))
+        return AGAIN
+    print(f"{registered_name(model or handoff.line)}@{alias} is {described(now)}, {chosen.label}; "
+          f"it was {described(before)}")
+    return 0
