@@ -30,7 +30,7 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
         if override.startswith("preset="):
             raise InputError(f"{override}: a preset is not an override; use --preset {override.partition('=')[2]}")
     layers: list[Layer] = [file] if file else []
-    base = read_yaml(preset_path(preset) if preset else _preset_of(file) if file else preset_path(DEFAULT_PRESET))
+    base = read_yaml(preset_path(preset) if preset else preset_of(file) if file else preset_path(DEFAULT_PRESET))
     config = load(LifecycleConfig, [base.path, *layers], overrides)
     if not config.data.inputs:
         return config
@@ -62,7 +62,7 @@ def preset_path(name: str, where: str = "") -> Path:
     return PRESETS / f"{name}.yaml"
 
 
-def _preset_of(file: Path) -> Path:
+def preset_of(file: Path) -> Path:
     """The preset that `file` names, else the default one."""
     found = read_yaml(file)
     name = found.data.get("preset") if isinstance(found.data, dict) else None

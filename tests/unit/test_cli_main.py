@@ -30,7 +30,8 @@ def exit_code(*argv: str) -> int:
 
 def test_the_commands() -> None:
     assert [command.name for command in commands()] == [
-        "init", "plan", "run", "status", "logs", "report", "compare", "why", "manifests"
+        "init", "plan", "run", "status", "logs", "report", "compare", "why",
+        "nightly", "promote", "submit", "watch", "stop", "retry", "manifests",
     ]  # fmt: skip
 
 

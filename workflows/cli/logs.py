@@ -10,6 +10,7 @@ from pathlib import Path
 from argosy.errors import InputError
 from argosy.lease import live_holder
 from argosy.step_files import LOG
+from workflows.cli.cluster import MORE, add_cluster, on_argo
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
 from workflows.cli.unfinished import unfinished
@@ -23,10 +24,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", metavar="NODE", help="such as pretrain or evaluate/sft-final-benchmark")
     parser.add_argument("-f", "--follow", action="store_true", help="go on printing until the step ends")
     add_store(parser)
+    add_cluster(parser, "local")
+    parser.add_argument("--workflow", metavar="NAME", default="", help="on a cluster (default: the newest)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Copy the log to stdout."""
+    if on_argo(args):
+        from workflows.cli.argo_logs import copy
+
+        return copy(args)
+    if args.workflow:
+        raise InputError("--workflow is about a cluster: add --on argo")
     directory = directory_of(args.store, args.node)
     path = directory / LOG
     if not path.exists() and not (args.follow and live_holder(directory)):
@@ -50,4 +59,4 @@ def _copy(path: Path, follow: Path | None) -> None:
             time.sleep(POLL_S)
 
 
-COMMAND = Command("logs", "print what a step printed", 50, configure, run)
+COMMAND = Command("logs", "print what a step printed", 50, configure, run, MORE)

@@ -75,8 +75,15 @@ def load_config(args: argparse.Namespace) -> LifecycleConfig:
     Raises:
         InputError: preset, file or overrides are wrong.
     """
-    file: Path | None = args.config
-    if file is None and args.preset is None and Path(PROJECT_FILE).is_file():
-        file = Path(PROJECT_FILE)
+    file = config_file(args)
+    if file and not args.config:
         print(f"config: {file}", file=sys.stderr)
     return compose(args.preset, file, args.overrides)
+
+
+def config_file(args: argparse.Namespace) -> Path | None:
+    """That of --config; without --preset too, the project's where there is one."""
+    if args.config or args.preset is not None or not Path(PROJECT_FILE).is_file():
+        file: Path | None = args.config
+        return file
+    return Path(PROJECT_FILE)

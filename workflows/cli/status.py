@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from argosy.errors import InputError
 from argosy.step_files import LOG, RUN
 from argosy.storage import read_record
+from workflows.cli.cluster import MORE, add_cluster, again, connected, on_argo
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
 from workflows.cli.rejects import kept_aside
@@ -26,14 +28,34 @@ Row = tuple[str, str, str, str, str]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
+    parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW", help="on a cluster (default: the newest)")
     add_store(parser)
+    add_cluster(parser, "local")
+    parser.add_argument("--all", action="store_true", help="list the cluster's workflows")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each stage, and one for each node that runs or failed. 1 where one failed."""
+    if on_argo(args):
+        return _on_argo(args)
+    if args.name or args.all:
+        raise InputError(f"status does not take {args.name or '--all'} without --on argo")
     planned = plan(lifecycle(last_config(args.store, LifecycleConfig)), args.store)
     print(describe(planned))
     return int(any(node.state == "failed" for node in planned.nodes))
+
+
+def _on_argo(args: argparse.Namespace) -> int:
+    from workflows.argo.client_workflow import view
+    from workflows.cli import argo_status
+
+    client = connected(args)
+    if args.all:
+        print(argo_status.describe_all(client.list()))
+        return 0
+    found = view(client.find(args.name))
+    print(argo_status.describe(found, again(args, found.name)))
+    return int(any(unit.state == "failed" for unit in found.units))
 
 
 def describe(planned: Plan) -> str:
@@ -103,4 +125,4 @@ def progress(directory: Path | str) -> str:
     return f"{done / total:.0%}{speed}{left}  {record.get('note', '')}".rstrip()
 
 
-COMMAND = Command("status", "show how far the last run is", 40, configure, run)
+COMMAND = Command("status", "show how far the last run is", 40, configure, run, MORE)

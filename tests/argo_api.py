@@ -1,0 +1,148 @@
+"""A small HTTP server with the few endpoints of Kubernetes and of the Argo server that the command line uses."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import yaml
+
+Json = dict[str, Any]
+TOKEN = "a-token"
+CUSTOM = "/apis/argoproj.io/v1alpha1/namespaces/argosy"
+CORE = "/api/v1/namespaces/argosy"
+ARGO = "/api/v1/workflows/argosy"
+
+
+@dataclass
+class Api:
+    """What the server knows, what it was asked, and how it is to fail.
+
+    Attributes:
+        objects: by path, read with GET; a function is called.
+        logs: of pods, by name.
+        asked: method, path, query and body of each request.
+        faults: statuses with which the next requests are answered; 0 breaks the connection.
+        later: what a workflow becomes, a step at each GET.
+    """
+
+    url: str = ""
+    objects: dict[str, Any] = field(default_factory=dict)
+    workflows: dict[str, Json] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    asked: list[tuple[str, str, dict[str, str], Json]] = field(default_factory=list)
+    faults: list[int] = field(default_factory=list)
+    later: dict[str, list[Json]] = field(default_factory=dict)
+
+    def bodies(self, method: str) -> list[Json]:
+        """Of all requests with `method`."""
+        return [body for asked, _, _, body in self.asked if asked == method]
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Json) -> tuple[int, Any]:
+        """Status and body: an object, or text."""
+        for prefix in (f"{CUSTOM}/workflows", ARGO):
+            if path == prefix and method == "POST":
+                return 200, self._create(body.get("workflow", body))
+            if path == prefix:
+                items = [{"metadata": each["metadata"]} for each in self.workflows.values()]
+                return 200, {"items": items}
+            if path.startswith(prefix + "/"):
+                return self._workflow(method, path.removeprefix(prefix + "/"), query, body)
+        if path.startswith(f"{CORE}/pods/") and path.endswith("/log"):
+            pod = path.split("/")[-2]
+            return (200, self.logs[pod]) if pod in self.logs else (404, {"message": f'pods "{pod}" not found'})
+        found = self.objects.get(path)
+        if callable(found):
+            found = found(query, body)
+        return (200, found) if found is not None else (404, {"message": f"{path} not found"})
+
+    def _create(self, workflow: Json) -> Json:
+        name = f"{workflow['metadata']['generateName']}{len(self.workflows) + 1}"
+        created = f"2026-01-01T00:00:{len(self.workflows):02}Z"
+        workflow["metadata"] |= {"name": name, "creationTimestamp": created}
+        self.workflows[name] = workflow
+        return workflow
+
+    def _workflow(self, method: str, rest: str, query: dict[str, str], body: Json) -> tuple[int, Any]:
+        name, _, verb = rest.partition("/")
+        if name not in self.workflows:
+            return 404, {"message": f'workflows.argoproj.io "{name}" not found'}
+        if verb == "log":
+            text = self.logs.get(query["podName"])
+            lines = [] if text is None else text.splitlines()
+            return 200, "".join(json.dumps({"result": {"content": line}}) + "\n" for line in lines)
+        if self.later.get(name) and method == "GET":
+            self.workflows[name] = self.later[name].pop(0)
+        return 200, self.workflows[name]
+
+
+@contextmanager
+def serving(api: Api) -> Iterator[Api]:
+    """`api` answers at `api.url` meanwhile."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
+    api.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield api
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def kubeconfig(folder: Path, url: str, namespace: str = "argosy") -> Path:
+    """A kubeconfig for `url`, with contexts `here` and `other`."""
+    context = {"cluster": "fake", "user": "me", "namespace": namespace}
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump({
+        "apiVersion": "v1", "kind": "Config", "current-context": "here",
+        "clusters": [{"name": "fake", "cluster": {"server": url}}],
+        "users": [{"name": "me", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "here", "context": context}, {"name": "other", "context": context}],
+    }))  # fmt: skip
+    return path
+
+
+def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._serve()
+
+        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
+
+        def _serve(self) -> None:
+            parts = urlsplit(self.path)
+            query = dict(parse_qsl(parts.query))
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            api.asked.append((self.command, parts.path, query, body))
+            fault = api.faults.pop(0) if api.faults else None
+            if fault == 0:
+                self.close_connection = True
+                return
+            if fault:
+                self._reply(fault, {"message": "for a while"})
+                return
+            if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+                self._reply(401, {"message": "Unauthorized"})
+                return
+            self._reply(*api.answer(self.command, parts.path, query, body))
+
+        def _reply(self, status: int, answer: Any) -> None:
+            data = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Silence."""
+
+    return Handler

@@ -1,0 +1,85 @@
+"""Workflows through an Argo server: its REST API, with a token."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+from workflows.argo.client import PIPELINE, ArgoClient, Summary
+from workflows.argo.client_http import ApiError, HttpTransport, Json
+from workflows.argo.client_unit import pod_name
+
+LOGS = "main-logs"  # artifact that `archiveLogs` makes of each pod's log
+
+
+class ServerClient(ArgoClient):
+    """What the Argo UI uses. Reads workflows from the archive too, where there is one."""
+
+    continues = True
+
+    def __init__(self, server: str, namespace: str, *, insecure: bool = False) -> None:
+        insecure = insecure or os.environ.get("ARGO_INSECURE_SKIP_VERIFY", "") == "true"
+        token = os.environ.get("ARGO_TOKEN", "")
+        self.transport = HttpTransport(_url(server), token, insecure=insecure, where=f"the Argo server {server}")
+        self.namespace = namespace
+        self._workflows = f"/api/v1/workflows/{namespace}"
+
+    def submit(self, workflow: Json) -> Json:
+        """Create it."""
+        return self.transport.ask("POST", self._workflows, {"workflow": workflow})
+
+    def get(self, name: str) -> Json:
+        """Read it."""
+        return self.transport.ask("GET", f"{self._workflows}/{name}")
+
+    def list(self) -> list[Summary]:
+        """By their metadata alone: a workflow may weigh a megabyte."""
+        query = {"listOptions.labelSelector": PIPELINE, "fields": "items.metadata"}
+        found = self.transport.ask("GET", self._workflows, query=query)
+        every = [Summary.of(each["metadata"]) for each in found.get("items") or []]
+        return sorted(every, key=lambda each: (each.created, each.name), reverse=True)
+
+    def template(self, name: str) -> Json:
+        """Read it."""
+        return self.transport.ask("GET", f"/api/v1/workflow-templates/{self.namespace}/{name}")
+
+    def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
+        """Of the node's pod, or the archived one of a pod that is gone."""
+        name = workflow["metadata"]["name"]
+        artifacts = (node.get("outputs") or {}).get("artifacts") or []
+        if not follow and any(each.get("name") == LOGS for each in artifacts):
+            return self.transport.stream(
+                f"/artifact-files/{self.namespace}/workflows/{name}/{node['id']}/outputs/{LOGS}"
+            )
+        return self._pod_log(name, pod_name(workflow, node), follow)
+
+    def shut_down(self, name: str, strategy: str) -> None:
+        """What its Stop and Terminate buttons do."""
+        self.transport.ask("PUT", f"{self._workflows}/{name}/{strategy.lower()}", {})
+
+    def retry(self, workflow: Json) -> Json:
+        """The same workflow goes on: what succeeded stays."""
+        return self.transport.ask("PUT", f"{self._workflows}/{workflow['metadata']['name']}/retry", {})
+
+    def _pod_log(self, workflow: str, pod: str, follow: bool) -> Iterator[bytes]:
+        """A line of JSON for each line of the log. The server says nothing at all of a pod that is gone."""
+        query = {"podName": pod, "logOptions.container": "main", "logOptions.follow": "true" if follow else "false"}
+        silent = True
+        for line in self.transport.stream(f"{self._workflows}/{workflow}/log", query, follow=follow):
+            if not line.strip():
+                continue
+            entry = json.loads(line)
+            if "error" in entry:
+                raise ApiError(int(entry["error"].get("http_code", 500)), str(entry["error"].get("message")))
+            silent = False
+            yield str(entry["result"].get("content", "")).encode() + b"\n"
+        if silent:
+            raise ApiError(404, f"the pod {pod} is gone, or has printed nothing")
+
+
+def _url(server: str) -> str:
+    """ARGO_SERVER is `host:port` for Argo's own CLI; ARGO_SECURE=false makes that plain http."""
+    if "://" in server:
+        return server
+    return f"{'http' if os.environ.get('ARGO_SECURE') == 'false' else 'https'}://{server}"

@@ -1,0 +1,159 @@
+"""Follow a workflow with the laptop's words: what is new between two looks at it, and a summary at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from argosy.environment import timestamp
+from workflows.argo.client import ArgoClient
+from workflows.argo.client_http import ApiError, Json
+from workflows.argo.client_unit import FINISH, OVER, Unit, seconds
+from workflows.argo.client_workflow import PLAN, View, view
+from workflows.local.summary import duration
+
+POLL_S = 2.0
+PROGRESS_EVERY_S = 30.0
+LONGEST_PAUSE_S = 60.0
+PATIENCE_S = 900.0  # without an answer; an API server is upgraded in less
+
+
+class Lines:
+    """What to print after each look at a workflow."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Unit] = {}
+        self._planned = self._began = False
+        self._reported, self._ended = 0.0, 0
+        self._waiting: dict[str, str] = {}
+
+    def of(self, found: View, now: float) -> list[str]:
+        """Lines for what changed since the last call. `now` in seconds, of any clock that does not jump."""
+        if not self._began:
+            return self._first(found, now)
+        lines = [] if self._planned else list(self._plan(found))
+        for unit in found.units:
+            lines += self._changes(unit, self._seen.get(unit.label), found)
+            self._seen[unit.label] = unit
+        return lines + list(self._progress(found, now))
+
+    def _first(self, found: View, now: float) -> list[str]:
+        """A workflow that is already under way: how far, not all that was."""
+        self._began, self._reported = True, now
+        before = [unit for unit in found.units if unit.state == "done"]
+        self._seen = {unit.label: unit for unit in before}
+        self._ended = sum(_counts(unit) for unit in before)
+        lines = list(self._plan(found))
+        if self._ended:
+            lines.append(f"[{self._ended}/{found.total or '?'}] done before")
+        return lines + (self.of(found, now) if not found.over else [])
+
+    def _plan(self, found: View) -> Iterator[str]:
+        if found.total is not None:
+            self._planned = True
+            yield f"{found.plan_line}; {found.total} pod{'' if found.total == 1 else 's'}"
+
+    def _changes(self, unit: Unit, before: Unit | None, found: View) -> Iterator[str]:
+        tried, tried_before = len(unit.attempts), len(before.attempts) if before else 0
+        if unit.started and not (before and before.started):
+            yield f"{unit.label} started"
+        elif tried > max(tried_before, 1) and unit.state not in OVER:
+            yield f"{unit.label} is tried again, attempt {tried}: {why_again(unit)}"
+        if unit.waits and unit.waits != self._waiting.get(unit.label):
+            self._waiting[unit.label] = unit.waits
+            yield f"{unit.label} waits: {unit.waits}"
+        if unit.state in OVER and (before is None or before.state not in OVER):
+            yield self._end(unit, found)
+
+    def _end(self, unit: Unit, found: View) -> str:
+        how = f"done in {unit.seconds:.1f} s" if unit.state == "done" else f"{unit.state}: {said(unit)}"
+        self._ended += _counts(unit)
+        return (f"[{self._ended}/{found.total or '?'}] " if _counts(unit) else "") + f"{unit.label} {how}"
+
+    def _progress(self, found: View, now: float) -> Iterator[str]:
+        if now - self._reported < PROGRESS_EVERY_S:
+            return
+        self._reported = now
+        for unit in found.units:
+            if unit.state == "running" and unit.progress:
+                yield f"{unit.label} {100 * unit.progress:3.0f} %"
+
+
+def watch(
+    client: ArgoClient, name: str, *, say: Callable[[str], None] | None = None,
+    sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+) -> View:
+    """Print lines until the workflow is over; returns it. An API that is away for a while is waited for.
+
+    Raises:
+        ApiError: it is gone for good, or refuses.
+    """
+    say = say or _say
+    lines = Lines()
+    while True:
+        found = view(_patiently(client, name, say, sleep))
+        for line in lines.of(found, clock()):
+            say(line)
+        if found.over:
+            return found
+        sleep(POLL_S)
+
+
+def summary(found: View, after: str) -> list[str]:
+    """What ran, what failed and why, and how to go on; `after` is what a command on it ends with."""
+    counts = [("ran", sum(unit.state == "done" and _counts(unit) for unit in found.units))]
+    counts += [(state, sum(unit.state == state for unit in found.units)) for state in ("failed", "stopped")]
+    counts.append(("blocked", sum(task.state == "blocked" for task in found.tasks)))
+    text = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing to do"
+    took = max(0.0, seconds(found.status.get("finishedAt")) - seconds(found.status.get("startedAt")))
+    lines = [f"{text} in {duration(took)}"]
+    failed = [unit for unit in found.units if unit.state == "failed"]
+    for unit in failed:
+        log = f"argosy logs {unit.label} --on argo --workflow {after}"
+        lines += ["", f"{unit.label} failed: {said(unit)}", f"  log: {log}"]
+    if found.stopped:
+        lines += ["", f"Stopped. 'argosy retry {after}' goes on from here."]
+    elif failed and found.exit_code == 2:
+        lines += ["", "Then correct the config or the input and submit again: what is done stays done."]
+    elif failed:
+        lines += ["", f"Then mend the cause and 'argosy retry {after}': what is done stays done."]
+    elif found.exit_code:
+        lines += ["", f"{found.name} {found.phase.lower()}: {found.status.get('message', 'no reason given')}"]
+    return lines
+
+
+def said(unit: Unit) -> str:
+    """The pod's message, without the label that stands before it anyway."""
+    return unit.message.removeprefix(f"{unit.task}: ") or f"exit code {unit.exit_code}"
+
+
+def why_again(unit: Unit) -> str:
+    """Why the attempt before the last one ended."""
+    return str(unit.attempts[-2].get("message") or f"it {unit.attempts[-2].get('phase', 'ended').lower()}")
+
+
+def _counts(unit: Unit) -> bool:
+    """Whether it is one of the pods that the plan asked for."""
+    return unit.task not in (PLAN, FINISH)
+
+
+def _patiently(client: ArgoClient, name: str, say: Callable[[str], None], sleep: Callable[[float], None]) -> Json:
+    pause, waited = POLL_S, 0.0
+    while True:
+        try:
+            found = client.get(name)
+        except ApiError as error:
+            if not error.passing or waited >= PATIENCE_S:
+                raise
+            if not waited:
+                say(f"{error}; the workflow goes on, asking again")
+            sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, LONGEST_PAUSE_S)
+            continue
+        if waited:
+            say("it answers again")
+        return found
+
+
+def _say(text: str) -> None:
+    print(f"{timestamp()} {text}", flush=True)

@@ -1,0 +1,108 @@
+"""`argosy submit`: start the lifecycle as a workflow on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from argosy.errors import InputError
+from workflows.cli.cluster import MORE, add_cluster, again, connected, links, on_argo, profile_of
+from workflows.cli.command import Command
+from workflows.cli.options import OVERRIDES, add_config, add_range, config_file, load_config
+from workflows.compose import DEFAULT_PRESET, preset_of
+from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.plan import _range as stage_range
+
+if TYPE_CHECKING:
+    from workflows.argo.client import ArgoClient
+    from workflows.argo.client_http import Json
+
+TEMPLATE = "lifecycle"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    add_config(parser)
+    add_range(parser)
+    add_cluster(parser, "argo")
+    parser.add_argument("--image-tag", metavar="TAG", help="of the images (default: the profile's)")
+    parser.add_argument("--priority", metavar="CLASS", help="PriorityClass of the pods, one of the profile's")
+    parser.add_argument("--watch", action="store_true", help="then follow it, as argosy watch does")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the config as `argosy run` does, submit, say where to look."""
+    if not on_argo(args):
+        return _run_here(args)
+    from workflows.argo.client_submission import check_files, check_parameters, submission
+
+    config = load_config(args)
+    _check_range(config, args)
+    check_files(config)
+    parameters = _parameters(args)
+    client = connected(args)
+    template = _template(client, args)
+    profile = profile_of(args, client, _default(template, "profile"))
+    if args.profile and profile:
+        parameters["profile"] = profile.name
+    check_parameters(template, parameters)
+    name = str(client.submit(submission(TEMPLATE, client.namespace, parameters))["metadata"]["name"])
+    print(f"submitted {name} in namespace {client.namespace}")
+    for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {again(args, name)}"]:
+        print(line, flush=True)
+    if not args.watch:
+        return 0
+    from workflows.cli.watch import follow
+
+    return follow(client, name, args)
+
+
+def _run_here(args: argparse.Namespace) -> int:
+    from workflows.cli.run import run as run_here
+
+    for name in ("image_tag", "priority", "watch"):
+        if getattr(args, name):
+            raise InputError(f"--{name.replace('_', '-')} is about a cluster; 'argosy run' is what runs here")
+    args.store, args.cores, args.memory, args.plain, args.dry_run = Path("runs"), 0, 0.0, False, False
+    return run_here(args)
+
+
+def _check_range(config: LifecycleConfig, args: argparse.Namespace) -> None:
+    """Names and order; whether what comes before is done, the cluster's plan finds out."""
+    stage_range(list(dict.fromkeys(node.name for node in lifecycle(config))), args.first, args.last)
+
+
+def _parameters(args: argparse.Namespace) -> dict[str, str]:
+    """What was given. The preset always: the template's default is not that of the config file."""
+    from workflows.argo.client_submission import config_text
+
+    file = config_file(args)
+    preset = args.preset or (preset_of(file).stem if file else DEFAULT_PRESET)
+    given = {"config": config_text(file), "overrides": "\n".join(args.overrides), "from": args.first, "to": args.last,
+             "image-tag": args.image_tag, "priority": args.priority}  # fmt: skip
+    if any("\n" in override for override in args.overrides):
+        raise InputError("an override has a line break in it: write it in a file for --config")
+    return {"preset": preset} | {name: value for name, value in given.items() if value}
+
+
+def _template(client: ArgoClient, args: argparse.Namespace) -> Json:
+    from workflows.argo.client_http import ApiError
+
+    try:
+        return client.template(TEMPLATE)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+    profile = args.profile or "NAME"
+    raise InputError(f"namespace {client.namespace} has no WorkflowTemplate {TEMPLATE!r}: install ours there with "
+                     f"'argosy manifests --profile {profile} --out DIR' and 'kubectl apply -f DIR/{profile}', or name "
+                     "another --namespace; 'argosy doctor' tells what else is missing")
+
+
+def _default(template: Json, name: str) -> str:
+    parameters = (template["spec"].get("arguments") or {}).get("parameters") or []
+    return next((str(each.get("value", "")) for each in parameters if each["name"] == name), "")
+
+
+COMMAND = Command("submit", "start the lifecycle on a cluster", 100, configure, run, f"{OVERRIDES}\n\n{MORE}")

@@ -1,0 +1,49 @@
+"""`argosy watch`: follow a workflow to its end."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from workflows.cli.cluster import MORE, add_cluster, again, connected, need_argo, profile_of, report_link
+from workflows.cli.command import Command
+
+if TYPE_CHECKING:
+    from workflows.argo.client import ArgoClient
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW", help="default: the newest")
+    add_cluster(parser, "argo")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what happens. 0, 1 (something failed, or it was stopped) or 2 (wrong input)."""
+    need_argo(args, "'argosy run' shows what happens, and 'argosy status' and 'argosy logs NODE -f' from elsewhere")
+    client = connected(args)
+    name = str(client.find(args.name)["metadata"]["name"])
+    if not args.name:
+        print(f"workflow: {name}", flush=True)
+    return follow(client, name, args)
+
+
+def follow(client: ArgoClient, name: str, args: argparse.Namespace) -> int:
+    """Watch `name` and summarize it; Ctrl-C leaves it alone."""
+    from workflows.argo.watch import summary, watch
+
+    after = again(args, name)
+    try:
+        found = watch(client, name)
+    except KeyboardInterrupt:
+        print(f"\n{name} goes on: 'argosy watch {after}' follows it again, 'argosy stop {after}' ends it", flush=True)
+        return 1
+    for line in summary(found, after):
+        print(line, flush=True)
+    link = report_link(profile_of(args, client, found.parameters.get("profile", "")), client.namespace, found)
+    if link:
+        print(f"report: {link}", flush=True)
+    return found.exit_code
+
+
+COMMAND = Command("watch", "follow a workflow to its end", 101, configure, run, MORE)
