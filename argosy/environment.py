@@ -25,8 +25,13 @@ def thread_environment(cores: int) -> dict[str, str]:
 
     OpenMP's waiting threads spin a short while and then sleep: spinning on, as is the default, a step falls to a
     fiftieth of its speed as soon as any other program wants one of the cores; sleeping at once costs it half.
+    glibc keeps the memory of large tensors rather than have the kernel clear it anew for each: half the system's time.
     """
-    return dict.fromkeys((THREADS, *_LIBRARIES), str(cores)) | {"GOMP_SPINCOUNT": "10000"}
+    return dict.fromkeys((THREADS, *_LIBRARIES), str(cores)) | {
+        "GOMP_SPINCOUNT": "10000",
+        "MALLOC_MMAP_THRESHOLD_": str(2**30),
+        "MALLOC_TRIM_THRESHOLD_": str(2**32),
+    }
 
 
 def limit_threads() -> None:
