@@ -6,7 +6,6 @@ ARGOSY_TEST_PROFILE names the profile (a file); its manifests are applied before
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,7 @@ def laptop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(profile: Profile) -> Iterator[Path]:
+def store(profile: Profile) -> Path:
     """The cluster's store as this machine sees it, emptied."""
     import shutil
 
@@ -55,4 +54,4 @@ def store(profile: Profile) -> Iterator[Path]:
         pytest.skip("the profile's store is a claim, which this machine does not see")
     root = Path(profile.storage.host_path) / profile.storage.directory
     shutil.rmtree(root, ignore_errors=True)
-    yield root
+    return root

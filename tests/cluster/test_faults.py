@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,34 @@ def test_a_pod_that_is_deleted(cluster: Cluster, store: Path, laptop: Path) -> N
     name = cluster.submit(**RANGE)
     cluster.delete_pod(cluster.running(name, "pretrain"))
     check(cluster, name, store, laptop)
+
+
+def test_a_container_whose_process_is_killed(cluster: Cluster, store: Path, laptop: Path) -> None:
+    name = cluster.submit(**RANGE)
+    cluster.running(name, "pretrain")
+    found: list[int] = []
+
+    def look() -> bool:
+        found.extend(processes("workflows.argo.pod", "run", "pretrain-"))
+        return bool(found) or cluster.phase(name) == "Succeeded"
+
+    cluster.until(look, "the process of pretraining")
+    if not found:
+        pytest.skip("the pods' processes are not this machine's")
+    os.kill(found[0], signal.SIGKILL)
+    check(cluster, name, store, laptop)
+
+
+def processes(*words: str) -> list[int]:
+    """Ids of Python processes of this machine that have all `words` in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            command = path.read_bytes().split(b"\0")
+            text = b" ".join(command).decode(errors="replace")
+            if command[0].endswith(b"python") and all(word in text for word in words):
+                found.append(int(path.parent.name))
+    return found
 
 
 def test_too_little_memory(cluster: Cluster, store: Path, laptop: Path) -> None:
