@@ -1,18 +1,33 @@
 # make demo | test | check | crash N=20 | setup | lock    (each makes .venv first; PYTHON=... chooses the interpreter)
+# make images | manifests | cluster-up | test-cluster     (docs/install.md)
 
 BIN := .venv/bin
 N ?= 20
 # Named by what is installed, so that a changed lock installs again and nothing else does.
 STAMP := .venv/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: help setup demo test check crash lock
+# Images: those that a profile names, with its tag. BASE by digest: BASE=docker.io/library/python@sha256:...
+IMAGES ?= data train mlflow
+REGISTRY ?=
+TAG ?= latest
+BASE ?= docker.io/library/python:3.11-slim-bookworm
+BUILDER ?= $(shell for each in docker podman buildah; do if $$each info >/dev/null 2>&1; then echo $$each; break; fi; done)
+BUILD_FLAGS ?=
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' argosy/__init__.py)
+REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
+
+.PHONY: help setup demo test check crash lock images $(IMAGES:%=image-%) manifests cluster-up cluster-down test-cluster
 
 help:
 	@echo "make demo        train, evaluate and compare a small language model, from nothing (minutes)"
 	@echo "make test        checks and tests"
 	@echo "make check       ruff, mypy, import rules"
 	@echo "make crash N=20  kill random steps of a small run N times, and compare the bytes"
-	@echo "make lock        resolve requirements.lock again (needs uv)"
+	@echo "make lock        resolve requirements.lock and images/*.lock again (needs uv)"
+	@echo "make images      build the images with docker, podman or buildah (IMAGES='data train mlflow' REGISTRY= TAG=latest)"
+	@echo "make manifests   write argo-install/generated again, after a change of the graph or of a profile"
+	@echo "make cluster-up  a cluster on this machine (kind or k3d) with everything; make cluster-down ends it"
+	@echo "make test-cluster  the tests that need a cluster (KUBECONFIG)"
 
 setup: $(STAMP)
 
@@ -35,6 +50,30 @@ test: check
 crash: setup
 	$(BIN)/python -m tests.end_to_end.crash $(N)
 
+LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	--no-emit-index-url --quiet
+
 lock:
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-		--no-annotate --no-header --no-emit-index-url --quiet --output-file requirements.lock
+	$(LOCK) pyproject.toml --extra dev --output-file requirements.lock
+	$(LOCK) pyproject.toml --constraint requirements.lock --output-file images/train.lock
+	for each in data mlflow tools; do \
+		$(LOCK) --group pyproject.toml:image-$$each --constraint requirements.lock --output-file images/$$each.lock; done
+
+images: $(IMAGES:%=image-%)
+
+$(IMAGES:%=image-%): image-%:
+	@test -n "$(BUILDER)" || { echo "make images needs docker (running), podman or buildah: install one" >&2; exit 2; }
+	$(BUILDER) build --file images/Dockerfile.$* --tag $(REGISTRY)argosy-$*:$(TAG) --build-arg BASE=$(BASE) \
+		--build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) $(BUILD_FLAGS) .
+
+manifests: setup
+	$(BIN)/argosy manifests --profile all --out argo-install/generated
+
+cluster-up:
+	argo-install/laptop.sh up
+
+cluster-down:
+	argo-install/laptop.sh down
+
+test-cluster: setup
+	$(BIN)/python -m pytest tests/cluster
