@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 NODE, PIPELINE, CURVES = "argosy.node", "argosy.pipeline", "argosy.curves"
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow's pages for models, not those for agents
 
 
 class Runs:
@@ -83,7 +84,7 @@ class Runs:
         client = self._server.client
         experiment = client.get_experiment_by_name(line)
         if experiment is None:
-            return str(client.create_experiment(line, artifact_location=self._server.artifact_location))
+            return str(client.create_experiment(line, artifact_location=self._server.artifact_location, tags=KIND))
         if experiment.lifecycle_stage != "active":
             raise Unavailable(f"experiment {line!r} is deleted there; restore it or choose another name of the line")
         return str(experiment.experiment_id)
