@@ -31,7 +31,7 @@ def exit_code(*argv: str) -> int:
 def test_the_commands() -> None:
     assert [command.name for command in commands()] == [
         "init", "plan", "run", "status", "logs", "report", "compare", "why",
-        "nightly", "promote", "submit", "watch", "stop", "retry", "manifests",
+        "nightly", "promote", "submit", "watch", "stop", "retry", "manifests", "doctor",
     ]  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     parameters = _parameters(args)
     client = connected(args)
     template = _template(client, args)
-    profile = profile_of(args, client, _default(template, "profile"))
+    profile = profile_of(args, client, default_of(template, "profile"))
     if args.profile and profile:
         parameters["profile"] = profile.name
     check_parameters(template, parameters)
@@ -100,7 +100,8 @@ def _template(client: ArgoClient, args: argparse.Namespace) -> Json:
                      "another --namespace; 'argosy doctor' tells what else is missing")
 
 
-def _default(template: Json, name: str) -> str:
+def default_of(template: Json, name: str) -> str:
+    """The default of a parameter."""
     parameters = (template["spec"].get("arguments") or {}).get("parameters") or []
     return next((str(each.get("value", "")) for each in parameters if each["name"] == name), "")
 

@@ -1,0 +1,109 @@
+"""With --deep: a pod of each image, with the profile's mounts, that imports us, writes the store and asks MLflow."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workflows.argo.client_http import Json
+from workflows.argo.doctor.api import clock_found
+from workflows.argo.doctor.check import Check, Cluster, Found
+from workflows.argo.manifests import manifests
+
+SCRIPT = Path(__file__).with_name("pod_script.py")
+POLL_S, LIMIT_S = 1.0, 240.0
+HOPELESS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError",
+            "CreateContainerError")  # fmt: skip
+
+
+def pods(cluster: Cluster) -> Iterator[Found]:
+    """One after the other: the second image is often the first one's."""
+    images = cluster.profile.images
+    for image in dict.fromkeys(images.of(needs) for needs in ("data", "train")):
+        yield from _try(cluster, image)
+
+
+def _try(cluster: Cluster, image: str) -> Iterator[Found]:
+    folder = f"/api/v1/namespaces/{cluster.namespace}/pods"
+    before = time.time()
+    name = cluster.api.ask("POST", folder, pod(cluster, image))["metadata"]["name"]
+    try:
+        problem = _until_over(cluster, name)
+        if problem:
+            yield Found("FAIL", f"{image}: {problem}", "mend the image's name, tag, pull_policy or pull_secrets in the "
+                        f"profile, or what the message says (kubectl -n {cluster.namespace} describe pod)")  # fmt: skip
+            return
+        log = b"".join(cluster.api.stream(f"{folder}/{name}/log")).decode(errors="replace")
+        yield from _read(cluster, image, log, before)
+    finally:
+        cluster.api.ask("DELETE", f"{folder}/{name}", {"gracePeriodSeconds": 0})
+
+
+def _until_over(cluster: Cluster, name: str) -> str:
+    """Why the pod will not run; "" when it ran."""
+    end = time.monotonic() + LIMIT_S
+    reason = "not scheduled"
+    while time.monotonic() < end:
+        status = (cluster.core("pods", name) or {}).get("status") or {}
+        if status.get("phase") in ("Succeeded", "Failed"):
+            return ""
+        for container in status.get("containerStatuses") or []:
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            reason = f"{waiting.get('reason', 'running')}: {waiting.get('message', '')}".strip(": ")
+            if waiting.get("reason") in HOPELESS:
+                return reason
+        for condition in status.get("conditions") or []:
+            if condition.get("reason") == "Unschedulable":
+                reason = f"Unschedulable: {condition.get('message')}"
+        time.sleep(POLL_S)
+    return f"not over in {LIMIT_S:.0f} s ({reason})"
+
+
+def _read(cluster: Cluster, image: str, log: str, before: float) -> Iterator[Found]:
+    try:
+        said = json.loads(log.strip().rpartition("\n")[2])
+    except ValueError:
+        yield Found("FAIL", f"{image}: the pod said {log.strip()[-300:]!r}", "see whether the image has Python 3.11")
+        return
+    root, uri = cluster.profile.storage.root, cluster.profile.tracking.uri
+    user = f"uid {said['uid']}"
+    locks = f"let {user} write it; on NFS mount version 4, with locks"
+    mends = {
+        "imports": (f"{image}, Python {said['python']}, {user}, has our code", "build the image with images/"),
+        "store": (f"{image}: {root} is writable and flock holds", locks),
+        "mlflow": (f"{image}: {uri} answers", "mend tracking.uri of the profile, or a network policy in the way"),
+    }
+    for key, (good, mend) in mends.items():
+        if key == "mlflow" and not uri:
+            continue
+        yield Found("FAIL", f"{image}: {key}: {said[key]}", mend) if said[key] else Found("ok", good)
+    yield clock_found(f"the node of {image}", float(said["time"]), before, time.time())
+
+
+def pod(cluster: Cluster, image: str) -> Json:
+    """As the plan's pod is: same user, mounts, environment; our script in place of its command."""
+    profile = cluster.profile
+    spec: dict[str, Any] = manifests(profile)["lifecycle"][0]["spec"]
+    container = next(each["container"] for each in spec["templates"] if each["name"] == "plan")
+    kept = ("imagePullPolicy", "resources", "securityContext", "volumeMounts")
+    fixed = [each for each in container["env"] if "{{" not in str(each.get("value"))]
+    main = {"name": "main", "image": image, "command": ["python", "-c", SCRIPT.read_text(encoding="utf-8")],
+            "args": [profile.storage.root, profile.tracking.uri], "env": fixed,
+            **{key: container[key] for key in kept if key in container}}  # fmt: skip
+    return {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"generateName": "argosy-doctor-", "namespace": cluster.namespace,
+                     "labels": {"app.kubernetes.io/part-of": "argosy"}},
+        "spec": {
+            "restartPolicy": "Never", "activeDeadlineSeconds": int(LIMIT_S), "containers": [main],
+            "automountServiceAccountToken": False, "serviceAccountName": profile.service_account,
+            "volumes": spec["volumes"], "securityContext": spec["securityContext"],
+            "imagePullSecrets": spec.get("imagePullSecrets") or [],
+        },
+    }  # fmt: skip
+
+
+CHECKS = (Check("pods", pods, 80, limit_s=2 * LIMIT_S + 30, pods=True),)

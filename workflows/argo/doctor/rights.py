@@ -1,0 +1,74 @@
+"""May you submit, may the executor report, and may steps do nothing?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workflows.argo.client_http import ApiError, Json
+from workflows.argo.doctor.check import Check, Cluster, Found
+
+API = "/apis/authorization.k8s.io/v1"
+ARGO = "argoproj.io"
+Wanted = tuple[str, str, str]  # verb, API group, resource
+YOURS: tuple[Wanted, ...] = (
+    ("create", ARGO, "workflows"), ("get", ARGO, "workflows"), ("list", ARGO, "workflows"),
+    ("patch", ARGO, "workflows"), ("get", ARGO, "workflowtemplates"), ("list", "", "pods"), ("get", "", "pods/log"),
+)  # fmt: skip
+EXECUTORS: tuple[Wanted, ...] = (("create", ARGO, "workflowtaskresults"), ("patch", ARGO, "workflowtaskresults"))
+NEVER_STEPS: tuple[Wanted, ...] = (("list", "", "secrets"), ("get", "", "secrets"), ("create", "", "pods"),
+                                   ("create", ARGO, "workflows"))  # fmt: skip
+
+
+def yours(cluster: Cluster) -> Iterator[Found]:
+    """What submit, watch, logs and stop need of whoever types them."""
+    lacking = [_text(each) for each in YOURS if not _may(cluster, "selfsubjectaccessreviews", each)]
+    if lacking:
+        mend = f"have a Role in {cluster.namespace} bound to you that allows it"
+        yield Found("FAIL", f"you may not {', '.join(lacking)}", mend)
+    else:
+        yield Found("ok", "you may submit, watch, stop and read logs")
+
+
+def executor(cluster: Cluster) -> Iterator[Found]:
+    """Argo's executor reports the outputs of pods under this account."""
+    name = cluster.profile.executor_account
+    lacking = [_text(each) for each in EXECUTORS if not _may(cluster, "subjectaccessreviews", each, name)]
+    if lacking:
+        yield Found("FAIL", f"service account {name} may not {', '.join(lacking)}", cluster.install)
+    else:
+        yield Found("ok", f"service account {name} may report results")
+
+
+def steps(cluster: Cluster) -> Iterator[Found]:
+    """What steps run is config and data from elsewhere: the less it may do the better."""
+    name = cluster.profile.service_account
+    too_much = [_text(each) for each in NEVER_STEPS if _may(cluster, "subjectaccessreviews", each, name)]
+    if too_much:
+        yield Found("warn", f"service account {name} of the steps may {', '.join(too_much)}",
+                    "take its RoleBindings away: steps need no rights")  # fmt: skip
+    else:
+        yield Found("ok", f"service account {name} of the steps may neither read secrets nor start pods")
+
+
+def _may(cluster: Cluster, kind: str, wanted: Wanted, account: str = "") -> bool:
+    verb, group, resource = wanted
+    resource, _, subresource = resource.partition("/")
+    attributes = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource}
+    spec: Json = {"resourceAttributes": attributes | ({"subresource": subresource} if subresource else {})}
+    if account:
+        spec |= {"user": f"system:serviceaccount:{cluster.namespace}:{account}",
+                 "groups": ["system:serviceaccounts", f"system:serviceaccounts:{cluster.namespace}",
+                            "system:authenticated"]}  # fmt: skip
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": _KINDS[kind], "spec": spec}
+    found = cluster.api.ask("POST", f"{API}/{kind}", review)
+    if "status" not in found:
+        raise ApiError(403, "the API server does not say who may do what")
+    return bool(found["status"].get("allowed"))
+
+
+def _text(wanted: Wanted) -> str:
+    return f"{wanted[0]} {wanted[2]}"
+
+
+_KINDS = {"selfsubjectaccessreviews": "SelfSubjectAccessReview", "subjectaccessreviews": "SubjectAccessReview"}
+CHECKS = (Check("rights", yours, 40), Check("executor", executor, 41), Check("steps", steps, 42))
