@@ -21,7 +21,9 @@ def profile() -> Profile:
     name = os.environ.get("ARGOSY_TEST_PROFILE", "")
     if not name:
         pytest.skip("no cluster: ARGOSY_TEST_PROFILE names no cluster profile")
-    return load_profile(name)
+    given = load_profile(name)
+    storage = given.storage.model_copy(update={"directory": "cluster-tests"})
+    return given.model_copy(update={"storage": storage})
 
 
 @pytest.fixture(scope="session")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
 from argosy.errors import ArgosyError
-from workflows.argo.pod import finish, nightly, plan, promote, run
+from workflows.argo.pod import finish, nightly, plan, promote, reconcile, run
 from workflows.argo.pod.message import say_why
 
 COMMANDS: dict[str, ModuleType] = {
-    "plan": plan, "run": run, "finish": finish, "judge": nightly, "promote": promote
+    "plan": plan, "run": run, "finish": finish, "judge": nightly, "promote": promote,
+    "reconcile": reconcile,
 }  # fmt: skip
 
 
@@ -24,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, module in COMMANDS.items():
         module.add_arguments(choices.add_parser(name, help=module.__doc__))
     arguments = parser.parse_args(argv)
+    os.umask(0o002)  # Argo's executor leaves 0, with which anybody may write the store
     try:
         code: int = COMMANDS[arguments.command].run(arguments)
         return code
