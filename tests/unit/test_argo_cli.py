@@ -139,6 +139,19 @@ def test_retry_goes_on_with_the_workflow_or_submits_the_same(
     assert "what is done stays done" in out
 
 
+def test_a_node_that_failed_without_a_failed_pod_is_submitted_again(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pod ended well while the workflow was stopped: Argo's own retry would start nothing and fail again."""
+    stopped = workflow("w", "Failed", {"data": {"data-1": (Pod(),)}}, plan=Pod())
+    node = stopped["status"]["nodes"][identity("w.data(0:data-1)", "w")]
+    node |= {"phase": "Failed", "message": "Stopped with strategy 'Stop'"}
+    api.workflows = {"w": stopped}
+    assert exit_code("retry", "w") == 0
+    assert "submitted lifecycle-2 with the parameters of w" in capsys.readouterr().out
+    assert not put(api)
+
+
 def test_logs_of_a_task_are_those_of_its_last_attempt(
     api: Api, by_server: bool, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

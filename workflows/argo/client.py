@@ -39,7 +39,7 @@ class ArgoClient(ABC):
 
     Attributes:
         namespace: where workflows are.
-        continues: whether `retry` goes on with the same workflow, or submits the same again.
+        continues: whether `retry` goes on with the same workflow where it can, or always submits the same again.
     """
 
     namespace: str

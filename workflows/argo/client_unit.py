@@ -49,6 +49,11 @@ class Unit:
     waits: str = ""
 
     @property
+    def failed_pod(self) -> bool:
+        """Whether its last pod failed, and not just its node."""
+        return bool(self.attempts) and self.attempts[-1].get("phase") in ("Failed", "Error")
+
+    @property
     def progress(self) -> float:
         """Share that is done, as its pod last said."""
         done, _, total = str(self.attempts[-1].get("progress", "0/1") if self.attempts else "0/1").partition("/")

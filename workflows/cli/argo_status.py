@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, str, str]
 WIDEST = 160
-NOT_ASKED = "done before, or outside of what was asked for"
+NOTES = {"skipped": "done before, or outside of what was asked for",
+         "blocked": "something that it needs failed, or was stopped"}  # fmt: skip
 
 
 def describe(found: View, after: str) -> str:
@@ -52,8 +53,7 @@ def _task(task: Task, after: str) -> Iterator[Row]:
         yield _unit(task.name, task.units[0], after)
         return
     if not task.units:
-        note = {"skipped": NOT_ASKED, "blocked": "something that it needs failed"}.get(task.state, task.message)
-        yield task.name, task.state, "", note
+        yield task.name, task.state, "", NOTES.get(task.state, task.message)
         return
     states = Counter(unit.state for unit in task.units)
     spent = sum(unit.seconds for unit in task.units)

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{args.name} has succeeded: there is nothing to run again")
     name = str(client.retry(found.workflow)["metadata"]["name"])
     again_ = f"submitted {name} with the parameters of {args.name}: what is done stays done, the rest goes on"
-    print(f"{name} goes on" if client.continues else again_)
+    print(f"{name} goes on" if name == found.name else again_)
     profile = profile_of(args, client, found.parameters.get("profile", ""))
     for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {again(args, name)}"]:
         print(line, flush=True)
