@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from argosy.errors import InputError, StepError
 from workflows.cli.cluster import MORE, add_cluster, again, connected, links, on_argo, profile_of
@@ -71,7 +72,7 @@ def _execute(nights: list[Night], args: argparse.Namespace) -> int:
 
     budget = Budget(args.cores, args.memory)
     failed = [each for night in nights if night.pairs for each in run_night(night, budget, plain=args.plain)]
-    worse = tell(args.store.absolute(), "local", args.webhook)
+    worse = tell(args.store.absolute(), f"local {uuid4()}", args.webhook)
     for line in (*failed, *worse):
         print(f"nightly: {line}", flush=True)
     return 1 if failed or worse else 0

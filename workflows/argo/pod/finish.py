@@ -18,7 +18,8 @@ from workflows.argo.profile_load import load_profile
 from workflows.local.process import ROOT
 from workflows.sender import COMMAND
 
-FINISHED = "finished.json"
+CONCLUDED = "concluded.json"  # how it ended is known
+FINISHED = "finished.json"  # and MLflow was told
 STATUS = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED"}
 STOPPED = "workflow shutdown with strategy"  # Argo's words on each node that `argo stop` ended
 
@@ -48,6 +49,7 @@ def conclude(path: Path, status: str) -> int:
     for pipeline, line in handoff.pipelines.items():
         PipelineTracker(Path(handoff.store), pipeline, line).finish(status)
     print(f"{path.parent.name}: {status}", flush=True)
+    write_json(path.parent / CONCLUDED, {"status": status})
     command = [sys.executable, *COMMAND, "--store", handoff.store, "--once"]
     if subprocess.run(command, cwd=ROOT, check=False).returncode == 0:
         write_json(path.parent / FINISHED, {"status": status})

@@ -1,0 +1,158 @@
+"""How a workflow ended, asked of the API server: for those whose exit handler could not run, or had no MLflow."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.storage import read_record, write_json
+from workflows.argo.client_http import ApiError, Json, Transport
+from workflows.argo.handoff import FOLDER
+from workflows.argo.pod.finish import CONCLUDED, FINISHED, STATUS, conclude
+
+WATCH_S = 300  # of one watch; then all is looked at again
+BACK_OFF_S = (1.0, 60.0)
+GONE = "KILLED"  # deleted, stopped, terminated
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a plan left for one workflow."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The workflow's."""
+        return self.path.name
+
+    @property
+    def plan(self) -> Path:
+        """Written when the plan was made."""
+        return self.path / "plan.json"
+
+    @property
+    def finished(self) -> Path:
+        """Written when MLflow was told how it ended."""
+        return self.path / FINISHED
+
+    @property
+    def pipelines(self) -> set[str]:
+        """The pipeline runs that it is."""
+        record = read_record(self.plan)
+        return {str(record.get("pipeline", "")), *record.get("also", {})}
+
+
+def folders(store: Path) -> list[Folder]:
+    """Those of all workflows, the oldest first."""
+    found = [Folder(path.parent) for path in (store / FOLDER).glob("*/plan.json")]
+    return sorted(found, key=lambda folder: folder.plan.stat().st_mtime)
+
+
+def status_of(workflow: Mapping[str, Any] | None) -> str | None:
+    """FINISHED, FAILED or KILLED; None while it goes on. A workflow that is gone was deleted."""
+    if workflow is None:
+        return GONE
+    phase = (workflow.get("status") or {}).get("phase", "")
+    if phase not in STATUS:
+        return None
+    stopped = (workflow.get("spec") or {}).get("shutdown") in ("Stop", "Terminate")
+    return GONE if stopped and phase != "Succeeded" else STATUS[phase]
+
+
+class Reconciler:
+    """Tells MLflow how workflows ended.
+
+    Args:
+        transport: to the API server; it is asked to get, list and watch workflows, and nothing else.
+        keep_s: seconds after which the folder of a workflow that is gone is removed.
+    """
+
+    def __init__(self, store: Path, transport: Transport, namespace: str, keep_s: float) -> None:
+        self._store, self._transport, self._keep_s = store, transport, keep_s
+        self._path = f"/apis/argoproj.io/v1alpha1/namespaces/{namespace}/workflows"
+        self._version = ""
+
+    def sweep(self) -> int:
+        """Look at every folder; returns how many could not be concluded, since MLflow does not take it. ApiError."""
+        known = folders(self._store)  # before asking: one that appears later has a workflow that is not asked for
+        workflows = self._list() if known else {}
+        left = 0
+        for folder in known:
+            left += not self._one(folder, workflows.get(folder.name), known)
+        return left
+
+    def follow(self, sleep: Callable[[float], None] = time.sleep, forever: Callable[[], bool] = lambda: True) -> None:
+        """Sweep, then watch, and again; an API server that does not answer is asked again after 1, 2, ... 60 s."""
+        pause = 0.0
+        while forever():
+            try:
+                left = self.sweep()
+                pause = 0.0
+                if left:
+                    sleep(BACK_OFF_S[1])
+                else:
+                    self._watch()
+            except ApiError as error:
+                if not pause:
+                    print(f"reconcile: {error}; asked again later", file=sys.stderr, flush=True)
+                pause = min(max(2 * pause, BACK_OFF_S[0]), BACK_OFF_S[1])
+                sleep(pause)
+
+    def _list(self) -> dict[str, Json]:
+        """All workflows by name, a page at a time."""
+        found: dict[str, Json] = {}
+        query = {"limit": "500"}
+        while True:
+            page = self._transport.ask("GET", self._path, query=query)
+            found.update({each["metadata"]["name"]: each for each in page.get("items", [])})
+            metadata = page.get("metadata") or {}
+            self._version = metadata.get("resourceVersion", "")
+            if not metadata.get("continue"):
+                return found
+            query["continue"] = metadata["continue"]
+
+    def _watch(self) -> None:
+        """Until a workflow has ended or is gone, or the watch has."""
+        query = {"watch": "1", "timeoutSeconds": str(WATCH_S), "allowWatchBookmarks": "true"}
+        for event in self._events(query | ({"resourceVersion": self._version} if self._version else {})):
+            if event.get("type") == "ERROR":
+                return  # the version is too old, say: list again
+            workflow = None if event.get("type") == "DELETED" else event.get("object") or {}
+            if event.get("type") != "BOOKMARK" and status_of(workflow) is not None:
+                return
+
+    def _events(self, query: Mapping[str, str]) -> Iterator[Json]:
+        for line in self._transport.stream(self._path, query, follow=True):
+            if line.strip():
+                yield json.loads(line)
+
+    def _one(self, folder: Folder, workflow: Json | None, known: Sequence[Folder]) -> bool:
+        """Whether nothing is left to be done for it."""
+        status = status_of(workflow)
+        if workflow is not None and status is None:  # it goes on; after `argo retry`, to end again
+            for path in (folder.finished, folder.path / CONCLUDED):
+                path.unlink(missing_ok=True)
+            return True
+        if folder.finished.exists():
+            if workflow is None and time.time() - folder.finished.stat().st_mtime > self._keep_s:
+                shutil.rmtree(folder.path, ignore_errors=True)
+            return True
+        assert status is not None
+        if workflow is None and (said := read_record(folder.path / CONCLUDED).get("status")):
+            status = said  # its own exit handler knew, and it is gone since
+        return self._conclude(folder, status, known)
+
+    def _conclude(self, folder: Folder, status: str, known: Sequence[Folder]) -> bool:
+        later = next((each for each in known[known.index(folder) + 1:] if each.pipelines & folder.pipelines), None)
+        if later is not None:  # the same work was submitted again: that one says how it ended
+            write_json(folder.finished, {"status": status, "superseded": later.name})
+            return True
+        conclude(folder.plan, status)
+        return folder.finished.exists()
