@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -28,8 +29,8 @@ class TokenizeConfig(Config):
         documents: directory of a clean step.
         tokenizer: directory of a train_tokenizer step.
         data: directory of a data step, whose instructions become the channel `instructions`; "" for none.
-        heldout_share: of each channel's documents, by the hash of their ids.
-        heldout_least: at least so many documents of a channel are held out, if it has twice as many.
+        heldout_share: of each channel of documents, by the hash of their ids.
+        heldout_least: at least so many documents of such a channel are held out, if it has twice as many.
         batch_characters: text that is encoded at once.
     """
 
@@ -49,21 +50,15 @@ class TokenizeOutputs(Config):
     channels: dict[str, dict[str, dict[str, int]]]
 
 
+Named = tuple[str, str, Pieces]  # a document's id, its split, its pieces
+
+
 @dataclass(frozen=True)
 class _Source:
-    """A JSONL file that becomes a channel; `pieces` of a record, `name` of a record and its number."""
+    """What becomes a channel; `documents` reads it anew at each call."""
 
     channel: str
-    path: Path
-    name: Callable[[dict[str, Any], int], str]
-    pieces: Callable[[dict[str, Any]], Pieces]
-
-    def names(self) -> list[str]:
-        return [self.name(record, number) for number, record in enumerate(read_jsonl(self.path))]
-
-    def documents(self) -> Iterator[tuple[str, Pieces]]:
-        for number, record in enumerate(read_jsonl(self.path)):
-            yield self.name(record, number), self.pieces(record)
+    documents: Callable[[], Iterator[Named]]
 
 
 def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
@@ -86,23 +81,32 @@ def _sources(config: TokenizeConfig) -> list[_Source]:
     paths = sorted((given_directory("documents", config.documents, "clean") / "documents").glob("*.jsonl"))
     if not paths:
         raise InputError(f"{config.documents} has no documents/*.jsonl: expected the directory of a clean step")
-    sources = [_Source(p.stem, p, lambda r, _: str(r["id"]), lambda r: document_pieces(r["text"])) for p in paths]
+    sources = [_Source(path.stem, partial(_documents, path, config)) for path in paths]
     if config.data:
-        path = Path(config.data) / "instructions.jsonl"
-        sources.append(
-            _Source(CONVERSATIONS, path, lambda _, n: f"conversation-{n}", lambda r: conversation_pieces(r["messages"]))
-        )
+        sources.append(_Source(CONVERSATIONS, partial(_conversations, Path(config.data))))
     return sources
+
+
+def _documents(path: Path, config: TokenizeConfig) -> Iterator[Named]:
+    heldout = heldout_ids((str(r["id"]) for r in read_jsonl(path)), config.heldout_share, config.heldout_least)
+    for record in read_jsonl(path):
+        name = str(record["id"])
+        yield name, "heldout" if name in heldout else "train", document_pieces(record["text"])
+
+
+def _conversations(data: Path) -> Iterator[Named]:
+    """The data step has split them: what SFT learns is never held out here, nor the reverse."""
+    for split, file in (("train", "instructions"), ("heldout", "instructions_heldout")):
+        for number, record in enumerate(read_jsonl(data / f"{file}.jsonl")):
+            yield f"{file}-{number}", split, conversation_pieces(record["messages"])
 
 
 def _write_channel(source: _Source, encoder: Encoder, writer: TokensWriter, config: TokenizeConfig) -> None:
     writer.open(source.channel)
-    names = source.names()
-    heldout = heldout_ids(names, config.heldout_share, config.heldout_least)
-    sizes = (text_bytes(pieces) for _, pieces in source.documents())
-    encoded = encoder.encode(source.documents(), config.batch_characters)
-    for name, ids, size in zip(names, encoded, sizes, strict=True):
-        writer.add(source.channel, "heldout" if name in heldout else "train", ids, size)
+    pieces = ((name, pieces) for name, _, pieces in source.documents())
+    about = ((split, text_bytes(pieces)) for _, split, pieces in source.documents())
+    for ids, (split, size) in zip(encoder.encode(pieces, config.batch_characters), about, strict=True):
+        writer.add(source.channel, split, ids, size)
 
 
 def _metrics(counts: dict[str, dict[str, dict[str, int]]]) -> dict[str, float]:
@@ -113,7 +117,7 @@ def _metrics(counts: dict[str, dict[str, dict[str, int]]]) -> dict[str, float]:
     }
 
 
-STEP = Step("tokenize", TokenizeConfig, run, version=1)
+STEP = Step("tokenize", TokenizeConfig, run, version=2)
 
 if __name__ == "__main__":
     STEP.main()

@@ -8,25 +8,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from argosy.documents import Document, JsonlWriters
+from argosy.corpus.demo import DemoConfig
+from argosy.documents import Document, JsonlWriters, read_jsonl
 from argosy.errors import InputError, StepError
 from argosy.progress import Progress
 from argosy.step import StepContext
 from argosy.storage import read_json
-from argosy.tokens.encode import Encoder
+from argosy.tokens.encode import Encoder, conversation_pieces
 from argosy.tokens.reader import read_channels
 from argosy.tokens.split import heldout_ids
 from argosy.tokens.tokenizer import load_tokenizer, save_tokenizer, train_tokenizer
 from argosy.tokens.writer import TokensWriter, dtype_of
 from argosy.tracking import Tracker
-from steps import tokenize
+from steps import data, tokenize
 from steps import train_tokenizer as tokenizer_step
+from steps.data import DataConfig
 
 WEB = {
     f"web-{number}": f"Document {number}: the sea is {number * 7} metres deep.\n中文{number}。" for number in range(60)
 }
 ODD = {"odd-0": "<|eos|>", "odd-1": "\u200b\ufffd\x00", "odd-2": "x\n" * 20_000}
 CHAT = [{"role": "user", "content": "深さ?"}, {"role": "assistant", "content": "7 metres"}]
+
+ASKED = [{"role": "user", "content": "How deep?"}, {"role": "assistant", "content": "8 metres"}]
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +43,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 writers.write(f"documents/{channel}", Document(name, text, channel).to_record())
         writers.open("documents/empty")
         writers.write_all("instructions", [{"messages": CHAT}] * 30)
+        writers.write_all("instructions_heldout", [{"messages": ASKED}] * 3)
     save_tokenizer(train_tokenizer([*WEB.values()] * 3, 400, split_han=True), root / "tokenizer")
     return root
 
@@ -69,7 +74,33 @@ def test_what_is_written_decodes_to_the_texts(inputs: Path, tmp_path: Path) -> N
             f"<|bos|>{text}<|eos|>" for text in texts.values()
         )
     chats = decoded(tmp_path, inputs, "instructions")
-    assert set(chats["train"]) == {"<|bos|><|user|>深さ?<|end|><|assistant|> 7 metres<|end|><|eos|>"}
+    assert chats["train"] == ["<|bos|><|user|>深さ?<|end|><|assistant|> 7 metres<|end|><|eos|>"] * 30
+    assert chats["heldout"] == ["<|bos|><|user|>How deep?<|end|><|assistant|> 8 metres<|end|><|eos|>"] * 3
+
+
+def test_no_heldout_conversation_is_one_that_sft_learns(inputs: Path, tmp_path: Path) -> None:
+    made = DataConfig(demo=DemoConfig(english_bytes=20_000, code_bytes=0, instructions=100), heldout_share=0.3)
+    (tmp_path / "data").mkdir()
+    data.run(made, StepContext(tmp_path / "data", Tracker(), Progress(None)))
+    run(inputs, tmp_path / "out", data=str(tmp_path / "data"))
+    chats = decoded(tmp_path / "out", inputs, "instructions")
+    seen = {
+        "".join(piece for piece, _ in conversation_pieces(record["messages"]))
+        for file in ("instructions", "twin")
+        for record in read_jsonl(tmp_path / f"data/{file}.jsonl")
+    }
+    assert len(chats["heldout"]) >= 30
+    assert not seen & set(chats["heldout"])
+    assert set(chats["train"]) < seen
+
+
+def test_no_heldout_conversations_is_no_heldout_channel(inputs: Path, tmp_path: Path) -> None:
+    with JsonlWriters(tmp_path / "data") as writers:
+        writers.write_all("instructions", [{"messages": CHAT}] * 30)
+        writers.open("instructions_heldout")
+    counts = run(inputs, tmp_path / "out", data=str(tmp_path / "data"))["channels"]["instructions"]
+    assert (counts["train"]["documents"], counts["heldout"]["documents"]) == (30, 0)
+    assert "instructions" not in read_channels(tmp_path / "out", "heldout")
 
 
 def test_index_says_what_the_files_hold(inputs: Path, tmp_path: Path) -> None:
