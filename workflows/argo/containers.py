@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hera.workflows import Artifact, Container, Env, Parameter, RetryStrategy, Suspend, Task
+from hera.workflows import Artifact, Container, Env, Parameter, RetryStrategy, SecretEnvFrom, Suspend, Task
 from hera.workflows import models as m
 
 from workflows.argo.outputs import OUTPUTS
@@ -41,6 +41,7 @@ def container(
         command=["python", "-m", "workflows.argo.pod"],
         args=list(args),
         env=[Env(name=key, value=value) for key, value in (*_environment(profile), *env)],
+        env_from=_secrets(profile),
         inputs=[Parameter(name=each) for each in inputs],
         resources=more.pop("resources", LIGHT),
         volume_mounts=mounts(profile),
@@ -86,6 +87,11 @@ def artifact(name: str, file: str) -> Artifact:
     return Artifact(name=name, path=f"{OUTPUTS}/{file}", archive=as_it_is, optional=True)
 
 
+def _secrets(profile: Profile) -> list[SecretEnvFrom] | None:
+    """What the store asks for, where it is an object store; steps' pods get theirs by their patch."""
+    return [SecretEnvFrom(name=name) for name in profile.defaults.secrets] if profile.storage.uri else None
+
+
 def mounts(profile: Profile) -> list[m.VolumeMount]:
     """Where the pod's volumes are seen."""
     return [
@@ -103,6 +109,8 @@ def volumes(profile: Profile) -> list[m.Volume]:
         store = m.Volume(
             name=STORE, persistent_volume_claim=m.PersistentVolumeClaimVolumeSource(claim_name=storage.claim)
         )
+    elif storage.uri:  # of which it holds a part
+        store = m.Volume(name=STORE, empty_dir=m.EmptyDirVolumeSource(size_limit=storage.scratch))
     else:
         host = m.HostPathVolumeSource(path=storage.host_path, type="DirectoryOrCreate")
         store = m.Volume(name=STORE, host_path=host)

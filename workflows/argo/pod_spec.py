@@ -32,7 +32,8 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
         main["volumeMounts"] = [dict(mount) for mount in mounts]
     if placement.devices.rdma:
         main["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}}
-    return {"containers": [main], **_pod(placement, volumes)}
+    grace = {"terminationGracePeriodSeconds": profile.storage.grace_s} if profile.storage.uri else {}
+    return {"containers": [main], **grace, **_pod(placement, volumes)}
 
 
 def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:

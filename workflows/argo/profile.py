@@ -13,24 +13,45 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_len
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 
 
+CREDENTIALS = ("key", "secret", "token", "password", "account_key", "sas_token", "connection_string", "credential")
+
+
 class Storage(Config):
-    """The store: where steps' directories are. One of `claim` and `host_path`.
+    """The store: where steps' directories are. One of `claim`, `host_path` and `uri`.
 
     Attributes:
         claim: a PersistentVolumeClaim that many pods can write (ReadWriteMany, with flock: NFS 4, CephFS, JuiceFS).
         host_path: a directory of the node, for clusters of one node.
+        uri: an object store, as fsspec names it: s3://bucket/prefix, gs://..., az://...; it is the store itself.
+        options: of that file system, such as {endpoint_url: "http://minio:9000"}; never credentials.
+        push_s: with `uri`, seconds between two pushes of what a running step has made.
+        grace_s: with `uri`, seconds that a pod which is stopped has to push the rest.
+        scratch: with `uri`, most that a pod may hold of it on its node.
         path: where pods see it. The store is the directory `directory` below.
     """
 
     claim: str = ""
     host_path: str = ""
+    uri: str = Field("", pattern=r"^([a-z0-9+.-]+://\S+)?$")
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    push_s: float = Field(30.0, gt=0)
+    grace_s: int = Field(120, ge=30)
+    scratch: Quantity | None = None
     path: str = "/store"
     directory: str = "runs"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if bool(self.claim) == bool(self.host_path):
-            raise ValueError("give one of claim (a PersistentVolumeClaim) and host_path (a directory of the node)")
+        if sum(map(bool, (self.claim, self.host_path, self.uri))) != 1:
+            raise ValueError(
+                "give one of claim (a PersistentVolumeClaim), host_path (a directory of the node) "
+                "and uri (an object store)"
+            )
+        if given := sorted(set(CREDENTIALS) & self.options.keys()):
+            raise ValueError(
+                f"options has {given[0]}: credentials come from a Secret that defaults.secrets names, as environment "
+                "variables of the object store (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, ...)"
+            )
         return self
 
     @property
@@ -158,6 +179,15 @@ class Profile(Config):
     deadline_s: int | None = Field(None, ge=1, description="of a whole workflow")
     scheduler: str | None = None
     presets: tuple[str, ...] = Field((), description="presets that the form offers; default: all")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.storage.uri and not self.tracking.uri:
+            raise ValueError(
+                "tracking.uri is empty, which means an SQLite file in the store: give an MLflow server's URI, since "
+                "storage.uri is an object store, where no SQLite can be"
+            )
+        return self
 
     def of_stage(self, stage: str) -> Placement:
         """The defaults, with what the stage sets itself on top; lists and maps are joined."""

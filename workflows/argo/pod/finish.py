@@ -15,6 +15,7 @@ from argosy.tracking import Tracker
 from argosy.tracking.pipeline import PipelineTracker
 from workflows.argo.handoff import FOLDER, Handoff, read_handoff
 from workflows.argo.profile_load import load_profile
+from workflows.argo.remote import concluding
 from workflows.local.process import ROOT
 from workflows.sender import COMMAND
 
@@ -33,12 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Note how the workflow ended, and send all that is left."""
-    path = Path(load_profile(arguments.profile).storage.root) / FOLDER / arguments.workflow / "plan.json"
+    profile = load_profile(arguments.profile)
+    with concluding(profile, arguments.workflow):
+        return _conclude(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json", arguments.status)
+
+
+def _conclude(path: Path, phase: str) -> int:
     if not path.is_file():
         print("nothing was started: the plan failed, or there was nothing to do")
         return 0
     stopped = STOPPED in os.environ.get("ARGOSY_FAILURES", "").lower()
-    status = "KILLED" if stopped else STATUS.get(arguments.status, "KILLED")
+    status = "KILLED" if stopped else STATUS.get(phase, "KILLED")
     return conclude(path, status)
 
 

@@ -18,6 +18,7 @@ from workflows.argo.outputs import OUTPUTS
 from workflows.argo.pod.outputs import write_outputs
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
+from workflows.argo.remote import planning
 from workflows.argo.tasks import Task, assign, tasks_of
 from workflows.cli.plan import describe
 from workflows.compose import compose
@@ -41,11 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan, hand over."""
-    if arguments.template == "evaluate":
-        from workflows.argo.pod.nightly import plan_night
-
-        return plan_night(arguments)
     profile = load_profile(arguments.profile)
+    with planning(profile, arguments.workflow):
+        if arguments.template == "evaluate":
+            from workflows.argo.pod.nightly import plan_night
+
+            return plan_night(arguments)
+        return _plan_lifecycle(profile, arguments)
+
+
+def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
     config = _config(arguments.preset)
     planned = plan(lifecycle(config), profile.storage.root, arguments.first or None, arguments.last or None)
     tasks = tasks_of(plan(lifecycle(LifecycleConfig()), "/nowhere").nodes)

@@ -14,9 +14,10 @@ from workflows.argo.handoff import FOLDER, Attempts, Handoff, read_handoff
 from workflows.argo.outputs import OUTPUTS
 from workflows.argo.pod.message import say_why
 from workflows.argo.pod.watch import ArgoProgress, Echo
-from workflows.argo.profile import Retry
+from workflows.argo.profile import Profile, Retry
 from workflows.argo.profile_load import load_profile
-from workflows.local import Budget, RunResult, run_plan
+from workflows.argo.remote import running
+from workflows.local import Budget, RunObserver, RunResult, run_plan
 from workflows.plan import Plan, PlannedNode
 from workflows.sender import Sender
 from workflows.shipping import pipeline_environment
@@ -35,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 failed for good; 2 wrong input; 75 and 137: worth another attempt; 143: stopped."""
     profile = load_profile(arguments.profile)
+    with running(profile, arguments.workflow, arguments.batch) as observers:
+        return _run(profile, arguments, observers)
+
+
+def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[RunObserver]) -> int:
     path = Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json"
     handoff = read_handoff(path)
     attempts = _after_the_last(Attempts.read(path, arguments.batch), profile.retry)
@@ -44,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = run_plan(
             _only(nodes, handoff),
             budget=Budget(nodes[0].resources.cores, max(node.resources.memory_gb for node in nodes)),
-            observers=[sender, Echo(), ArgoProgress(len(nodes))],
+            observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers],
             plain=True,
         )
     code = _exit_code(result, attempts, profile.retry, path, arguments.batch)

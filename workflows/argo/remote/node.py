@@ -1,0 +1,138 @@
+"""A step's directory in the store and in the pod that works on it.
+
+A push is seen whole or not at all, whenever it is cut off: files that are new come first; then the list of the
+directory's files, which is what a pull goes by; then what replaces a file of the same name; `outputs.json`, which says
+done, comes last; and what is not listed any more is deleted after that.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from argosy.errors import InputError
+from argosy.lease import LEASE
+from argosy.step_files import OUTPUTS
+from workflows.argo.remote.files import Entry, Remote
+from workflows.argo.remote.parallel import each
+from workflows.argo.remote.snapshot import Stamp, is_record, scan, stage
+
+FILES = ".files.json"  # in the store alone: the files of the last push that was whole
+STAGING = ".staging"
+
+
+class RemoteNode:
+    """Fetches a step's directory, and sends it again and again as it grows.
+
+    Args:
+        name: of the directory.
+        check: raises where another pod has taken the directory over.
+    """
+
+    def __init__(self, remote: Remote, root: Path, name: str, check: Callable[[], None] = lambda: None) -> None:
+        self.name, self._remote, self._check = name, remote, check
+        self._local, self._area = root / name, root / STAGING / name
+        self._lock = threading.Lock()
+        self._known: dict[str, Stamp] = {}
+        self._there: set[str] = set()
+        self._listed: set[str] = set()
+        self._done = False  # before this pod: its files are not fetched, and stay as they are
+
+    def pull(self) -> int:
+        """Fetch what an earlier attempt left; returns how many bytes. Of a step that is done, its records alone."""
+        entries, listed = whole(self._remote, self.name)
+        self._there, self._listed = set(entries), listed
+        self._done = _is_outputs(self._remote.read(f"{self.name}/{OUTPUTS}")) if OUTPUTS in entries else False
+        wanted = {n: e for n, e in entries.items() if is_record(n) or (n in listed and not self._done)}
+        each(
+            lambda n: self._remote.download(f"{self.name}/{n}", wanted[n], self._local / n),
+            wanted, lambda n: wanted[n].size,
+        )  # fmt: skip
+        self._known = {n: s for n, s in scan(self._local).items() if n in wanted}
+        return sum(entry.size for entry in wanted.values())
+
+    def push(self) -> int:
+        """Send what has changed; returns how many files. Does nothing while the directory is in turmoil."""
+        with self._lock:
+            try:
+                found = stage(self._local, self._area, self._known)
+                return self._send(found) if found is not None else 0
+            finally:
+                shutil.rmtree(self._area, ignore_errors=True)
+
+    def _send(self, found: dict[str, Stamp]) -> int:
+        changed = [name for name, stamp in found.items() if self._known.get(name) != stamp]
+        gone = set() if self._done else self._there - found.keys()
+        if not changed and not gone:
+            return 0
+        self._check()
+        if OUTPUTS in gone:  # it is being made anew
+            self._delete([OUTPUTS])
+        self._upload((n for n in changed if not is_record(n) and n not in self._there), found)
+        self._list({n for n in found if not is_record(n)})
+        grown = [n for n in changed if n in self._there and n in self._known and self._known[n].inode == found[n].inode]
+        self._upload((n for n in grown if n != OUTPUTS), found)  # what a record speaks of comes before the record
+        self._upload((n for n in changed if n != OUTPUTS), found)
+        self._check()
+        self._upload((n for n in changed if n == OUTPUTS), found)
+        self._delete(gone - {OUTPUTS})
+        return len(changed)
+
+    def _upload(self, names: Iterable[str], found: dict[str, Stamp]) -> None:
+        todo = [name for name in names if self._known.get(name) != found[name]]
+
+        def one(name: str) -> None:
+            self._remote.upload(self._area / name, f"{self.name}/{name}")
+            self._known[name] = found[name]
+            self._there.add(name)
+
+        each(one, todo, lambda name: found[name].size)
+
+    def _list(self, names: set[str]) -> None:
+        if names != self._listed and not self._done:
+            self._remote.write(f"{self.name}/{FILES}", json.dumps({"files": sorted(names)}).encode())
+            self._listed = names
+
+    def _delete(self, names: Iterable[str]) -> None:
+        gone = list(names)
+        if gone:
+            self._remote.delete(f"{self.name}/{name}" for name in gone)
+        self._there.difference_update(gone)
+        for name in gone:
+            self._known.pop(name, None)
+
+
+def whole(remote: Remote, name: str) -> tuple[dict[str, Entry], set[str]]:
+    """All files in a step's directory by path below it, and which of them are in its list.
+
+    A directory that was copied there by other means has no list: all its files count. Of an unfinished one that lacks
+    a file of its list nothing counts, so that the step starts anew.
+
+    Raises:
+        InputError: a finished one lacks a file.
+    """
+    start = len(name) + 1
+    entries = {path[start:]: entry for path, entry in remote.list(name).items()}
+    entries.pop(LEASE, None)
+    files = remote.read(f"{name}/{FILES}") if entries.pop(FILES, None) else None
+    if files is None:
+        return entries, set(entries)
+    listed = set(json.loads(files)["files"])
+    if missing := sorted(listed - entries.keys()):
+        if OUTPUTS in entries:
+            raise InputError(
+                f"{remote.uri}/{name} lacks {missing[0]}, which the finished step made ({len(missing)} files in all): "
+                f"bring it back, or delete {OUTPUTS} there and the step runs again"
+            )
+        listed = set()
+    return entries, listed
+
+
+def _is_outputs(data: bytes | None) -> bool:
+    try:
+        return data is not None and {"outputs", "made_from"} <= json.loads(data).keys()
+    except (ValueError, AttributeError):
+        return False
