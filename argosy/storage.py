@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +89,32 @@ def remove_temporaries(directory: Path) -> None:
 
 
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
-    """Write sorted, indented JSON atomically."""
-    write_atomic(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", durable=durable)
+    """Write sorted, indented JSON atomically.
+
+    Raises:
+        StepError: a number is NaN or infinite, which JSON has no word for and other programs do not read.
+    """
+    try:
+        text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        wrong = ", ".join(_not_finite(value))
+        if not wrong:
+            raise
+        raise StepError(f"{path.name} would hold numbers that are not finite: {wrong}; training or evaluation has "
+                        "diverged: lower learning_rate in the step that made the model") from None
+    write_atomic(path, text + "\n", durable=durable)
+
+
+def _not_finite(value: Any, name: str = "") -> Iterator[str]:
+    """`<dotted key> is <value>` of each NaN and infinity below `value`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield f"{name or 'the value'} is {value}"
+    elif isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from _not_finite(below, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list | tuple):
+        for at, below in enumerate(value):
+            yield from _not_finite(below, f"{name}[{at}]")
 
 
 def make_directory(path: Path) -> Path:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from argosy.config import Config, External, Seed, Upstream
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
 from argosy.step import Step, StepContext
 from argosy.step_files import given_directory
 from argosy.storage import write_atomic, write_json
@@ -63,6 +63,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
 
     Raises:
         InputError: the checkpoint has disappeared or cannot be loaded, an unknown suite, files that are absent.
+        StepError: nothing could be scored.
     """
     from argosy.determinism import make_deterministic
     from argosy.evaluation.checkpoint import find_checkpoint
@@ -73,6 +74,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)
     make_deterministic(config.seed, config.threads)
     findings = _evaluate(config, context, suite, checkpoint, LanguageModel.load(checkpoint, config.batch_tokens))
+    _check_scored(findings, suite.name, checkpoint.path)
     outputs = EvaluateOutputs(
         checkpoint=checkpoint.label(),
         suite=suite.name,
@@ -129,6 +131,16 @@ def _section(section: str, config: EvaluateConfig, suite: Suite, model: Language
         raise InputError(f"suite {suite.name} measures held-out loss: give `tokens`, a tokenize step's directory")
     tokens = suite.section("heldout", Heldout).tokens_per_channel
     return heldout_loss(model, Path(config.tokens), tokens, suite.name)
+
+
+def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
+    if findings.metrics:
+        return
+    reasons = [f"{where}: {n} x {reason}" for where, found in sorted(findings.left_out.items())
+               for reason, n in sorted(found.items())]
+    raise StepError(f"nothing of suite {suite} could be scored for {checkpoint.parent.parent.name}/{checkpoint.name} "
+                    f"({'; '.join(reasons) or 'it asks nothing'}): if the model's outputs are not numbers, train it "
+                    "again with a lower learning_rate; else mend the suite's data")
 
 
 def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from argosy.config import Config
+from argosy.posttraining.finite import check_heldout
 from argosy.posttraining.records import Rejects
 from argosy.posttraining.source import Source
 from argosy.step import StepContext
@@ -45,8 +46,12 @@ def finish(
 
     Args:
         trained: (optimiser steps, tokens) of this stage; the export counts the tokens on top of the source's.
+
+    Raises:
+        StepError: a result is not a finite number.
     """
     step, tokens = trained
+    check_heldout(before, after, step)
     context.tracker.metrics(after, step=step)
     exporter = Exporter(context, stage, source.tokenizer, source.tokens, chat=True)
     exporter.write(NAME, model.eval(), step, tokens)

@@ -24,10 +24,13 @@ class PolicyEvaluation:
     rewards: list[float]
 
     def gain(self, before: PolicyEvaluation) -> dict[str, float]:
-        """The mean change of a prompt's sampled reward since `before`, and its standard error (paired by prompt)."""
+        """The mean change of a prompt's sampled reward since `before`, and its standard error (paired by prompt), which one
+        prompt alone has not."""
         changes = [now - then for now, then in zip(self.rewards, before.rewards, strict=True)]
-        error = stdev(changes) / math.sqrt(len(changes)) if len(changes) > 1 else math.nan
-        return {"heldout/reward/sampled/gain": fmean(changes), "heldout/reward/sampled/gain_stderr": error}
+        gained = {"heldout/reward/sampled/gain": fmean(changes)}
+        if len(changes) > 1:
+            gained["heldout/reward/sampled/gain_stderr"] = stdev(changes) / math.sqrt(len(changes))
+        return gained
 
 
 def evaluate_policy(

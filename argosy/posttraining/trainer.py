@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from argosy.posttraining.finite import check_values, check_weights
 from argosy.posttraining.state import latest_state, mark_complete
 from argosy.step import StepContext
 
@@ -22,6 +23,9 @@ def run_trainer(trainer: Any, context: StepContext, names: Mapping[str, str]) ->
 
     Returns:
         (optimiser steps, input tokens seen), counted from the beginning of the stage.
+
+    Raises:
+        StepError: a weight or a logged value is not a finite number.
     """
     trainer.add_callback(_callback(context, {**COMMON, **names}))
     resume = latest_state(Path(trainer.args.output_dir))
@@ -35,7 +39,8 @@ def _callback(context: StepContext, names: Mapping[str, str]) -> Any:
     class StepCallback(TrainerCallback):
         """Forwards Trainer's logs to the step's tracker and marks its states complete."""
 
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            check_weights(model, state.global_step)
             control.should_log |= state.global_step >= state.max_steps  # the last steps count, too
             context.progress.update(state.global_step, state.max_steps, "steps")
 
@@ -43,6 +48,7 @@ def _callback(context: StepContext, names: Mapping[str, str]) -> Any:
             values = {names[key]: float(value) for key, value in (logs or {}).items() if key in names}
             if not values:
                 return
+            check_values(values, state.global_step)
             context.tracker.metrics(values, step=state.global_step)
             note = f"loss {values['train/loss']:.3f}" if "train/loss" in values else ""
             context.progress.update(state.global_step, state.max_steps, "steps", note, force=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
 from argosy.progress import Progress
 from argosy.step import StepContext
 from argosy.tracking import Tracker
@@ -215,3 +215,17 @@ def test_the_same_items_from_the_lm_eval_command_line(store: Path, tmp_path: Pat
         assert found[f"argosy_{variant}"]["acc,none"] == pytest.approx(expected[f"bench/facts/{variant}/acc"])
     permuted = found["argosy_permuted"]
     assert permuted["consistency,none"] == pytest.approx(expected["bench/facts/permuted/consistency"])
+
+
+def test_a_model_whose_outputs_are_not_numbers_fails(store: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(store / "sft", tmp_path / "sft")
+    weights = tmp_path / "sft/checkpoints/end/model.safetensors"
+    broken = {name: tensor.fill_(float("nan")) for name, tensor in load_file(weights).items()}
+    save_file(broken, weights, metadata={"format": "pt"})
+    with pytest.raises(StepError, match=r"nothing of suite benchmark could be scored for sft/end \("):
+        evaluate(store, tmp_path / "out", checkpoint=str(tmp_path / "sft"))
+    assert not (tmp_path / "out/results.json").exists()

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy.posttraining.finite import check_values, check_weights
 from argosy.posttraining.ppo.loss import KLController
 from argosy.posttraining.ppo.rollout import Models, collect
 from argosy.posttraining.ppo.update import update
@@ -74,7 +75,11 @@ def train_ppo(
     prompts: Sequence[Prompt],
     rewards: WeightedRewards,
 ) -> tuple[int, int]:
-    """Train `policy` in place. Returns (rollouts, tokens of prompts and answers)."""
+    """Train `policy` in place. Returns (rollouts, tokens of prompts and answers).
+
+    Raises:
+        StepError: a weight or a metric is not a finite number.
+    """
     ordered = in_order(prompts, config, config.batch_size)
     total = len(ordered) // config.batch_size
     run = _start(config, source, policy, reference, total)
@@ -125,5 +130,8 @@ def _one_step(
     values |= {"rlhf/kl_coef": run.controller.coef, "train/lr": run.scheduler.get_last_lr()[0]}
     run.controller.update(values["rlhf/kl_k1"], len(prompts))
     run.step += 1
+    check_values(values, run.step)
+    for model in (run.models.policy, run.models.value):
+        check_weights(model, run.step)
     run.tokens += int(rollout.answers.attention.sum())
     return values
