@@ -31,7 +31,7 @@ def trainer_arguments(config: PosttrainingConfig, state: Path) -> dict[str, Any]
         "seed": config.seed,
         "full_determinism": True,
         "use_cpu": not gpu,
-        "bf16": config.dtype == "bfloat16",
+        "bf16": config.dtype != "float32",
         "gradient_checkpointing": False,
         "num_train_epochs": 1,
         "max_steps": config.max_steps or -1,

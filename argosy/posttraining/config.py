@@ -23,7 +23,8 @@ class PosttrainingConfig(Config):
         max_length: longest example in tokens; 0 means the checkpoint's context.
         warmup_ratio: part of the steps over which the learning rate rises from 0.
         threads: of torch on a CPU, whatever cores there are: they decide the last bits of sums.
-        dtype: of matrix products; weights and optimizer are float32 either way.
+        dtype: of matrix products; weights and optimizer are float32 either way. None is the method's own: float32 for
+            ppo, bfloat16 for all others.
         heldout_limit: how many held-out records are evaluated before and after.
         log_every, save_every: in optimiser steps; a resumable state is kept at each `save_every`.
     """
@@ -42,7 +43,7 @@ class PosttrainingConfig(Config):
     weight_decay: float = Field(default=0.0, ge=0)
     max_grad_norm: float = Field(default=1.0, gt=0)
     threads: PositiveInt = 1
-    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    dtype: Literal["float32", "bfloat16"] | None = None
     heldout_limit: PositiveInt = 128
     log_every: Annotated[PositiveInt, RUNTIME] = 5
     save_every: Annotated[PositiveInt, RUNTIME] = 50

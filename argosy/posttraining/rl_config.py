@@ -83,6 +83,9 @@ class RLHFConfig(PosttrainingConfig):
                 f"micro_batch_size={self.micro_batch_size} is not a multiple of group.size={self.group.size}; "
                 "a group must not be cut"
             )
+        if self.method == "ppo" and self.dtype == "bfloat16":
+            raise ValueError("dtype=bfloat16 is not for method=ppo, which computes in float32: leave dtype out, or choose "
+                             "method grpo or rloo")
         if self.method == "ppo" and self.batch_size % self.ppo.minibatches:
             raise ValueError(f"ppo.minibatches={self.ppo.minibatches} does not divide batch_size={self.batch_size}")
         return self

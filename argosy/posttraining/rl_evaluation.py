@@ -24,8 +24,8 @@ class PolicyEvaluation:
     rewards: list[float]
 
     def gain(self, before: PolicyEvaluation) -> dict[str, float]:
-        """The mean change of a prompt's sampled reward since `before`, and its standard error (paired by prompt), which one
-        prompt alone has not."""
+        """The mean change of a prompt's sampled reward since `before`, and its standard error (paired by prompt;
+        none for one prompt)."""
         changes = [now - then for now, then in zip(self.rewards, before.rewards, strict=True)]
         gained = {"heldout/reward/sampled/gain": fmean(changes)}
         if len(changes) > 1:
