@@ -50,7 +50,7 @@ def run(config: DPOConfig, context: StepContext) -> PosttrainingOutputs:
     return finish(context, "dpo", model, source, progress, before, evaluate(), pairs.rejects)
 
 
-STEP = Step("dpo", DPOConfig, run, needs="train")
+STEP = Step("dpo", DPOConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

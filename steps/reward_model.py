@@ -33,7 +33,7 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     return finish(context, "reward_model", model, source, progress, before, after, pairs.rejects)
 
 
-STEP = Step("reward_model", RewardModelConfig, run, needs="train")
+STEP = Step("reward_model", RewardModelConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

@@ -58,7 +58,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     return finish(context, "rlhf", policy, source, progress, before.metrics, gained, rejects)
 
 
-STEP = Step("rlhf", RLHFConfig, run, needs="train")
+STEP = Step("rlhf", RLHFConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

@@ -68,7 +68,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     return finish(context, config.stage, model, source, progress, before, evaluate(), rejects)
 
 
-STEP = Step("sft", SFTConfig, run, needs="train")
+STEP = Step("sft", SFTConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

@@ -17,7 +17,8 @@ class PosttrainingConfig(Config):
     Attributes:
         checkpoint: directory of the training step that this one continues; its `final` export is loaded.
         data: directory of the data step.
-        epochs: passes over the data; `max_steps` > 0 stops earlier.
+        epochs: passes over the data.
+        max_steps: above 0, optimiser steps to train for, in as many passes as they take; `epochs` does not count then.
         batch_size: examples (conversations, pairs) an optimiser step, on all devices together.
         micro_batch_size: examples that are in memory at once on a device; at most `batch_size`.
         max_length: longest example in tokens; 0 means the checkpoint's context.

@@ -93,9 +93,10 @@ def read_pairs(config: PreferenceConfig, source: Source, out: Path) -> Pairs:
 
 
 def in_order(pairs: Sequence[Preference], config: PosttrainingConfig) -> list[Preference]:
-    """The pairs in the order of training, over all epochs."""
+    """The pairs in the order of training, over all epochs, or for `max_steps` steps."""
     lengths = [max(len(pair.chosen_ids), len(pair.rejected_ids)) for pair in pairs]
-    return [pairs[at] for at in training_order(lengths, config.batch_size, config.epochs, config.seed)]
+    order = training_order(lengths, config.batch_size, config.epochs, config.seed, config.max_steps)
+    return [pairs[at] for at in order]
 
 
 def pair_accuracy(margins: Sequence[float]) -> float:

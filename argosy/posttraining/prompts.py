@@ -75,8 +75,8 @@ def in_order(prompts: Sequence[Prompt], config: PosttrainingConfig, per_step: in
     """
     steps = config.max_steps or max(1, math.floor(config.epochs * len(prompts) / per_step))
     # Not by length: that would gather prompts of one kind in a batch, and rewards would jump from batch to batch.
-    order = training_order([0] * len(prompts), per_step, steps * per_step / len(prompts), config.seed)
-    return [prompts[index] for index in order[: steps * per_step]]
+    order = training_order([0] * len(prompts), per_step, config.epochs, config.seed, steps)
+    return [prompts[index] for index in order]
 
 
 def _digest(prompt: Prompt, seed: int) -> str:

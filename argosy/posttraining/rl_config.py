@@ -84,8 +84,10 @@ class RLHFConfig(PosttrainingConfig):
                 "a group must not be cut"
             )
         if self.method == "ppo" and self.dtype == "bfloat16":
-            raise ValueError("dtype=bfloat16 is not for method=ppo, which computes in float32: leave dtype out, or choose "
-                             "method grpo or rloo")
+            raise ValueError(
+                "dtype=bfloat16 is not for method=ppo, which computes in float32: leave dtype out, or choose method=grpo "
+                "or rloo"
+            )
         if self.method == "ppo" and self.batch_size % self.ppo.minibatches:
             raise ValueError(f"ppo.minibatches={self.ppo.minibatches} does not divide batch_size={self.batch_size}")
         return self

@@ -46,7 +46,7 @@ def _dataset(conversations: Sequence[Conversation], config: PosttrainingConfig) 
     from datasets import Dataset
 
     lengths = [len(conversation.input_ids) for conversation in conversations]
-    order = training_order(lengths, config.batch_size, config.epochs, config.seed)
+    order = training_order(lengths, config.batch_size, config.epochs, config.seed, config.max_steps)
     columns = {
         "input_ids": [conversation.input_ids for conversation in conversations],
         "labels": [conversation.labels for conversation in conversations],

@@ -139,3 +139,13 @@ def test_held_out_prompts_are_never_trained_on(tokenizer: Any) -> None:
     assert not questions & {prompt.messages[0]["content"] for prompt in heldout}
     with pytest.raises(InputError, match="all equal"):
         hold_out([parse(records[0])] * 3, 4, seed=0)
+
+
+def test_max_steps_is_the_number_of_steps_whatever_the_epochs() -> None:
+    lengths = [1 + index % 7 for index in range(20)]
+    order = training_order(lengths, 8, 0.05, seed=1, max_steps=5)  # two passes, each of another order
+    assert len(order) == 5 * 8
+    assert Counter(order) == dict.fromkeys(range(20), 2)
+    assert order == training_order(lengths, 8, 2, seed=1)
+    assert order[:20] != order[20:]
+    assert training_order(lengths, 8, 3, seed=1, max_steps=1) == training_order(lengths, 8, 1, seed=1)[:8]

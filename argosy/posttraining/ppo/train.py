@@ -22,6 +22,7 @@ from argosy.posttraining.rl_config import RLHFConfig
 from argosy.posttraining.source import Source
 from argosy.posttraining.state import latest_state, mark_complete
 from argosy.step import StepContext
+from argosy.tokens.permutation import derive_seed
 
 STATE = "ppo.pt"
 
@@ -123,7 +124,7 @@ def _start(config: RLHFConfig, source: Source, policy: Any, reference: Any, tota
 def _one_step(
     run: _Run, prompts: Sequence[Prompt], config: RLHFConfig, source: Source, rewards: WeightedRewards
 ) -> dict[str, float]:
-    seed = (config.seed << 32) + run.step
+    seed = derive_seed("ppo", config.seed, run.step)
     decoding = source.decoding(config.max_new_tokens, config.temperature, seed)
     rollout = collect(run.models, prompts, rewards, source.tokenizer, decoding)
     values = update(run.models, rollout, run.optimizer, run.scheduler, config, run.controller.coef, seed)
