@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NoReturn
 
 from argosy.errors import ArgosyError
 from workflows.argo.pod import finish, nightly, plan, promote, reconcile, run
@@ -19,9 +20,18 @@ COMMANDS: dict[str, ModuleType] = {
 }  # fmt: skip
 
 
+class Parser(argparse.ArgumentParser):
+    """Wrong arguments are told in the UI too."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit 2."""
+        say_why(f"{self.prog}: {message}")
+        sys.exit(2)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns 0; 1 or 2 after an error, whose text the UI shows too; `run` has further codes for retries."""
-    parser = argparse.ArgumentParser("python -m workflows.argo.pod", description=__doc__)
+    parser = Parser("python -m workflows.argo.pod", description=__doc__)
     choices = parser.add_subparsers(dest="command", required=True)
     for name, module in COMMANDS.items():
         module.add_arguments(choices.add_parser(name, help=module.__doc__))
