@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from argosy.config import Config
 from argosy.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.rows import Tokens
 from argosy.statistics.intervals import Estimate, mean
 from argosy.tokens.reader import read_channels, read_index
 from argosy.training.heldout import choose_documents
@@ -28,11 +31,11 @@ class Heldout(Config):
 def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int, suite: str = "heldout") -> Findings:
     """Loss of each channel: nats a token, perplexity and bits a byte, and `all` of them together.
 
-    The documents that training scores (argosy.training.heldout), each alone: its text's tokens after BOS,
-    without its closing EOS, long ones in windows of the model's length. Bits a byte divide by the text's
-    UTF-8 bytes, so that they compare across tokenizers. Standard errors are over documents (of a ratio, by the
-    delta method). A row a document, so that two checkpoints are compared document by document: `nats` and
-    `tokens` of its text, its `bytes`; `id` is its number in the channel's held-out file.
+    The documents that training scores (argosy.training.heldout), each alone: its text's tokens after BOS, without
+    its closing EOS and the marks of a conversation's turns, long ones in windows of the model's length. Bits a byte
+    divide by the text's UTF-8 bytes, so that they compare across tokenizers. Standard errors are over documents (of
+    a ratio, by the delta method). A row a document, so that two checkpoints are compared document by document:
+    `nats` and `tokens` of its text, its `bytes`; `id` is its number in the channel's held-out file.
 
     Args:
         model: what is evaluated; its tokenizer has to be the one that made the files.
@@ -50,7 +53,7 @@ def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int,
         chosen = choose_documents(channel, tokens_per_channel)
         bounds = [(channel.offsets[i] + 1, channel.offsets[i + 1] - 1) for i in chosen]  # without BOS and EOS
         documents = [tuple(channel.tokens[begin:end].tolist()) for begin, end in bounds]
-        losses = _losses(model, documents, channel.document_bytes[chosen])
+        losses = _losses(model, documents, channel.document_bytes[chosen], channel.special)
         bad = ~np.isfinite(losses[:, 0])
         findings.rows += [_row(suite, name, chosen[i], losses[i]) for i in np.flatnonzero(~bad).tolist()]
         if bad.any():
@@ -65,13 +68,13 @@ def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int,
 
 
 def _losses(
-    model: LanguageModel, documents: list[tuple[int, ...]], lengths: NDArray[np.int64]
+    model: LanguageModel, documents: list[tuple[int, ...]], lengths: NDArray[np.int64], special: frozenset[int]
 ) -> NDArray[np.float64]:
     """[document, (nats, tokens, bytes)]."""
     requests, owners = [], []
     for owner, tokens in enumerate(documents):
-        for window in model.windows(tokens):
-            requests.append(window)
+        for request in (r for window in model.windows(tokens) for r in _without_special(window, special)):
+            requests.append(request)
             owners.append(owner)
     losses = np.zeros((len(documents), 3))
     for owner, score in zip(owners, model.scorer.score(requests), strict=True):
@@ -79,6 +82,17 @@ def _losses(
         losses[owner, 1] += score.tokens
     losses[:, 2] = lengths
     return losses
+
+
+def _without_special(window: tuple[Tokens, Tokens], special: frozenset[int]) -> Iterator[tuple[Tokens, Tokens]]:
+    """(context, continuation) of each run of text in a window: special tokens are context, never scored."""
+    context, continuation = window
+    at = 0
+    for is_special, run in groupby(continuation, special.__contains__):
+        end = at + len(list(run))
+        if not is_special:
+            yield context + continuation[:at], continuation[at:end]
+        at = end
 
 
 def _row(suite: str, channel: str, document: int, losses: NDArray[np.float64]) -> dict[str, Any]:

@@ -27,6 +27,10 @@ class Encoder:
         self._tokenizer = tokenizer
         self._special = {token: tokenizer.get_vocab()[token] for token in SPECIAL_TOKENS}
 
+    def special_ids(self) -> list[int]:
+        """Ids of the special tokens, which no text has, sorted."""
+        return sorted(self._special.values())
+
     def encode(self, documents: Iterable[tuple[str, Pieces]], batch_characters: int) -> Iterator[list[int]]:
         """Ids of each (id, pieces), in order; `batch_characters` at once bound the memory.
 

@@ -13,6 +13,7 @@ from argosy.errors import InputError
 from argosy.storage import read_json
 
 Split = Literal["train", "heldout"]
+SPECIAL = "special.json"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class TokenizedChannel:
     tokens: npt.NDArray[Any]  # (tokens,), memory-mapped, unsigned
     offsets: npt.NDArray[np.int64]  # (documents + 1,)
     document_bytes: npt.NDArray[np.int64]  # (documents,), UTF-8 bytes of the text
+    special: frozenset[int] = frozenset()  # ids that stand for no text: the turns' marks of a conversation
 
     @property
     def documents(self) -> int:
@@ -40,6 +42,12 @@ def read_index(directory: str | Path) -> dict[str, Any]:
     return index
 
 
+def read_special(directory: str | Path) -> frozenset[int]:
+    """Ids of the special tokens, of `special.json`; none where a directory made otherwise has no such file."""
+    path = Path(directory) / SPECIAL
+    return frozenset(read_json(path)["special"]) if path.exists() else frozenset()
+
+
 def read_channels(directory: str | Path, split: Split) -> dict[str, TokenizedChannel]:
     """Open all channels of `split` that hold a document, in the order of their names.
 
@@ -48,10 +56,11 @@ def read_channels(directory: str | Path, split: Split) -> dict[str, TokenizedCha
     """
     index = read_index(directory)
     names = sorted(name for name, splits in index["channels"].items() if splits.get(split, {}).get("documents", 0) > 0)
-    return {name: _open(Path(directory) / split, name, np.dtype(index["dtype"])) for name in names}
+    special = read_special(directory)
+    return {name: _open(Path(directory) / split, name, np.dtype(index["dtype"]), special) for name in names}
 
 
-def _open(folder: Path, name: str, dtype: np.dtype[Any]) -> TokenizedChannel:
+def _open(folder: Path, name: str, dtype: np.dtype[Any], special: frozenset[int]) -> TokenizedChannel:
     try:
         tokens = np.memmap(folder / f"{name}.bin", dtype=dtype, mode="r")
         offsets = np.load(folder / f"{name}.offsets.npy", mmap_mode="r")
@@ -63,4 +72,4 @@ def _open(folder: Path, name: str, dtype: np.dtype[Any]) -> TokenizedChannel:
             f"tokenized channel '{name}' in {folder} is damaged: {len(tokens)} tokens where its offsets say "
             f"{offsets[-1]}, sizes of {len(document_bytes)} documents out of {len(offsets) - 1}; run tokenize again"
         )
-    return TokenizedChannel(name, tokens, offsets, document_bytes)
+    return TokenizedChannel(name, tokens, offsets, document_bytes, special)

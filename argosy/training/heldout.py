@@ -22,21 +22,23 @@ BATCH_TOKENS = 4096
 
 @dataclass(frozen=True)
 class _Row:
-    """A piece of a document, with the token before it; all but the first are scored."""
+    """A piece of a document, with the token before it; all but the first are targets, IGNORED where special."""
 
     tokens: list[int]
+    targets: list[int]
 
     @property
     def scored(self) -> int:
-        """Number of targets."""
-        return len(self.tokens) - 1
+        """Number of targets that count."""
+        return len(self.targets) - self.targets.count(IGNORED)
 
 
 class HeldoutLoss:
     """Scores whole held-out documents, each alone, in pieces of `length` tokens that start from the token before.
 
     The documents are a pure function of the data and the budget, so every phase and every model line scores the
-    same text. The text's tokens are scored, neither `<|bos|>` nor `<|eos|>`, as lm-eval's rolling log-likelihood does.
+    same text. The text's tokens are scored, as lm-eval's rolling log-likelihood does: not `<|bos|>`, `<|eos|>` or the
+    marks of a conversation's turns, which are no bytes of it.
     """
 
     def __init__(self, channels: Mapping[str, TokenizedChannel], length: int, budget: int) -> None:
@@ -63,13 +65,14 @@ class HeldoutLoss:
         Returns:
             `{"0_64": nats, "64_128": nats, ...}`: each range is as long as all before it.
         """
-        rows = [row for rows in self._rows.values() for row in rows if row.scored == self._length]
+        rows = [row for rows in self._rows.values() for row in rows if len(row.targets) == self._length]
         if not rows:
             return {}
-        mean = torch.cat([losses.double() for losses in self._score(module, rows)]).mean(dim=0)
+        nats = torch.cat([losses.double() for losses in self._score(module, rows)]).sum(dim=0)
+        counts = (torch.tensor([row.targets for row in rows]) != IGNORED).sum(dim=0)
         edges = [0, *(self._length >> shift for shift in (3, 2, 1, 0))]
-        return {f"{low}_{high}": float(mean[low:high].mean())
-                for low, high in pairwise(edges) if high > low}
+        return {f"{low}_{high}": float(nats[low:high].sum() / counts[low:high].sum())
+                for low, high in pairwise(edges) if counts[low:high].any()}
 
     @torch.no_grad()
     def _score(self, module: LossModule, rows: list[_Row]) -> Iterator[torch.Tensor]:
@@ -77,17 +80,17 @@ class HeldoutLoss:
         was_training = module.training
         module.eval()
         device = next(module.parameters()).device
-        order = sorted(range(len(rows)), key=lambda index: -rows[index].scored)
+        order = sorted(range(len(rows)), key=lambda index: -len(rows[index].targets))
         at = 0
         while at < len(order):
-            longest = rows[order[at]].scored
+            longest = len(rows[order[at]].targets)
             batch = [rows[index] for index in order[at : at + max(1, BATCH_TOKENS // longest)]]
             at += len(batch)
             inputs = torch.zeros(len(batch), longest, dtype=torch.int64)
             targets = torch.full((len(batch), longest), IGNORED)
             for number, row in enumerate(batch):
-                inputs[number, : row.scored] = torch.tensor(row.tokens[:-1])
-                targets[number, : row.scored] = torch.tensor(row.tokens[1:])
+                inputs[number, : len(row.targets)] = torch.tensor(row.tokens[:-1])
+                targets[number, : len(row.targets)] = torch.tensor(row.targets)
             nats = module.token_losses(inputs.to(device), targets.to(device))[1]
             yield nats.reshape(len(batch), longest).cpu()
         module.train(was_training)
@@ -95,7 +98,7 @@ class HeldoutLoss:
 
 def choose_documents(channel: TokenizedChannel, budget: int) -> list[int]:
     """Documents in a fixed random order as far as they fit the budget; the shortest one where none does."""
-    lengths = np.diff(channel.offsets)
+    lengths = np.where(channel.document_bytes > 0, np.diff(channel.offsets), 0)  # 0: there is nothing to score
     seed = derive_seed("heldout", channel.name)
     chosen: list[int] = []
     left = budget
@@ -114,4 +117,5 @@ def _rows(channel: TokenizedChannel, documents: list[int], length: int) -> Itera
         begin, end = int(channel.offsets[document]), int(channel.offsets[document + 1])
         pieces = cut_documents(np.array([begin, end - 1]), length)  # without the closing <|eos|>
         for start, size in zip(pieces.start.tolist(), pieces.length.tolist(), strict=True):
-            yield _Row(channel.tokens[start - 1 : start + size].tolist())
+            tokens = channel.tokens[start - 1 : start + size].tolist()
+            yield _Row(tokens, [IGNORED if token in channel.special else token for token in tokens[1:]])

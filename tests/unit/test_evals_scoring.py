@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from pathlib import Path
@@ -164,3 +165,30 @@ def test_every_text_begins_as_a_document_of_training_does(tmp_path: Path) -> Non
         assert (context[0], [*context, *continuation].count(bos)) == (bos, 1)
     for context, _ in model.windows(model.encode(["river stone"], special=False)[0]):
         assert context == (bos,)
+
+
+def test_heldout_loss_of_conversations_leaves_their_marks_out_as_training_does(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    import torch
+
+    from argosy.evaluation.heldout import heldout_loss
+    from argosy.tokens.reader import read_channels
+    from argosy.training.heldout import HeldoutLoss
+    from argosy.training.model import LossModule
+    from tests.training_fixtures import write_tokenized
+
+    mark = len(model.tokenizer) - 1
+    texts = [model.encode([text], special=False)[0] for text in ("river stone", "长江 定理。")]
+    ids = [model.prefix_token, mark, *texts[0], mark, mark, *texts[1], mark, 2]
+    write_tokenized(tmp_path, {"heldout": {"chat": [(ids, 30)]}}, len(model.tokenizer))
+    every = heldout_loss(model, tmp_path, 100).rows
+    (tmp_path / "special.json").write_text(json.dumps({"special": [mark]}))
+    found = heldout_loss(model, tmp_path, 100)
+    assert [row["tokens"] for row in every + found.rows] == [len(ids) - 2, len(texts[0]) + len(texts[1])]
+    logprobs = model.model(torch.tensor([[model.prefix_token, *ids[1:]]])).logits[0].detach().log_softmax(-1)
+    nats = sum(-float(logprobs[at - 1, token]) for at, token in enumerate(ids[1:-1], 1) if token != mark)
+    assert found.metrics["heldout/bpb/chat"] == pytest.approx(nats / math.log(2) / 30, rel=1e-4)
+    loss = HeldoutLoss(read_channels(tmp_path, "heldout"), 256, 100)
+    training = loss.by_channel(LossModule(model.model, 2, torch.float32, 0.0, 256))["chat"]
+    assert training.bpb == pytest.approx(found.metrics["heldout/bpb/chat"], rel=1e-4)

@@ -14,8 +14,9 @@ from argosy.errors import InputError, StepError
 from argosy.progress import Progress
 from argosy.step import StepContext
 from argosy.storage import read_json
+from argosy.tokens.chat_template import SPECIAL_TOKENS
 from argosy.tokens.encode import Encoder, conversation_pieces
-from argosy.tokens.reader import read_channels
+from argosy.tokens.reader import read_channels, read_special
 from argosy.tokens.split import heldout_ids
 from argosy.tokens.tokenizer import load_tokenizer, save_tokenizer, train_tokenizer
 from argosy.tokens.writer import TokensWriter, dtype_of
@@ -108,6 +109,8 @@ def test_index_says_what_the_files_hold(inputs: Path, tmp_path: Path) -> None:
     index = read_json(tmp_path / "index.json")
     assert index["channels"] == outputs["channels"]
     assert index["dtype"] == "uint16"
+    special = load_tokenizer(inputs / "tokenizer").token_to_id
+    assert read_special(tmp_path) == {special(token) for token in SPECIAL_TOKENS}
     web = index["channels"]["web"]
     assert web["train"]["bytes"] + web["heldout"]["bytes"] == sum(len(text.encode()) for text in WEB.values())
     assert web["heldout"]["documents"] == 8

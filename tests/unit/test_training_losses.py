@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,22 @@ def test_bits_per_byte_of_cut_documents_scores_every_token(data: tuple[Path, Any
         tokens = len(channel.tokens) - 2 * channel.documents
         expected = tokens * math.log2(320) / int(channel.document_bytes.sum())
         assert result[name].bpb == pytest.approx(expected, rel=1e-6)
+
+
+def test_special_tokens_are_neither_scored_nor_bytes(data: tuple[Path, Any], model: Any) -> None:
+    channel = read_channels(data[0], "heldout")["en"]
+    mark = int(channel.tokens[1])  # the first token of the first document, and wherever else it stands
+    marked = replace(channel, special=frozenset({mark}))
+    with torch.no_grad():
+        model.get_output_embeddings().weight.zero_()  # every token is as likely as any other
+    scored = int((channel.tokens != mark).sum()) - 2 * channel.documents
+    for length in (7, 400):
+        heldout = HeldoutLoss({"en": marked}, length, 10**6)
+        result = heldout.by_channel(LossModule(model, 1, torch.float32, 0.0, length))["en"]
+        assert result.bpb == pytest.approx(scored * math.log2(320) / int(channel.document_bytes.sum()), rel=1e-6)
+        assert result.nats == pytest.approx(math.log(320), rel=1e-6)
+    positions = HeldoutLoss({"en": marked}, 8, 10**6).by_position(LossModule(model, 1, torch.float32, 0.0, 8))
+    assert positions["4_8"] == pytest.approx(math.log(320), rel=1e-6)
 
 
 def test_heldout_budget_takes_whole_documents(data: tuple[Path, Any]) -> None:
