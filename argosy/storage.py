@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 from argosy.errors import ArgosyError, InputError, StepError
 
+_PROCESS = secrets.token_hex(4)  # process ids are equal in containers
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG)
 
@@ -47,7 +50,7 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
     durable: also survive a power cut (fsync); off for what is only looked at.
     """
     raw = data.encode() if isinstance(data, str) else data
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_of(path)
     try:
         with open(temporary, "wb") as file:
             file.write(raw)
@@ -60,6 +63,12 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
         raise
     if durable:
         sync(path.parent)
+
+
+def temporary_of(path: Path) -> Path:
+    """Where this process prepares `path`, file or directory: a name that no other process has, since one that lost
+    its lease may still be at the same work; the next holder removes it (`remove_temporaries`)."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{_PROCESS}.tmp")
 
 
 def publish(temporary: Path, target: Path) -> None:
@@ -83,9 +92,13 @@ def sync(path: Path) -> None:
 
 
 def remove_temporaries(directory: Path) -> None:
-    """Remove what `write_atomic` left in `directory` when its process was killed; its holder calls this."""
-    for path in directory.glob(".*.tmp"):
-        path.unlink(missing_ok=True)
+    """Remove what was being prepared below `directory` when its process was killed; its holder calls this."""
+    for path in list(directory.rglob(".*.tmp")):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
 
 
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:

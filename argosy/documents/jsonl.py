@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from argosy.documents.record import Document
 from argosy.errors import InputError
+from argosy.storage import temporary_of
 
 
 def dump_line(record: Mapping[str, Any]) -> str:
@@ -69,8 +70,8 @@ def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
 class JsonlWriters:
     """Several JSONL files that appear together when the block ends without an error.
 
-    Lines go to hidden temporary files below `root`; a crash leaves only those, and the next run
-    starts them anew.
+    Lines go to hidden temporary files of this process below `root`; a crash leaves only those, and the next
+    holder of the step's directory removes them.
     """
 
     def __init__(self, root: Path) -> None:
@@ -122,5 +123,4 @@ class JsonlWriters:
                 self._temporary(name).unlink(missing_ok=True)
 
     def _temporary(self, name: str) -> Path:
-        path = self._root / f"{name}.jsonl"
-        return path.with_name(f".{path.name}.tmp")
+        return temporary_of(self._root / f"{name}.jsonl")

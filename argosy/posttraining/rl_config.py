@@ -85,8 +85,8 @@ class RLHFConfig(PosttrainingConfig):
             )
         if self.method == "ppo" and self.dtype == "bfloat16":
             raise ValueError(
-                "dtype=bfloat16 is not for method=ppo, which computes in float32: leave dtype out, or choose method=grpo "
-                "or rloo"
+                "dtype=bfloat16 is not for method=ppo, which computes in float32: leave dtype out, or choose "
+                "method=grpo or rloo"
             )
         if self.method == "ppo" and self.batch_size % self.ppo.minibatches:
             raise ValueError(f"ppo.minibatches={self.ppo.minibatches} does not divide batch_size={self.batch_size}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from argosy.storage import write_json
+from argosy.storage import temporary_of, write_json
 
 SPLITS = ("train", "heldout")
 
@@ -61,7 +61,7 @@ class ChannelWriter:
         self._temporary("bin").unlink(missing_ok=True)
 
     def _temporary(self, kind: str) -> Path:
-        return self._folder / f".{self._channel}.{kind}.tmp"
+        return temporary_of(self._folder / f"{self._channel}.{kind}")
 
 
 class TokensWriter:

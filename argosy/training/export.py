@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.step import StepContext
-from argosy.storage import publish, write_json
+from argosy.storage import publish, temporary_of, write_json
 from argosy.training.config import Export
 
 
@@ -32,7 +32,7 @@ class Exporter:
     def write(self, name: str, model: Any, step: int, tokens: int) -> None:
         """Write `checkpoints/<name>`, whole or not at all, and register it; `tokens` are the phase's."""
         target = self.context.out / self.path(name)
-        temporary = target.with_name(f".{name}.tmp")
+        temporary = temporary_of(target)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         save_weights(model, temporary)
