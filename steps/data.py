@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -45,6 +46,11 @@ class DataConfig(Config):
     heldout_share: Annotated[float, Field(gt=0, lt=1)] = 0.05
     leak_repeats: Annotated[int, Field(ge=1)] = 1
     demo: DemoConfig = DemoConfig()
+
+    def identity(self) -> dict[str, Any]:
+        """The demo's English and code are the sources of the standard library, which each Python has its own of."""
+        own = {} if self.inputs else {"python": platform.python_version()}
+        return super().identity() | own
 
 
 class DataOutputs(Config):

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import InputError
+from argosy.provenance import differences, provenance_of
+from steps.data import DataConfig
 from workflows.cli.init import TEMPLATE
 from workflows.compose import compose, preset_names
 from workflows.graph import Graph
 from workflows.lifecycle import lifecycle
-from workflows.node import Node
+from workflows.node import Node, definition
 
 
 def nodes(*overrides: str, preset: str = "tiny") -> dict[str, Node]:
@@ -101,6 +103,21 @@ def test_a_suite_of_ones_own_counts_by_its_bytes(tmp_path: Path) -> None:
     suite.write_text("heldout: {tokens_per_channel: 20}")
     after = digests(override)
     assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
+
+
+def test_the_python_whose_library_the_demo_reads_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    own = f"data.inputs={tmp_path}"
+    demo, users = digests(), digests(own)
+    by_hand = provenance_of(definition("data"), DataConfig(), {})
+    node = Node("data", "data", DataConfig())
+    assert by_hand["digest"] == Graph([node]).digest(node)
+    monkeypatch.setattr("platform.python_version", lambda: "3.99.1")
+    assert digests()["data"] != demo["data"]
+    assert digests(own) == users
+    again = provenance_of(definition("data"), DataConfig(), {})
+    assert again["digest"] != by_hand["digest"]
+    assert differences(by_hand, again) == [f'data.python "{by_hand["config"]["python"]}" -> "3.99.1"']
 
 
 def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
