@@ -11,6 +11,7 @@ from typing import Protocol
 from argosy.holder import Holder
 from argosy.tracking.batches import Batch, Owner, Shipped, is_late, next_batch, owner_of
 from argosy.tracking.locking import locked
+from argosy.tracking.repeats import Repeats
 
 BATCHES_A_TURN = 20  # of one spool, before the others get theirs
 SETTLE_S = 1.0
@@ -56,6 +57,7 @@ class Shipper:
     def __init__(self, find: Callable[[], list[Path]], sender: Sender) -> None:
         self._find = find
         self._sender = sender
+        self._repeats = Repeats()
         self._running: dict[Path, Holder] = {}
         self._sent: dict[Path, int] = {}  # size of a spool that had nothing left to send
         self.look_s = 0.0  # what finding out that nothing is new costs
@@ -115,7 +117,8 @@ class Shipper:
         if not doubtful:
             shipped.intent = batch.end
             shipped.save()
-        shipped.run_id = self._sender.send(spool, owner, batch, doubtful=doubtful)
+        fresh = self._repeats.drop(spool, batch)
+        shipped.run_id = self._sender.send(spool, owner, fresh, doubtful=doubtful)
         shipped.offset = batch.end
         for record in batch.of("status"):
             shipped.running = record.get("holder")

@@ -250,3 +250,25 @@ def test_a_batch_ends_where_it_is_told_and_counts_damaged_lines(tmp_path):
     rest = next_batch(tmp_path / "spool.jsonl", middle)
     assert (len(rest.records), rest.damaged) == (1, 1)
     assert next_batch(tmp_path / "spool.jsonl", rest.end) is None
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_two_writers_of_one_spool_send_each_point_once(tmp_path, restart):
+    """A process that lost its lease goes on writing for a moment, beside the one that took over."""
+    server = FakeServer()
+    shipper = Shipper(lambda: spools(tmp_path), server)
+    loser, expected = node(tmp_path, "aaaaaaaaaaaa", range(5), 1)
+    taker, _ = node(tmp_path, "aaaaaaaaaaaa")
+    for step in range(5, 9):
+        for writer, value in ((loser, step * 0.5), (taker, step * 0.5 + 100)):
+            writer.metrics({"k0": value}, step)
+            assert shipper.sweep()
+            if restart:
+                shipper = Shipper(lambda: spools(tmp_path), server)
+    for writer in (loser, taker):  # in one batch, too
+        writer.metrics({"k0": 1.0, "k1": 1.0}, 9)
+        writer.model_metrics(tmp_path / "train-aaaaaaaaaaaa/checkpoints/final", {"bench/acc": 0.5}, tokens=10)
+    assert shipper.sweep()
+    expected += [("aaaaaaaaaaaa", "k0", step, step * 0.5) for step in range(5, 9)]
+    assert sorted(server.points) == sorted([*expected, *(("aaaaaaaaaaaa", key, 9, 1.0) for key in ("k0", "k1"))])
+    assert server.others == [("model_metrics", "aaaaaaaaaaaa")]
