@@ -35,7 +35,7 @@ def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     return train_phase(config, context, "anneal", load_model(path), open_tokenizer(path), tokens)
 
 
-STEP = Step("anneal", AnnealConfig, run, version=2, needs="train")
+STEP = Step("anneal", AnnealConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

@@ -70,7 +70,7 @@ def _position_nats(model: Any, config: TrainConfig) -> dict[str, float]:
     return heldout.by_position(module)
 
 
-STEP = Step("long_context", LongContextConfig, run, version=2, needs="train")
+STEP = Step("long_context", LongContextConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

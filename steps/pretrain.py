@@ -37,7 +37,7 @@ def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
     return train_phase(config, context, "pretrain", model, tokenizer)
 
 
-STEP = Step("pretrain", PretrainConfig, run, version=2, needs="train")
+STEP = Step("pretrain", PretrainConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

@@ -77,9 +77,23 @@ class TrainConfig(Config):
             )
         if not self.exports or self.exports[-1] != 1.0 or list(self.exports) != sorted(set(self.exports)):
             raise ValueError(f"exports={list(self.exports)} must rise and end with 1.0, such as [0.5, 1.0]")
+        self._check_exports()
         if self.optimizer == "muon" and self.zero_stage > 0:
             raise ValueError("optimizer=muon needs whole matrices: set zero_stage=0, or optimizer=adamw")
         return self
+
+    def _check_exports(self) -> None:
+        """See that no two exports have one name, or come after one step."""
+        named: dict[object, float] = {}
+        for fraction in self.exports:
+            step = max(1, round(fraction * self.steps))
+            for same, what in ((export_name(fraction), "name"), (step, "step")):
+                if same in named:
+                    raise ValueError(
+                        f"exports={named[same]} and {fraction} have the same {what}, {same}: leave one out, or give "
+                        f"the phase more than tokens={self.tokens} ({self.steps} steps)"
+                    )
+                named[same] = fraction
 
     @property
     def tokens_per_step(self) -> int:

@@ -9,6 +9,7 @@ from argosy.errors import InputError
 from argosy.step import StepContext
 from argosy.step_files import given_directory
 from argosy.tokens.mixture import Mixture
+from argosy.tokens.permutation import derive_seed
 from argosy.tokens.reader import read_channels, read_index
 from argosy.training.config import TrainConfig, TrainOutputs
 from argosy.training.engine import make_engine
@@ -37,7 +38,8 @@ def train_phase(
         raise InputError(f"sequence_length={config.sequence_length} exceeds the model's max_position_embeddings="
                          f"{longest}: lower the one or raise the other")
     train = read_channels(config.tokenized, "train")
-    mixture = Mixture(train, config.mixture, config.sequence_length, config.seed)
+    # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
+    mixture = Mixture(train, config.mixture, config.sequence_length, derive_seed("sampling", config.seed, stage))
     scored = read_channels(config.tokenized, "heldout")
     heldout = HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
     engine = make_engine(model, len(mixture.names), config)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from argosy.errors import InputError, StepError
 from argosy.progress import Progress
@@ -209,3 +210,37 @@ def test_a_checkpoint_that_is_none_is_named(data: Path, tmp_path: Path) -> None:
     for checkpoint, message in (("", "checkpoint is empty"), (str(tmp_path), "not a training step")):
         with pytest.raises(InputError, match=message):
             anneal.run(anneal.AnnealConfig(tokenized=str(data), checkpoint=checkpoint), context(tmp_path))
+
+
+@pytest.mark.parametrize(("exports", "message"), [
+    ((0.25001, 0.250014, 1.0), r"0\.25001 and 0\.250014 have the same name, p025_001: leave one out"),
+    ((0.5, 0.51, 1.0), r"0\.5 and 0\.51 have the same step, 6: leave one out.* tokens=3072 \(12 steps\)"),
+])
+def test_exports_that_would_be_one_are_refused(exports: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        anneal.AnnealConfig(sequence_length=32, global_batch_size=8, tokens=12 * 256, exports=exports)
+
+
+def test_phases_with_one_seed_do_not_begin_with_the_same_windows(data: Path, tmp_path: Path,
+                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from argosy.tokens.mixture import Mixture
+    from argosy.training import phase
+
+    class Seen(Exception):
+        """What the phase reads first."""
+
+    def first_windows(*args: Any) -> None:
+        raise Seen(Mixture(*args).batch(range(8)).inputs.tolist())
+
+    def begin(stage: str) -> Any:
+        with pytest.raises(Seen) as seen:
+            phase.train_phase(config, context(tmp_path), stage, model, None)
+        return seen.value.args[0]
+
+    monkeypatch.setattr(phase, "Mixture", first_windows)
+    config = anneal.AnnealConfig.model_validate({**BASE, "tokenized": str(data), "seed": 7})
+    model = SimpleNamespace(config=SimpleNamespace(vocab_size=10**6, max_position_embeddings=64))
+    assert begin("anneal") == begin("anneal")
+    assert begin("anneal") != begin("pretrain")
