@@ -16,18 +16,22 @@ _ASKED = f"'{parameter('promote')}' == "
 def promotion(profile: Profile, after: str = "compare") -> Tail:
     """The tasks that follow `after`, each skipped unless the parameter `promote` asks for it."""
     compared = f"({after}.Succeeded || {after}.Skipped)"
-    supplied = "{{tasks." + APPROVE + ".outputs.parameters.%s}}"
     return Tail(
         tasks=[
             Task(name=APPROVE, template=APPROVE, depends=compared, when=f"{_ASKED}'ask'"),
             # Apart: what a person gave is not there where nobody was asked.
             Task(name=APPROVED, template=PROMOTE, depends=f"{APPROVE}.Succeeded",
-                 arguments=[Parameter(name=name, value=supplied % name) for name in ("decision", "by")]),
+                 arguments=[_supplied("decision", DECISIONS[0]), _supplied("by", "")]),
             Task(name=PROMOTE, template=PROMOTE, depends=compared, when=f"{_ASKED}'yes'",
                  arguments=[Parameter(name="decision", value=DECISIONS[0]), Parameter(name="by", value="")]),
         ],
         templates=[_approve(), _promote(profile)],
     )  # fmt: skip
+
+
+def _supplied(name: str, default: str) -> Parameter:
+    """What the person gave: whoever resumes the node alone, as the UI does, leaves out what was not touched."""
+    return Parameter(name=name, value=f"{{{{=tasks.{APPROVE}?.outputs?.parameters?.{name} ?? '{default}'}}}}")
 
 
 def _approve() -> Suspend:
