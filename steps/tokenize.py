@@ -17,8 +17,8 @@ from argosy.errors import InputError
 from argosy.step import Step, StepContext
 from argosy.step_files import given_directory
 from argosy.storage import write_json
+from argosy.tokens.chat_template import SPECIAL_FILE
 from argosy.tokens.encode import Encoder, Pieces, conversation_pieces, document_pieces, text_bytes
-from argosy.tokens.reader import SPECIAL
 from argosy.tokens.split import heldout_ids
 from argosy.tokens.tokenizer import load_tokenizer
 from argosy.tokens.writer import TokensWriter
@@ -72,7 +72,7 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
         for number, source in enumerate(sources):
             context.progress.update(number, len(sources), "channels", source.channel)
             _write_channel(source, encoder, writer, config)
-        write_json(context.out / SPECIAL, {"special": encoder.special_ids()})  # before index.json, which says done
+        write_json(context.out / SPECIAL_FILE, {"special": encoder.special_ids()})  # before index.json, which says done
         counts = writer.counts()
     if not any(splits["train"]["tokens"] for splits in counts.values()):
         raise InputError(f"{config.documents}: there is nothing to tokenize, all channels are empty")

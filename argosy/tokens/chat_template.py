@@ -8,6 +8,7 @@ from typing import Any
 BOS, EOS, PAD = "<|bos|>", "<|eos|>", "<|pad|>"
 USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
 SPECIAL_TOKENS = (BOS, EOS, PAD, USER, ASSISTANT, END)
+SPECIAL_FILE = "special.json"  # of a tokenize step: their ids
 
 # Role tokens and text alone, as newlines between turns would be a quarter of a short conversation. What lies
 # in {% generation %} is what SFT learns. There is no token for the system: its message is a turn of the user. An answer

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from argosy.errors import InputError
 from argosy.storage import read_json
+from argosy.tokens.chat_template import SPECIAL_FILE
 
 Split = Literal["train", "heldout"]
-SPECIAL = "special.json"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def read_index(directory: str | Path) -> dict[str, Any]:
 
 def read_special(directory: str | Path) -> frozenset[int]:
     """Ids of the special tokens, of `special.json`; none where a directory made otherwise has no such file."""
-    path = Path(directory) / SPECIAL
+    path = Path(directory) / SPECIAL_FILE
     return frozenset(read_json(path)["special"]) if path.exists() else frozenset()
 
 
