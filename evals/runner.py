@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Benchmarks(Config):
     """The `benchmarks` section of a suite.
 
-    `tasks`: for each task its files of items, below the data step's directory or absolute. `variants`: a name
-    and its chain (nothing: the variant of that name). `lm_eval`: further tasks by their lm-eval names, with
-    `include_path` for YAML of one's own.
+    `tasks`: for each task its files of items, beside the suite, below the data step's directory or absolute.
+    `variants`: a name and its chain (nothing: the variant of that name). `lm_eval`: further tasks by their lm-eval
+    names, with `include_path` (beside the suite or absolute) for YAML of one's own.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

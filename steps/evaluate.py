@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from argosy.config import Config, External, Seed, Upstream
+from argosy.config import Config, External, Externals, Seed, Upstream
 from argosy.errors import InputError, StepError
 from argosy.step import Step, StepContext
 from argosy.step_files import given_directory
@@ -35,6 +36,7 @@ class EvaluateConfig(Config):
     export: str = Field("final", description="name of the training step's export, or `final`")
     suite: str = Field("benchmark", description="name of a YAML in evals/suites or probes/suites")
     suite_file: External = Field("", description="a suite of one's own (YAML), instead of `suite`")
+    suite_files: Externals = Field((), description="files whose bytes count; those that suite_file names are added")
     data: Upstream = Field("", description="directory of the data step: benchmark items and facts")
     tokens: Upstream = Field("", description="directory of the tokenize step: held-out text")
     seed: Seed = Field(0, description="of what variants and probes draw")
@@ -44,6 +46,18 @@ class EvaluateConfig(Config):
     # Part of the digest: the shape of a batch decides how its sums are split, and with it the scores' last digits
     # (at 100 tokens, 25 of 1200 rows differ in the fifth one). Rounding would make that rarer, not impossible.
     batch_tokens: int = Field(8192, ge=1, description="tokens of one forward pass; changes the scores' last digits")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_files(cls, values: Any) -> Any:
+        """Add what the suite names, so that changed items are evaluated again, by hand too."""
+        from argosy.evaluation.suite import named_files
+
+        file = values.get("suite_file") if isinstance(values, dict) else None
+        if not isinstance(file, str) or not file:
+            return values
+        files = dict.fromkeys([*values.get("suite_files", ()), *named_files(os.path.expanduser(file))])
+        return {**values, "suite_files": tuple(files)}
 
 
 class EvaluateOutputs(Config):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +14,7 @@ from pydantic import ValidationError
 from argosy.config import Config
 from argosy.config_explain import config_error
 from argosy.errors import InputError
+from argosy.evaluation.suite_paths import beside, files_of
 from argosy.yaml_file import read_yaml
 
 C = TypeVar("C", bound=Config)
@@ -48,9 +51,27 @@ def load_suite(name: str, file: str, folders: Sequence[Path]) -> Suite:
     if not isinstance(data, dict) or not data:
         raise InputError(f"{path} is no suite: give at least one of benchmarks, probes, heldout")
     try:
-        return Suite.model_validate({"name": path.stem, **data})
+        suite = Suite.model_validate({"name": path.stem, **data})
     except ValidationError as error:
         raise config_error(Suite, error, {(): str(path)}) from None
+    benchmarks, probes = beside(Path(os.path.abspath(path.parent)), suite.benchmarks, suite.probes)
+    return suite.model_copy(update={"benchmarks": benchmarks, "probes": probes})
+
+
+def named_files(file: str) -> list[str]:
+    """Absolute paths of the files that the suite in `file` names, but those below the data step's directory.
+
+    Raises:
+        InputError: `file` is no suite.
+    """
+    path = Path(file)
+    return list(_named(path, path.stat().st_mtime_ns, path.stat().st_size)) if path.is_file() else []
+
+
+@lru_cache(maxsize=64)
+def _named(path: Path, changed: int, size: int) -> tuple[str, ...]:
+    suite = load_suite("", str(path), ())
+    return files_of(suite.benchmarks, suite.probes)
 
 
 def _find(name: str, folders: Sequence[Path]) -> Path:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import InputError
+from argosy.evaluation.suite import load_suite
 from argosy.provenance import differences, provenance_of
 from steps.data import DataConfig
+from steps.evaluate import EvaluateConfig
 from workflows.cli.init import TEMPLATE
 from workflows.compose import compose, preset_names
 from workflows.graph import Graph
@@ -103,6 +105,34 @@ def test_a_suite_of_ones_own_counts_by_its_bytes(tmp_path: Path) -> None:
     suite.write_text("heldout: {tokens_per_channel: 20}")
     after = digests(override)
     assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
+
+
+def test_files_that_a_suite_names_count_by_their_bytes(tmp_path: Path) -> None:
+    suite, absolute, beside = tmp_path / "mine.yaml", tmp_path / "elsewhere" / "a.jsonl", tmp_path / "b.jsonl"
+    included = tmp_path / "tasks" / "deep" / "task.yaml"
+    for path in (absolute, beside, included, tmp_path / "pairs.jsonl"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+    pairs = tmp_path / "pairs.jsonl"
+    tasks = f"{{a: [{absolute}, benchmark/en.jsonl], b: [b.jsonl]}}"
+    probes = "[{name: p, kind: contrastive, file: pairs.jsonl}]"
+    suite.write_text(f"benchmarks: {{tasks: {tasks}, include_path: tasks}}\nprobes: {probes}")
+    override = f"evaluate.suites={{{suite}: final}}"
+    for path in (absolute, beside, included, pairs):
+        before = digests(override)
+        path.write_text("another")
+        after = digests(override)
+        assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
+    section = load_suite("", str(suite), ()).benchmarks
+    assert section is not None
+    assert section["tasks"] == {"a": [str(absolute), "benchmark/en.jsonl"], "b": [str(beside)]}
+    assert section["include_path"] == str(tmp_path / "tasks")
+    by_hand = EvaluateConfig(suite_file=str(suite))
+    assert by_hand.suite_files == (str(absolute), str(beside), str(tmp_path / "tasks"), str(pairs))
+    assert EvaluateConfig.model_validate_json(by_hand.model_dump_json()) == by_hand
+    absolute.unlink()
+    with pytest.raises(InputError, match=r"evaluate\.suite_files: .*a\.jsonl does not exist"):
+        digests(override)
 
 
 def test_the_python_whose_library_the_demo_reads_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
