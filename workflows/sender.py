@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from workflows.local.observer import RunObserver
 from workflows.local.process import ROOT
@@ -48,10 +50,15 @@ class Sender(RunObserver):
         """Let it send what is left, and wait for a while."""
         assert self._process.stdin
         self._process.stdin.close()
-        for patience in (1.0, LONGEST_WAIT_S):
+        later = shlex.join([Path(sys.executable).name, *COMMAND, *self._what, "--once"])
+        for patience, still in (
+            (1.0, f"metrics are still being sent to MLflow; this waits {LONGEST_WAIT_S:.0f} s at most"),
+            (LONGEST_WAIT_S, "not all metrics are sent to MLflow yet; the rest goes on in the background and is kept "
+                             f"on disk. To send it later: {later}"),
+        ):  # fmt: skip
             try:
                 self._process.wait(patience)
                 break
             except subprocess.TimeoutExpired:
-                print("tracking: metrics are still being sent to MLflow", file=sys.stderr)
+                print(f"tracking: {still}", file=sys.stderr)
         self.on_tick()

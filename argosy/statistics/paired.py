@@ -27,11 +27,6 @@ class Interval:
     low: float
     high: float
 
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether the difference is beyond its interval's noise."""
-        return self.low > 0 or self.high < 0
-
 
 @dataclass(frozen=True)
 class Difference:
