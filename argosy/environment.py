@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import resource
 import signal
 import sys
@@ -15,6 +16,7 @@ from argosy.errors import Stopped
 THREADS = "ARGOSY_THREADS"
 DIE_WITH_PARENT = "ARGOSY_DIE_WITH_PARENT"
 _LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+_NUMERIC = ("numpy", "torch", "transformers", "tokenizers", "trl", "deepspeed")
 _PR_SET_PDEATHSIG = 1
 
 _cause: Stopped | None = None  # why the next signal unwinds the step, where that is not the signal itself
@@ -32,6 +34,15 @@ def thread_environment(cores: int) -> dict[str, str]:
         "MALLOC_MMAP_THRESHOLD_": str(2**30),
         "MALLOC_TRIM_THRESHOLD_": str(2**32),
     }
+
+
+def computed_with() -> dict[str, str]:
+    """The device, and the versions of the numeric libraries that are loaded: equal bytes need equal ones."""
+    found = {name: str(getattr(sys.modules[name], "__version__", "")) for name in _NUMERIC if name in sys.modules}
+    device = platform.machine()
+    if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
+        device = torch.cuda.get_device_name()
+    return {"device": device, "python": platform.python_version(), **found}
 
 
 def limit_threads() -> None:

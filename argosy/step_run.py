@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.config import Config
-from argosy.environment import interrupt, peak_rss_mb, reset_peak_rss, timestamp
+from argosy.environment import computed_with, interrupt, peak_rss_mb, reset_peak_rss, timestamp
 from argosy.errors import ArgosyError, InputError, Stopped
 from argosy.holder import Holder
 from argosy.lease import LEASE, Lease, LeaseLost, live_holder
@@ -168,7 +168,8 @@ class _Attempt:
         """Best effort: a full disk must not hide what went wrong."""
         ended = time.time()
         run = read_record(self._out / RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
-                                              "exit": code, "peak_rss_mb": peak_rss_mb()}
+                                              "exit": code, "peak_rss_mb": peak_rss_mb(),
+                                              "computed_with": computed_with()}
         try:
             write_json(self._out / RUN, run, durable=False)
         except OSError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import importlib.metadata
 import json
 import os
+import platform
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -225,3 +227,16 @@ def test_tracking_ends_with_the_true_status(tmp_path: Path) -> None:
     assert statuses() == ["RUNNING", "FAILED"]
     run(tmp_path)
     assert statuses()[-1] == "FINISHED"
+
+
+def test_run_json_names_the_device_and_the_libraries_that_computed(tmp_path: Path) -> None:
+    def computing(config: NoopConfig, context: StepContext) -> Config:
+        import numpy  # noqa: F401
+
+        return config
+
+    assert run(tmp_path, stepping(computing)).code == 0
+    made = record(tmp_path / RUN)["computed_with"]
+    assert made["device"]
+    assert made["python"] == platform.python_version()
+    assert made["numpy"] == importlib.metadata.version("numpy")
