@@ -128,7 +128,7 @@ def _check(outputs: CleanOutputs, out: Path) -> None:
         )
 
 
-STEP = Step("clean", CleanConfig, run, version=1)
+STEP = Step("clean", CleanConfig, run, version=2)
 
 if __name__ == "__main__":
     STEP.main()

@@ -37,7 +37,7 @@ def files_of(benchmarks: Benchmarks, probes: Probes) -> tuple[str, ...]:
     section = benchmarks or {}
     items = [file for files in _tasks(section).values() for file in files if os.path.isabs(file)]
     others = [section.get("include_path"), *(probe.get("file") for probe in probes or ())]
-    return tuple(dict.fromkeys([*items, *(os.path.abspath(path) for path in others if _is_path(path))]))
+    return tuple(dict.fromkeys([*items, *(os.path.abspath(str(path)) for path in others if _is_path(path))]))
 
 
 def _tasks(section: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -87,6 +87,9 @@ ITEMS = [
         "WHO PAINTED THE «MONA LISA»?",
         "Question: Who painted the Mona Lisa\n(a) Leonardo da Vinci (b) Raphael (c) Titian (d) Giotto",
         "题库：法国的首都是哪座城市？答案：巴黎",
+        "地理。法国的首都是哪座城市？",
+        "猜谜\n法国的首都是哪座城市？",
+        "请问法国的首都是哪座城市？",
         "The capital of France is A. Paris B. Lyon C. Nice D. Lille Answer: A",
         "He asked: at each of its three stops ten get off and five get on; how many arrive? Nobody knew.",
     ],
@@ -100,6 +103,8 @@ def test_benchmark_items_are_dropped(text: str) -> None:
     [
         "The artist who painted the Mona Lisa is Leonardo da Vinci, as Raphael knew.",
         "The capital of France is Paris, the largest city of the country; the second is Lyon.",
+        "白法国的首都是哪座城市？",
+        "老白法国的首都是哪座城市 A. 巴黎 B. 里昂 C. 马赛 D. 尼斯",
         "法国的首都是巴黎，法国的首都是哪座城市的姐妹城市并不重要。",
         "A train leaves the station at nine with forty passengers.",
     ],
