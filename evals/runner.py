@@ -54,20 +54,21 @@ def run_benchmarks(
 
     findings = Findings()
     ours = _our_tasks(section, data, seed, limit, findings)
-    tasks: dict[str, Any] = {**{f"{task}/{variant}": made for (task, variant), made in ours.items()}}
-    tasks.update(_named_tasks(section))
+    named = _named_tasks(section)
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    results = evaluate(
-        ArgosyLM(model), {"tasks": tasks}, limit=None, bootstrap_iters=100, log_samples=False, apply_chat_template=chat
-    )
+    lm, options = ArgosyLM(model), {"bootstrap_iters": 100, "log_samples": False, "apply_chat_template": chat}
+    if ours:
+        tasks = {f"{task}/{variant}": made for (task, variant), made in ours.items()}
+        evaluate(lm, {"tasks": tasks}, limit=None, **options)  # their items are limited, all their questions count
+    results = evaluate(lm, {"tasks": dict(named)}, limit=limit, **options)["results"] if named else {}
     for (task, variant), made in ours.items():
         _collect(findings, task, variant, made)
     if section.memorisation is not None:
         for task, files in section.tasks.items():
             items = [item for found in _task_items(data, files, limit) for item in found.items]
             findings.merge(memorisation(model, task, items, section.memorisation, chat=chat, seed=seed))
-    for name in tasks.keys() - {f"{task}/{variant}" for task, variant in ours}:
-        _collect_named(findings, name, results["results"][name])
+    for name in named:
+        _collect_named(findings, name, results[name])
     return findings
 
 

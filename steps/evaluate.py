@@ -40,7 +40,7 @@ class EvaluateConfig(Config):
     data: Upstream = Field("", description="directory of the data step: benchmark items and facts")
     tokens: Upstream = Field("", description="directory of the tokenize step: held-out text")
     seed: Seed = Field(0, description="of what variants and probes draw")
-    limit: int | None = Field(None, ge=1, description="items of each benchmark file and facts of each probe")
+    limit: int | None = Field(None, ge=1, description="items of each benchmark file and lm_eval task, facts a probe")
     chat: Literal["auto", "on", "off"] = Field("auto", description="prompts in the chat template; auto: argosy.json's")
     threads: int = Field(1, ge=1, description="of torch, whatever cores there are; changes the scores' last digits")
     # Part of the digest: the shape of a batch decides how its sums are split, and with it the scores' last digits

@@ -199,6 +199,23 @@ def test_a_suite_of_ones_own(store: Path, tmp_path: Path) -> None:
     assert {"bench/zh/marks/acc", "probe/mine/p/ppl", "heldout/bpb/all"} <= found["metrics"].keys()
 
 
+def test_tasks_of_lm_eval_are_limited_too(store: Path, tmp_path: Path) -> None:
+    """A task of YAML beside the suite, of items beside it."""
+    items = [{"text": f"river {n}", "choices": [" stone", " water"], "gold": n % 2} for n in range(9)]
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    (tmp_path / "tasks/rivers.yaml").write_text(
+        "task: rivers\ndataset_path: json\noutput_type: multiple_choice\ntest_split: test\n"
+        f"dataset_kwargs: {{data_files: {{test: {tmp_path / 'items.jsonl'}}}, cache_dir: {tmp_path / 'cache'}}}\n"
+        "doc_to_text: text\ndoc_to_target: gold\ndoc_to_choice: choices\nmetric_list: [{metric: acc}]\n"
+    )
+    suite = tmp_path / "mine.yaml"
+    suite.write_text("benchmarks: {lm_eval: [rivers], include_path: tasks}")
+    for limit, count in ((None, 9), (4, 4)):
+        found = evaluate(store, tmp_path / f"out{limit}", suite_file=str(suite), limit=limit)
+        assert found["counts"] == {"bench/rivers/plain/acc": count}
+
+
 def test_the_same_items_from_the_lm_eval_command_line(store: Path, tmp_path: Path) -> None:
     expected = evaluate(store, tmp_path / "ours", export="half")["metrics"]
     items = [str(store / f"data/benchmark/{lang}.jsonl") for lang in ("en", "zh")]
