@@ -21,6 +21,7 @@ from workflows.argo.pod.outputs import write_output, write_outputs
 from workflows.argo.pod.run import AGAIN, sending
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
+from workflows.argo.remote.night import judging
 from workflows.argo.tasks import Task
 from workflows.nightly.aliases import aliases_of
 from workflows.nightly.judged import alarms
@@ -110,6 +111,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 something got worse, or was not evaluated."""
     profile = load_profile(arguments.profile)
+    with judging(profile, arguments.workflow):
+        return _judge_all(profile, arguments)
+
+
+def _judge_all(profile: Profile, arguments: argparse.Namespace) -> int:
     store = Path(profile.storage.root)
     failed = []
     for pipeline, night in _nights(store / FOLDER / arguments.workflow / FILE).items():

@@ -13,7 +13,9 @@ from argosy.tracking.server import Server, tracking_uri
 from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.pod.message import say_why
 from workflows.argo.pod.run import AGAIN
+from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
+from workflows.argo.remote.night import promoting
 from workflows.local.process import ROOT
 from workflows.nightly.promotion import described, final_checkpoint, promote
 from workflows.sender import COMMAND
@@ -30,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 nothing to promote; 75 MLflow does not answer."""
     profile = load_profile(arguments.profile)
+    with promoting(profile, arguments.workflow):
+        return _decide(profile, arguments)
+
+
+def _decide(profile: Profile, arguments: argparse.Namespace) -> int:
     handoff = read_handoff(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json")
     if arguments.decision == "keep":
         print(f"{profile.nightly.alias} stays as it is{f', says {arguments.by}' if arguments.by else ''}")

@@ -24,7 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     profile = load_profile(arguments.profile)
     keep = max(profile.keep.success_s, profile.keep.failure_s)
-    reconciler = Reconciler(Path(profile.storage.root), KubernetesTransport(), profile.namespace, keep)
+    if profile.storage.uri:
+        from workflows.argo.remote.reconciler import RemoteReconciler
+
+        reconciler: Reconciler = RemoteReconciler(profile, KubernetesTransport(), keep)
+    else:
+        reconciler = Reconciler(Path(profile.storage.root), KubernetesTransport(), profile.namespace, keep)
     if arguments.once:
         return 1 if reconciler.sweep() else 0
     signal.signal(signal.SIGTERM, _stop)

@@ -30,7 +30,7 @@ def planning(profile: Profile, workflow: str) -> Iterator[None]:
     if not profile.storage.uri:
         yield
         return
-    mirror = _mirror(profile)
+    mirror = mirror_of(profile)
     with _told(mirror, "records"):
         pull_records(mirror)
     yield
@@ -50,7 +50,7 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
         yield ()
         return
     stop_on_signals()  # until the runner handles them itself
-    mirror, folder = _mirror(profile), folder_of(workflow)
+    mirror, folder = mirror_of(profile), folder_of(workflow)
     try:
         mirror.pull_below(folder, wanted=lambda name: name.endswith(("/plan.json", f"/attempts/{batch}.json")))
         nodes = read_handoff(mirror.root / folder / "plan.json").of(batch)
@@ -78,7 +78,7 @@ def concluding(profile: Profile, workflow: str) -> Iterator[None]:
     if not profile.storage.uri:
         yield
         return
-    mirror, folder = _mirror(profile), folder_of(workflow)
+    mirror, folder = mirror_of(profile), folder_of(workflow)
     mirror.pull_below(folder)
     plan = mirror.root / folder / "plan.json"
     if not plan.is_file():
@@ -89,7 +89,8 @@ def concluding(profile: Profile, workflow: str) -> Iterator[None]:
     mirror.push(folder, *changing)
 
 
-def _mirror(profile: Profile) -> Mirror:
+def mirror_of(profile: Profile) -> Mirror:
+    """The pod's directory of the store."""
     root = Path(profile.storage.root)
     root.mkdir(parents=True, exist_ok=True)
     return Mirror(Remote(profile.storage.uri, profile.storage.options), root)

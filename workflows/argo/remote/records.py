@@ -17,6 +17,7 @@ from workflows.argo.remote.lease import held_for
 from workflows.argo.remote.mirror import Mirror
 from workflows.argo.remote.parallel import each
 from workflows.last_run import FILE as LAST_RUN
+from workflows.nightly.judged import FOLDER as NIGHTLY
 
 _OF_STEPS = {OUTPUTS, NODE, RUN, ERROR}
 _OF_CHECKPOINTS = {"config.json", "argosy.json"}
@@ -28,14 +29,14 @@ def pull_records(mirror: Mirror) -> int:
     """What planning reads of a store: the records of all steps, the configs of checkpoints and pipelines."""
     entries = mirror.remote.list()
     owners = {name.partition("/")[0] for name in entries if "/checkpoints/" in name}
-    each(lambda owner: _pull_head(mirror, f"{owner}/{TRACKING}/{SPOOL}"),
-         [owner for owner in owners if f"{owner}/{TRACKING}/{SPOOL}" in entries])  # fmt: skip
+    spools = [name for name in (f"{owner}/{TRACKING}/{SPOOL}" for owner in owners) if name in entries]
+    each(lambda name: _pull_head(mirror, name), spools)
     return mirror.pull({name: entry for name, entry in entries.items() if _is_record(name)})
 
 
 def _is_record(name: str) -> bool:
     path = PurePosixPath(name)
-    if path.parts[0] == PIPELINES:
+    if path.parts[0] in (PIPELINES, NIGHTLY):
         return not path.name.startswith(".")
     if len(path.parts) == 1:
         return name == LAST_RUN
@@ -53,10 +54,15 @@ def _pull_head(mirror: Mirror, name: str) -> None:
     mirror.note([name])
 
 
-def pull_spools(mirror: Mirror, workflow: str, directories: list[str], pipelines: list[str]) -> list[str]:
+def pull_spools(
+    mirror: Mirror, workflow: str, directories: list[str], pipelines: list[str], *, ended: bool = True
+) -> list[str]:
     """What the exit handler needs of a workflow's nodes: the spools that are not sent or not ended, what they name.
 
     Leases that the workflow's killed pods left are deleted.
+
+    Args:
+        ended: the workflow has; else what its own pods hold is another's too.
 
     Returns:
         The directories that it may change: a node that another workflow is at now is not among them.
@@ -68,7 +74,7 @@ def pull_spools(mirror: Mirror, workflow: str, directories: list[str], pipelines
     of_pipelines = [f"{PIPELINES}/{pipeline}" for pipeline in pipelines]
     mirror.pull_below(*of_pipelines)
     leased = [f"{name}/{LEASE}" for name in directories if f"{name}/{LEASE}" in entries]
-    left = [path for path in leased if held_for(mirror.remote, path).startswith(f"{workflow}/")]
+    left = [path for path in leased if ended and held_for(mirror.remote, path).startswith(f"{workflow}/")]
     mirror.remote.delete(left)
     others = {path.partition("/")[0] for path in leased} - {path.partition("/")[0] for path in left}
     mine = [name for name in directories if name not in others]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,11 @@ def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> int:
             exports.setdefault(name, set()).update(wanted)
     for node in nodes:
         exports.pop(Path(node.dir).name, None)
+    return pull_directories(mirror, exports)
+
+
+def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:
+    """Fetch the results in steps' directories, with the given exports of their checkpoints; returns how many bytes."""
     entries: dict[str, Entry] = {}
     each(lambda name: entries.update(_entries(mirror.remote, name, exports[name])), exports)
     return mirror.pull(entries)
