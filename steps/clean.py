@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
+from argosy.cleaning.contamination import contamination
 from argosy.cleaning.corpus import clean_corpus, sample_documents
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.registry import make_filters, parse_filters
@@ -72,7 +73,8 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     """Starts anew when it is run again: the files appear together at the end."""
     data = given_directory("data", config.data, "data")
     source, total = data / "documents", int(read_outputs(data, "data")["documents"])
-    filters = make_filters(config.filters, _resources(config, source))
+    resources = _resources(config, source)
+    filters = make_filters(config.filters, resources)
     report = Report(config.samples_per_reason)
     with JsonlWriters(context.out) as writers:
         for item in config.filters:
@@ -80,7 +82,8 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
         for done in clean_corpus(read_documents(source), filters, writers, report):
             context.progress.update(done, total, "documents")
     found = {f.config.name: dict(sorted(f.counts.items())) for f in filters if f.counts}
-    write_json(context.out / "report.json", report.to_json() | {"found": found})
+    tainted = contamination(data, resources.benchmark)
+    write_json(context.out / "report.json", report.to_json() | {"found": found, "contamination": tainted})
     outputs = _outputs(report)
     _check(outputs, context.out)
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}

@@ -27,6 +27,7 @@ class Cleaning:
     funnels: list[Funnel]
     samples: dict[str, list[tuple[str, str, str]]]
     found: dict[str, dict[str, int]]
+    contamination: dict[str, int]  # records of each file for post-training that hold a benchmark item
 
     @property
     def came(self) -> int:
@@ -47,7 +48,7 @@ def cleaning(report: Mapping[str, Any]) -> Cleaning | None:
     for s in report.get("samples", []):
         samples.setdefault(s["filter"], []).append((s["channel"], s["reason"], s["text"]))
     return Cleaning([_funnel(name, counts) for name, counts in sorted(report["channels"].items())],
-                    dict(sorted(samples.items())), report.get("found", {}))
+                    dict(sorted(samples.items())), report.get("found", {}), report.get("contamination", {}))
 
 
 def _funnel(channel: str, counts: Mapping[str, Any]) -> Funnel:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
+from argosy.cleaning.contamination import contamination
 from argosy.cleaning.filter import Drop, Resources
 from argosy.cleaning.filters.pii import valid_card, valid_resident_id
 from argosy.cleaning.text import words
-from argosy.documents import Document
+from argosy.documents import Document, JsonlWriters
 from tests.cleaning_fixtures import CHINESE, PROSE, document, make, outcome
 
 
@@ -153,3 +155,13 @@ def test_near_copies_go_and_the_first_stays() -> None:
     assert isinstance(one(document(" ".join(rng.choices(words(PROSE), k=300)))), Document)
     assert isinstance(one(document("too short")), Document)
     assert isinstance(one(document("too short")), Document)
+
+
+def test_records_for_posttraining_with_a_benchmark_item_are_counted(tmp_path: Path) -> None:
+    asked, other = ({"role": "user", "content": text} for text in (ITEMS[0]["question"], "How deep is the sea?"))
+    with JsonlWriters(tmp_path) as writers:
+        writers.write_all("instructions", [{"messages": [asked]}, {"messages": [other]}, {"messages": [other, asked]}])
+        writers.write_all("preferences", [{"prompt": [other], "chosen": [asked], "rejected": []}, {"prompt": [other]}])
+        writers.write_all("prompts", [{"prompt": [other]}])
+        writers.write_all("twin", [{"messages": [asked]}])
+    assert contamination(tmp_path, ITEMS) == {"instructions": 2, "preferences": 1, "prompts": 0}
