@@ -20,7 +20,8 @@ def promotion(profile: Profile, after: str = "compare") -> Tail:
         tasks=[
             Task(name=APPROVE, template=APPROVE, depends=compared, when=f"{_ASKED}'ask'"),
             # Apart: what a person gave is not there where nobody was asked.
-            Task(name=APPROVED, template=PROMOTE, depends=f"{APPROVE}.Succeeded",
+            Task(name=APPROVED, template=PROMOTE, depends=f"{APPROVE}.Succeeded || {APPROVE}.Skipped",
+                 when=f"{_ASKED}'ask'",
                  arguments=[_supplied("decision", DECISIONS[0]), _supplied("by", "")]),
             Task(name=PROMOTE, template=PROMOTE, depends=compared, when=f"{_ASKED}'yes'",
                  arguments=[Parameter(name="decision", value=DECISIONS[0]), Parameter(name="by", value="")]),
