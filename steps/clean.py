@@ -86,9 +86,18 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     write_json(context.out / "report.json", report.to_json() | {"found": found, "contamination": tainted})
     outputs = _outputs(report)
     _check(outputs, context.out)
+    print(_summary(outputs))
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
     return outputs
+
+
+def _summary(outputs: CleanOutputs) -> str:
+    """What was kept, and which filters dropped most: for the log."""
+    most = sorted(outputs.dropped.items(), key=lambda item: -item[1])[:3]
+    dropped = ", ".join(f"{name} ({count})" for name, count in most if count)
+    kept = f"kept {outputs.documents_out} of {outputs.documents_in} documents"
+    return f"{kept}, {outputs.bytes_out} of {outputs.bytes_in} bytes; dropped most by: {dropped or 'none'}"
 
 
 def _resources(config: CleanConfig, source: Path) -> Resources:

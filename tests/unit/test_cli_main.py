@@ -45,7 +45,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     ("argv", "words"),
     [
         ([], "required: COMMAND"),
-        (["pln"], "invalid choice: 'pln'"),
+        (["pln"], "there is no command 'pln'; nearest: plan"),
         (["plan", "--bogus"], "plan does not take --bogus"),
         (["status", "extra"], "status does not take extra"),
         (["plan", "--preset", "tiy"], "preset is 'tiy', allowed: demo, tiny; nearest: tiny"),

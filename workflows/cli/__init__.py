@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from argosy import __version__
+from argosy.config_explain import nearest
 from argosy.errors import ArgosyError, Stopped
 from argosy.pipes import reader_may_leave
 from workflows.cli.command import Command
@@ -52,6 +53,7 @@ def _run(args: argparse.Namespace) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Overrides may also come after options, which argparse alone refuses below a subcommand."""
     root = parser()
+    _check_command(root, sys.argv[1:] if argv is None else argv)
     args, rest = root.parse_known_args(argv)
     options = [word for word in rest if word.startswith("-")]
     if options or (rest and not hasattr(args, "overrides")):
@@ -59,6 +61,15 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     if rest:
         args.overrides += rest
     return args
+
+
+def _check_command(root: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """A command that is misspelt names the nearest, as stages and fields do."""
+    names = [command.name for command in commands()]
+    if argv and not argv[0].startswith("-") and argv[0] not in names:
+        near = nearest(argv[0], names)
+        hint = f"nearest: {', '.join(near)}; " if near else ""
+        root.error(f"there is no command {argv[0]!r}; {hint}argosy --help lists all")
 
 
 def parser() -> argparse.ArgumentParser:

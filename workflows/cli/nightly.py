@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", default="", metavar="NAME",
                         help="an alias of the registry or a checkpoint (default: the alias `reference`)")
     parser.add_argument("--model", default="", metavar="NAME", help="registered model (default: the line's name)")
-    parser.add_argument("--webhook", default="", metavar="URL", 
+    parser.add_argument("--webhook", default="", metavar="URL",
                         help="is told of what got worse, instead of exit code 1")
     parser.add_argument("--cores", type=positive, default=0, metavar="N", help="for all steps together (default: all)")
     parser.add_argument("--memory", type=memory, default=0.0, metavar="SIZE", help="for all steps together")
@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     """0; 1 something got worse or failed; 2 wrong input."""
     if on_argo(args):
         return _submit(args)
+    if not args.store.is_dir():
+        raise InputError(f"nothing has run in {args.store} yet: start with 'argosy run', or name another --store")
     from argosy.tracking.shipper import Unavailable
     from workflows.nightly.aliases import aliases_of
     from workflows.nightly.local import describe
