@@ -8,9 +8,10 @@ from pathlib import Path
 
 from argosy.errors import InputError
 from argosy.evaluation.suite import Suite
-from evals.items import Item, read_items
+from evals.items import Item
 from evals.question import Question
 from evals.runner import Benchmarks
+from evals.task_spec import TaskSpec
 from evals.variants import NotApplicable, parse_chain
 
 Key = tuple[str, str, str]  # task, variant, id of the question
@@ -28,7 +29,7 @@ def questions(suite: Suite, data: Path, seed: int, wanted: Iterable[Key]) -> dic
 
     @cache
     def items(task: str) -> dict[str, Item]:
-        return {item.id: item for file in section.tasks.get(task, ()) for item in _readable(data / file)}
+        return {item.id: item for item in _readable(section.tasks.get(task), data)}
 
     found: dict[Key, Question] = {}
     for task, variant, name in sorted(set(wanted)):
@@ -43,8 +44,8 @@ def questions(suite: Suite, data: Path, seed: int, wanted: Iterable[Key]) -> dic
     return found
 
 
-def _readable(path: Path) -> list[Item]:
+def _readable(spec: TaskSpec | None, data: Path) -> list[Item]:
     try:
-        return read_items(path).items
+        return spec.read(data).items if spec else []
     except InputError:
         return []

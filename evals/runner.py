@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,10 @@ from argosy.config import Config
 from argosy.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel
-from evals.items import Items, read_items
 from evals.memorisation import Memorisation, memorisation
 from evals.metrics import Answer, metrics
 from evals.question import Question
+from evals.task_spec import TaskSpec
 from evals.variants import parse_chain
 
 if TYPE_CHECKING:
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 class Benchmarks(Config):
     """The `benchmarks` section of a suite.
 
-    `tasks`: for each task its files of items, beside the suite, below the data step's directory or absolute.
+    `tasks`: for each task its files of items, or what `evals.task_spec.TaskSpec` says.
     `variants`: a name and its chain (nothing: the variant of that name). `lm_eval`: further tasks by their lm-eval
     names, with `include_path` (beside the suite or absolute) for YAML of one's own.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    tasks: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    tasks: dict[str, TaskSpec] = Field(default_factory=dict)
     variants: dict[str, Any] = Field(default_factory=lambda: {"plain": None})
     memorisation: Memorisation | None = None
     lm_eval: tuple[str, ...] = ()
@@ -64,8 +63,8 @@ def run_benchmarks(
     for (task, variant), made in ours.items():
         _collect(findings, task, variant, made)
     if section.memorisation is not None:
-        for task, files in section.tasks.items():
-            items = [item for found in _task_items(data, files, limit) for item in found.items]
+        for task, spec in section.tasks.items():
+            items = spec.read(data, limit).items
             findings.merge(memorisation(model, task, items, section.memorisation, chat=chat, seed=seed))
     for name in named:
         _collect_named(findings, name, results[name])
@@ -79,14 +78,12 @@ def _our_tasks(
 
     chains = [parse_chain(name, spec) for name, spec in section.variants.items()]
     tasks: dict[tuple[str, str], VariantTask] = {}
-    for task, files in section.tasks.items():
-        found = _task_items(data, files, limit)
-        for items in found:
-            for reason, n in items.left_out.items():
-                findings.leave_out(f"bench/{task}", reason, n)
-        every = [item for items in found for item in items.items]
+    for task, spec in section.tasks.items():
+        found = spec.read(data, limit)
+        for reason, n in found.left_out.items():
+            findings.leave_out(f"bench/{task}", reason, n)
         for chain in chains:
-            questions, unmade = chain.all_questions(every, seed)
+            questions, unmade = chain.all_questions(found.items, seed)
             for reason, n in unmade.items():
                 findings.leave_out(f"bench/{task}/{chain.name}", reason, n)
             if questions and chain.knowledge:
@@ -94,23 +91,6 @@ def _our_tasks(
             if questions:
                 tasks[task, chain.name] = VariantTask.of(f"{task}/{chain.name}", questions)
     return tasks
-
-
-def _task_items(data: Path, files: Sequence[str], limit: int | None) -> list[Items]:
-    """Items of a task's files; one that is empty is passed where another is not, as of a benchmark in one language."""
-    paths = [data / file for file in files]
-    filled = [path for path in paths if not path.is_file() or path.stat().st_size]
-    return [_items(path, limit) for path in filled or paths]
-
-
-@lru_cache(maxsize=16)
-def _read_again_when_changed(path: Path, limit: int | None, changed: int) -> Items:
-    return read_items(path, limit)
-
-
-def _items(path: Path, limit: int | None) -> Items:
-    """Items of a file, read once for all checkpoints of a process."""
-    return _read_again_when_changed(path, limit, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
 def _named_tasks(section: Benchmarks) -> Mapping[str, Any]:
