@@ -2,7 +2,7 @@
 
     python -m steps.evaluate --config '{"checkpoint": "...", "suite": "benchmark", "data": "..."}' --out DIR
 
-Writes `results.json` (metrics, standard errors, counts, what was left out) and `items.jsonl` (a line an item x
+Writes `results.json` (metrics, standard errors, counts, what was left out) and `items.parquet` (a row an item x
 variant, a probe's case, or a held-out document). Formats: docs/architecture.md; how it works: docs/evaluation.md.
 """
 
@@ -20,7 +20,7 @@ from argosy.config import Config, External, Externals, Seed, Upstream
 from argosy.errors import InputError, StepError
 from argosy.step import Step, StepContext
 from argosy.step_files import given_directory
-from argosy.storage import write_atomic, write_json
+from argosy.storage import write_json
 
 if TYPE_CHECKING:
     from argosy.evaluation.checkpoint import Checkpoint
@@ -158,8 +158,9 @@ def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
 
 
 def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
-    lines = [json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in findings.rows]
-    write_atomic(out / "items.jsonl", "".join(lines))
+    from argosy.evaluation.results import write_items
+
+    write_items(out, findings.rows)
     write_json(out / "results.json", outputs.model_dump(mode="json"))
 
 

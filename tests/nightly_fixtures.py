@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from argosy.evaluation.results import read_items, write_items
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
 from workflows.local import run_plan
@@ -35,11 +36,11 @@ def train(store: Path, *overrides: str) -> None:
 def answer_all_right(evaluations: Sequence[str]) -> None:
     """Let every answer of finished evaluations be right (a reference that nobody reaches)."""
     for directory in evaluations:
-        rows = [json.loads(line) for line in (Path(directory) / "items.jsonl").read_text().splitlines()]
+        rows = read_items(directory)
         for row in rows:
             if "correct" in row:
                 row |= {"correct": True, "chosen": row["gold"]}
-        (Path(directory) / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_items(Path(directory), rows)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from argosy.evaluation.results import write_items
 from argosy.provenance import digest_of
 from argosy.statistics import balanced_weights, mean
 from argosy.storage import write_json
@@ -182,8 +183,7 @@ def _evaluation(root: Path, model: Model, digest: str, items: int) -> Path:
         right = [float(rng.random() < 0.25 + 0.7 * model.knows) for _ in range(40)]
         _add(found, f"probe/probes/{probe}/acc", mean(right))
     directory = _evaluated(root, model, digest, "benchmark", found)
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    (directory / "items.jsonl").write_text(text, encoding="utf-8")
+    write_items(directory, rows)
     return directory
 
 
@@ -197,7 +197,7 @@ def _heldout(root: Path, model: Model, digest: str) -> Path:
     directory = _evaluated(root, model, digest, "heldout", found)
     rows = [row for i, channel in enumerate(CHANNELS)
             for row in _texts(model, channel, found["metrics"][f"heldout/bpb/{channel}"], 80)]
-    (directory / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_items(directory, rows)
     return directory
 
 

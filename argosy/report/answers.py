@@ -1,14 +1,14 @@
-"""What a checkpoint answered, item by item, and its loss of each held-out document: the rows of `items.jsonl`."""
+"""What a checkpoint answered, item by item, and its loss of each held-out document: the rows of an evaluation."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from argosy.evaluation.results import scan_items
 
 
 class Row(NamedTuple):
@@ -82,13 +82,19 @@ class ItemsFile:
     answers: dict[tuple[str, str], Answers] = field(default_factory=dict)
     orders: dict[str, dict[str, Published]] = field(default_factory=dict)
     texts: dict[str, dict[str, Text]] = field(default_factory=dict)
-    broken: int = 0  # lines that are not of the format
+    broken: int = 0  # rows that are not of the format
 
 
-def read_items_file(path: Path) -> ItemsFile:
-    """Read `items.jsonl`; lines that cannot be used are counted. Rows of probes have no right answer and are passed."""
-    found = ItemsFile()
-    for record in _records(path, found):
+def read_items_file(directory: Path) -> ItemsFile:
+    """The rows of an evaluation's directory; those that cannot be used are counted. Rows of probes have no right
+    answer and are passed.
+
+    Raises:
+        InputError: it has none, or they cannot be read.
+    """
+    rows, broken = scan_items(directory)
+    found = ItemsFile(broken=broken)
+    for record in rows:
         try:
             task, variant = str(record["task"]), str(record["variant"])
             if "correct" in record:
@@ -101,20 +107,6 @@ def read_items_file(path: Path) -> ItemsFile:
         except (KeyError, TypeError, ValueError, IndexError):
             found.broken += 1
     return found
-
-
-def _records(path: Path, found: ItemsFile) -> Iterator[dict[str, Any]]:
-    with open(path, "rb") as file:
-        for line in file:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                found.broken += 1
-                continue
-            if isinstance(record, dict):
-                yield record
-            else:
-                found.broken += 1
 
 
 def _text(record: dict[str, Any]) -> Text:

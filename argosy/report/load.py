@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from argosy.errors import InputError
+from argosy.evaluation.results import ITEMS, has_items
 from argosy.report.answers import read_items_file
 from argosy.report.checkpoints import Checkpoint, Checkpoints
 from argosy.report.forgetting import PREFIX
@@ -83,13 +85,14 @@ def _add_evaluation(directory: Path, found: Checkpoints, by_key: dict[str, Check
 
 def _add_items(directory: Path, outputs: dict[str, Any], c: Checkpoint, found: Checkpoints) -> None:
     try:
-        items = read_items_file(directory / "items.jsonl")
-    except OSError:
+        items = read_items_file(directory)
+    except InputError:
+        why = f"{ITEMS} is broken" if has_items(directory) else f"it has no {ITEMS}"
         if any(name.startswith((BENCHMARK, PREFIX)) for name in outputs["metrics"]):
-            found.notes.append(f"{directory.name} has no items.jsonl: it is not compared item by item.")
+            found.notes.append(f"{directory.name} is not compared item by item: {why}.")
         return
     if items.broken:
-        found.notes.append(f"{directory.name}: {items.broken} lines of items.jsonl are broken and left out.")
+        found.notes.append(f"{directory.name}: {items.broken} rows of its items are broken and left out.")
     c.answers |= items.answers
     c.orders |= items.orders
     for channel, texts in items.texts.items():

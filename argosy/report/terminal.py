@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from argosy.evaluation.results import has_items
 from argosy.report.answers import read_items_file
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.paired import HEADLINE, Change, adjust, changes
@@ -43,6 +44,6 @@ def _rows(found: Iterator[Change]) -> Iterator[Row]:
 def _checkpoint(name: str, directories: Sequence[Path]) -> Checkpoint:
     c = Checkpoint(name, "", name, "", 0, 0, label=name)
     for directory in directories:
-        if (directory / "items.jsonl").is_file():
-            c.answers |= read_items_file(directory / "items.jsonl").answers
+        if has_items(directory):
+            c.answers |= read_items_file(directory).answers
     return c

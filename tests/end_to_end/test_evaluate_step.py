@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from argosy.errors import InputError, StepError
+from argosy.evaluation.results import read_items
 from argosy.progress import Progress
 from argosy.step import StepContext
 from argosy.tracking import Tracker
@@ -67,7 +68,7 @@ def evaluate(store: Path, out: Path, **fields: Any) -> dict[str, Any]:
 def test_results_items_and_metrics_are_as_documented(store: Path, tmp_path: Path) -> None:
     found = evaluate(store, tmp_path / "a")
     assert found["checkpoint"] == {"stage": "sft", "name": "end", "step": 10, "tokens": 1000, "chat": True}
-    rows = [json.loads(line) for line in (tmp_path / "a/items.jsonl").read_text().splitlines()]
+    rows = read_items(tmp_path / "a")
     plain = [row for row in rows if row["variant"] == "plain"]
     assert len(plain) == 24
     assert found["metrics"]["bench/facts/plain/acc"] == sum(row["correct"] for row in plain) / 24
@@ -85,7 +86,7 @@ def test_results_items_and_metrics_are_as_documented(store: Path, tmp_path: Path
 def test_same_config_same_bytes_and_chat_changes_prompts(store: Path, tmp_path: Path) -> None:
     for name, fields in {"a": {}, "b": {"batch_tokens": 8192}, "c": {"chat": "off"}, "d": {"export": "half"}}.items():
         evaluate(store, tmp_path / name, limit=6, **fields)
-    bytes_of = {name: (tmp_path / name / "items.jsonl").read_bytes() for name in "abcd"}
+    bytes_of = {name: (tmp_path / name / "items.parquet").read_bytes() for name in "abcd"}
     assert bytes_of["a"] == bytes_of["b"] != bytes_of["c"]
     assert bytes_of["c"] == bytes_of["d"]  # the same weights; the other export is not a chat one
 
@@ -115,7 +116,7 @@ def test_heldout_loss_by_direct_computation(store: Path, tmp_path: Path) -> None
     assert found["heldout/ppl/zh"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
     assert found["heldout/bpb/zh"] == pytest.approx(nats / size / math.log(2), rel=1e-5)
     assert {"heldout/nats/en", "heldout/nats/all"} <= found.keys()
-    rows = [json.loads(line) for line in (tmp_path / "a/items.jsonl").read_text().splitlines()]
+    rows = read_items(tmp_path / "a")
     assert {(row["task"], row["variant"]) for row in rows} == {("heldout", "en"), ("heldout", "zh")}
     chinese = [row for row in rows if row["variant"] == "zh"]
     assert [row["id"] for row in chinese] == ["0", "1"]

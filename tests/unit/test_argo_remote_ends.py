@@ -96,13 +96,13 @@ def test_a_judgement_finds_the_night_s_evaluations_and_its_own_results_stay(prof
     evaluation = store / EVALUATION
     evaluation.mkdir(parents=True)
     (evaluation / OUTPUTS).write_text(DONE)
-    (evaluation / "items.jsonl").write_text("{}\n")
+    (evaluation / "items.parquet").write_text("rows")
     RemoteNode(remote(profile), store, EVALUATION).push()
     night = {"p": {"pairs": [{"new": [str(evaluation)], "reference_evaluations": []}]}}
     remote(profile).write(f"{FOLDER}/wf/night.json", json.dumps(night).encode())
     shutil.rmtree(store)
     with judging(profile, "wf"):
-        assert (evaluation / "items.jsonl").is_file()
+        assert (evaluation / "items.parquet").is_file()
         (store / JUDGE).mkdir()
         (store / JUDGE / OUTPUTS).write_text(DONE)
         (store / JUDGE / "report.html").write_text("worse")

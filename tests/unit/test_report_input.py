@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from argosy.evaluation.results import read_items, write_items
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.intervals import interval
 from argosy.report.load import read_checkpoints
@@ -32,27 +33,45 @@ def test_exports_of_a_stage_follow_each_other(store: Store) -> None:
     assert [c.parent for c in every] == [None, every[0].key, every[1].key]
 
 
-def test_broken_lines_are_counted(store: Store) -> None:
-    path = _benchmarks(store)[0] / "items.jsonl"
-    bad = ["{not json", "[]", json.dumps({"task": "facts", "variant": "plain", "id": "x", "correct": True, "chosen": 7,
-                                          "gold": 0, "scores": [0.0, 1.0]})]
-    path.write_text(path.read_text(encoding="utf-8") + "\n".join(bad) + "\n", encoding="utf-8")
+BROKEN = {"task": "facts", "variant": "plain", "id": "x", "correct": True, "chosen": 7, "gold": 0, "scores": [0.0, 1.0]}
+
+
+def test_broken_rows_are_counted(store: Store) -> None:
+    directory = _benchmarks(store)[0]
+    write_items(directory, [*read_items(directory), BROKEN])
     found = read_checkpoints(store.checkpoints, store.evaluations)
-    assert found.notes == [f"{path.parent.name}: 3 lines of items.jsonl are broken and left out."]
+    assert found.notes == [f"{directory.name}: 1 rows of its items are broken and left out."]
+    assert len(found.every[0].answers["facts", "plain"].rows) == 20
+
+
+def test_items_of_older_evaluations_are_read_and_their_broken_lines_counted(store: Store) -> None:
+    directory = _benchmarks(store)[0]
+    lines = [json.dumps(row, ensure_ascii=False) for row in [*read_items(directory), BROKEN]]
+    (directory / "items.parquet").unlink()
+    (directory / "items.jsonl").write_text("\n".join([*lines, "{not json", "[]"]) + "\n", encoding="utf-8")
+    found = read_checkpoints(store.checkpoints, store.evaluations)
+    assert found.notes == [f"{directory.name}: 3 rows of its items are broken and left out."]
     assert len(found.every[0].answers["facts", "plain"].rows) == 20
 
 
 def test_absent_items_and_metrics_are_named(store: Store) -> None:
     first, second, third = _benchmarks(store)
-    (first / "items.jsonl").unlink()
+    (first / "items.parquet").unlink()
     done = read_json(second / "outputs.json")
     done["outputs"] |= {"metrics": {}, "stderr": {}, "counts": {}}
     write_json(second / "outputs.json", done)
     (third / "outputs.json").unlink()
     notes = " ".join(read_checkpoints(store.checkpoints, store.evaluations).notes)
-    assert f"{first.name} has no items.jsonl" in notes
+    assert f"{first.name} is not compared item by item: it has no items.parquet" in notes
     assert f"{second.name} holds no metric" in notes
     assert f"{third.name} is not done" in notes
+
+
+def test_items_that_are_cut_off_are_named(store: Store) -> None:
+    path = _benchmarks(store)[0] / "items.parquet"
+    path.write_bytes(path.read_bytes()[:-50])
+    notes = " ".join(read_checkpoints(store.checkpoints, store.evaluations).notes)
+    assert f"{path.parent.name} is not compared item by item: items.parquet is broken" in notes
 
 
 def test_a_model_from_elsewhere_is_compared_too(store: Store) -> None:
