@@ -18,13 +18,44 @@ LETTERS = "ABCDEFGHIJ"
 
 @dataclass(frozen=True)
 class Item:
-    """A question with options of which one is right: `choices[answer]`."""
+    """A question with options of which one is right: `choices[answer]`.
+
+    Attributes:
+        answers: indexes of all right options where several are right; then `answer == answers[0]`. Else ().
+        subject: what few-shot shots and distractors are taken by, such as "anatomy".
+        cluster: name that related items share (one passage; one fact in two languages): errors are clustered by it.
+    """
 
     id: str
     lang: str
     question: str
     choices: tuple[str, ...]
     answer: int
+    answers: tuple[int, ...] = ()
+    subject: str = ""
+    cluster: str = ""
+
+
+@dataclass(frozen=True)
+class OpenItem:
+    """A question whose answer is generated, not chosen (GSM8K).
+
+    Attributes:
+        answer: the final answer alone: "18".
+        solution: how one gets there, without the final answer's own line; calculations may be annotated as GSM8K
+            does (`<<48/2=24>>`), which `changed_numbers` reads and prompts leave out.
+    """
+
+    id: str
+    lang: str
+    question: str
+    answer: str
+    solution: str = ""
+    subject: str = ""
+    cluster: str = ""
+
+
+AnyItem = Item | OpenItem
 
 
 @dataclass

@@ -49,19 +49,20 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
 
     acc; acc_norm (where texts are scored); where an item has several questions (other orders) also acc_all (all
     of them right), consistency (all of them the same choice), acc_averaged (right after averaging the choices'
-    probabilities over the orders) and position_bias (see there). Errors are clustered by item.
+    probabilities over the orders) and position_bias (see there). Errors are clustered by `cluster`.
     """
     if not answers:
         return {}
-    items = [a.question.item for a in answers]
-    found = {"acc": mean([float(a.correct) for a in answers], items)}
+    clusters = [_cluster(a) for a in answers]
+    found = {"acc": mean([float(a.correct) for a in answers], clusters)}
     if not answers[0].question.labelled:
-        found["acc_norm"] = mean([float(a.correct_norm) for a in answers], items)
+        found["acc_norm"] = mean([float(a.correct_norm) for a in answers], clusters)
     groups = list(_by_item(answers))
     if len(groups) < len(answers):
-        found["acc_all"] = mean([float(all(a.correct for a in group)) for group in groups])
-        found["consistency"] = mean([float(len({_choice(a) for a in group}) == 1) for group in groups])
-        found["acc_averaged"] = mean([float(_averaged_is_right(group)) for group in groups])
+        clusters = [_cluster(group[0]) for group in groups]
+        found["acc_all"] = mean([float(all(a.correct for a in group)) for group in groups], clusters)
+        found["consistency"] = mean([float(len({_choice(a) for a in group}) == 1) for group in groups], clusters)
+        found["acc_averaged"] = mean([float(_averaged_is_right(group)) for group in groups], clusters)
         found["position_bias"] = Estimate(position_bias(answers), math.nan, len(answers))
     return found
 
@@ -71,6 +72,10 @@ def position_bias(answers: Sequence[Answer]) -> float:
     chosen = Counter(a.chosen for a in answers)
     right = Counter(a.question.gold for a in answers)
     return sum(abs(chosen[place] - right[place]) for place in {*chosen, *right}) / 2 / len(answers)
+
+
+def _cluster(a: Answer) -> str:
+    return a.question.cluster or a.question.item
 
 
 def _by_item(answers: Iterable[Answer]) -> Iterable[list[Answer]]:

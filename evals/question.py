@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from evals.items import LETTERS, Item
+from evals.items import LETTERS, AnyItem, Item, OpenItem
+from evals.pool import EMPTY, Pool
 
 CUE = {"en": "\nAnswer:", "zh": "\n答案："}
 # Between the cue and an answer; Chinese has no space there.
@@ -13,17 +15,41 @@ SEPARATOR = {"en": " ", "zh": ""}
 
 
 @dataclass(frozen=True)
+class Generation:
+    """How an answer is generated and read.
+
+    Attributes:
+        answer: the right answer: a label ("B"), several ("AC"), or a text or number ("18").
+        stops: texts that end it; they are no part of it.
+        max_tokens: how many tokens are generated at most.
+        extract: name of the rule (a file of evals/extract) that finds the answer in the text.
+        labels: the labels that the prompt lists; "" where there are no options.
+    """
+
+    answer: str
+    stops: tuple[str, ...]
+    max_tokens: int
+    extract: str
+    labels: str = ""
+
+
+@dataclass(frozen=True)
 class Question:
-    """One prompt and the continuations that are scored after it.
+    """One prompt and the continuations that are scored after it, or what is generated after it.
 
     Attributes:
         item: id of the item it was made of; all questions of one item share it.
         id: unique in the variant: `<item>` or `<item>#<number>`.
         prompt: the text before the answer, without a space at its end.
-        continuations: one an option; the answers' texts, without the space before them.
-        gold: index of the right continuation.
-        origin: for each continuation the index of the item's choice that it stands for; -1: "none of the others".
+        continuations: one an option; the answers' texts, without the space before them. () where it is generated.
+        gold: index of the right continuation or option (0 where the answer is generated and is not one option).
+        origin: for each continuation the index of the item's choice that it stands for; -1: "none of the others",
+            or "not this one".
         labelled: whether continuations are labels (of options that the prompt lists), not the options' texts.
+        generation: how the answer is generated, where nothing is scored.
+        cluster: what errors are clustered by: the item's cluster, or the item.
+        calibration: asked to measure a preference for places alone; accuracies leave it out.
+        separator: what stands between the prompt and a continuation; None: what the language has (SEPARATOR).
     """
 
     item: str
@@ -34,13 +60,66 @@ class Question:
     gold: int
     origin: tuple[int, ...]
     labelled: bool
+    generation: Generation | None = None
+    cluster: str = ""
+    calibration: bool = False
+    separator: str | None = None
+
+    @property
+    def before(self) -> str:
+        """What stands between the prompt and a continuation, outside of a chat."""
+        return SEPARATOR[self.lang] if self.separator is None else self.separator
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of a guess: 1 / options; 1 / (2^n - 1) for a set of n options; 0 for an open answer."""
+        if self.generation is None:
+            return 1 / len(self.continuations)
+        options = len(self.generation.labels)
+        if not options:
+            return 0.0
+        return 1 / options if self.generation.extract != "letters" else 1 / (2**options - 1)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How prompts are laid out. The default is the demo corpus's; benchmarks have their own (variant `layout`).
+
+    Attributes:
+        before: text before each question, such as "Question: ".
+        options: between options: " " (all on one line) or a line's end.
+        mark: after a label, such as ". "; None: as the language writes it.
+        cue: after question and options; None: CUE.
+        separator: between cue and answer; None: SEPARATOR.
+        description: what a prompt begins with, once, before shots; `{subject}` is the item's.
+    """
+
+    before: str = ""
+    options: str = " "
+    mark: str | None = None
+    cue: str | None = None
+    separator: str | None = None
+    description: str = ""
+
+
+class Rendered(NamedTuple):
+    """What a form makes of a draft."""
+
+    prompt: str
+    continuations: tuple[str, ...]
+    labelled: bool
+    generation: Generation | None = None
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A question in the making: what a chain of variants works on. `form` renders it at the end."""
+    """A question in the making: what a chain of variants works on. `form` renders it at the end.
 
-    item: Item
+    `golds` has all right options where several are; else it is (). Of an open item `choices` is (), and `answer` and
+    `solution` are what a right answer says. `pool` has other items, for what a variant takes from them.
+    """
+
+    item: AnyItem
     question: str
     choices: tuple[str, ...]
     gold: int
@@ -48,16 +127,31 @@ class Draft:
     form: Form
     labels: str = LETTERS
     preamble: str = ""  # what is told before the question
+    golds: tuple[int, ...] = ()
+    answer: str = ""
+    solution: str = ""
+    layout: Layout = Layout()
+    calibration: bool = False
+    pool: Pool = EMPTY
 
     @classmethod
-    def of(cls, item: Item, form: Form) -> Draft:
+    def of(cls, item: AnyItem, form: Form, pool: Pool = EMPTY) -> Draft:
         """The item as it was published."""
-        return cls(item, item.question, item.choices, item.answer, tuple(range(len(item.choices))), form)
+        if isinstance(item, OpenItem):
+            return cls(item, item.question, (), 0, (), form, answer=item.answer, solution=item.solution, pool=pool)
+        golds = item.answers if len(item.answers) > 1 else ()
+        origin = tuple(range(len(item.choices)))
+        return cls(item, item.question, item.choices, item.answer, origin, form, golds=golds, pool=pool)
 
     @property
     def lang(self) -> str:
         """The item's language."""
         return self.item.lang
+
+    @property
+    def cue(self) -> str:
+        """What the prompt ends with."""
+        return CUE[self.lang] if self.layout.cue is None else self.layout.cue
 
     @property
     def own_choices(self) -> list[str]:
@@ -66,15 +160,23 @@ class Draft:
 
     def render(self, number: int | None) -> Question:
         """The final question; `number` tells the questions of one item apart."""
-        question_id = self.item.id if number is None else f"{self.item.id}#{number}"
-        prompt, continuations, labelled = self.form(self)
-        text = self.preamble + prompt
+        rendered = self.form(self)
         return Question(
-            self.item.id, question_id, self.lang, text, continuations, self.gold, self.origin, labelled
+            item=self.item.id,
+            id=self.item.id if number is None else f"{self.item.id}#{number}",
+            lang=self.lang,
+            prompt=self.preamble + rendered.prompt,
+            continuations=rendered.continuations,
+            gold=self.gold,
+            origin=self.origin,
+            labelled=rendered.labelled,
+            generation=rendered.generation,
+            cluster=self.item.cluster or self.item.id,
+            calibration=self.calibration,
+            separator=self.layout.separator,
         )
 
 
-Rendered = tuple[str, tuple[str, ...], bool]  # prompt, continuations, labelled
 Form = Callable[[Draft], Rendered]
 
 
@@ -86,12 +188,17 @@ def option_mark(label: str, lang: str) -> str:
 
 
 def list_options(draft: Draft) -> str:
-    """The options on one line behind their labels."""
+    """The options behind their labels, on one line or as the layout says."""
     labelled = zip(draft.labels, draft.choices, strict=False)
-    return " ".join(option_mark(label, draft.lang) + choice for label, choice in labelled)
+    mark, lang = draft.layout.mark, draft.lang
+    marked = [(option_mark(label, lang) if mark is None else label + mark) + choice for label, choice in labelled]
+    return draft.layout.options.join(marked)
 
 
 def labelled_form(draft: Draft) -> Rendered:
     """The published form: question, options with labels, and the label is scored (MMLU's; OLMES calls it MCF)."""
-    prompt = f"{draft.question}\n{list_options(draft)}{CUE[draft.lang]}"
-    return prompt, tuple(draft.labels[: len(draft.choices)]), True
+    prompt = f"{draft.layout.before}{draft.question}\n{list_options(draft)}{draft.cue}"
+    return Rendered(prompt, tuple(draft.labels[: len(draft.choices)]), True)
+
+
+__all__ = ["Draft", "Form", "Generation", "Item", "Layout", "Question", "Rendered", "labelled_form", "list_options"]

@@ -10,7 +10,8 @@ from random import Random
 from typing import Any
 
 from argosy.errors import InputError
-from evals.items import Item
+from evals.items import AnyItem
+from evals.pool import EMPTY, Pool
 from evals.question import Draft, Question, labelled_form
 from evals.variants.registry import NotApplicable, Variant, registered
 
@@ -27,25 +28,36 @@ class Chain:
         """Whether it asks for what the model knows, and so counts in the headline of a comparison."""
         return all(getattr(variant, "knowledge", True) for variant in self.variants)
 
-    def questions(self, item: Item, seed: int) -> list[Question]:
-        """The questions made of `item`; a function of the item, the chain's parts and the seed alone.
+    def questions(self, item: AnyItem, seed: int, pool: Pool = EMPTY) -> list[Question]:
+        """The questions made of `item`; a function of the item, the chain's parts and the seed alone, and for
+        variants that take something from other items (few-shot, other distractors) of those in `pool`.
 
         Raises:
             NotApplicable: one of the variants cannot be made of this item.
         """
-        drafts = [Draft.of(item, labelled_form)]
+        drafts = self.drafts(item, seed, pool)
+        return [draft.render(number if len(drafts) > 1 else None) for number, draft in enumerate(drafts)]
+
+    def drafts(self, item: AnyItem, seed: int, pool: Pool = EMPTY) -> list[Draft]:
+        """The same before they are rendered."""
+        drafts = [Draft.of(item, labelled_form, pool)]
         for variant in self.variants:
             rng = Random(f"{seed}/{variant.name}/{item.id}")
             drafts = [changed for draft in drafts for changed in variant.apply(draft, rng)]
-        return [draft.render(number if len(drafts) > 1 else None) for number, draft in enumerate(drafts)]
+        return drafts
 
-    def all_questions(self, items: Iterable[Item], seed: int) -> tuple[list[Question], Counter[str]]:
-        """Questions of all items, and how many items were left out for which reason."""
+    def all_questions(
+        self, items: Iterable[AnyItem], seed: int, pool: Iterable[AnyItem] = ()
+    ) -> tuple[list[Question], Counter[str]]:
+        """Questions of all items, and how many items were left out for which reason. Shots come from `pool`, by
+        default from the items."""
         questions: list[Question] = []
         left_out: Counter[str] = Counter()
+        items = list(items)
+        others = Pool(items, pool)
         for item in items:
             try:
-                questions += self.questions(item, seed)
+                questions += self.questions(item, seed, others)
             except NotApplicable as reason:
                 left_out[str(reason)] += 1
         return questions, left_out

@@ -7,7 +7,7 @@ from random import Random
 from typing import ClassVar
 
 from evals.other_options import refers_to_options
-from evals.question import CUE, Draft, Rendered
+from evals.question import Draft, Rendered
 from evals.variants.registry import NotApplicable
 
 
@@ -27,4 +27,4 @@ class Cloze:
 
 def cloze_form(draft: Draft) -> Rendered:
     """The question and the cue."""
-    return draft.question + CUE[draft.lang], draft.choices, False
+    return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from evals.question import CUE, Draft, Rendered
+from evals.question import Draft, Rendered
 
 _END = "?？.。:：…_ ＿"
 
@@ -32,4 +32,4 @@ def woven_form(draft: Draft) -> Rendered:
         # Options with commas of their own need another sign between them.
         comma = "; " if any("," in choice for choice in draft.choices) else ", "
         prompt = f"{stem}: {comma.join(draft.choices[:-1])} or {draft.choices[-1]}?"
-    return prompt + CUE[draft.lang], draft.choices, False
+    return Rendered(draft.layout.before + prompt + draft.cue, draft.choices, False)
