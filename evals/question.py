@@ -50,6 +50,8 @@ class Question:
         cluster: what errors are clustered by: the item's cluster, or the item.
         calibration: asked to measure a preference for places alone; accuracies leave it out.
         separator: what stands between the prompt and a continuation; None: what the language has (SEPARATOR).
+        prompts: a prompt an option, where options stand in the prompt and what follows is scored (Winogrande's
+            partial evaluation); then `prompt` is the first. () where all options follow `prompt`.
     """
 
     item: str
@@ -64,6 +66,13 @@ class Question:
     cluster: str = ""
     calibration: bool = False
     separator: str | None = None
+    prompts: tuple[str, ...] = ()
+
+    @property
+    def requests(self) -> list[tuple[str, str]]:
+        """(prompt, continuation without what stands before it) of each option."""
+        prompts = self.prompts or (self.prompt,) * len(self.continuations)
+        return list(zip(prompts, self.continuations, strict=True))
 
     @property
     def before(self) -> str:
@@ -109,6 +118,7 @@ class Rendered(NamedTuple):
     continuations: tuple[str, ...]
     labelled: bool
     generation: Generation | None = None
+    prompts: tuple[str, ...] = ()  # of each option, where they differ
 
 
 @dataclass(frozen=True)
@@ -174,6 +184,7 @@ class Draft:
             cluster=self.item.cluster or self.item.id,
             calibration=self.calibration,
             separator=self.layout.separator,
+            prompts=tuple(self.preamble + prompt for prompt in rendered.prompts),
         )
 
 
