@@ -1,0 +1,29 @@
+"""Rules: a module is a rule of its name and has `fault(generated) -> bool | None`.
+
+True: the fault is there. None: the rule says nothing of this answer (it is about another language or format), so it
+counts in no share.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from argosy.quality.rule import Generated
+
+Rule = Callable[[Generated], "bool | None"]
+
+
+@cache
+def registered() -> Mapping[str, Rule]:
+    """Every rule by its name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return {name: importlib.import_module(f"{__name__}.{name}").fault for name in names}
+
+
+def faults(generated: Generated) -> dict[str, bool]:
+    """Of each rule that applies to this answer, whether the fault is there."""
+    found = {name: rule(generated) for name, rule in registered().items()}
+    return {name: fault for name, fault in found.items() if fault is not None}

@@ -1,0 +1,77 @@
+"""The step that lets a judge compare two models, as its own process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from argosy.storage import read_json
+from tests.evaluation_fixtures import save_checkpoint
+from tests.judge_server import judge_server
+
+
+def _run(out: Path, **config: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "steps.pairwise", "--config", json.dumps(config), "--out", str(out)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _write(path: Path, records: list[dict[str, object]]) -> str:
+    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+    return str(path)
+
+
+def test_two_checkpoints_and_a_checkpoint_that_judges(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        save_checkpoint(tmp_path / name, chat=True, positions=1024)
+    prompts = _write(tmp_path / "prompts.jsonl", [{"id": n, "prompt": f"What is number {n}?"} for n in range(3)])
+    config = {"first": str(tmp_path / "a"), "second": str(tmp_path / "b"), "judge": str(tmp_path / "a"),
+              "prompts": prompts, "max_new_tokens": 8}  # fmt: skip
+    done = _run(tmp_path / "out", **config)
+    assert done.returncode == 0, done.stderr
+    outputs = read_json(tmp_path / "out/outputs.json")["outputs"]
+    assert outputs["metrics"]["ties"] == 1.0  # the same weights twice
+    lines = [json.loads(line) for line in (tmp_path / "out/verdicts.jsonl").read_text().splitlines()]
+    assert [line["first"] for line in lines] == [line["second"] for line in lines]
+    assert len(lines) == 3
+
+
+def test_given_answers_a_server_and_labels(tmp_path: Path) -> None:
+    prompts = _write(
+        tmp_path / "p.jsonl", [{"id": str(n), "prompt": f"Who is number {n} of them all?"} for n in range(10)]
+    )
+    good = _write(tmp_path / "good.jsonl", [{"id": str(n), "answer": f"A noble reply{n}."} for n in range(10)])
+    bad = _write(
+        tmp_path / "bad.jsonl", [{"id": str(n), "answer": "so it is so it is so it is so it is so"} for n in range(9)]
+    )
+    labels = _write(tmp_path / "l.jsonl", [{"id": str(n), "winner": "first"} for n in range(4)])
+
+    def right(text: str, _: int) -> tuple[int, str]:
+        return 200, "A" if text.index("noble") < text.index("so it is") else "B"
+
+    with judge_server(right) as asked:
+        done = _run(tmp_path / "out", first_answers=good, second_answers=bad, prompts=prompts, labels=labels,
+                    judge_url=asked.url, judge_model="m")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    outputs = read_json(tmp_path / "out/outputs.json")["outputs"]
+    assert outputs["metrics"]["win_rate"] == outputs["metrics"]["agreement"] == 1.0
+    assert outputs["metrics"]["win_rate_length_controlled"] > 0.7
+    assert outputs["faults"]["second"]["loop"] == 1.0
+    assert outputs["faults"]["first"]["loop"] == 0
+    assert outputs["left_out"] == {"one of the two has no answer": 1}
+    assert len(asked.bodies) == 18
+    assert "win rate 1.000" in done.stdout
+
+
+def test_what_is_wrong_is_named_and_ends_with_2(tmp_path: Path) -> None:
+    done = _run(tmp_path / "out", first="x", first_answers="y", second="z", judge_url="http://127.0.0.1:9/v1")
+    assert done.returncode == 2
+    assert "either first or first_answers" in done.stderr
+    prompts = _write(tmp_path / "p.jsonl", [{"prompt": "a?"}])
+    done = _run(
+        tmp_path / "out", first=str(tmp_path / "none"), second=str(tmp_path), prompts=prompts, judge=str(tmp_path)
+    )
+    assert done.returncode == 2
+    assert "none" in done.stderr
+    assert "Traceback" not in done.stderr
