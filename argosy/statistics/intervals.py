@@ -54,7 +54,7 @@ def normal_interval(value: float, stderr: float, level: float = 0.95) -> tuple[f
     return value - half, value + half
 
 
-def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]:
+def wilson(successes: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a proportion (1927): right also near 0 and 1 and for few items.
 
     Raises:
@@ -69,3 +69,24 @@ def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]
     low = 0.0 if successes == 0 else max(0.0, centre - half)
     high = 1.0 if successes == n else min(1.0, centre + half)
     return low, high
+
+
+def proportion(
+    values: Sequence[float], clusters: Sequence[Hashable] | None = None, level: float = 0.95
+) -> tuple[float, float]:
+    """Wilson's interval of a share with related values: n is divided by the design effect (Dean and Pagano, 2015).
+
+    Values that agree within clusters count as few, but as no fewer than there are clusters where all are equal. With
+    no clusters it is Wilson's own.
+
+    Raises:
+        ValueError: there are no values, or one is not within 0..1.
+    """
+    found = mean(values, clusters)
+    groups = len(set(clusters)) if clusters is not None else found.n
+    spread = found.value * (1 - found.value)
+    if groups == found.n or not spread or not found.stderr > 0:
+        effective = float(groups)
+    else:
+        effective = min(float(found.n), spread / found.stderr**2 + 1)
+    return wilson(found.value * effective, effective, level)

@@ -7,16 +7,15 @@ questions of one item are averaged first. Results are functions of the data and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from argosy.statistics import student
+from argosy.statistics.resampling import Floats, bootstrapped, flipped_at_least, totals
 
-Floats = NDArray[np.float64]
-_CHUNK = 4_000_000  # drawn numbers held at once
+Clusters = Sequence[Hashable] | None
 
 
 @dataclass(frozen=True)
@@ -53,26 +52,37 @@ def mcnemar(first: Sequence[bool | float], second: Sequence[bool | float]) -> Di
 
 
 def paired_permutation(
-    first: Sequence[float], second: Sequence[float], seed: int = 0, draws: int = 10_000
+    first: Sequence[float], second: Sequence[float], seed: int = 0, draws: int = 10_000, clusters: Clusters = None
 ) -> Difference:
-    """Sign-flip permutation test of a mean difference; the p-value counts the observed one too (never 0)."""
+    """Sign-flip permutation test of a mean difference; the p-value counts the observed one too (never 0).
+
+    Args:
+        clusters: of each item, what related ones share (a passage, a fact in two languages): signs are flipped by
+            cluster, since related items err together.
+    """
     a, b = _pair(first, second)
-    difference = a - b
-    observed = abs(difference.sum())
-    generator = np.random.default_rng(seed)
-    extreme = 0
-    for size in _chunks(draws, len(difference)):
-        signs = generator.integers(0, 2, (size, len(difference)), dtype=np.int8) * 2 - 1
-        extreme += int(np.sum(np.abs(signs @ difference) >= observed - 1e-12))
-    return Difference(float(difference.mean()), (extreme + 1) / (draws + 1))
+    sums, _ = totals(a - b, clusters)
+    return Difference(float((a - b).mean()), flipped_at_least(sums, seed, draws))
 
 
 def paired_bootstrap(
-    first: Sequence[float], second: Sequence[float], level: float = 0.95, seed: int = 0, draws: int = 10_000
+    first: Sequence[float],
+    second: Sequence[float],
+    level: float = 0.95,
+    seed: int = 0,
+    draws: int = 10_000,
+    clusters: Clusters = None,
 ) -> Interval:
-    """Percentile bootstrap over items of the mean difference."""
+    """Percentile bootstrap of the mean difference, over items or over clusters of them."""
     a, b = _pair(first, second)
-    return _bootstrap(a - b, level, seed, draws)
+    return _bootstrap(a - b, level, seed, draws, clusters)
+
+
+def cluster_bootstrap(
+    values: Sequence[float], clusters: Clusters = None, level: float = 0.95, seed: int = 0, draws: int = 10_000
+) -> Interval:
+    """Percentile bootstrap of a mean over clusters (related values are drawn together), else over values."""
+    return _bootstrap(np.asarray(values, dtype=np.float64), level, seed, draws, clusters)
 
 
 def paired_ratio_test(
@@ -111,6 +121,7 @@ def difference_of_differences(
     level: float = 0.95,
     seed: int = 0,
     draws: int = 10_000,
+    clusters: Clusters = None,
 ) -> Interval:
     """The lead of the first on the plain form minus its lead on a variant, paired by item, with its interval.
 
@@ -120,17 +131,11 @@ def difference_of_differences(
     variant_a, variant_b = _pair(first_variant, second_variant)
     if len(plain_a) != len(variant_a):
         raise ValueError(f"{len(plain_a)} plain items and {len(variant_a)} of the variant; keep those that are in both")
-    return _bootstrap((plain_a - plain_b) - (variant_a - variant_b), level, seed, draws)
+    return _bootstrap((plain_a - plain_b) - (variant_a - variant_b), level, seed, draws, clusters)
 
 
-def _bootstrap(values: Floats, level: float, seed: int, draws: int) -> Interval:
-    generator = np.random.default_rng(seed)
-    means = np.concatenate(
-        [
-            values[generator.integers(0, len(values), (size, len(values)))].mean(axis=1)
-            for size in _chunks(draws, len(values))
-        ]
-    )
+def _bootstrap(values: Floats, level: float, seed: int, draws: int, clusters: Clusters = None) -> Interval:
+    means = bootstrapped(*totals(values, clusters), seed, draws)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(values.mean()), float(low), float(high))
 
@@ -140,11 +145,6 @@ def _pair(first: Sequence[float], second: Sequence[float]) -> tuple[Floats, Floa
     if a.shape != b.shape or a.ndim != 1 or not len(a):
         raise ValueError(f"paired values have the shapes {a.shape} and {b.shape}; give one value an item for both")
     return a, b
-
-
-def _chunks(draws: int, width: int) -> list[int]:
-    size = max(1, _CHUNK // width)
-    return [min(size, draws - start) for start in range(0, draws, size)]
 
 
 def _binomial_two_sided(smaller: int, n: int) -> float:

@@ -1,0 +1,108 @@
+"""Which metrics are worth watching at this scale: those that say something here and now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from argosy.statistics.intervals import normal_interval, wilson
+from argosy.statistics.signal_noise import LAST, Curve, Point, SignalToNoise, signal_to_noise
+from argosy.statistics.trend import Trend, kendall
+
+RATIO = 2.0  # signal over noise from which a metric is worth watching
+Z_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One metric.
+
+    Attributes:
+        last: the newest checkpoint of the longest run (of the run that ends best, where there is a chance level to
+            be above), with its interval (None: error unknown).
+        chance: what guessing scores; None where there is no such thing.
+        trend: of the run with the most checkpoints; its p-value is of a metric that does not move with training.
+        apart: whether two models, or the first and last checkpoint of a run, differ beyond their intervals.
+        verdict: `watch`, `at chance`, `noise`, `does not tell apart`, or `too few checkpoints`; `why` says more.
+    """
+
+    metric: str
+    checkpoints: int
+    last: float
+    interval: tuple[float, float] | None
+    chance: float | None
+    found: SignalToNoise
+    trend: Trend
+    apart: bool
+    verdict: str
+    why: str
+
+
+def worth_watching(
+    curves: Mapping[str, Sequence[Curve]],
+    chance: Mapping[str, float] | None = None,
+    counts: Mapping[str, int] | None = None,
+    *,
+    ratio: float = RATIO,
+    last: int = LAST,
+) -> list[Watched]:
+    """A verdict on each metric; those to watch first, by signal over noise.
+
+    A metric is worth watching where its last value is above chance beyond its interval, its signal is at least `ratio`
+    times its noise, and it tells two models or two checkpoints apart.
+
+    Args:
+        curves: by metric, one for each training run.
+        chance: accuracy of guessing, where the metric is an accuracy.
+        counts: effective number of items of the metric, where it is a share: Wilson's interval then, else 1.96 errors.
+    """
+    found = [_watched(name, some, (chance or {}).get(name), (counts or {}).get(name), ratio, last)
+             for name, some in curves.items() if some]  # fmt: skip
+    order = {"watch": 0, "does not tell apart": 1, "noise": 2, "at chance": 3, "too few checkpoints": 4}
+    strength = {each.metric: -each.found.ratio if not math.isnan(each.found.ratio) else 0.0 for each in found}
+    return sorted(found, key=lambda each: (order[each.verdict], strength[each.metric], each.metric))
+
+
+def _watched(
+    name: str, curves: Sequence[Curve], chance: float | None, count: int | None, ratio: float, last: int
+) -> Watched:
+    found = signal_to_noise(curves, last)
+    longest = max(curves, key=lambda c: len(c.points))
+    trend = kendall([p.tokens for p in longest.points], [p.value for p in longest.points])
+    best = longest.points[-1] if chance is None else max((c.points[-1] for c in curves), key=lambda p: p.value)
+    interval = _interval(best, count)
+    apart = _apart(curves, found.noise)
+    verdict, why = _verdict(found, interval, chance, apart, ratio)
+    return Watched(name, sum(len(c.points) for c in curves), best.value, interval, chance, found, trend, apart, verdict,
+                   why)  # fmt: skip
+
+
+def _interval(point: Point, count: int | None) -> tuple[float, float] | None:
+    if count and 0 <= point.value <= 1:
+        return wilson(point.value * count, count)
+    return None if math.isnan(point.stderr) else normal_interval(point.value, point.stderr)
+
+
+def _apart(curves: Sequence[Curve], noise: float) -> bool:
+    """By independent errors (by the noise, where they are unknown), so on the same items all the more."""
+    ends = [c.points[-1] for c in curves]
+    pairs = [(a, b) for i, a in enumerate(ends) for b in ends[:i]]
+    pairs += [(c.points[0], c.points[-1]) for c in curves if len(c.points) > 1]
+    errors = [[noise if math.isnan(p.stderr) else p.stderr for p in pair] for pair in pairs]
+    return any(abs(a.value - b.value) > Z_95 * math.hypot(*error) for (a, b), error in zip(pairs, errors, strict=True))
+
+
+def _verdict(
+    found: SignalToNoise, interval: tuple[float, float] | None, chance: float | None, apart: bool, ratio: float
+) -> tuple[str, str]:
+    if chance is not None and interval is not None and interval[0] <= chance:
+        return "at chance", f"[{interval[0]:.3f}, {interval[1]:.3f}] is not above chance, {chance:.3f}"
+    if math.isnan(found.ratio):
+        return "too few checkpoints", "signal needs two checkpoints, and noise three or the metric's standard error"
+    said = f"signal {found.signal:.3g} is {found.ratio:.1f} times noise {found.noise:.3g}"
+    if found.ratio < ratio:
+        return "noise", f"{said}, less than {ratio:g} times"
+    if not apart:
+        return "does not tell apart", f"{said}, but no two checkpoints differ beyond the error of these items"
+    return "watch", said
