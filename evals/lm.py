@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
+from argosy.evaluation.generation import before_stops
 from argosy.evaluation.language_model import LanguageModel
 
 
@@ -29,20 +31,32 @@ class ArgosyLM(LM):  # type: ignore[misc]
         return [score.logprob for score in scores]
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        """Continuations up to a stop text, as the task's `generation_kwargs` say (greedy unless do_sample)."""
-        return [self._generate(*request.args) for request in requests]
+        """Continuations up to a stop text, as the task's `generation_kwargs` say (greedy unless do_sample): those of
+        equal settings together."""
+        found: dict[int, str] = {}
+        groups: dict[str, list[int]] = {}
+        for index, request in enumerate(requests):
+            groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(index)
+        for settings, chosen in groups.items():
+            prompts, options = [requests[index].args[0] for index in chosen], json.loads(settings)
+            found |= dict(zip(chosen, self._generate(prompts, options), strict=True))
+        return [found[index] for index in range(len(requests))]
 
-    def _generate(self, context: str, options: dict[str, Any]) -> str:
+    def _generate(self, prompts: list[str], options: dict[str, Any]) -> list[str]:
+        stops = options.get("until") or []
+        stops = [stops] if isinstance(stops, str) else [stop for stop in stops if stop]
+        new_tokens = int(options.get("max_gen_toks", 256))
+        sampling: dict[str, Any] = {key: options[key] for key in ("temperature", "top_p", "top_k") if key in options}
+        if not options.get("do_sample"):
+            return self.language_model.generate(prompts, stops, new_tokens)
+        return [self._sample(prompt, stops, new_tokens, sampling) for prompt in prompts]
+
+    def _sample(self, context: str, stops: list[str], new_tokens: int, sampling: dict[str, Any]) -> str:
         import torch
         from lm_eval.models.utils_hf import stop_sequences_criteria
 
-        model, stops = self.language_model, options.get("until", [])
-        stops = [stops] if isinstance(stops, str) else [stop for stop in stops if stop]
-        new_tokens = int(options.get("max_gen_toks", 256))
+        model = self.language_model
         prompt = model.encode([context])[0][-max(1, model.max_length - new_tokens) :]
-        sampling = {key: options[key] for key in ("do_sample", "temperature", "top_p", "top_k") if key in options}
-        if not sampling.get("do_sample"):
-            sampling = {"do_sample": False}
         inputs = torch.tensor([prompt or (model.prefix_token,)], device=model.model.device)
         with torch.inference_mode():
             output = model.model.generate(
@@ -52,12 +66,10 @@ class ArgosyLM(LM):  # type: ignore[misc]
                 pad_token_id=model.tokenizer.eos_token_id,
                 # Not transformers' stop_strings, which stop at a part of a character's bytes.
                 stopping_criteria=stop_sequences_criteria(model.tokenizer, stops, inputs.shape[1], 1),
+                do_sample=True,
                 **sampling,
             )
-        text: str = model.tokenizer.decode(output[0, inputs.shape[1] :], skip_special_tokens=True)
-        for stop in stops:
-            text = text.split(stop)[0]
-        return text
+        return before_stops(model.tokenizer.decode(output[0, inputs.shape[1] :], skip_special_tokens=True), stops)
 
     @property
     def tokenizer_name(self) -> str:

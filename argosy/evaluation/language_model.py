@@ -6,9 +6,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from argosy.errors import InputError
 from argosy.evaluation.checkpoint import Checkpoint
 from argosy.evaluation.encoder import Encoder, load_encoder
+from argosy.evaluation.generation import Generator, before_stops, ends_of
 from argosy.evaluation.rows import Tokens
 from argosy.evaluation.scoring import Score, Scorer
 
@@ -88,6 +92,35 @@ class LanguageModel:
             logprob, greedy, count = totals[owner]
             totals[owner] = (logprob + score.logprob, greedy and score.greedy, count + score.tokens)
         return [Score(*total) for total in totals]
+
+    def token_logprobs(self, texts: Sequence[str]) -> list[NDArray[np.float64]]:
+        """Log-probability (nats) of each token of each text, in the windows of `text_loglikelihood`."""
+        requests, owners = [], []
+        for owner, tokens in enumerate(self.encode(texts, special=False)):
+            for window in self.windows(tokens):
+                requests.append(window)
+                owners.append(owner)
+        parts: list[list[NDArray[np.float64]]] = [[] for _ in texts]
+        for owner, part in zip(owners, self.scorer.token_logprobs(requests), strict=True):
+            parts[owner].append(part)
+        return [np.concatenate(found) if found else np.zeros(0) for found in parts]
+
+    def generate(self, prompts: Sequence[str], stops: Sequence[str] = (), max_tokens: int = 256) -> list[str]:
+        """What the model says after each prompt: its most probable token each time (transformers' greedy generate),
+        up to an EOS or `max_tokens`, cut before the first of `stops`. A prompt keeps its last tokens where it and
+        `max_tokens` are longer than the model."""
+        stops = [stop for stop in stops if stop]
+        room = max(1, self.max_length - max_tokens)
+        encoded = [tokens[-room:] or (self.prefix_token,) for tokens in self.encode(prompts)]
+        each = list(dict.fromkeys(encoded))
+        generator = Generator(self.model, self._decode, ends_of(self.model, self.tokenizer), self.scorer.batch_tokens)
+        made = generator.continue_all(each, stops, min(max_tokens, max(1, self.max_length - room)))
+        texts = {tokens: before_stops(self._decode(ids), stops) for tokens, ids in zip(each, made, strict=True)}
+        return [texts[tokens] for tokens in encoded]
+
+    def _decode(self, ids: list[int]) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
+        return text
 
     def windows(self, tokens: Tokens) -> list[tuple[Tokens, Tokens]]:
         """(context, continuation) pairs that predict each token once: the first window follows the prefix token,

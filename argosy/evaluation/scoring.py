@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from argosy.evaluation.rows import Row, Tokens, model_inputs
 
@@ -65,6 +66,18 @@ class Scorer:
                 for index in indices:
                     scores[index] = score
         return scores
+
+    def token_logprobs(self, requests: Sequence[tuple[Tokens, Tokens]]) -> list[NDArray[np.float64]]:
+        """Log-probability (nats) of each token of each continuation; NaN where a pair cannot be scored."""
+        found = [np.full(len(continuation), math.nan) for _, continuation in requests]
+        for batch in self._batches(self._rows(requests)):
+            values, _, sizes = _chosen(batch, self._forward(batch))
+            parts = iter(np.split(values, np.cumsum(sizes)[:-1]))
+            for indices in (indices for row in batch for indices in row.branches.values()):
+                part = next(parts)
+                for index in indices:
+                    found[index] = part
+        return found
 
     def next_token(self, contexts: Sequence[Tokens]) -> Iterator[tuple[int, torch.Tensor]]:
         """(index of the context, log-probabilities of the next token [vocabulary], float32), in any order."""
@@ -147,6 +160,20 @@ class Scorer:
 
 def _read(rows: Sequence[Row], logits: torch.Tensor) -> Iterator[tuple[list[int], Score]]:
     """Scores of all branches of a batch from its logits [row, keep, vocabulary]."""
+    chosen, greedy, sizes = _chosen(rows, logits)
+    starts = np.cumsum([0, *sizes[:-1]])
+    sums = np.add.reduceat(chosen, starts)
+    best = np.logical_and.reduceat(greedy, starts)
+    branches = [(branch, indices) for row in rows for branch, indices in row.branches.items()]
+    for (branch, indices), total, greedy_all in zip(branches, sums, best, strict=True):
+        yield indices, Score(float(total), bool(greedy_all), len(branch))
+
+
+def _chosen(
+    rows: Sequence[Row], logits: torch.Tensor
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[int]]:
+    """Of the tokens of all branches, one branch after the other: log-probability, whether it is the most probable
+    one, and how many tokens each branch has."""
     import torch
 
     lines: list[int] = []
@@ -168,9 +195,4 @@ def _read(rows: Sequence[Row], logits: torch.Tensor) -> Iterator[tuple[list[int]
     values = logits.float()
     chosen = values[line_ids, place_ids, target_ids] - torch.logsumexp(values, dim=-1)[line_ids, place_ids]
     greedy = values.argmax(dim=-1)[line_ids, place_ids] == target_ids
-    starts = np.cumsum([0, *sizes[:-1]])
-    sums = np.add.reduceat(chosen.double().cpu().numpy(), starts)
-    best = np.logical_and.reduceat(greedy.cpu().numpy(), starts)
-    branches = [(branch, indices) for row in rows for branch, indices in row.branches.items()]
-    for (branch, indices), total, greedy_all in zip(branches, sums, best, strict=True):
-        yield indices, Score(float(total), bool(greedy_all), len(branch))
+    return chosen.double().cpu().numpy(), greedy.cpu().numpy(), sizes

@@ -1,0 +1,112 @@
+"""Greedy continuations of many prompts at once, with a KV cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from argosy.evaluation.rows import Tokens
+
+
+@dataclass
+class _Line:
+    """One prompt of a batch: where it is among all of them, and the tokens that follow it so far."""
+
+    index: int
+    made: list[int] = field(default_factory=list)
+
+
+class Generator:
+    """Greedy decoding with a Hugging Face causal model in evaluation mode.
+
+    Args:
+        model: AutoModelForCausalLM's; on its device.
+        decode: token ids -> text.
+        ends: token ids that end a text; they are not part of it.
+        batch_tokens: tokens (padding and what is to come included) that one batch holds in its cache.
+    """
+
+    def __init__(self, model: Any, decode: Callable[[list[int]], str], ends: frozenset[int], batch_tokens: int) -> None:
+        self.model, self.decode, self.ends, self.batch_tokens = model, decode, ends, batch_tokens
+
+    def continue_all(self, prompts: Sequence[Tokens], stops: Sequence[str], max_tokens: int) -> list[list[int]]:
+        """The tokens after each prompt (not empty), up to an end, a stop text (included) or `max_tokens`."""
+        found: list[list[int]] = [[] for _ in prompts]
+        for chosen in self._batches(prompts, max_tokens):
+            for line in self._batch([prompts[index] for index in chosen], chosen, stops, max_tokens):
+                found[line.index] = line.made
+        return found
+
+    def _batches(self, prompts: Sequence[Tokens], max_tokens: int) -> Iterator[list[int]]:
+        """Indexes of prompts of similar lengths, longest first."""
+        batch: list[int] = []
+        for index in sorted(range(len(prompts)), key=lambda i: (-len(prompts[i]), prompts[i])):
+            width = len(prompts[batch[0]] if batch else prompts[index]) + max_tokens
+            if batch and (len(batch) + 1) * width > self.batch_tokens:
+                yield batch
+                batch = []
+            batch.append(index)
+        if batch:
+            yield batch
+
+    def _batch(
+        self, prompts: Sequence[Tokens], indexes: Sequence[int], stops: Sequence[str], max_tokens: int
+    ) -> Iterator[_Line]:
+        """Lines as they end. Those that have ended leave the batch."""
+        import torch
+
+        device = self.model.device
+        width = max(map(len, prompts))
+        padded = [[0] * (width - len(prompt)) + list(prompt) for prompt in prompts]
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
+        ids, cache = torch.tensor(padded, device=device), None
+        lines = [_Line(index) for index in indexes]
+        places = (mask.cumsum(-1) - 1).clamp(min=0)
+        for _ in range(max_tokens):
+            with torch.inference_mode():
+                found = self.model(input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=cache,
+                                   use_cache=True, logits_to_keep=1)  # fmt: skip
+                best = found.logits[:, -1].argmax(-1)
+            cache = found.past_key_values
+            going = []
+            for number, (line, token) in enumerate(zip(lines, best.tolist(), strict=True)):
+                if token not in self.ends:
+                    line.made.append(token)
+                    if not self._stopped(line.made, stops):
+                        going.append(number)
+                        continue
+                yield line
+            if not going:
+                return
+            lines = [lines[number] for number in going]
+            if len(going) < len(best):
+                kept = torch.tensor(going, device=device)
+                cache.batch_select_indices(kept)
+                best, mask, places = best[kept], mask[kept], places[kept]
+            ids = best[:, None]
+            mask = torch.cat([mask, mask.new_ones(len(lines), 1)], dim=1)
+            places = places[:, -1:] + 1
+        yield from lines
+
+    def _stopped(self, made: list[int], stops: Sequence[str]) -> bool:
+        """Whether a stop text is there. Of the last tokens' text alone: a token has a byte or more, so a stop text
+        lies within as many tokens as it has bytes; a character that is not whole yet is no part of a match."""
+        if not stops:
+            return False
+        tail = self.decode(made[-max(len(stop.encode()) for stop in stops) - 8 :])
+        return any(stop in tail for stop in stops)
+
+
+def ends_of(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Ids that end a text: the tokenizer's EOS and those of the model's generation config."""
+    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    each = [*named] if isinstance(named, list | tuple) else [named]
+    return frozenset(int(end) for end in (*each, tokenizer.eos_token_id) if end is not None)
+
+
+def before_stops(text: str, stops: Sequence[str]) -> str:
+    """`text` up to the first of the stop texts."""
+    for stop in stops:
+        text = text.split(stop)[0]
+    return text
