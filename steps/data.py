@@ -154,7 +154,7 @@ def _outputs(counts: dict[str, int], tally: Tally, skipped: list[str], own: list
     )
 
 
-STEP = Step("data", DataConfig, run, version=2)
+STEP = Step("data", DataConfig, run, version=3)
 
 if __name__ == "__main__":
     STEP.main()

@@ -23,6 +23,7 @@ def benchmark_items(benchmark: Sequence[Fact], seed: str | int, langs: Sequence[
             items.append(
                 {
                     "id": f"{fact.id}/{lang}",
+                    "cluster": fact.id,
                     "lang": lang,
                     "relation": fact.relation,
                     "question": question(fact, lang, 0),

@@ -54,9 +54,11 @@ class Prompt(TypedDict):
 
 
 class Item(TypedDict):
-    """A four-option benchmark item; `answer` is the index of the right choice."""
+    """A four-option benchmark item; `answer` is the index of the right choice, `cluster` what related items share:
+    the fact that is asked about in both languages."""
 
     id: str
+    cluster: str
     lang: str
     relation: str
     question: str
