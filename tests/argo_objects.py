@@ -46,7 +46,7 @@ def workflow(
               for task in blocked]  # fmt: skip
     nodes += [_node(f"{name}.{task}", name, "Skipped", "Skipped", "Skipped, empty params") for task in skipped]
     if finish:
-        nodes += _retry(f"{name}.onExit", name, "finish", [finish])
+        nodes += _retry(f"{name}.onExit.finish", name, "finish", [finish])
     by_id = {node["id"]: node for node in nodes}
     status: Json = {"phase": phase, "startedAt": _at(0), "nodes": by_id, "message": message}
     if phase != "Running":

@@ -83,7 +83,7 @@ def plan(nodes: Iterable[Node], store: Path | str, first: str | None = None, las
     identities = Identities(Path(root, IDENTITIES) if os.path.isdir(root) else None)
     graph = Graph(nodes, identities)
     identities.save()
-    selected = _range(graph.stages, first, last)
+    selected = stage_range(graph.stages, first, last)
     states = Store(root)
     found = [planned(graph, node, root, states, selected=node.name in selected) for node in graph.nodes]
     result = Plan(store=root, stages=tuple(graph.stages), nodes=tuple(found))
@@ -124,7 +124,12 @@ def _wired(graph: Graph, node: Node, root: str) -> Config:
     return node.config.model_copy(update=values) if values else node.config
 
 
-def _range(stages: Sequence[str], first: str | None, last: str | None) -> set[str]:
+def stage_range(stages: Sequence[str], first: str | None, last: str | None) -> set[str]:
+    """The stages from `first` to `last`, both included; None: from the beginning, to the end.
+
+    Raises:
+        InputError: a name that is not among `stages`, or an empty range.
+    """
     order = " -> ".join(stages)
     for stage in (first, last):
         if stage is not None and stage not in stages:

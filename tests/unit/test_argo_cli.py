@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import InputError
-from tests.argo_api import ARGO, CUSTOM, TOKEN, Api, kubeconfig, serving
+from tests.argo_api import ARGO, CORE, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_objects import Pod, identity, template, workflow
 from workflows.argo.client import Access, connect
 from workflows.argo.client_http import ApiError
-from workflows.argo.client_kubernetes import PROFILES
 from workflows.cli import main
 
 TEMPLATES = (f"{CUSTOM}/workflowtemplates/lifecycle", "/api/v1/workflow-templates/argosy/lifecycle")
@@ -139,8 +138,8 @@ def test_retry_goes_on_with_the_workflow_or_submits_the_same(
     assert "what is done stays done" in out
 
 
-def test_a_node_that_failed_without_a_failed_pod_is_submitted_again(
-    api: Api, capsys: pytest.CaptureFixture[str]
+def test_a_node_that_failed_without_a_failed_pod_goes_on_from_the_plan_or_is_submitted_again(
+    api: Api, by_server: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The pod ended well while the workflow was stopped: Argo's own retry would start nothing and fail again."""
     stopped = workflow("w", "Failed", {"data": {"data-1": (Pod(),)}}, plan=Pod())
@@ -148,6 +147,11 @@ def test_a_node_that_failed_without_a_failed_pod_is_submitted_again(
     node |= {"phase": "Failed", "message": "Stopped with strategy 'Stop'"}
     api.workflows = {"w": stopped}
     assert exit_code("retry", "w") == 0
+    if by_server:
+        assert put(api) == [f"{ARGO}/w/retry"]
+        assert api.bodies("PUT") == [{"restartSuccessful": True, "nodeFieldSelector": "displayName=plan"}]
+        assert "w goes on" in capsys.readouterr().out
+        return
     assert "submitted lifecycle-2 with the parameters of w" in capsys.readouterr().out
     assert not put(api)
 
@@ -244,7 +248,15 @@ def test_where_a_command_works_can_be_set_for_good(api: Api, monkeypatch: pytest
     assert exit_code("watch", "w") == 2
 
 
-def test_the_profiles_config_map_has_the_name_that_the_manifests_give_it() -> None:
-    from workflows.argo.containers import CONFIG_MAP
+def test_a_profile_is_read_from_a_config_map_of_its_own(api: Api, by_server: bool) -> None:
+    from workflows.argo.manifests import manifests
+    from workflows.argo.profile_load import load_profile
 
-    assert PROFILES == CONFIG_MAP
+    for name in ("laptop", "gpu"):
+        [document] = manifests(load_profile(name))["profile"]
+        api.objects[f"{CORE}/configmaps/{document['metadata']['name']}"] = document
+    client = connect(Access())
+    texts = [client.profile(name) for name in ("laptop", "gpu", "nobody")]
+    expected = ["host_path: /var/lib/argosy", "claim: argosy-store"]
+    assert [word in text for word, text in zip(expected, texts[:2], strict=True)] == [not by_server] * 2
+    assert not texts[2]

@@ -148,8 +148,8 @@ def test_secrets_that_are_named_are_documented(built):
 
 def test_names_that_templates_use_exist(built):
     """Semaphores, priority classes, the store's claim and the reconciler's profile are those of the profile."""
-    [profiles] = [each for each in built if each["metadata"]["name"] == "argosy-profiles"]
-    [(file, text)] = profiles["data"].items()
+    [found] = [each for each in built if "argosy/profile" in each["metadata"].get("labels", {})]
+    [(file, text)] = found["data"].items()
     profile = load_profile(Path(file).stem)
     assert profile.model_dump(mode="json", exclude_unset=True) == yaml.safe_load(text)
     names = {(each["kind"], each["metadata"]["name"]): each for each in built}
@@ -163,6 +163,8 @@ def test_names_that_templates_use_exist(built):
         assert ("PersistentVolumeClaim", profile.storage.claim) in names
     reconciler = _spec(names["Deployment", "argosy-reconciler"])
     assert {"name": "PROFILE", "value": profile.name} in reconciler["containers"][0]["env"]
+    maps = [each["configMap"]["name"] for each in reconciler["volumes"] if "configMap" in each]
+    assert maps == [found["metadata"]["name"]]
     host = [each["hostPath"]["path"] for each in reconciler["volumes"] if "hostPath" in each]
     assert host == ([profile.storage.host_path] if profile.storage.host_path else [])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,8 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(tmp_path: Pat
     again = plan_pod(profiles, tmp_path / "again", *RANGE, workflow="wf-2")
     assert again.returncode == 0
     assert not any(batches(tmp_path / "again").values())  # every task is skipped, without a pod
+    assert [(tmp_path / out / "finish").read_text() for out in ("out", "again")] == ["yes", "no"]  # so is the handler
+    assert json.loads((tmp_path / "store/.argo/wf-2/finished.json").read_text()) == {"status": "FINISHED"}
 
     env = {"ARGOSY_OVERRIDES": "tokenizer.vocab_size=600"}
     assert plan_pod(profiles, tmp_path / "changed", *RANGE, workflow="wf-3", env=env).returncode == 0
@@ -104,3 +107,29 @@ def test_too_little_memory_too_often_ends_with_what_to_raise(tmp_path: Path) -> 
     assert ended.returncode == 1
     assert "resources.STAGE.memory_gb" in ended.stderr
     assert not read_done(tmp_path / "store" / batch)
+
+
+def test_a_profile_of_another_store_than_the_template_s_is_refused(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    env = {"ARGOSY_TEMPLATE_STORE": "claim team-store, at /store/runs"}
+    wrong = plan_pod(profiles, tmp_path / "out", env=env)
+    assert wrong.returncode == 2
+    assert "the WorkflowTemplate was made for claim team-store, at /store/runs" in wrong.stderr
+
+
+def test_a_retry_that_starts_nothing_says_how_to_go_on(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    assert plan_pod(profiles, tmp_path / "out", *RANGE).returncode == 0
+
+    def finish(*failed: tuple[str, str], retry: str = "0") -> subprocess.CompletedProcess[str]:
+        told = [{"displayName": name, "templateName": "step", "finishedAt": at} for name, at in failed]
+        own = {"displayName": "finish(0)", "templateName": "finish", "finishedAt": retry}
+        env = {"ARGOSY_FAILURES": json.dumps(json.dumps([*told, own])), "ARGOSY_RETRY": retry}
+        return pod(profiles, "finish", "--workflow", "wf", "--profile", "here", "--status", "Failed", env=env)
+
+    assert finish(("main", "10:00"), ("data", "09:59")).returncode == 0
+    assert finish(("data", "09:59"), ("main", "10:00"), retry="1").returncode == 0  # the same pod's second attempt
+    again = finish(("data", "09:59"), ("main", "10:00"))
+    assert again.returncode == 1
+    assert "argo retry wf --restart-successful --node-field-selector displayName=plan" in again.stderr
+    assert finish(("main", "10:10"), ("data", "10:09")).returncode == 0  # this time it ran, and failed again

@@ -6,7 +6,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from argosy.config_explain import nearest
 from argosy.errors import InputError
@@ -71,11 +70,11 @@ class ArgoClient(ABC):
 
     @abstractmethod
     def retry(self, workflow: Json) -> Json:
-        """Run what failed again; returns the workflow that does."""
+        """Run what failed, or was stopped, again; returns the workflow that does."""
 
-    def profiles(self) -> dict[str, Any]:
-        """YAML of the cluster profiles that the namespace was given, by file name; {} where nobody may ask."""
-        return {}
+    def profile(self, name: str) -> str:
+        """YAML of a cluster profile that the namespace was given; "" where it was not, or nobody may ask."""
+        return ""
 
     def find(self, name: str = "") -> Json:
         """The workflow `name`, or the newest one.

@@ -12,11 +12,11 @@ from argosy.errors import InputError
 from workflows.argo.client import PIPELINE, ArgoClient, Summary
 from workflows.argo.client_http import ApiError, Json, Transport, no_answer, said_no
 from workflows.argo.client_submission import same_again
+from workflows.argo.profile_load import config_map
 
 GROUP = "/apis/argoproj.io/v1alpha1/namespaces"
 METADATA_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
-PROFILES = "argosy-profiles"
 
 
 class KubernetesTransport(Transport):
@@ -112,14 +112,15 @@ class KubernetesClient(ArgoClient):
         """Submit the same again: what is done is skipped."""
         return self.submit(same_again(workflow))
 
-    def profiles(self) -> dict[str, Any]:
+    def profile(self, name: str) -> str:
         """From the ConfigMap of `argosy manifests`."""
         try:
-            return dict(self.transport.ask("GET", f"{self._core}/configmaps/{PROFILES}").get("data") or {})
+            data = self.transport.ask("GET", f"{self._core}/configmaps/{config_map(name)}").get("data") or {}
         except ApiError as error:
             if error.passing:
                 raise
-            return {}
+            return ""
+        return str(data.get(f"{name}.yaml") or "")
 
     def _pod(self, workflow: str, node: str) -> str:
         query = {"labelSelector": f"workflows.argoproj.io/workflow={workflow}"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from workflows.argo.client import PIPELINE, ArgoClient, Summary
 from workflows.argo.client_http import ApiError, HttpTransport, Json
-from workflows.argo.client_submission import same_again
+from workflows.argo.client_submission import FROM_PLAN
 from workflows.argo.client_unit import pod_name
 from workflows.argo.client_workflow import view
 
@@ -61,14 +61,14 @@ class ServerClient(ArgoClient):
         self.transport.ask("PUT", f"{self._workflows}/{name}/{strategy.lower()}", {})
 
     def retry(self, workflow: Json) -> Json:
-        """The same workflow goes on: what succeeded stays. Where that would start nothing, the same is submitted again.
+        """The same workflow goes on: what succeeded stays. Where that would start nothing, it goes on from its plan.
 
-        Argo starts again what has a failed pod. A node whose pod ended well just as the workflow was stopped, or which
-        was stopped between two attempts, counts as failed and has none: the workflow would fail again at once.
+        Argo starts again what has a failed pod. A node whose pod ended well just as the workflow was stopped, and one
+        that waited for a person, count as failed and have none: the workflow would fail again at once.
         """
-        if any(unit.state in ("failed", "stopped") and not unit.failed_pod for unit in view(workflow).units):
-            return self.submit(same_again(workflow))
-        return self.transport.ask("PUT", f"{self._workflows}/{workflow['metadata']['name']}/retry", {})
+        stuck = any(unit.state in ("failed", "stopped") and not unit.failed_pod for unit in view(workflow).units)
+        body: Json = {"restartSuccessful": True, "nodeFieldSelector": FROM_PLAN} if stuck else {}
+        return self.transport.ask("PUT", f"{self._workflows}/{workflow['metadata']['name']}/retry", body)
 
     def _pod_log(self, workflow: str, pod: str, follow: bool) -> Iterator[bytes]:
         """A line of JSON for each line of the log. The server says nothing at all of a pod that is gone."""

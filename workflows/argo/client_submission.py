@@ -12,6 +12,7 @@ from workflows.lifecycle import LifecycleConfig, lifecycle
 
 MOST_CONFIG = 100_000  # bytes; the plan's pod gets it as an environment variable, which holds 128 KiB
 RETRY_OF = "argosy/retry-of"
+FROM_PLAN = "displayName=plan"  # the nodes from which a retry always goes on: the plan skips what is done
 
 
 def submission(template: str, namespace: str, parameters: Mapping[str, str]) -> Json:

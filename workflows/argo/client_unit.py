@@ -50,8 +50,9 @@ class Unit:
 
     @property
     def failed_pod(self) -> bool:
-        """Whether its last pod failed, and not just its node."""
-        return bool(self.attempts) and self.attempts[-1].get("phase") in ("Failed", "Error")
+        """Whether its last pod failed, and not just its node: then Argo's own retry starts it again."""
+        last = self.attempts[-1] if self.attempts else {}
+        return last.get("type") == "Pod" and last.get("phase") in ("Failed", "Error")
 
     @property
     def progress(self) -> float:
@@ -92,9 +93,9 @@ def _state(node: Json, last: Json) -> State:
 
 
 def _names(workflow: str, name: str) -> tuple[str, str, str]:
-    """Task, label and batch of `wf.task(0:batch)`, `wf.task` or `wf.onExit`."""
+    """Task, label and batch of `wf.task(0:batch)`, `wf.task` or `wf.onExit.finish`."""
     name = name.removeprefix(workflow).removeprefix(".")
-    if name == "onExit":
+    if name.split(".")[0] == "onExit":
         return FINISH, FINISH, FINISH
     task, _, item = name.partition("(")
     batch = item.partition(":")[2].removesuffix(")") or task

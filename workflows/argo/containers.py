@@ -11,12 +11,12 @@ from hera.workflows import models as m
 
 from workflows.argo.outputs import OUTPUTS
 from workflows.argo.profile import Profile
+from workflows.argo.profile_load import config_map
 
 WORKFLOW = "{{workflow.name}}"
 NO_RETRY = ("1", "2")  # a step that has failed for good, wrong input
 STORE, SCRATCH, PROFILES = "store", "scratch", "profiles"
 PROFILES_AT = "/etc/argosy/profiles"
-CONFIG_MAP = "argosy-profiles"
 # What a pod asks for that only plans or reports; a step's pod gets its stage's resources.
 LIGHT = m.ResourceRequirements(
     requests={"cpu": "100m", "memory": "256Mi"},
@@ -103,8 +103,8 @@ def mounts(profile: Profile) -> list[m.VolumeMount]:
 
 
 def volumes(profile: Profile) -> list[m.Volume]:
-    """The volumes of every pod: the store, a place for temporary files, the profiles."""
-    storage = profile.storage
+    """The volumes of every pod: the store, a place for temporary files, the profile that the workflow names."""
+    storage, named = profile.storage, config_map(parameter("profile"))
     if storage.claim:
         store = m.Volume(
             name=STORE, persistent_volume_claim=m.PersistentVolumeClaimVolumeSource(claim_name=storage.claim)
@@ -117,7 +117,7 @@ def volumes(profile: Profile) -> list[m.Volume]:
     return [
         store,
         m.Volume(name=SCRATCH, empty_dir=m.EmptyDirVolumeSource()),
-        m.Volume(name=PROFILES, config_map=m.ConfigMapVolumeSource(name=CONFIG_MAP, optional=True)),
+        m.Volume(name=PROFILES, config_map=m.ConfigMapVolumeSource(name=named, optional=True)),
         *(m.Volume.model_validate(each) for each in profile.defaults.volumes),
     ]
 

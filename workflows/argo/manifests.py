@@ -9,21 +9,22 @@ from typing import Any
 import yaml
 
 from argosy.storage import make_directory, write_atomic
-from workflows.argo.containers import CONFIG_MAP
 from workflows.argo.evaluate_template import evaluate_template
 from workflows.argo.nightly_template import nightly_template
 from workflows.argo.profile import Profile
+from workflows.argo.profile_load import config_map
 from workflows.argo.rights import rights
 from workflows.argo.templates import lifecycle_template
 
 Manifest = dict[str, Any]
+PROFILE = "argosy/profile"  # label of the ConfigMaps with profiles
 
 
 def manifests(profile: Profile) -> dict[str, list[Manifest]]:
     """Documents by file name (without .yaml)."""
     return {
         "rights": list(rights(profile)),
-        "profiles": [_profiles([profile])],
+        "profile": [_profile(profile)],
         **{each["metadata"]["name"]: [each] for each in _templates(profile)},
     }
 
@@ -53,13 +54,9 @@ def _kustomization(files: list[str]) -> Manifest:
     return {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": files}
 
 
-def _profiles(profiles: Sequence[Profile]) -> Manifest:
-    """The profiles as files, for the pods that plan."""
-    namespace = profiles[0].namespace
-    data = {
-        f"{each.name}.yaml": yaml.safe_dump(each.model_dump(mode="json", exclude_unset=True), sort_keys=False)
-        for each in profiles
-    }
-    labels = {"app.kubernetes.io/part-of": "argosy"}
-    metadata = {"name": CONFIG_MAP, "namespace": namespace, "labels": labels}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+def _profile(profile: Profile) -> Manifest:
+    """The profile as a file, for the pods of workflows that name it."""
+    text = yaml.safe_dump(profile.model_dump(mode="json", exclude_unset=True), sort_keys=False)
+    labels = {"app.kubernetes.io/part-of": "argosy", PROFILE: profile.name}
+    metadata = {"name": config_map(profile.name), "namespace": profile.namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {f"{profile.name}.yaml": text}}

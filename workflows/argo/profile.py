@@ -55,6 +55,12 @@ class Storage(Config):
         return self
 
     @property
+    def place(self) -> str:
+        """Which store it is, for people; equal for two profiles that share one."""
+        where = self.uri or (f"claim {self.claim}" if self.claim else f"hostPath {self.host_path}")
+        return f"{where}, at {self.root}"
+
+    @property
     def root(self) -> str:
         """The store's directory, as pods see it."""
         return f"{self.path}/{self.directory}".rstrip("/")

@@ -11,7 +11,12 @@ from argosy.errors import InputError
 from workflows.argo.profile import Profile
 
 SHIPPED = Path(__file__).parent / "profiles"
-FOLDER = "ARGOSY_PROFILES"  # further profiles: in pods, the ConfigMap of those that the cluster was given
+FOLDER = "ARGOSY_PROFILES"  # further profiles: in pods, the ConfigMap of the one that the workflow was given
+
+
+def config_map(profile: str) -> str:
+    """Name of the ConfigMap that holds a profile in the cluster: one each, so that they live side by side."""
+    return f"argosy-profile-{profile}"
 
 
 def profile_names() -> list[str]:

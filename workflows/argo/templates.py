@@ -20,7 +20,7 @@ from workflows.argo.tasks import tasks_of
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import plan
 
-MAIN, PLAN, FINISH, STEP, REPORT = "main", "plan", "finish", "step", "report"
+MAIN, PLAN, END, FINISH, STEP, REPORT = "main", "plan", "end", "finish", "step", "report"
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
             "workflows.argoproj.io/description": planned.description,
         },
         entrypoint=MAIN,
-        on_exit=FINISH,
+        on_exit=END,
         arguments=[
             Parameter(name=each.name, value=each.value, description=each.description, enum=each.enum or None)
             for each in planned.fields
         ],
         templates=[_dag(profile, planned), _plan(profile, planned), *_steps(profile, planned.tasks),
-                   *planned.after.templates, _finish(profile)],
+                   *planned.after.templates, _end(), _finish(profile)],
         workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
         **_settings(profile),
     )
@@ -141,10 +141,14 @@ def _plan(profile: Profile, planned: Planned) -> Container:
         PLAN,
         profile,
         [*args, *planned.plan_args],
-        env=planned.plan_env,
-        outputs=[Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}")) for name in outputs],
+        env=[("ARGOSY_TEMPLATE_STORE", profile.storage.place), *planned.plan_env],
+        outputs=[_output(name) for name in outputs] + [_output(FINISH, global_name=FINISH)],
         retry_strategy=retry(profile),
     )
+
+
+def _output(name: str, global_name: str | None = None) -> Parameter:
+    return Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}"), global_name=global_name)
 
 
 def _steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
@@ -195,8 +199,14 @@ def _synchronization(slot: str) -> m.Synchronization:
     return m.Synchronization(mutexes=mutexes, semaphores=[reference])
 
 
+def _end() -> DAG:
+    """The exit handler: `finish`, without a pod where the plan found nothing to do and all went well."""
+    idle = f"workflow.status == 'Succeeded' && (workflow.outputs?.parameters?.{FINISH} ?? 'yes') == 'no'"
+    return DAG(name=END, tasks=[Task(name=FINISH, template=FINISH, when=f"{{{{=!({idle})}}}}")])
+
+
 def _finish(profile: Profile) -> Container:
     args = [FINISH, "--workflow", WORKFLOW, "--profile", parameter("profile"), "--status", "{{workflow.status}}"]
-    return container(FINISH, profile, args, env=[("ARGOSY_FAILURES", "{{workflow.failures}}")],
-                     retry_strategy=retry(profile))  # fmt: skip
+    env = [("ARGOSY_FAILURES", "{{workflow.failures}}"), ("ARGOSY_RETRY", "{{retries}}")]
+    return container(FINISH, profile, args, env=env, retry_strategy=retry(profile))
 

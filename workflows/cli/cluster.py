@@ -85,8 +85,7 @@ def profile_of(args: argparse.Namespace, client: ArgoClient, name: str) -> Profi
 
     if found := named_profile(args):
         return found
-    text = client.profiles().get(f"{name}.yaml")
-    if text:
+    if name and (text := client.profile(name)):
         return load(Profile, [{"name": name}, yaml.safe_load(text)])
     return load_profile(name) if name in profile_names() else None
 

@@ -12,7 +12,7 @@ from workflows.cli.command import Command
 from workflows.cli.options import OVERRIDES, add_config, add_range, config_file, load_config
 from workflows.compose import DEFAULT_PRESET, preset_of
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.plan import _range as stage_range
+from workflows.plan import stage_range
 
 if TYPE_CHECKING:
     from workflows.argo.client import ArgoClient

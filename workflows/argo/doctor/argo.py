@@ -15,7 +15,7 @@ from workflows.argo.manifests import manifests
 KINDS = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 INSTALL = "install Argo 4.1: kubectl apply --server-side -k argo-install/overlays/..., see argo-install/README.md"
-OLD = "argo-install/README.md says how to come from 3.4"
+OLD = "docs/install.md says how to come from 3.4"
 STALE_S = 60.0
 
 

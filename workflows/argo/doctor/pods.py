@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workflows.argo.client_http import Json
+from workflows.argo.containers import parameter
 from workflows.argo.doctor.api import clock_found
 from workflows.argo.doctor.check import Check, Cluster, Found
 from workflows.argo.manifests import manifests
@@ -86,7 +87,8 @@ def _read(cluster: Cluster, image: str, log: str, before: float) -> Iterator[Fou
 def pod(cluster: Cluster, image: str) -> Json:
     """As the plan's pod is: same user, mounts, environment; our script in place of its command."""
     profile = cluster.profile
-    spec: dict[str, Any] = manifests(profile)["lifecycle"][0]["spec"]
+    text = json.dumps(manifests(profile)["lifecycle"][0]["spec"])
+    spec: dict[str, Any] = json.loads(text.replace(parameter("profile"), profile.name))
     container = next(each["container"] for each in spec["templates"] if each["name"] == "plan")
     kept = ("imagePullPolicy", "resources", "securityContext", "volumeMounts")
     fixed = [each for each in container["env"] if "{{" not in str(each.get("value"))]

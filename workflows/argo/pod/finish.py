@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -10,10 +12,11 @@ from pathlib import Path
 
 from argosy.lease import live_holder
 from argosy.step_files import TRACKING, read_done
-from argosy.storage import write_json
+from argosy.storage import read_record, write_json
 from argosy.tracking import Tracker
 from argosy.tracking.pipeline import PipelineTracker
 from workflows.argo.handoff import FOLDER, Handoff, read_handoff
+from workflows.argo.pod.message import say_why
 from workflows.argo.profile_load import load_profile
 from workflows.argo.remote import concluding
 from workflows.local.process import ROOT
@@ -21,7 +24,15 @@ from workflows.sender import COMMAND
 
 CONCLUDED = "concluded.json"  # how it ended is known
 FINISHED = "finished.json"  # and MLflow was told
+OWN = ("end", "finish")  # templates of the exit handler itself
 STATUS = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED"}
+LAST = "exit.json"  # which nodes had failed when the exit handler ran last
+NOTHING_RAN = (
+    "this retry has started nothing, since no pod had failed: the workflow was stopped just as one ended well, or "
+    "while it waited for a person. Retry it with 'Restart successful' and the node field selector displayName=plan "
+    "(argo retry {0} --restart-successful --node-field-selector displayName=plan), or submit it again: what is done "
+    "stays done"
+)
 STOPPED = "workflow shutdown with strategy"  # Argo's words on each node that `argo stop` ended
 
 
@@ -33,10 +44,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Note how the workflow ended, and send all that is left."""
+    """Note how the workflow ended, and send all that is left. 1: it was retried, and nothing came of it."""
     profile = load_profile(arguments.profile)
     with concluding(profile, arguments.workflow):
-        return _conclude(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json", arguments.status)
+        folder = Path(profile.storage.root) / FOLDER / arguments.workflow
+        code = _conclude(folder / "plan.json", arguments.status)
+        idle = folder.is_dir() and _same_as_last(folder / LAST)
+    if idle:
+        say_why(NOTHING_RAN.format(arguments.workflow))
+    return 1 if idle else code
+
+
+def _same_as_last(file: Path) -> bool:
+    """Whether the nodes that failed are those of an end before this one: nothing ran in between. Notes them."""
+    with contextlib.suppress(ValueError):
+        told = json.loads(os.environ.get("ARGOSY_FAILURES") or "null") or []
+        told = json.loads(told) if isinstance(told, str) else told  # Argo quotes the list
+        failed = sorted([each["displayName"], str(each.get("finishedAt"))] for each in told
+                        if each.get("templateName") not in OWN)  # fmt: skip
+        first = os.environ.get("ARGOSY_RETRY", "0") == "0"  # else this pod follows one that noted the same end
+        same = bool(failed) and first and read_record(file).get("failed") == failed
+        write_json(file, {"failed": failed})
+        return same
+    return False
 
 
 def _conclude(path: Path, phase: str) -> int:

@@ -50,6 +50,7 @@ def plan_night(arguments: argparse.Namespace) -> int:
     whole = Plan(store=str(store), stages=(STAGE,), nodes=tuple(cell for night in nights for cell in night.cells))
     write_outputs(whole, [EVALUATE], {STAGE: batches}, profile, arguments, describe(nights))
     write_output(arguments.outputs, "judge", "yes" if nights or alarms(store, arguments.workflow) else "no")
+    write_output(arguments.outputs, "finish", "yes" if nights else "no")
     return 0
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from argosy.config import Config
 from argosy.errors import InputError
-from argosy.storage import make_directory
+from argosy.storage import make_directory, write_json
 from argosy.tracking.pipeline import PipelineTracker
 from workflows import pipelines
 from workflows.argo.handoff import Batch, Handoff, deal
 from workflows.argo.outputs import OUTPUTS
-from workflows.argo.pod.outputs import write_outputs
+from workflows.argo.pod.finish import FINISHED
+from workflows.argo.pod.outputs import write_output, write_outputs
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
 from workflows.argo.remote import planning
@@ -43,12 +44,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan, hand over."""
     profile = load_profile(arguments.profile)
+    _check_store(profile)
     with planning(profile, arguments.workflow):
         if arguments.template == "evaluate":
             from workflows.argo.pod.nightly import plan_night
 
             return plan_night(arguments)
         return _plan_lifecycle(profile, arguments)
+
+
+def _check_store(profile: Profile) -> None:
+    """Raises InputError where the pods' volumes, which are of the installed template, are not the profile's store."""
+    there = os.environ.get("ARGOSY_TEMPLATE_STORE", profile.storage.place)
+    if there != profile.storage.place:
+        raise InputError(
+            f"profile is {profile.name!r}, whose store is {profile.storage.place}, but the WorkflowTemplate was made "
+            f"for {there}: name a profile of that store, or install the manifests of {profile.name!r}"
+        )
 
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
@@ -76,12 +88,16 @@ def hand_over(
         batches={name: batch for dealt in batches.values() for name, batch in dealt.items()},
         report=compare,
     )
-    handoff.write(arguments.workflow)
+    path = handoff.write(arguments.workflow)
     pipelines.record(Path(planned.store), pipeline, config)
     done = [Path(node.dir).name for node in planned.nodes if node.state == "done"]
     tracker = PipelineTracker(Path(planned.store), pipeline, line)
+    told = not planned.to_run and tracker.tracker.last_status == "FINISHED"  # MLflow was: this changes nothing
     tracker.start(parent_params(config) | {"argo.workflow": arguments.workflow}, done=done, todo=len(planned.to_run))
+    if told:
+        write_json(path.parent / FINISHED, {"status": "FINISHED"})
     write_outputs(planned, tasks, batches, profile, arguments, describe(planned))
+    write_output(arguments.outputs, "finish", "no" if told else "yes")
 
 
 def _batches(assigned: Mapping[str, list[PlannedNode]], pipeline: str, most: int) -> dict[str, dict[str, Batch]]:
