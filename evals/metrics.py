@@ -1,4 +1,4 @@
-"""From scores of continuations to answers, and from answers to metrics."""
+"""From scores of continuations, or generated texts, to answers, and from answers to metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from argosy.statistics.intervals import Estimate, mean
+from evals.debiasing import averaged_is_right, pride
+from evals.extract import rule
 from evals.question import Question
+
+METRICS = (
+    "acc", "acc_norm", "acc_all", "consistency", "acc_averaged", "acc_pride", "position_bias", "unparsable", "chance",
+)  # fmt: skip
+LOWER_IS_BETTER = ("position_bias", "unparsable")
+NO_ANSWER, OTHER_ANSWER = -1, -2
 
 
 @dataclass(frozen=True)
@@ -17,12 +25,16 @@ class Answer:
 
     `chosen` and `chosen_norm` are indexes of continuations: the most probable one, and the most probable one a
     UTF-8 byte (longer texts are less probable whatever they say; lm-eval's acc_bytes, OLMES's per-character).
+    Of a generated answer there are `text` and what was `extracted` from it; `chosen` is the option that it names,
+    or, where the answer is not one option, 0 (right) or OTHER_ANSWER; NO_ANSWER where the rule found none.
     """
 
     question: Question
     scores: tuple[float, ...]
     chosen: int
     chosen_norm: int
+    text: str | None = None
+    extracted: str | None = None
 
     @property
     def correct(self) -> bool:
@@ -44,27 +56,56 @@ def answer(question: Question, scores: Sequence[float]) -> Answer | None:
     return Answer(question, tuple(scores), scores.index(max(scores)), by_byte.index(max(by_byte)))
 
 
-def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
-    """Metrics of one variant of one task; none when there are no answers.
+def generated(question: Question, text: str) -> Answer:
+    """The answer that a generated text gives, by the question's rule; what follows a stop is no part of it."""
+    asked = question.generation
+    if asked is None:
+        raise ValueError(f"question {question.id} is scored, not generated")
+    for stop in asked.stops:
+        text = text.split(stop)[0]
+    found = rule(asked.extract).extract(text, asked.labels)
+    if found is None:
+        chosen = NO_ANSWER
+    elif asked.labels and len(found) == len(asked.answer) == 1:
+        chosen = asked.labels.find(found)
+    else:
+        chosen = question.gold if found == asked.answer else OTHER_ANSWER
+    return Answer(question, (), chosen, chosen, text, found)
 
-    acc; acc_norm (where texts are scored); where an item has several questions (other orders) also acc_all (all
-    of them right), consistency (all of them the same choice), acc_averaged (right after averaging the choices'
-    probabilities over the orders) and position_bias (see there). Errors are clustered by `cluster`.
+
+def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
+    """Metrics of one variant of one task; none when there are no answers. Errors are clustered by `cluster`.
+
+    acc; acc_norm (where texts are scored); unparsable (where answers are generated: those without one); chance (what
+    a guess gets for acc). Where an item has several questions also acc_all (all of them right); where these have the
+    same options in other orders or words, consistency (all of them the same choice), acc_averaged (right after
+    averaging the choices' probabilities) and position_bias (see there). Questions for calibration count in acc_pride
+    alone (evals/debiasing.py).
     """
-    if not answers:
+    asked = [a for a in answers if not a.question.calibration]
+    if not asked:
         return {}
-    clusters = [_cluster(a) for a in answers]
-    found = {"acc": mean([float(a.correct) for a in answers], clusters)}
-    if not answers[0].question.labelled:
-        found["acc_norm"] = mean([float(a.correct_norm) for a in answers], clusters)
-    groups = list(_by_item(answers))
-    if len(groups) < len(answers):
-        clusters = [_cluster(group[0]) for group in groups]
-        found["acc_all"] = mean([float(all(a.correct for a in group)) for group in groups], clusters)
-        found["consistency"] = mean([float(len({_choice(a) for a in group}) == 1) for group in groups], clusters)
-        found["acc_averaged"] = mean([float(_averaged_is_right(group)) for group in groups], clusters)
-        found["position_bias"] = Estimate(position_bias(answers), math.nan, len(answers))
-    return found
+    clusters = [_cluster(a) for a in asked]
+    found = {"acc": mean([float(a.correct) for a in asked], clusters)}
+    written = [a for a in asked if a.text is not None]
+    if written:
+        found["unparsable"] = mean([float(a.chosen == NO_ANSWER) for a in written], [_cluster(a) for a in written])
+    if not all(a.question.labelled or a.text is not None for a in asked):
+        found["acc_norm"] = mean([float(a.correct_norm) for a in asked], clusters)
+    found |= _of_groups(list(_by_item(asked)), len(asked))
+    if len(asked) < len(answers) and (debiased := pride(list(_by_item(answers)))):
+        found["acc_pride"] = debiased
+    chance = math.fsum(a.question.chance for a in asked) / len(asked)
+    return found | {"chance": Estimate(chance, 0.0, len(asked))}
+
+
+def metric_names(questions: Sequence[Question]) -> list[str]:
+    """Which of METRICS the answers to these questions have, in that order."""
+    answers = [
+        generated(question, "") if question.generation else Answer(question, (0.0,) * len(question.continuations), 0, 0)
+        for question in questions
+    ]
+    return sorted(metrics(answers), key=METRICS.index)
 
 
 def position_bias(answers: Sequence[Answer]) -> float:
@@ -72,6 +113,29 @@ def position_bias(answers: Sequence[Answer]) -> float:
     chosen = Counter(a.chosen for a in answers)
     right = Counter(a.question.gold for a in answers)
     return sum(abs(chosen[place] - right[place]) for place in {*chosen, *right}) / 2 / len(answers)
+
+
+def _of_groups(groups: list[list[Answer]], n: int) -> dict[str, Estimate]:
+    """Metrics of items that have several questions."""
+    if len(groups) == n:
+        return {}
+    clusters = [_cluster(group[0]) for group in groups]
+    found = {"acc_all": mean([float(all(a.correct for a in group)) for group in groups], clusters)}
+    if not all(_comparable(group) for group in groups):
+        return found
+    found["consistency"] = mean([float(len({_choice(a) for a in group}) == 1) for group in groups], clusters)
+    if all(a.scores for group in groups for a in group):
+        found["acc_averaged"] = mean([float(averaged_is_right(group)) for group in groups], clusters)
+    answers = [a for group in groups for a in group]
+    if all(a.question.origin and a.question.chance >= 1 / len(a.question.origin) for a in answers):
+        found["position_bias"] = Estimate(position_bias(answers), math.nan, n)
+    return found
+
+
+def _comparable(group: Sequence[Answer]) -> bool:
+    """Whether its questions ask for the same, so that one may choose the same in all."""
+    first = {*group[0].question.origin}
+    return all({*a.question.origin} == first for a in group)
 
 
 def _cluster(a: Answer) -> str:
@@ -85,16 +149,11 @@ def _by_item(answers: Iterable[Answer]) -> Iterable[list[Answer]]:
     return groups.values()
 
 
-def _choice(a: Answer) -> int:
-    return a.question.origin[a.chosen]
-
-
-def _averaged_is_right(group: Sequence[Answer]) -> bool:
-    totals: dict[int, float] = {}
-    for a in group:
-        highest = max(a.scores)
-        weights = [math.exp(score - highest) for score in a.scores]
-        for origin, weight in zip(a.question.origin, weights, strict=True):
-            totals[origin] = totals.get(origin, 0.0) + weight / sum(weights)
-    best = max(totals, key=lambda origin: totals[origin])
-    return best == group[0].question.origin[group[0].question.gold]
+def _choice(a: Answer) -> frozenset[int] | str | None:
+    """The item's options that were chosen, whatever their labels were; of an open item what was extracted."""
+    if a.extracted is None:
+        return frozenset({a.question.origin[a.chosen]}) if a.scores else None
+    labels = a.question.generation.labels if a.question.generation else ""
+    if not labels:
+        return a.extracted
+    return frozenset(a.question.origin[labels.index(label)] for label in a.extracted if label in labels)

@@ -19,6 +19,29 @@ _STEM = re.compile(
     r"|\bexcept\b|以下|下列|下面|哪一?项|哪个选项",
     re.IGNORECASE,
 )
+# Right is what is best of those shown.
+_RELATIVE = re.compile(
+    r"\b(best|least|most|greatest|largest|smallest|highest|lowest|primarily|mainly|worst|closest|nearest|\w{3,}est)\b"
+    r"|最|主要|更",
+    re.IGNORECASE,
+)
+_JUDGED = re.compile(
+    r"\b(best|primarily|mainly|most (likely|probable|probably|appropriate|suitable|important|accurate|accurately"
+    r"|commonly|common|closely|directly|effective|nearly|often)|least (likely|appropriate|important|common))\b"
+    r"|最(可能|恰当|合适|适合|适宜|佳|好|符合|准确|贴切|直接)|主要",
+    re.IGNORECASE,
+)
+# Right is what is not so, which most of what comes from elsewhere is not either.
+_NEGATED = re.compile(
+    r"\b(not|except|never|cannot|false|incorrect|untrue|wrong|lack|unlikely|least|no)\b|n't\b|exclud|without"
+    r"|不|非|无|错误|有误|除|没有|未",
+    re.IGNORECASE,
+)
+# Right is any true statement, which what comes from elsewhere may be too.
+_ANY_TRUTH = re.compile(
+    r"\b(true|correct|accurate|valid|statements?|right)\b|说法|叙述|表述|正确|判断|描述|推断|分析",
+    re.IGNORECASE,
+)
 
 
 def options_refer_to_options(choices: Sequence[str]) -> bool:
@@ -29,3 +52,14 @@ def options_refer_to_options(choices: Sequence[str]) -> bool:
 def refers_to_options(question: str, choices: Sequence[str]) -> bool:
     """Whether the question cannot be answered without seeing the options, or an option is about others."""
     return bool(_STEM.search(question)) or options_refer_to_options(choices)
+
+
+def right_among_others(question: str) -> bool:
+    """Whether the right option is the best of those shown, so that without it another one would be."""
+    return bool(_JUDGED.search(question) or (_RELATIVE.search(question) and _STEM.search(question)))
+
+
+def any_text_may_be_right(question: str) -> bool:
+    """Whether an option of another question may be right here: it asks for what is not so, for the best, or for any
+    true statement."""
+    return any(kind.search(question) for kind in (_NEGATED, _RELATIVE, _ANY_TRUTH))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from evals.items import LETTERS, AnyItem, Item, OpenItem
@@ -44,7 +44,7 @@ class Question:
         continuations: one an option; the answers' texts, without the space before them. () where it is generated.
         gold: index of the right continuation or option (0 where the answer is generated and is not one option).
         origin: for each continuation the index of the item's choice that it stands for; -1: "none of the others",
-            or "not this one".
+            or "not this one"; below -1: none of its choices.
         labelled: whether continuations are labels (of options that the prompt lists), not the options' texts.
         generation: how the answer is generated, where nothing is scored.
         cluster: what errors are clustered by: the item's cluster, or the item.
@@ -110,6 +110,10 @@ class Layout:
     separator: str | None = None
     description: str = ""
 
+    def head(self, subject: str) -> str:
+        """The description of a subject such as "college_biology"."""
+        return self.description.replace("{subject}", subject.replace("_", " "))
+
 
 class Rendered(NamedTuple):
     """What a form makes of a draft."""
@@ -142,7 +146,9 @@ class Draft:
     solution: str = ""
     layout: Layout = Layout()
     calibration: bool = False
-    pool: Pool = EMPTY
+    shots: int = 0  # worked examples before it: how many, and how they are chosen
+    shots_choose: str = "balanced"
+    pool: Pool = field(default=EMPTY, repr=False, compare=False)
 
     @classmethod
     def of(cls, item: AnyItem, form: Form, pool: Pool = EMPTY) -> Draft:
@@ -168,14 +174,36 @@ class Draft:
         """The options that are the item's, without an added "none of the others"."""
         return [choice for choice, origin in zip(self.choices, self.origin, strict=True) if origin >= 0]
 
-    def render(self, number: int | None) -> Question:
-        """The final question; `number` tells the questions of one item apart."""
+    @property
+    def separator(self) -> str:
+        """What stands between the cue and an answer."""
+        return SEPARATOR[self.lang] if self.layout.separator is None else self.layout.separator
+
+    @property
+    def rights(self) -> tuple[int, ...]:
+        """Places of all right options."""
+        return self.golds or ((self.gold,) if self.choices else ())
+
+    def with_options(self, kept: Sequence[int]) -> Draft:
+        """Those options alone, in this order; `kept` has all right ones."""
+        golds = tuple(place for place, old in enumerate(kept) if old in self.rights)
+        return replace(
+            self,
+            choices=tuple(self.choices[old] for old in kept),
+            origin=tuple(self.origin[old] for old in kept),
+            gold=golds[0],
+            golds=golds if self.golds else (),
+        )
+
+    def render(self, number: int | None, head: str = "") -> Question:
+        """The final question; `number` tells the questions of one item apart, `head` (shots) comes before all."""
         rendered = self.form(self)
+        before = self.layout.head(self.item.subject) + head + self.preamble
         return Question(
             item=self.item.id,
             id=self.item.id if number is None else f"{self.item.id}#{number}",
             lang=self.lang,
-            prompt=self.preamble + rendered.prompt,
+            prompt=before + rendered.prompt,
             continuations=rendered.continuations,
             gold=self.gold,
             origin=self.origin,
@@ -184,7 +212,7 @@ class Draft:
             cluster=self.item.cluster or self.item.id,
             calibration=self.calibration,
             separator=self.layout.separator,
-            prompts=tuple(self.preamble + prompt for prompt in rendered.prompts),
+            prompts=tuple(before + prompt for prompt in rendered.prompts),
         )
 
 

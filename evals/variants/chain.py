@@ -10,9 +10,11 @@ from random import Random
 from typing import Any
 
 from argosy.errors import InputError
-from evals.items import AnyItem
+from evals.generative import GeneratedForm, open_form
+from evals.items import AnyItem, OpenItem
 from evals.pool import EMPTY, Pool
 from evals.question import Draft, Question, labelled_form
+from evals.shots import examples
 from evals.variants.registry import NotApplicable, Variant, registered
 
 
@@ -30,21 +32,42 @@ class Chain:
 
     def questions(self, item: AnyItem, seed: int, pool: Pool = EMPTY) -> list[Question]:
         """The questions made of `item`; a function of the item, the chain's parts and the seed alone, and for
-        variants that take something from other items (few-shot, other distractors) of those in `pool`.
+        variants that take something from other items (few_shot, other_distractors) of those in `pool`.
 
         Raises:
             NotApplicable: one of the variants cannot be made of this item.
         """
         drafts = self.drafts(item, seed, pool)
-        return [draft.render(number if len(drafts) > 1 else None) for number, draft in enumerate(drafts)]
+        numbers = range(len(drafts)) if len(drafts) > 1 else [None]
+        return [draft.render(n, self._shots(draft, seed)) for n, draft in zip(numbers, drafts, strict=True)]
 
-    def drafts(self, item: AnyItem, seed: int, pool: Pool = EMPTY) -> list[Draft]:
-        """The same before they are rendered."""
-        drafts = [Draft.of(item, labelled_form, pool)]
+    def drafts(self, item: AnyItem, seed: int, pool: Pool = EMPTY, *, shot: bool = False) -> list[Draft]:
+        """The same before they are rendered; `shot`: as a worked example for others.
+
+        Raises:
+            NotApplicable: as above.
+        """
+        drafts = [Draft.of(item, open_form if isinstance(item, OpenItem) else labelled_form, pool)]
         for variant in self.variants:
             rng = Random(f"{seed}/{variant.name}/{item.id}")
-            drafts = [changed for draft in drafts for changed in variant.apply(draft, rng)]
+            changes = getattr(variant, "as_shot", variant) if shot else variant
+            drafts = [changed for draft in drafts for changed in changes.apply(_allowed(draft, variant), rng)]
+        if any(draft.golds and not isinstance(draft.form, GeneratedForm) for draft in drafts):
+            raise NotApplicable("has several right options (single_answers or generative ask for them)")
         return drafts
+
+    def _shots(self, draft: Draft, seed: int) -> str:
+        """The worked examples before a draft."""
+        text = examples(draft, repr(self.variants), seed, lambda item: self._as_shot(item, seed, draft.pool))
+        if text is None:
+            raise NotApplicable(f"there are fewer than {draft.shots} other items to make examples of")
+        return text
+
+    def _as_shot(self, item: AnyItem, seed: int, pool: Pool) -> Draft | None:
+        try:
+            return self.drafts(item, seed, pool, shot=True)[0]
+        except NotApplicable:
+            return None
 
     def all_questions(
         self, items: Iterable[AnyItem], seed: int, pool: Iterable[AnyItem] = ()
@@ -61,6 +84,15 @@ class Chain:
             except NotApplicable as reason:
                 left_out[str(reason)] += 1
         return questions, left_out
+
+
+def _allowed(draft: Draft, variant: Variant) -> Draft:
+    """The draft, where the variant says that it can be made of its kind."""
+    if not draft.choices and not getattr(variant, "open", False):
+        raise NotApplicable("has no options")
+    if draft.golds and not getattr(variant, "several", False):
+        raise NotApplicable("has several right options (single_answers or generative ask for them)")
+    return draft
 
 
 def parse_chain(name: str, spec: object = None) -> Chain:

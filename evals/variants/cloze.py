@@ -14,13 +14,15 @@ from evals.variants.registry import NotApplicable
 @dataclass(frozen=True)
 class Cloze:
     """The cloze form (CF of OLMES, Gu et al. 2024; the GPT-3 paper's): fair to base models, which do not yet
-    know what a letter stands for. Items whose question or options speak of "the following" are left out."""
+    know what a letter stands for. Items whose question or options speak of "the following" are left out, but not
+    with `every: true` (lm-eval's arc and openbookqa ask them too)."""
 
     name: ClassVar[str] = "cloze"
+    every: bool = False
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """The same question in another form."""
-        if refers_to_options(draft.question, draft.own_choices):
+        if not self.every and refers_to_options(draft.question, draft.own_choices):
             raise NotApplicable("speaks of the other options, which a cloze question does not show")
         return [replace(draft, form=cloze_form)]
 

@@ -21,6 +21,7 @@ class Labels:
     """
 
     name: ClassVar[str] = "labels"
+    several: ClassVar[bool] = True
     symbols: str = "numerals"
 
     def __post_init__(self) -> None:

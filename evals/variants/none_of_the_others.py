@@ -32,6 +32,11 @@ class NoneOfTheOthers:
         if self.drop not in ("right", "wrong", "either"):
             raise ValueError(f"drop is {self.drop!r}; allowed: right, wrong, either")
 
+    @property
+    def as_shot(self) -> NoneOfTheOthers:
+        """Examples in which "none" is always right, or never, would tell the answer."""
+        return NoneOfTheOthers("either")
+
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """The draft with one option fewer and the last one new."""
         if options_refer_to_options(draft.own_choices):

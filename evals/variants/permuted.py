@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, permutations, repeat
 from math import factorial
 from random import Random
@@ -29,6 +29,7 @@ class Permuted:
     """
 
     name: ClassVar[str] = "permuted"
+    several: ClassVar[bool] = True
     k: int = 4
 
     def __post_init__(self) -> None:
@@ -77,9 +78,4 @@ def _places(n: int, gold: int, rng: Random) -> Iterator[int]:
 
 def reordered(draft: Draft, order: tuple[int, ...]) -> Draft:
     """The draft with its options in the order `order` (old index at each new place)."""
-    return replace(
-        draft,
-        choices=tuple(draft.choices[old] for old in order),
-        origin=tuple(draft.origin[old] for old in order),
-        gold=order.index(draft.gold),
-    )
+    return draft.with_options(order)

@@ -11,9 +11,14 @@ from evals.question import Draft
 
 @dataclass(frozen=True)
 class Plain:
-    """Question, options behind A, B, C, D, and the letter is scored: what is compared with published numbers."""
+    """Question, options behind A, B, C, D, and the letter is scored (MCF): what is compared with published numbers.
+
+    An item without options is asked, and its answer generated (evals/generative.py).
+    """
 
     name: ClassVar[str] = "plain"
+    open: ClassVar[bool] = True
+    several: ClassVar[bool] = True
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """The draft as it is."""

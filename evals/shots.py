@@ -1,0 +1,99 @@
+"""The worked examples that come before a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+
+from evals.generative import GeneratedForm
+from evals.items import AnyItem
+from evals.question import Draft
+
+_SPARE = 4  # more than are needed, for each place: one of them may be the item that is asked
+Make = Callable[[AnyItem], Draft | None]
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One worked example: the item it is made of, the place of its right answer, and its text."""
+
+    item: AnyItem
+    place: str
+    text: str
+
+
+def worked(draft: Draft) -> Shot:
+    """A draft with its answer."""
+    rendered = draft.form(draft)
+    if isinstance(draft.form, GeneratedForm):
+        answer = place = draft.form.worked(draft)
+        place = place if draft.choices else ""
+    else:
+        answer, place = rendered.continuations[draft.gold], str(draft.gold)
+    return Shot(draft.item, place, f"{draft.preamble}{rendered.prompt}{draft.separator}{answer}\n\n")
+
+
+def examples(draft: Draft, key: str, seed: int, make: Make) -> str | None:
+    """The text of the draft's shots, or None where there are too few. `make` drafts an item as the chain does;
+    `key` names the chain."""
+    if not draft.shots:
+        return ""
+    item, pool = draft.item, draft.pool
+    if not pool.shots:
+        return None
+    about = (key, seed, draft.shots, draft.shots_choose, item.lang, item.subject)
+    found = pool.once(about, lambda: _ordered(draft, seed, make))
+    chosen = _without(found, draft.shots, item)
+    return "".join(shot.text for shot in chosen) if len(chosen) == draft.shots else None
+
+
+def _ordered(draft: Draft, seed: int, make: Make) -> list[Shot]:
+    """Shots for the draft's language and subject, the first ones in the order in which they are shown."""
+    items = [item for item in draft.pool.shots if item.lang == draft.lang]
+    items = [item for item in items if item.subject == draft.item.subject] or items
+    if draft.shots_choose == "first":
+        return list(islice(_made(items, make), draft.shots + _SPARE))
+    # Ordered by item, not by where it stands.
+    items = sorted(items, key=lambda item: Random(f"{seed}/few_shot/{item.id}").random())
+    return _balanced(list(islice(_made(items, make), 8 * (draft.shots + _SPARE))), seed)
+
+
+def _made(items: Iterable[AnyItem], make: Make) -> Iterable[Shot]:
+    return (worked(found) for item in items if (found := make(item)) is not None)
+
+
+def _balanced(shots: Sequence[Shot], seed: int) -> list[Shot]:
+    """Round after round one of each place, in an order that is drawn."""
+    places: dict[str, list[Shot]] = {}
+    for shot in shots:
+        places.setdefault(shot.place, []).append(shot)
+    rng, found = Random(f"{seed}/few_shot"), []
+    for turn in range(max(map(len, places.values()), default=0)):
+        there = [places[place][turn] for place in sorted(places) if turn < len(places[place])]
+        rng.shuffle(there)
+        found += there
+    return found
+
+
+def _without(shots: Sequence[Shot], n: int, item: AnyItem) -> list[Shot]:
+    """The first `n`; one that is the item or tells of it makes room for the next with the same place, or the next."""
+    spare = [shot for shot in shots[n:] if not _same(shot.item, item)]
+    chosen: list[Shot] = []
+    for shot in shots[:n]:
+        if _same(shot.item, item):
+            if not spare:
+                continue
+            shot = next((other for other in spare if other.place == shot.place), spare[0])
+            spare.remove(shot)
+        chosen.append(shot)
+    return chosen
+
+
+def _same(one: AnyItem, other: AnyItem) -> bool:
+    return (
+        one.id == other.id
+        or (one.cluster != "" and one.cluster == other.cluster)
+        or one.question.strip().casefold() == other.question.strip().casefold()
+    )

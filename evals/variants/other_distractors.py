@@ -1,0 +1,117 @@
+"""Wrong options that come from other items."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
+from itertools import chain
+from random import Random
+from typing import ClassVar
+
+from evals.items import Item
+from evals.other_options import any_text_may_be_right, options_refer_to_options
+from evals.pool import Pool
+from evals.question import Draft
+from evals.variants.registry import NotApplicable
+
+_NEAR = 12  # candidates on each side of the right option's length
+_ENDS = (".", "。", "．", ";", "；", "!", "?", "？")
+Candidate = tuple[int, str, frozenset[str]]  # characters, text, the items (and clusters) that have it
+
+
+@dataclass(frozen=True)
+class OtherDistractors:
+    """Wrong options are replaced by options of other items: of the same subject, of the right one's length and kind
+    (a number, a capital, a full stop), never one of the item's own.
+
+    How many are shorter than the right one is drawn, each number as likely, so its length tells nothing. What an item
+    memorised is of no use: its wrong options are gone. Left out is where a text from elsewhere may be right too
+    (what is *not* so, the best, any true statement). Whether one is, all the same, no rule can know.
+    """
+
+    name: ClassVar[str] = "other_distractors"
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """The draft with the right option at its place among others."""
+        if options_refer_to_options(draft.own_choices) or -1 in draft.origin:
+            raise NotApplicable("an option speaks of the other options")
+        if any_text_may_be_right(draft.question):
+            raise NotApplicable("an option of another question may be right here")
+        right, n = draft.choices[draft.gold], len(draft.choices) - 1
+        taken = _draw(_candidates(draft, right), draft, n, rng)
+        if len(taken) < n:
+            raise NotApplicable("too few options of other items are like its own")
+        rng.shuffle(taken)
+        kept = iter(taken)
+        places = range(n + 1)
+        choices = tuple(right if place == draft.gold else next(kept) for place in places)
+        # They stand for no choice of the item: -2 and below tells them apart.
+        origin = tuple(draft.origin[draft.gold] if place == draft.gold else -2 - place for place in places)
+        return [replace(draft, choices=choices, origin=origin)]
+
+
+def _draw(found: list[Candidate], draft: Draft, n: int, rng: Random) -> list[str]:
+    """`n` texts: a drawn number of them at most as long as the right one, the others at least."""
+    right = draft.choices[draft.gold]
+    shorter = rng.randint(0, n)
+    low = _near(found[: bisect_right(found, (len(right), "\U0010ffff"))][::-1], draft)
+    high = _near(found[bisect_left(found, (len(right), "")) :], draft)
+    rng.shuffle(low)
+    rng.shuffle(high)
+    taken = low[:shorter]
+    taken += [text for text in high if text not in taken][: n - len(taken)]
+    return taken + [text for text in low if text not in taken][: n - len(taken)]
+
+
+def _near(side: list[Candidate], draft: Draft) -> list[str]:
+    """The nearest that are not of this item, nor of its cluster."""
+    own = {same(choice) for choice in draft.choices}
+    about = {draft.item.id, draft.item.cluster} - {""}
+    texts: list[str] = []
+    for _, text, items in side:
+        if not items & about and same(text) not in own:
+            texts.append(text)
+            if len(texts) == _NEAR:
+                break
+    return texts
+
+
+def _candidates(draft: Draft, right: str) -> list[Candidate]:
+    """Options of the items of this language and subject by length, of the right one's kind if there are enough."""
+    pool, lang, subject = draft.pool, draft.lang, draft.item.subject
+    found = pool.once(("options", lang, subject), lambda: _options(pool, lang, subject))
+    alike = found.get(_kind(right), [])
+    if len(alike) >= 2 * _NEAR:
+        return alike
+    return pool.once(("every option", lang, subject), lambda: sorted(chain.from_iterable(found.values()), key=_order))
+
+
+def _order(candidate: Candidate) -> tuple[int, str]:
+    return candidate[:2]
+
+
+def _options(pool: Pool, lang: str, subject: str) -> dict[str, list[Candidate]]:
+    texts: dict[str, tuple[str, set[str]]] = {}
+    for item in pool.items:
+        if not isinstance(item, Item) or (item.lang, item.subject) != (lang, subject):
+            continue
+        for choice in () if options_refer_to_options(item.choices) else item.choices:
+            text, items = texts.setdefault(same(choice), (choice, set()))
+            items |= {item.id, item.cluster} - {""}
+            if choice < text:  # of equal ones the same whatever the items' order
+                texts[same(choice)] = choice, items
+    found: dict[str, list[Candidate]] = {}
+    for text, items in sorted(texts.values(), key=lambda one: (len(one[0]), one[0])):
+        found.setdefault(_kind(text), []).append((len(text), text, frozenset(items)))
+    return found
+
+
+def _kind(text: str) -> str:
+    """What one sees without reading: digits, a capital, a full stop."""
+    number = any(character.isdigit() for character in text)
+    return f"{number}{text[:1].isupper()}{text.endswith(_ENDS)}"
+
+
+def same(text: str) -> str:
+    """A text without what does not make it another answer: case, spaces, marks at its ends."""
+    return "".join(text.casefold().split()).strip(".,;:。，；：")

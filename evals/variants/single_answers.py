@@ -1,0 +1,74 @@
+"""Several right options: several questions with one right answer each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from evals.other_options import options_refer_to_options
+from evals.question import Draft
+from evals.variants.registry import NotApplicable
+
+_ANSWERED = {"en": "Proposed answer: ", "zh": "有人回答："}
+_ASKED = {
+    "en": ("Is the proposed answer right?", "Is the proposed answer wrong?"),
+    "zh": ("这个回答是正确的吗？", "这个回答是错误的吗？"),
+}
+YES_NO = {"en": ("Yes", "No"), "zh": ("是", "否")}
+
+
+@dataclass(frozen=True)
+class SingleAnswers:
+    """`mode: one_right`: for each right option a question with it and all wrong ones; an item with one right option
+    stays as it is. `mode: statements`: for each option whether it is right, yes or no.
+
+    Half of the statements are asked the other way ("is it wrong?"), so that yes is the answer to half of them and
+    no fixed answer is better than chance. `acc_all` is right where all questions of an item are: the whole set.
+    """
+
+    name: ClassVar[str] = "single_answers"
+    several: ClassVar[bool] = True
+    mode: str = "one_right"
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("one_right", "statements"):
+            raise ValueError(f"mode is {self.mode!r}; allowed: one_right, statements")
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """Drafts with one right option each."""
+        if options_refer_to_options(draft.own_choices):
+            raise NotApplicable("an option speaks of the other options")
+        if -1 in draft.origin:
+            raise NotApplicable("has a none-option already")
+        return self._statements(draft, rng) if self.mode == "statements" else self._one_right(draft)
+
+    def _one_right(self, draft: Draft) -> list[Draft]:
+        if len(draft.rights) == len(draft.choices):
+            raise NotApplicable("all its options are right")
+        made = []
+        for right in draft.rights:
+            kept = [place for place in range(len(draft.choices)) if place == right or place not in draft.rights]
+            made.append(replace(draft, gold=right, golds=()).with_options(kept))
+        return made
+
+    def _statements(self, draft: Draft, rng: Random) -> list[Draft]:
+        places = range(len(draft.choices))
+        yes = set(rng.sample(places, len(places) // 2 + (len(places) % 2 and rng.randrange(2))))
+        return [_statement(draft, place, is_yes=place in yes) for place in places]
+
+
+def _statement(draft: Draft, place: int, *, is_yes: bool) -> Draft:
+    right, wrong = _ASKED[draft.lang]
+    is_right = place in draft.rights
+    asked_right = is_right == is_yes
+    text = f"{_ANSWERED[draft.lang]}{draft.choices[place]}\n{right if asked_right else wrong}"
+    origin = draft.origin[place]
+    return replace(
+        draft,
+        question=f"{draft.question}\n{text}",
+        choices=YES_NO[draft.lang],
+        origin=(origin, -1) if asked_right else (-1, origin),
+        gold=0 if is_yes else 1,
+        golds=(),
+    )
