@@ -1,0 +1,132 @@
+"""Other wordings of a question that mean the same, by rules: how its stem asks, and what is said around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+_VERBS = (
+    "is|are|was|were|would|will|can|could|should|must|may|might|does|do|did|has|have|had|best|most|least|correctly"
+    "|accurately|describes?|explains?|represents?|refers?|contributes?|increases?|results?|shows?|contains?"
+)
+_OPEN_END = r"(?:ing|ed|called|like|used|for|to|of|in|by|with|from|about|do|be|on|at|have|known|mean)$"
+_SENTENCES = re.compile(r"(?<=[.?!:”\"])\s+(?=[A-Z])|\n+")
+_BLANK = re.compile(r"_{2,}|＿+|\.{4,}")
+_TASK = re.compile(
+    r"^(use|find|select|construct|identify|determine|compute|solve|calculate|evaluate|let|choose|simplify|give|name"
+    r"|express|factor|multiply|add|convert|suppose|statement|consider|write|round|estimate)\b|^[请求已若设]",
+    re.IGNORECASE,
+)
+_ZH_BRACKET = r"\s*(?:[（(]\s*[)）])?\s*[。．.？?：:]?\s*$"
+_ZH_SAYINGS = "说法|叙述|表述|判断|推断|分析|描述|结论|推测|解释|理解|概括|评价|组合|选项|做法"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A stem that is worded in a known way, and what else it can be. `unless` matches where that would go wrong."""
+
+    stem: re.Pattern[str]
+    wordings: tuple[Callable[[re.Match[str]], str], ...]
+    unless: re.Pattern[str] | None = None
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+EN = (
+    # "Which of the following is true?" -> "Of the following, which is true?"
+    Pattern(
+        re.compile(rf"^Which (?:one )?of (the following|these) ((?:{_VERBS})\b.*)$", re.DOTALL),
+        (lambda m: f"Of {m[1]}, which {m[2]}", lambda m: f"Among {m[1]}, which {m[2]}"),
+    ),
+    # "Which of the following statements is true?" -> "Of the following statements, which is true?"
+    Pattern(
+        re.compile(
+            rf"^Which (?:one )?of (the following|these) ((?:[a-z-]+ ){{0,3}}?[a-z-]+s) ((?:{_VERBS})\b.*)$", re.DOTALL
+        ),
+        (lambda m: f"Of {m[1]} {m[2]}, which {m[3]}", lambda m: f"Among {m[1]} {m[2]}, which {m[3]}"),
+        re.compile(rf"^Which (?:one )?of (?:the following|these) (?:{_VERBS})\b"),
+    ),
+    # "According to Kant, what is ...?" -> "What is ..., according to Kant?"
+    Pattern(
+        re.compile(r"^According to ([^,?]{1,70}), ((?:what|which|who|how|why|where|when|in)\b[^?]*)\?$"),
+        (lambda m: f"{_capital(m[2])}, according to {m[1]}?",),
+    ),
+    # "What is the name of ...?" -> "State the name of ..."
+    Pattern(
+        re.compile(r"^What (?:is|was|are|were) (the (?:[\w-]+ ){1,4}?(?:of|for|between) [^?]+)\?$"),
+        (lambda m: f"State {m[1]}.", lambda m: f"Give {m[1]}."),
+        re.compile(rf"{_OPEN_END[:-1]}\?$|,| (?:if|when|that|which|most|best|likely)\b"),
+    ),
+    # "All of the following are fish EXCEPT" -> "Except for one, all of the following are fish. Which one is not?"
+    Pattern(
+        re.compile(r"^All (?:of )?(the following|these) ([^?]+?),? (?:EXCEPT|except)(?: for)?\s*[:.?]?$"),
+        (lambda m: f"Except for one, all of {m[1]} {m[2]}. Which one is the exception?",),
+    ),
+)
+ZH = (
+    # 下列关于细胞的叙述，正确的是（ ） -> 在以下关于细胞的叙述中，哪一项是正确的？
+    Pattern(
+        re.compile(
+            rf"(?:下列|以下|下面)([^，。；？\n]{{0,60}}?)({_ZH_SAYINGS})(?:中|里)?[，,]?\s*"
+            rf"(不?正确|错误|不?合理|不?恰当|有误|不当|不?符合题意)的(?:一项)?是{_ZH_BRACKET}"
+        ),
+        (
+            lambda m: f"以下{m[1]}{m[2]}中，哪一项是{m[3]}的？",
+            lambda m: f"请在以下{m[1]}{m[2]}中找出{m[3]}的一项。",
+        ),
+        re.compile("有误的|不当的"),
+    ),
+    # 下列物质中，属于盐的是（ ） -> 以下物质中，属于盐的是（ ）
+    Pattern(re.compile(r"下列(?!车)"), (lambda m: "以下", lambda m: "下面")),
+    # 这一变化的主要原因是（ ） -> 这一变化的主要原因是什么？
+    Pattern(
+        re.compile(rf"(原因|目的|因素|意义|作用|影响|依据|条件|特点|特征|结果|背景|本质|目标|前提|根源)是{_ZH_BRACKET}"),
+        (lambda m: f"{m[1]}是什么？", lambda m: f"{m[1]}为何？"),
+    ),
+)
+PATTERNS = {"en": EN, "zh": ZH}
+
+_WRAPS = {
+    "en": {
+        "question": ("Here is a question. {}", "Answer this: {}", "Let me ask you something. {}"),
+        "sentence": ("Complete this sentence. {}", "How does this sentence go on? {}"),
+        "task": ("Here is a task. {}", "Do this. {}"),
+        "blank": ("Fill in the blank. {}", "What belongs in the blank? {}"),
+    },
+    "zh": {
+        "question": ("请回答：{}", "请看这个问题：{}", "有这样一个问题：{}"),
+        "sentence": ("请把话说完整：{}", "请接着说：{}"),
+        "task": ("请完成这道题：{}", "有这样一道题：{}"),
+        "blank": ("请填空：{}", "请在空白处填上答案：{}"),
+    },
+}
+
+
+def stems(question: str, lang: str) -> list[str]:
+    """The question with its last sentence (zh: the part that asks) worded otherwise; empty where no rule fits."""
+    cuts = [cut.end() for cut in _SENTENCES.finditer(question)] if lang == "en" else []
+    start = cuts[-1] if cuts else 0
+    before, stem = question[:start], question[start:]
+    found = []
+    for pattern in PATTERNS[lang]:
+        match = pattern.stem.search(stem)
+        if match and not (pattern.unless and pattern.unless.search(stem)):
+            found += [before + stem[: match.start()] + word(match) + stem[match.end() :] for word in pattern.wordings]
+    return list(dict.fromkeys(found))
+
+
+def wraps(question: str, lang: str) -> list[str]:
+    """The question as it is, after words that ask for an answer."""
+    return [text.format(question) if "{}" in text else text for text in _around(question, lang)]
+
+
+def _around(question: str, lang: str) -> Sequence[str]:
+    if _BLANK.search(question):
+        return _WRAPS[lang]["blank"]
+    if _TASK.search(question) or "\n" in question.strip():
+        return _WRAPS[lang]["task"]
+    asks = question.rstrip("”\"') ")[-1:] in tuple("?？.。!！") or "?" in question or "？" in question
+    return _WRAPS[lang]["question" if asks else "sentence"]
