@@ -35,7 +35,9 @@ def workflow(
     nodes: list[Json] = [_node(name, name, "DAG", phase)]
     if plan:
         todo = sum(map(len, batches.values())) if asked is None else asked
-        outputs = [{"name": "run-data", "value": json.dumps([f"b{n}" for n in range(todo)])},
+        names = [batch for given in batches.values() for batch in given]
+        names += [f"b{n}" for n in range(todo - len(names))]
+        outputs = [{"name": "run-data", "value": json.dumps(names[:todo])},
                    {"name": "summary", "value": SUMMARY.format(todo=todo)}]  # fmt: skip
         nodes += _retry(f"{name}.plan", name, "plan", [plan], outputs)
     for task, given in batches.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +20,12 @@ from workflows.argo.client_http import ApiError
 from workflows.argo.client_server import ServerClient
 from workflows.argo.client_workflow import view
 from workflows.argo.watch import PROGRESS_EVERY_S, Lines, summary, watch
+from workflows.argo.watch_screen import Screen, bars
 from workflows.cli import main
 from workflows.cli.argo_status import describe
 
 PLANNED = Pod(start=0, end=4)
+AT = "2026-01-01T00:00:30Z"
 WRONG = "main: Error (exit code 2): data: data.inputs: absent.txt does not exist"
 
 
@@ -33,6 +36,16 @@ def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Api]:
     with serving(Api()) as found:
         monkeypatch.setenv("ARGO_SERVER", found.url)
         yield found
+
+
+class Told(Screen):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
 
 
 def lines(*looks: dict[str, Any], every_s: float = 2.0) -> list[str]:
@@ -97,6 +110,39 @@ def test_progress_is_told_now_and_then() -> None:
     assert [line for line in told if "%" in line] == ["data  20 %"]
 
 
+def test_a_terminal_shows_a_bar_for_each_running_pod_and_one_for_all() -> None:
+    from rich.console import Console
+
+    batches = {"data": {"data-1": (Pod(),)}, "clean": {"clean-1": (Pod("Running", start=20, progress="250/1000"),)},
+               "tokenize": {"tokenize-1": (Pod("Running", start=30),)}}  # fmt: skip
+    found = view(workflow(plan=PLANNED, batches=batches, asked=4, finish=Pod("Pending")))
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(bars(found, next(unit.started for unit in found.units if unit.task == "clean") + 65))
+    clean, tokenize, every = (line.rstrip() for line in console.export_text().rstrip().splitlines())
+    assert clean.split()[0] == "clean"
+    assert clean.endswith("25 %  1:05")
+    assert tokenize.split()[0] == "tokenize"
+    assert tokenize.endswith("0:55")
+    assert every.split()[0] == "all"
+    assert every.endswith("1 of 4 pods")
+
+
+def test_the_report_and_the_exit_handler_are_not_counted() -> None:
+    before = workflow(plan=PLANNED, batches={"data": {"data-1": (Pod(),)}}, finish=Pod("Running"))
+    after = workflow(phase="Succeeded", plan=PLANNED, batches={"data": {"data-1": (Pod(),)}}, finish=Pod())
+    for found, phase in ((before, "Running"), (after, "Failed")):
+        shown = {"id": "s", "name": "lifecycle-1.report.show", "type": "Pod", "phase": phase, "startedAt": AT,
+                 "finishedAt": AT, "message": "no artifact repository"}  # fmt: skip
+        found["status"]["nodes"]["s"] = shown
+    assert lines(workflow(plan=PLANNED, batches={}, asked=1), before, after)[-2:] == [
+        "finish done in 10.0 s", "report failed: no artifact repository"
+    ]  # fmt: skip
+    text = "\n".join(summary(view(after), "w"))
+    assert text.startswith("1 ran, 1 failed in")
+    assert "succeeded all the same" in text
+    assert view(after).exit_code == 0
+
+
 def test_one_who_comes_later_hears_how_far_it_is_and_not_all_of_it() -> None:
     batches = {"data": {"data-1": (Pod(),)}, "clean": {"clean-1": (Pod("Running", start=20),)}}
     assert lines(workflow(plan=PLANNED, batches=batches)) == [
@@ -139,20 +185,20 @@ def test_watch_waits_for_an_api_that_is_away_and_not_for_one_that_refuses(api: A
     api.workflows = {"w": workflow("w", plan=PLANNED)}
     api.later = {"w": [workflow("w", "Succeeded", plan=PLANNED)]}
     api.faults = [503, 0, 503]
-    client, said, pauses = ServerClient(api.url, "argosy"), [], []
-    assert watch(client, "w", say=said.append, sleep=pauses.append, clock=lambda: 0.0).exit_code == 0
-    assert "asking again" in said[0]
-    assert said[1] == "it answers again"
+    client, screen, pauses = ServerClient(api.url, "argosy"), Told(), []
+    assert watch(client, "w", screen=screen, sleep=pauses.append, clock=lambda: 0.0).exit_code == 0
+    assert "asking again" in screen.said[0]
+    assert screen.said[1] == "it answers again"
     assert pauses[:3] == sorted(set(pauses[:3]))  # longer each time
     api.faults = [403]
     with pytest.raises(ApiError, match="403"):
-        watch(client, "w", say=said.append, sleep=pauses.append)
+        watch(client, "w", screen=screen, sleep=pauses.append)
 
 
 def test_watch_gives_up_in_the_end(api: Api) -> None:
     client, pauses = ServerClient("http://127.0.0.1:1", "argosy"), []
     with pytest.raises(ApiError, match="does not answer"):
-        watch(client, "w", say=lambda _: None, sleep=pauses.append)
+        watch(client, "w", screen=Told(), sleep=pauses.append)
     assert 600 < sum(pauses) < 3600
 
 

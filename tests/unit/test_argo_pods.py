@@ -36,7 +36,8 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(tmp_path: Pat
         name = Path(node.dir).name
         ours, theirs = tmp_path / "store" / name, tmp_path / "laptop" / name
         assert (ours / OUTPUTS).read_bytes() == (theirs / OUTPUTS).read_bytes()
-    assert pod(profiles, "finish", "--workflow", "wf", "--profile", "here", "--status", "Succeeded").returncode == 0
+    end = ("finish", "--workflow", "wf", "--profile", "here", "--status", "Succeeded")
+    assert pod(profiles, *end, env={"ARGOSY_FAILURES": '"null"'}).returncode == 0  # as Argo writes that there are none
     assert json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()) == {"status": "FINISHED"}
 
     again = plan_pod(profiles, tmp_path / "again", *RANGE, workflow="wf-2")

@@ -98,6 +98,7 @@ def _names(workflow: str, name: str) -> tuple[str, str, str]:
     if name.split(".")[0] == "onExit":
         return FINISH, FINISH, FINISH
     task, _, item = name.partition("(")
+    task = task.partition(".")[0]  # `report.show` is the pod of `report`
     batch = item.partition(":")[2].removesuffix(")") or task
     part = _BATCH_OF.search(batch)
     return task, f"{task}/{part[1]}" if part and part[1] != "1of1" else task, batch

@@ -87,6 +87,12 @@ class View:
         lists = [json.loads(value) for name, value in outputs.items() if name.startswith("run-")]
         return sum(map(len, lists)) if outputs else None
 
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """Names of the batches that the plan asked for."""
+        outputs = self._plan_outputs()
+        return frozenset(b for name, value in outputs.items() if name.startswith("run-") for b in json.loads(value))
+
     @property
     def plan_line(self) -> str:
         """What the plan says of all nodes: the last line of its summary."""

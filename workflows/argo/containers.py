@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hera.workflows import Artifact, Container, Env, Parameter, RetryStrategy, SecretEnvFrom, Suspend, Task
+from hera.workflows import DAG, Artifact, Container, Env, Parameter, RetryStrategy, SecretEnvFrom, Suspend, Task
 from hera.workflows import models as m
 
 from workflows.argo.outputs import OUTPUTS
@@ -61,7 +61,10 @@ class Tail:
     """What follows the stages' tasks in a DAG, and the templates that it uses."""
 
     tasks: Sequence[Task] = ()
-    templates: Sequence[Container | Suspend] = ()
+    templates: Sequence[Container | Suspend | DAG] = ()
+
+    def __add__(self, other: Tail) -> Tail:
+        return Tail([*self.tasks, *other.tasks], [*self.templates, *other.templates])
 
 
 def parameter(name: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from hera.workflows import Container, Task, WorkflowTemplate
 from hera.workflows import models as m
 
-from workflows.argo.containers import WORKFLOW, Tail, artifact, container, parameter, retry
+from workflows.argo.containers import WORKFLOW, Tail, container, parameter, retry
 from workflows.argo.parameters import evaluate_fields
 from workflows.argo.pod.nightly import EVALUATE
 from workflows.argo.profile import Profile
+from workflows.argo.showing import REPORT, showing
 from workflows.argo.templates import PLAN, Planned, workflow_template
 
 JUDGE = "judge"
@@ -29,7 +30,8 @@ def evaluate_template(profile: Profile) -> WorkflowTemplate:
             tasks=[EVALUATE],
             plan_env=[(f"ARGOSY_{name.upper()}", parameter(name)) for name in names],
             plan_outputs=[JUDGE],
-            after=_judge(profile),
+            after=_judge(profile) + showing(profile, JUDGE, "Succeeded", "Failed"),
+            target=f"{JUDGE} {REPORT}" if profile.artifacts else None,  # a red judge is a red night, shown or not
         ),
     )
 
@@ -51,7 +53,6 @@ def _container(profile: Profile) -> Container:
         JUDGE,
         profile,
         [JUDGE, "--workflow", WORKFLOW, "--profile", parameter("profile")],
-        outputs=[artifact("report", "report.html")] if profile.artifacts else None,
         resources=resources,
         retry_strategy=retry(profile),
     )

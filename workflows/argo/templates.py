@@ -9,23 +9,28 @@ from typing import Any
 from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 
-from workflows.argo.containers import WORKFLOW, Tail, artifact, container, parameter, retry, volumes
+from workflows.argo.containers import WORKFLOW, Tail, container, parameter, retry, volumes
 from workflows.argo.outputs import OUTPUTS
 from workflows.argo.parameters import FormField, lifecycle_fields
 from workflows.argo.pod_spec import MEMORY
 from workflows.argo.profile import Profile
 from workflows.argo.promotion import promotion
+from workflows.argo.showing import showing
 from workflows.argo.tasks import Task as StageTask
 from workflows.argo.tasks import tasks_of
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import plan
 
-MAIN, PLAN, END, FINISH, STEP, REPORT = "main", "plan", "end", "finish", "step", "report"
+MAIN, PLAN, END, FINISH, STEP = "main", "plan", "end", "finish", "step"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A template whose first pod plans: its name, its form, the command that plans, and what follows its tasks."""
+    """A template whose first pod plans: its name, its form, the command that plans, and what follows its tasks.
+
+    Attributes:
+        target: tasks whose success is the workflow's; by default those that no other one waits for.
+    """
 
     name: str
     title: str
@@ -36,6 +41,7 @@ class Planned:
     plan_env: Sequence[tuple[str, str]] = ()
     plan_outputs: Sequence[str] = ()
     after: Tail = field(default_factory=Tail)
+    target: str | None = None
 
 
 def lifecycle_template(profile: Profile) -> WorkflowTemplate:
@@ -53,7 +59,7 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
             tasks=tasks_of(planned.nodes),
             plan_args=["--preset", parameter("preset"), "--from", parameter("from"), "--to", parameter("to")],
             plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
-            after=promotion(profile),
+            after=showing(profile, "compare", "Succeeded") + promotion(profile),
         ),
     )
 
@@ -126,7 +132,7 @@ def _dag(profile: Profile, planned: Planned) -> DAG:
                 ],
             )
         )
-    return DAG(name=MAIN, fail_fast=False, tasks=[*tasks, *planned.after.tasks])
+    return DAG(name=MAIN, fail_fast=False, target=planned.target, tasks=[*tasks, *planned.after.tasks])
 
 
 def _of_task(output: str, task: StageTask) -> str:
@@ -152,27 +158,23 @@ def _output(name: str, global_name: str | None = None) -> Parameter:
 
 
 def _steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
-    """A template for each semaphore that stages take, and one whose pod gives the report as artifacts."""
+    """A template for each semaphore that stages take, and one for those that take none."""
     found = {_template_of(profile, task): profile.of_stage(task.stage).slot for task in tasks}
     return [_step(profile, name, slot) for name, slot in sorted(found.items())]
 
 
 def _template_of(profile: Profile, task: StageTask) -> str:
-    if task.stage == "compare":
-        return REPORT
     slot = profile.of_stage(task.stage).slot
     return f"{STEP}-{slot.replace('/', '-').replace('.', '-').replace('_', '-').lower()}" if slot else STEP
 
 
 def _step(profile: Profile, name: str, slot: str) -> Container:
-    artifacts = [artifact("report", "report.html"), artifact("comparison", "comparison.json")]
     return container(
         name,
         profile,
         ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch", "{{inputs.parameters.batch}}"],
         env=[("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_RETRY", "{{retries}}")],
         inputs=["batch", "patch", "memory"],
-        outputs=artifacts if name == REPORT and profile.artifacts else None,
         resources=None,
         pod_spec_patch=_patch(profile),
         retry_strategy=retry(profile),

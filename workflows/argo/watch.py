@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from argosy.environment import timestamp
 from workflows.argo.client import ArgoClient
 from workflows.argo.client_http import ApiError, Json
-from workflows.argo.client_unit import FINISH, OVER, Unit, seconds
-from workflows.argo.client_workflow import PLAN, View, view
+from workflows.argo.client_unit import OVER, Unit, seconds
+from workflows.argo.client_workflow import View, view
+from workflows.argo.watch_screen import Screen, make_screen
 from workflows.local.summary import duration
 
 POLL_S = 2.0
@@ -42,7 +42,7 @@ class Lines:
         self._began, self._reported = True, now
         before = [unit for unit in found.units if unit.state == "done"]
         self._seen = {unit.label: unit for unit in before}
-        self._ended = sum(_counts(unit) for unit in before)
+        self._ended = sum(unit.batch in found.asked for unit in before)
         lines = list(self._plan(found))
         if self._ended:
             lines.append(f"[{self._ended}/{found.total or '?'}] done before")
@@ -67,8 +67,9 @@ class Lines:
 
     def _end(self, unit: Unit, found: View) -> str:
         how = f"done in {unit.seconds:.1f} s" if unit.state == "done" else f"{unit.state}: {said(unit)}"
-        self._ended += _counts(unit)
-        return (f"[{self._ended}/{found.total or '?'}] " if _counts(unit) else "") + f"{unit.label} {how}"
+        counts = unit.batch in found.asked  # not the plan, the report, the exit handler
+        self._ended += counts
+        return (f"[{self._ended}/{found.total or '?'}] " if counts else "") + f"{unit.label} {how}"
 
     def _progress(self, found: View, now: float) -> Iterator[str]:
         if now - self._reported < PROGRESS_EVERY_S:
@@ -80,28 +81,31 @@ class Lines:
 
 
 def watch(
-    client: ArgoClient, name: str, *, say: Callable[[str], None] | None = None,
+    client: ArgoClient, name: str, *, screen: Screen | None = None,
     sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
 ) -> View:
-    """Print lines until the workflow is over; returns it. An API that is away for a while is waited for.
+    """Print lines, and bars in a terminal, until the workflow is over; returns it.
+
+    An API that is away for a while is waited for.
 
     Raises:
         ApiError: it is gone for good, or refuses.
     """
-    say = say or _say
     lines = Lines()
-    while True:
-        found = view(_patiently(client, name, say, sleep))
-        for line in lines.of(found, clock()):
-            say(line)
-        if found.over:
-            return found
-        sleep(POLL_S)
+    with screen or make_screen() as shown:
+        while True:
+            found = view(_patiently(client, name, shown.say, sleep))
+            for line in lines.of(found, clock()):
+                shown.say(line)
+            if found.over:
+                return found
+            shown.show(found)
+            sleep(POLL_S)
 
 
 def summary(found: View, after: str) -> list[str]:
     """What ran, what failed and why, and how to go on; `after` is what a command on it ends with."""
-    counts = [("ran", sum(unit.state == "done" and _counts(unit) for unit in found.units))]
+    counts = [("ran", sum(unit.state == "done" and unit.batch in found.asked for unit in found.units))]
     counts += [(state, sum(unit.state == state for unit in found.units)) for state in ("failed", "stopped")]
     counts.append(("blocked", sum(task.state == "blocked" for task in found.tasks)))
     text = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing to do"
@@ -111,7 +115,9 @@ def summary(found: View, after: str) -> list[str]:
     for unit in failed:
         log = f"argosy logs {unit.label} --on argo --workflow {after}"
         lines += ["", f"{unit.label} failed: {said(unit)}", f"  log: {log}"]
-    if found.stopped:
+    if failed and found.phase == "Succeeded":
+        lines += ["", "The workflow has succeeded all the same: what it made is in the store."]
+    elif found.stopped:
         lines += ["", f"Stopped. 'argosy retry {after}' goes on from here."]
     elif failed and found.exit_code == 2:
         lines += ["", "Then correct the config or the input and submit again: what is done stays done."]
@@ -132,11 +138,6 @@ def why_again(unit: Unit) -> str:
     return str(unit.attempts[-2].get("message") or f"it {unit.attempts[-2].get('phase', 'ended').lower()}")
 
 
-def _counts(unit: Unit) -> bool:
-    """Whether it is one of the pods that the plan asked for."""
-    return unit.task not in (PLAN, FINISH)
-
-
 def _patiently(client: ArgoClient, name: str, say: Callable[[str], None], sleep: Callable[[float], None]) -> Json:
     pause, waited = POLL_S, 0.0
     while True:
@@ -153,7 +154,3 @@ def _patiently(client: ArgoClient, name: str, say: Callable[[str], None], sleep:
         if waited:
             say("it answers again")
         return found
-
-
-def _say(text: str) -> None:
-    print(f"{timestamp()} {text}", flush=True)

@@ -11,12 +11,12 @@ from types import ModuleType
 from typing import NoReturn
 
 from argosy.errors import ArgosyError
-from workflows.argo.pod import finish, nightly, plan, promote, reconcile, run
+from workflows.argo.pod import finish, nightly, plan, promote, reconcile, run, show
 from workflows.argo.pod.message import say_why
 
 COMMANDS: dict[str, ModuleType] = {
     "plan": plan, "run": run, "finish": finish, "judge": nightly, "promote": promote,
-    "reconcile": reconcile,
+    "reconcile": reconcile, "show": show,
 }  # fmt: skip
 
 

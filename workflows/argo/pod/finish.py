@@ -58,9 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _same_as_last(file: Path) -> bool:
     """Whether the nodes that failed are those of an end before this one: nothing ran in between. Notes them."""
     with contextlib.suppress(ValueError):
-        told = json.loads(os.environ.get("ARGOSY_FAILURES") or "null") or []
+        told = json.loads(os.environ.get("ARGOSY_FAILURES") or "null")
         told = json.loads(told) if isinstance(told, str) else told  # Argo quotes the list
-        failed = sorted([each["displayName"], str(each.get("finishedAt"))] for each in told
+        failed = sorted([each["displayName"], str(each.get("finishedAt"))] for each in told or ()
                         if each.get("templateName") not in OWN)  # fmt: skip
         first = os.environ.get("ARGOSY_RETRY", "0") == "0"  # else this pod follows one that noted the same end
         same = bool(failed) and first and read_record(file).get("failed") == failed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,10 +14,10 @@ from argosy.tracking.pipeline import PipelineTracker
 from argosy.tracking.shipper import Unavailable
 from workflows import pipelines
 from workflows.argo.handoff import FOLDER, Batch, Handoff, deal
-from workflows.argo.outputs import OUTPUTS
 from workflows.argo.pod.message import say_why
 from workflows.argo.pod.outputs import write_output, write_outputs
 from workflows.argo.pod.run import AGAIN, sending
+from workflows.argo.pod.show import note_report
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
 from workflows.argo.remote.night import judging
@@ -119,8 +118,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _judge_all(profile: Profile, arguments: argparse.Namespace) -> int:
     store = Path(profile.storage.root)
     failed = []
-    for pipeline, night in _nights(store / FOLDER / arguments.workflow / FILE).items():
-        failed += _judge(night, pipeline)
+    folder = store / FOLDER / arguments.workflow
+    for pipeline, night in _nights(folder / FILE).items():
+        failed += _judge(night, pipeline, folder)
     worse = tell(store, arguments.workflow, profile.nightly.webhook, _links(profile, arguments.workflow))
     if failed or worse:
         say_why("\n".join((*worse, *failed)))
@@ -137,7 +137,7 @@ def _nights(path: Path) -> dict[str, Night]:
         raise InputError(f"{path} is another version's ({error}); submit the workflow again") from None
 
 
-def _judge(night: Night, pipeline: str) -> list[str]:
+def _judge(night: Night, pipeline: str, folder: Path) -> list[str]:
     """Judge the checkpoints that are evaluated; returns what went wrong."""
     wrong = [f"{pair.label} was not evaluated: {', '.join(Path(path).name for path in pair.missing[:3])}"
              for pair in night.pairs if pair.missing]  # fmt: skip
@@ -148,10 +148,7 @@ def _judge(night: Night, pipeline: str) -> list[str]:
         with sending([node], pipeline, night.line):
             result = run_judgement(night, node, plain=True)
         wrong += [f"{each.node.id}: {each.message}" for each in result.having("failed")]
-    report = Path(node.dir) / "report.html"
-    if report.is_file():
-        Path(OUTPUTS).mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(report, Path(OUTPUTS) / report.name)
+    note_report(folder, Path(node.dir))
     return wrong
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from argosy.errors import StepError
 from workflows.argo.handoff import FOLDER, Attempts, Handoff, read_handoff
-from workflows.argo.outputs import OUTPUTS
 from workflows.argo.pod.message import say_why
 from workflows.argo.pod.watch import ArgoProgress, Echo
 from workflows.argo.profile import Profile, Retry
@@ -23,7 +21,6 @@ from workflows.sender import Sender
 from workflows.shipping import pipeline_environment
 
 FAILED, AGAIN, OUT_OF_MEMORY = 1, 75, 137  # 75: EX_TEMPFAIL of sysexits.h
-REPORT_FILES = ("report.html", "comparison.json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +50,7 @@ def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[Ru
             observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers],
             plain=True,
         )
-    code = _exit_code(result, attempts, profile.retry, path, arguments.batch)
-    if not code:
-        _show_report(nodes)
-    return code
+    return _exit_code(result, attempts, profile.retry, path, arguments.batch)
 
 
 def _after_the_last(attempts: Attempts, retry: Retry) -> Attempts:
@@ -111,11 +105,3 @@ def _exit_code(result: RunResult, attempts: Attempts, retry: Retry, plan: Path, 
     attempts = attempts.model_copy(update={"failures": attempts.failures + 1})
     attempts.write(plan, batch)
     return AGAIN if attempts.failures <= retry.failures else FAILED
-
-
-def _show_report(nodes: Sequence[PlannedNode]) -> None:
-    """Put the report where Argo reads it as an artifact."""
-    for name in REPORT_FILES:
-        if len(nodes) == 1 and (file := Path(nodes[0].dir) / name).is_file():
-            Path(OUTPUTS).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, Path(OUTPUTS) / name)

@@ -44,6 +44,20 @@ def _evaluations(night: Path) -> set[str]:
 
 
 @contextlib.contextmanager
+def reporting(profile: Profile, workflow: str) -> Iterator[None]:
+    """Before: the report of the workflow, where there is one."""
+    if profile.storage.uri:
+        mirror, folder = mirror_of(profile), folder_of(workflow)
+        mirror.pull_below(folder)
+        found = read_record(mirror.root / folder / "report.json").get("report")
+        if not found and (plan := mirror.root / folder / "plan.json").is_file():
+            found = read_handoff(plan).report
+        if found:
+            mirror.pull_below(Path(found).name, wanted=lambda name: name.endswith((".html", ".json")))
+    yield
+
+
+@contextlib.contextmanager
 def promoting(profile: Profile, workflow: str) -> Iterator[None]:
     """Before: the comparison, the steps that it compares, and what is not yet sent of them. After: what was sent."""
     if not profile.storage.uri:
