@@ -1,82 +1,130 @@
-"""Rows that go through a model: a context and the continuations that branch off it, as padded tensors.
+"""Sequences of tokens that share beginnings, as one row of a batch: each shared token is there once.
 
-Each token of a row attends to the context and to its own branch alone (a 4D mask, as in tree attention, Miao et al.,
-SpecInfer, 2023), and positions restart after the context.
+A row is a tree. A token attends to its ancestors alone and its position is its depth (tree attention: Miao et al.,
+SpecInfer, 2023), so each sequence is seen as if it stood alone. Tokens are in preorder: those below a token are those
+after it up to its `end`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import torch
+from numpy.typing import NDArray
 
 Tokens = tuple[int, ...]
+Ints = NDArray[np.int64]
 
 
-@dataclass
+class Wanted(NamedTuple):
+    """What is asked of one sequence.
+
+    Attributes:
+        tokens: those that go through the model.
+        first: index of the first token whose successor is predicted; those after it follow.
+        targets: the successor of each, which is scored; () where the distribution after the last token is wanted.
+    """
+
+    tokens: Tokens
+    first: int
+    targets: Tokens
+
+
+@dataclass(frozen=True)
 class Row:
-    """A context and the continuations (with the requests that asked for each) that branch off it."""
+    """Packed sequences. All arrays but `places` are a value a token.
 
-    context: Tokens
-    branches: dict[Tokens, list[int]]
+    Attributes:
+        depths: positions.
+        ends: index after the last token below each.
+        places: for each sequence, indexes of the tokens whose successors are predicted.
+    """
+
+    tokens: Ints
+    depths: Ints
+    ends: Ints
+    places: tuple[Ints, ...]
 
     @property
-    def keep(self) -> int:
-        """Positions whose logits are needed: the context's last and all of the branches but their last tokens."""
-        return 1 + sum(len(branch) - 1 for branch in self.branches)
-
-    @property
-    def length(self) -> int:
-        """Tokens that go through the model."""
-        return len(self.context) + self.keep - 1
+    def is_chain(self) -> bool:
+        """Whether each token is below the one before it, so that a causal mask is enough."""
+        return bool((self.ends == len(self.tokens)).all())
 
 
-def model_inputs(rows: Sequence[Row], dtype: torch.dtype, device: torch.device) -> dict[str, torch.Tensor | None]:
-    """input_ids, position_ids and attention_mask of rows, padded at their left."""
-    import torch
+def common(first: Tokens, second: Tokens) -> int:
+    """Length of the longest common beginning."""
+    low, high = 0, min(len(first), len(second))
+    if first[:high] == second[:high]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
-    width = max(row.length for row in rows)
+
+def pack(members: Sequence[Wanted], skip: int = 0) -> Row:
+    """The row of sequences that are sorted by their tokens, without their first `skip` tokens (common to all)."""
+    tokens: list[int] = []
+    depths: list[int] = []
+    path: list[int] = []  # of the sequence before: the index of its token at each depth
+    before: Tokens = ()
+    dropped: list[tuple[int, int]] = []
+    places: list[Ints] = []
+    for wanted in members:
+        shared = max(0, common(before, wanted.tokens) - skip)
+        start = len(tokens)
+        dropped += [(index, start) for index in path[shared:]]
+        tokens += wanted.tokens[skip + shared :]
+        depths += range(skip + shared, len(wanted.tokens))
+        path = [*path[:shared], *range(start, len(tokens))]
+        places.append(np.array(path[wanted.first - skip :], dtype=np.int64))
+        before = wanted.tokens
+    ends = np.full(len(tokens), len(tokens), dtype=np.int64)
+    for index, end in dropped:
+        ends[index] = end
+    return Row(np.array(tokens, dtype=np.int64), np.array(depths, dtype=np.int64), ends, tuple(places))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows side by side, padded at their right.
+
+    Attributes:
+        tokens: [row, width]; 0 where there is none.
+        depths: [row, width]; where there is none they go on, so that no position is there twice.
+        allowed: [row, width, width], whether a token attends to another; None: to all before it.
+        outputs: indexes into the flat [row x width] of tokens whose successors are predicted, each once.
+        places: for each sequence of each row, indexes into `outputs`.
+    """
+
+    tokens: Ints
+    depths: Ints
+    allowed: NDArray[np.bool_] | None
+    outputs: Ints
+    places: list[Ints]
+
+
+def grid(rows: Sequence[Row]) -> Grid:
+    """Lay out rows."""
+    width = max(len(row.tokens) for row in rows)
     tokens = np.zeros((len(rows), width), dtype=np.int64)
-    positions = np.zeros((len(rows), width), dtype=np.int64)
-    visible = np.zeros((len(rows), width), dtype=np.int64)
+    depths = np.zeros_like(tokens)
+    ends = np.full_like(tokens, width)
+    flat: list[Ints] = []
     for line, row in enumerate(rows):
-        start = width - row.length
-        tokens[line, start:] = [*row.context, *(token for branch in row.branches for token in branch[:-1])]
-        visible[line, start:] = 1
-        positions[line, start:] = _positions(row)
-    mask: torch.Tensor | None = torch.from_numpy(visible).to(device)
-    if any(len(row.branches) > 1 and row.keep > 1 for row in rows):
-        mask = _tree_mask(rows, width, dtype, device)
-    elif visible.all():
-        mask = None
-    ids, places = torch.from_numpy(tokens).to(device), torch.from_numpy(positions).to(device)
-    return {"input_ids": ids, "position_ids": places, "attention_mask": mask}
-
-
-def _positions(row: Row) -> list[int]:
-    after = len(row.context)
-    return [*range(after), *(after + i for branch in row.branches for i in range(len(branch) - 1))]
-
-
-def _tree_mask(rows: Sequence[Row], width: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Additive mask [row, 1, width, width]: causal, and closed between the branches of a row."""
-    import torch
-
-    allowed = np.tril(np.ones((len(rows), width, width), dtype=bool))
-    for line, row in enumerate(rows):
-        start = width - row.length
-        allowed[line, :, :start] = False
-        branch_start = start + len(row.context)
-        first = branch_start
-        for branch in row.branches:
-            end = branch_start + len(branch) - 1
-            allowed[line, branch_start:end, first:branch_start] = False
-            branch_start = end
-    mask = torch.zeros(allowed.shape, dtype=dtype)
-    mask.masked_fill_(~torch.from_numpy(allowed), torch.finfo(dtype).min)
-    return mask[:, None].to(device)
+        size = len(row.tokens)
+        tokens[line, :size], depths[line, :size], ends[line, :size] = row.tokens, row.depths, row.ends
+        depths[line, size:] = np.arange(row.depths[-1] + 1, row.depths[-1] + 1 + width - size)
+        flat += [places + line * width for places in row.places]
+    outputs, index = np.unique(np.concatenate(flat), return_inverse=True)
+    places = np.split(index, np.cumsum([len(each) for each in flat])[:-1])
+    allowed = None
+    if not all(row.is_chain for row in rows):
+        at = np.arange(width)
+        allowed = (at[:, None] >= at) & (at[:, None] < ends[:, None, :])
+    return Grid(tokens, depths, allowed, outputs, places)

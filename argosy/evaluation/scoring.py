@@ -1,8 +1,6 @@
-"""Log-probabilities of token continuations under a causal model, with shared contexts computed once.
+"""Log-probabilities of token continuations under a causal model, with shared beginnings computed once.
 
-The continuations of one context (the options of a question) are branches of one row (argosy.evaluation.rows).
-Labels of one token add nothing: all come out of the context's last position. Only a row's last positions go
-through the vocabulary.
+What is asked is planned (argosy.evaluation.planning), computed (forward) and read here. Equal requests are one.
 """
 
 from __future__ import annotations
@@ -15,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.evaluation.rows import Row, Tokens, model_inputs
+from argosy.evaluation.forward import Forward
+from argosy.evaluation.planning import Limits, plan
+from argosy.evaluation.rows import Grid, Tokens, Wanted
 
 if TYPE_CHECKING:
     import torch
 
-_SHORT_ROW = 64  # tokens of a row that may always grow
-_LOGITS = 2**26  # logits of one batch: 256 MiB as float32
+_ATTENTION = 8.0  # how much slower attention's arithmetic is than that of matrices of weights, on a CPU
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,21 @@ class Score:
     tokens: int
 
 
+@dataclass(frozen=True)
+class Scored:
+    """Of one continuation, a value a token: log-probability (nats), and whether it was the most probable one."""
+
+    logprobs: NDArray[np.float64]
+    greedy: NDArray[np.bool_]
+
+    @property
+    def score(self) -> Score:
+        """Of all of them."""
+        return Score(float(self.logprobs.sum()), bool(self.greedy.all()), len(self.logprobs))
+
+
 NOT_SCORED = Score(math.nan, False, 0)
+Request = tuple[Tokens, Tokens]  # context, continuation
 
 
 class Scorer:
@@ -43,156 +56,125 @@ class Scorer:
     Args:
         model: AutoModelForCausalLM's; on its device.
         max_length: positions that the model has. A longer pair loses tokens at its left, as in lm-eval.
-        batch_tokens: tokens (padding included) of one forward pass.
+        batch_tokens: tokens (padding included) of one forward pass; fewer where memory does not suffice.
     """
 
     def __init__(self, model: Any, max_length: int, batch_tokens: int = 8192) -> None:
-        self.model = model
         self.max_length = max_length
         self.batch_tokens = batch_tokens
-        self._vocabulary = int(model.config.get_text_config().vocab_size)
-        self.branching = self._branches_are_exact()
+        self.forward = Forward(model)
+        self.forward.find_out()
+        self._pair = _pair_cost(model)
 
-    def score(self, requests: Sequence[tuple[Tokens, Tokens]]) -> list[Score]:
+    @property
+    def branching(self) -> bool:
+        """Whether sequences that share a beginning are computed together."""
+        return self.forward.branching
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
         """A score for each request, in their order.
 
         A pair that cannot be scored (no tokens in one half, or a continuation beyond `max_length`) has the score
         NOT_SCORED, so that one of thousands does not stop the others.
         """
-        scores = [NOT_SCORED] * len(requests)
-        for batch in self._batches(self._rows(requests)):
-            logits = self._forward(batch)
-            for indices, score in _read(batch, logits):
-                for index in indices:
-                    scores[index] = score
-        return scores
+        return [NOT_SCORED if found is None else found.score for found in self._scored(requests)]
 
-    def token_logprobs(self, requests: Sequence[tuple[Tokens, Tokens]]) -> list[NDArray[np.float64]]:
+    def token_logprobs(self, requests: Sequence[Request]) -> list[NDArray[np.float64]]:
         """Log-probability (nats) of each token of each continuation; NaN where a pair cannot be scored."""
-        found = [np.full(len(continuation), math.nan) for _, continuation in requests]
-        for batch in self._batches(self._rows(requests)):
-            values, _, sizes = _chosen(batch, self._forward(batch))
-            parts = iter(np.split(values, np.cumsum(sizes)[:-1]))
-            for indices in (indices for row in batch for indices in row.branches.values()):
-                part = next(parts)
-                for index in indices:
-                    found[index] = part
-        return found
+        return [
+            np.full(len(continuation), math.nan) if found is None else found.logprobs
+            for found, (_, continuation) in zip(self._scored(requests), requests, strict=True)
+        ]
 
     def next_token(self, contexts: Sequence[Tokens]) -> Iterator[tuple[int, torch.Tensor]]:
         """(index of the context, log-probabilities of the next token [vocabulary], float32), in any order."""
         import torch
 
-        rows = self._rows([(context, (0,)) for context in contexts])
-        for batch in self._batches(rows):
-            logprobs = torch.log_softmax(self._forward(batch)[:, -1].float(), dim=-1)
-            for row, values in zip(batch, logprobs, strict=True):
-                for index in row.branches[(0,)]:
+        def read(logits: torch.Tensor, laid: Grid) -> list[torch.Tensor]:
+            values = torch.log_softmax(logits.float(), dim=-1)
+            return [values[int(places[-1])] for places in laid.places]
+
+        cut = [context[-self.max_length :] for context in contexts]
+        owners = _owners([Wanted(context, len(context) - 1, ()) for context in cut if context])
+        wanted = list(owners)
+        for batch in plan(wanted, self._limits()):
+            rows = [[wanted[index] for index in row] for row in batch.rows]
+            found = iter(self.forward.run(batch.prefix, rows, read))
+            for asked in (each for row in rows for each in row):
+                values = next(found)
+                for index in owners[asked]:
                     yield index, values
 
-    def _rows(self, requests: Sequence[tuple[Tokens, Tokens]]) -> list[Row]:
-        rows: list[Row] = []
-        current: dict[Tokens, Row] = {}  # the row of a context that still takes branches
-        known: dict[tuple[Tokens, Tokens], Row] = {}
-        for index, (context, continuation) in enumerate(requests):
-            if not context or not 0 < len(continuation) <= self.max_length:
-                continue
-            cut = max(0, len(context) + len(continuation) - self.max_length - 1)
-            context = context[cut:]
-            row = known.get((context, continuation)) or current.get(context)
-            if row is None or not (continuation in row.branches or self._fits(row, continuation)):
-                row = current[context] = Row(context, {})
-                rows.append(row)
-            row.branches.setdefault(continuation, []).append(index)
-            known[context, continuation] = row
-        return rows
+    def _scored(self, requests: Sequence[Request]) -> list[Scored | None]:
+        found: list[Scored | None] = [None] * len(requests)
+        owners: dict[Wanted, list[int]] = {}
+        for index, request in enumerate(requests):
+            if (asked := self._wanted(*request)) is not None:
+                owners.setdefault(asked, []).append(index)
+        wanted = list(owners)
+        for batch in plan(wanted, self._limits()):
+            rows = [[wanted[index] for index in row] for row in batch.rows]
+            asked_of = [each for row in rows for each in row]
+            for asked, scored in zip(asked_of, self.compute(batch.prefix, rows), strict=True):
+                for index in owners[asked]:
+                    found[index] = scored
+        return found
 
-    def _fits(self, row: Row, continuation: Tokens) -> bool:
-        """Whether another branch saves work: attention is over the whole row, so branches that are much longer
-        than their context are better apart."""
-        if row.keep == len(continuation) == 1:
-            return True  # a token more out of the same logits
-        after = row.length + len(continuation) - 1
-        return self.branching and after <= max(3 * len(row.context), _SHORT_ROW)
+    def compute(self, prefix: Tokens, rows: Sequence[Sequence[Wanted]]) -> list[Scored]:
+        """Scores of a batch's sequences, row after row. What is not a number spreads over a whole row, also to where
+        attention is zero, so the sequences of such a row are computed apart."""
+        found = self._computed(prefix, rows)
+        start = 0
+        for row in rows:
+            end = start + len(row)
+            if len(row) > 1 and any(np.isnan(each.logprobs).any() for each in found[start:end]):
+                found[start:end] = self._computed((), [[each] for each in row])
+            start = end
+        return found
 
-    def _batches(self, rows: list[Row]) -> Iterator[list[Row]]:
-        """Rows of similar lengths together, longest first; the order is a function of the requests alone."""
-        batch: list[Row] = []
-        keep = 0
-        for row in sorted(rows, key=lambda row: (-row.length, row.context)):
-            keep_with = max(keep, row.keep)
-            width = batch[0].length if batch else row.length
-            n = len(batch) + 1
-            if batch and (n * width > self.batch_tokens or n * keep_with * self._vocabulary > _LOGITS):
-                yield batch
-                batch, keep_with = [], row.keep
-            batch.append(row)
-            keep = keep_with
-        if batch:
-            yield batch
+    def _computed(self, prefix: Tokens, rows: Sequence[Sequence[Wanted]]) -> list[Scored]:
+        targets = iter([each.targets for row in rows for each in row])
+        return self.forward.run(prefix, rows, lambda logits, laid: _read(logits, laid, targets))
 
-    def _forward(self, rows: Sequence[Row]) -> torch.Tensor:
-        """Logits [row, keep, vocabulary] of the last positions."""
-        import torch
+    def _wanted(self, context: Tokens, continuation: Tokens) -> Wanted | None:
+        if not context or not 0 < len(continuation) <= self.max_length:
+            return None
+        context = context[max(0, len(context) + len(continuation) - self.max_length - 1) :]
+        return Wanted(context + continuation[:-1], len(context) - 1, continuation)
 
-        inputs = model_inputs(rows, self.model.dtype, self.model.device)
-        keep = max(row.keep for row in rows)
-        with torch.inference_mode():
-            logits: torch.Tensor = self.model(**inputs, use_cache=False, logits_to_keep=keep).logits
-        return logits
-
-    def _branches_are_exact(self) -> bool:
-        """Whether a row with branches gives what separate rows give: not so for models whose attention is not
-        by this mask (sliding windows, state spaces). Those are scored a request a row."""
-        context, branches = (1, 2, 3, 4), ((5, 6, 7), (6, 5, 8), (7, 8, 5))
-        wrapped = [tuple(t % self._vocabulary for t in tokens) for tokens in (context, *branches)]
-        requests = [(wrapped[0], branch) for branch in wrapped[1:]]
-        self.branching = False
-        apart = [score.logprob for score in self.score(requests)]
-        self.branching = True
-        try:
-            together = [score.logprob for score in self.score(requests)]
-        except (RuntimeError, ValueError, TypeError, IndexError):
-            return False
-        tolerance = 1e-3 if "32" in str(self.model.dtype) else 0.1
-        return bool(np.allclose(apart, together, atol=tolerance, equal_nan=True))
+    def _limits(self) -> Limits:
+        pair = self._pair if self.branching else None
+        return Limits(self.batch_tokens, self.max_length, self.forward.vocabulary, pair)
 
 
-def _read(rows: Sequence[Row], logits: torch.Tensor) -> Iterator[tuple[list[int], Score]]:
-    """Scores of all branches of a batch from its logits [row, keep, vocabulary]."""
-    chosen, greedy, sizes = _chosen(rows, logits)
-    starts = np.cumsum([0, *sizes[:-1]])
-    sums = np.add.reduceat(chosen, starts)
-    best = np.logical_and.reduceat(greedy, starts)
-    branches = [(branch, indices) for row in rows for branch, indices in row.branches.items()]
-    for (branch, indices), total, greedy_all in zip(branches, sums, best, strict=True):
-        yield indices, Score(float(total), bool(greedy_all), len(branch))
+def _owners(wanted: Sequence[Wanted]) -> dict[Wanted, list[int]]:
+    found: dict[Wanted, list[int]] = {}
+    for index, each in enumerate(wanted):
+        found.setdefault(each, []).append(index)
+    return found
 
 
-def _chosen(
-    rows: Sequence[Row], logits: torch.Tensor
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[int]]:
-    """Of the tokens of all branches, one branch after the other: log-probability, whether it is the most probable
-    one, and how many tokens each branch has."""
+def _read(logits: torch.Tensor, laid: Grid, targets: Iterator[Tokens]) -> list[Scored]:
+    """Scores of the next sequences' targets from their logits [output, vocabulary]."""
     import torch
 
-    lines: list[int] = []
-    places: list[int] = []
-    targets: list[int] = []
-    sizes: list[int] = []
-    for line, row in enumerate(rows):
-        first = logits.shape[1] - row.keep
-        place = first + 1
-        for branch in row.branches:
-            lines += [line] * len(branch)
-            places += [first, *range(place, place + len(branch) - 1)]
-            targets += branch
-            sizes.append(len(branch))
-            place += len(branch) - 1
-    line_ids = torch.tensor(lines, device=logits.device)
-    place_ids = torch.tensor(places, device=logits.device)
-    target_ids = torch.tensor(targets, device=logits.device)
+    asked = [next(targets) for _ in laid.places]
+    outputs = torch.from_numpy(np.concatenate(laid.places)).to(logits.device)
+    ids = torch.tensor([token for each in asked for token in each], device=logits.device)
     values = logits.float()
-    chosen = values[line_ids, place_ids, target_ids] - torch.logsumexp(values, dim=-1)[line_ids, place_ids]
-    greedy = values.argmax(dim=-1)[line_ids, place_ids] == target_ids
-    return chosen.double().cpu().numpy(), greedy.cpu().numpy(), sizes
+    chosen = values[outputs, ids] - torch.logsumexp(values, dim=-1)[outputs]
+    greedy = values.argmax(dim=-1)[outputs] == ids
+    bounds = np.cumsum([len(each) for each in asked])[:-1]
+    logprobs = np.split(chosen.double().cpu().numpy(), bounds)
+    best = np.split(greedy.cpu().numpy(), bounds)
+    return [Scored(*each) for each in zip(logprobs, best, strict=True)]
+
+
+def _pair_cost(model: Any) -> float:
+    """Work of one token's attention to another, in tokens computed: a token takes two operations a weight of the
+    layers, a pair four a hidden unit and layer."""
+    config = model.config.get_text_config()
+    outer = {id(layer): layer for layer in (model.get_input_embeddings(), model.get_output_embeddings()) if layer}
+    inner = sum(p.numel() for p in model.parameters()) - sum(layer.weight.numel() for layer in outer.values())
+    layers, hidden = getattr(config, "num_hidden_layers", 1), getattr(config, "hidden_size", 1)
+    return float(_ATTENTION * 2 * hidden * layers / max(1, inner))

@@ -1,0 +1,174 @@
+"""Batches of rows through a Hugging Face causal model, memory that does not suffice included."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from argosy.errors import StepError
+from argosy.evaluation.rows import Grid, Row, Tokens, Wanted, grid, pack
+
+if TYPE_CHECKING:
+    import torch
+
+_LOG = logging.getLogger(__name__)
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
+Rows = Sequence[Sequence[Wanted]]
+R = TypeVar("R")
+
+
+class Forward:
+    """Computes rows, several at once. `branching`: whether a row may hold sequences that part (`find_out` sets it).
+
+    Only positions whose successors are wanted go through the vocabulary: the input of the model's output layer is
+    reduced to them, so that what a model does to its logits afterwards (scaling, capping) stays its own.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.vocabulary = int(model.config.get_text_config().vocab_size)
+        self.branching = True
+        self._gathers = model.get_output_embeddings() is not None
+        self._prefix: tuple[Tokens, Any] = ((), None)
+        self._most = 0  # tokens of a forward pass since one had too little memory; 0: no limit
+
+    def run(self, prefix: Tokens, rows: Rows, read: Callable[[torch.Tensor, Grid], list[R]]) -> list[R]:
+        """What `read` makes of the logits [output, vocabulary] of each part of the batch, in order: the whole batch,
+        or halves of it while it needs too much memory.
+
+        Raises:
+            StepError: one sequence alone needs too much.
+        """
+        packed = [pack(row, len(prefix)) for row in rows]
+        size = len(rows) * (len(prefix) + max(len(row.tokens) for row in packed))
+        alone = len(rows) == len(rows[0]) == 1
+        if self._most and size > self._most and not alone:
+            return self._halves(prefix, rows, read)
+        try:
+            return read(*self._logits(prefix, packed))
+        except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
+            if not is_out_of_memory(error):
+                raise
+        self._prefix = ((), None)
+        _free()
+        if alone:
+            raise StepError(f"one text of {len(rows[0][0].tokens)} tokens does not fit into memory: use a device with "
+                            "more, or fewer processes on it")
+        self._most = size // 2
+        _LOG.warning("out of memory with %d tokens: halved from here on", size)
+        return self._halves(prefix, rows, read)
+
+    def _halves(self, prefix: Tokens, rows: Rows, read: Callable[[torch.Tensor, Grid], list[R]]) -> list[R]:
+        if len(rows) == 1:
+            middle = len(rows[0]) // 2
+            return self.run(prefix, [rows[0][:middle]], read) + self.run(prefix, [rows[0][middle:]], read)
+        middle = len(rows) // 2
+        return self.run(prefix, rows[:middle], read) + self.run(prefix, rows[middle:], read)
+
+    def _logits(self, prefix: Tokens, rows: Sequence[Row]) -> tuple[torch.Tensor, Grid]:
+        """[output, vocabulary] and where each sequence's outputs are."""
+        import torch
+
+        laid = grid(rows)
+        device = self.model.device
+        cache = self._expanded(prefix, len(rows)) if prefix else None
+        inputs = {"input_ids": torch.from_numpy(laid.tokens).to(device),
+                  "position_ids": torch.from_numpy(laid.depths).to(device),
+                  "attention_mask": self._mask(laid.allowed, len(prefix))}  # fmt: skip
+        outputs = torch.from_numpy(laid.outputs).to(device)
+        with torch.inference_mode(), self._only(outputs):
+            logits: torch.Tensor = self.model(**inputs, past_key_values=cache, use_cache=cache is not None).logits
+        flat = logits.reshape(-1, logits.shape[-1])
+        return (flat if self._gathers else flat[outputs]), laid
+
+    def _mask(self, allowed: NDArray[np.bool_] | None, before: int) -> torch.Tensor | None:
+        """Additive [row, 1, width, before + width]; None where the model's own causal mask is right."""
+        import torch
+
+        if allowed is None:
+            return None
+        seen = np.concatenate([np.ones((*allowed.shape[:2], before), dtype=bool), allowed], axis=2)
+        dtype = self.model.dtype
+        mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(~torch.from_numpy(seen), torch.finfo(dtype).min)
+        return mask[:, None].to(self.model.device)
+
+    @contextmanager
+    def _only(self, outputs: torch.Tensor) -> Iterator[None]:
+        """Let the output layer compute these positions alone."""
+        if not self._gathers:
+            yield
+            return
+
+        def gather(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            hidden = inputs[0]
+            return (hidden.reshape(-1, hidden.shape[-1])[outputs][None], *inputs[1:])
+
+        hook = self.model.get_output_embeddings().register_forward_pre_hook(gather)
+        try:
+            yield
+        finally:
+            hook.remove()
+
+    def _expanded(self, prefix: Tokens, rows: int) -> Any:
+        """A cache of the prefix's keys and values for that many rows (computed once, not copied)."""
+        import torch
+        from transformers import DynamicCache
+
+        if self._prefix[0] != prefix:
+            self._prefix = ((), None)
+            ids = torch.tensor([prefix], device=self.model.device)
+            with torch.inference_mode():
+                found = self.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+            self._prefix = (prefix, [(layer[0], layer[1]) for layer in found])
+        layers = self._prefix[1]
+        with torch.inference_mode():
+            cache = DynamicCache()
+            for number, (keys, values) in enumerate(layers):
+                cache.update(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1), number)
+        return cache
+
+    def find_out(self) -> None:
+        """See what of this is exact for this model: not so where attention is not by these masks (sliding windows,
+        state spaces) or the output layer is not the last."""
+        import torch
+
+        sequences = [tuple((7 * i + 3 * k * (i > 3)) % 50 + 1 for i in range(8)) for k in range(3)]
+        wanted = sorted(Wanted(tuple(t % self.vocabulary for t in tokens), 4, ()) for tokens in sequences)
+        with torch.inference_mode():
+            ids = torch.tensor([each.tokens for each in wanted], device=self.model.device)
+            expected = self.model(input_ids=ids, use_cache=False).logits[:, 4:].reshape(-1, self.vocabulary)
+        expected = torch.log_softmax(expected.float(), -1)
+        tolerance = 1e-3 if "32" in str(self.model.dtype) else 0.1
+
+        def same(prefix: Tokens, rows: Rows) -> bool:
+            try:
+                logits, laid = self._logits(prefix, [pack(row, len(prefix)) for row in rows])
+                found = torch.log_softmax(logits.float(), -1)[np.concatenate(laid.places)]
+            except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError):
+                return False
+            return found.shape == expected.shape and torch.allclose(found, expected, atol=tolerance, equal_nan=True)
+
+        if self._gathers and not same((), [[each] for each in wanted]):
+            self._gathers = False
+        self.branching = same((), [wanted]) and same(wanted[0].tokens[:3], [wanted[:2], wanted[2:]])
+        self._prefix = ((), None)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether it says that memory does not suffice, of a device or of the machine."""
+    return isinstance(error, MemoryError) or any(text in str(error).lower() for text in _NO_MEMORY)
+
+
+def _free() -> None:
+    import gc
+
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

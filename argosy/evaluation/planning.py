@@ -1,0 +1,170 @@
+"""Which sequences are computed together: a function of the requests and the limits alone.
+
+Sorted by their tokens, sequences that share a beginning follow each other. Neighbours become one row (a tree,
+argosy.evaluation.rows) while that saves work; a beginning that many rows share (few-shot examples, a system turn) is
+computed once and kept as keys and values (Zheng et al., SGLang's RadixAttention, 2024). Rows of similar lengths make a
+batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from argosy.evaluation.rows import Tokens, Wanted, common
+
+LOGITS = 2**26  # logits of one batch: 256 MiB as float32
+ROW = 512  # tokens of a row that has been joined of several sequences
+PREFIX_SEQUENCES = 8  # that share a prefix, before its keys and values are worth keeping
+PREFIX_TOKENS = 512  # that keeping a prefix has to save, since its rows go in batches of their own
+_COPY = 0.02  # work of copying a token's keys and values into a row, in tokens computed
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a batch may be.
+
+    Attributes:
+        batch_tokens: tokens of one forward pass, padding included.
+        max_length: positions of the model.
+        vocabulary: logits of one position.
+        pair: work of one token's attention to another, in tokens computed; None: sequences cannot be joined.
+    """
+
+    batch_tokens: int
+    max_length: int
+    vocabulary: int
+    pair: float | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that go through the model at once.
+
+    Attributes:
+        prefix: tokens that begin all sequences and are in the cache; () where there is none.
+        rows: indexes of the sequences of each row, sorted by their tokens.
+    """
+
+    prefix: Tokens
+    rows: tuple[tuple[int, ...], ...]
+
+
+@dataclass
+class _Row:
+    """A row in the making. size: tokens beyond the prefix; outputs: positions that need logits, at most."""
+
+    members: list[int]
+    size: int
+    outputs: int
+
+
+def plan(wanted: Sequence[Wanted], limits: Limits) -> list[Batch]:
+    """Batches in which each of `wanted` is once, largest rows first: memory that does not suffice shows early."""
+    if not wanted:
+        return []
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    shared = [0, *(common(wanted[a].tokens, wanted[b].tokens) for a, b in pairwise(order))]
+    batches: list[Batch] = []
+    rest: list[_Row] = []
+    begin = 0
+    groups = _prefixes([wanted[i] for i in order], shared) if limits.pair is not None else []
+    for low, high, skip in [*groups, (len(order), len(order), 0)]:
+        rest += _rows(wanted, order[begin:low], shared[begin:low], 0, limits)
+        rows = _rows(wanted, order[low:high], shared[low:high], skip, limits)
+        batches += _batches(rows, wanted[order[low]].tokens[:skip] if rows else (), limits)
+        begin = high
+    return [*batches, *_batches(rest, (), limits)]
+
+
+def _rows(
+    wanted: Sequence[Wanted], order: Sequence[int], shared: Sequence[int], skip: int, limits: Limits
+) -> list[_Row]:
+    """Neighbours joined while it saves work. `shared`: tokens in common with the one before."""
+    rows: list[_Row] = []
+    for index, in_common in zip(order, shared, strict=True):
+        size = len(wanted[index].tokens) - skip
+        outputs = len(wanted[index].tokens) - wanted[index].first
+        row = rows[-1] if rows else None
+        if row is not None:
+            new = size - max(0, in_common - skip)
+            if _joins(row.size, size, new, skip, limits):
+                before = wanted[row.members[-1]].first
+                row.outputs += min(outputs, new + max(0, min(in_common, before) - wanted[index].first))
+                row.members.append(index)
+                row.size += new
+                continue
+        rows.append(_Row([index], size, outputs))
+    return rows
+
+
+def _joins(size: int, other: int, new: int, skip: int, limits: Limits) -> bool:
+    """Whether a row of `size` tokens with `new` ones of a sequence of `other` is less work than the two apart."""
+    together = size + new
+    if new == 0:
+        return True
+    if limits.pair is None or together > ROW or skip + together > min(limits.max_length, limits.batch_tokens):
+        return False
+    saved = other - new + _COPY * skip
+    pairs = together * (skip + together) - size * (skip + size) - other * (skip + other)
+    return limits.pair * pairs < saved
+
+
+def _batches(rows: Sequence[_Row], prefix: Tokens, limits: Limits) -> Iterator[Batch]:
+    """Rows of similar sizes together, largest first."""
+    chosen: list[_Row] = []
+    outputs = 0
+    for _, row in sorted(enumerate(rows), key=lambda pair: (-pair[1].size, pair[0])):
+        width = len(prefix) + (chosen[0] if chosen else row).size
+        full = (len(chosen) + 1) * width > limits.batch_tokens
+        if chosen and (full or (outputs + row.outputs) * limits.vocabulary > LOGITS):
+            yield Batch(prefix, tuple(tuple(each.members) for each in chosen))
+            chosen, outputs = [], 0
+        chosen.append(row)
+        outputs += row.outputs
+    if chosen:
+        yield Batch(prefix, tuple(tuple(each.members) for each in chosen))
+
+
+@dataclass
+class _Interval:
+    """Neighbours that share `depth` tokens. best: what their prefixes save, and (low, high, tokens) of each."""
+
+    depth: int
+    low: int
+    first: int  # the least `first` of them: that position is computed in a row
+    saved: float = 0.0
+    chosen: tuple[tuple[int, int, int], ...] = ()
+
+    def take(self, other: _Interval) -> None:
+        self.first = min(self.first, other.first)
+        self.saved += other.saved
+        self.chosen += other.chosen
+
+
+def _prefixes(wanted: Sequence[Wanted], shared: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(low, high, tokens): sequences low..high-1 whose common first tokens are worth keeping; those that save most.
+
+    The intervals of sequences that share a beginning, innermost first, by a stack over `shared` (as longest common
+    prefixes of a suffix array are read: Abouelhoda et al., 2004).
+    """
+    new = [0, *accumulate(len(each.tokens) - common for each, common in zip(wanted, shared, strict=True))]
+    stack = [_Interval(0, 0, 0)]
+    for at in range(1, len(wanted) + 1):
+        depth = shared[at] if at < len(wanted) else 0
+        last = _Interval(0, at - 1, wanted[at - 1].first)
+        while stack[-1].depth > depth:
+            top = stack.pop()
+            top.take(last)
+            skip = min(top.depth, top.first)
+            rows = (new[at] - new[top.low + 1] + len(wanted[top.low].tokens) - top.depth) / (ROW / 2)
+            saved = skip * (rows - 1) - PREFIX_TOKENS
+            if at - top.low >= PREFIX_SEQUENCES and saved > top.saved:
+                top.saved, top.chosen = saved, ((top.low, at, skip),)
+            last = top
+        if stack[-1].depth < depth:
+            stack.append(_Interval(depth, last.low, last.first, last.saved, last.chosen))
+        else:
+            stack[-1].take(last)
+    return sorted(stack[0].chosen)

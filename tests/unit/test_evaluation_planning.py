@@ -1,0 +1,163 @@
+"""Rows and batches against a direct computation: any requests, any sharing, any memory."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from argosy.errors import StepError
+from argosy.evaluation.forward import Forward
+from argosy.evaluation.planning import LOGITS, Limits, plan
+from argosy.evaluation.rows import Wanted, common, grid, pack
+from argosy.evaluation.scoring import Scorer
+from tests.evaluation_fixtures import make_model
+
+
+def family(rng: Random, count: int, shots: int = 0) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Requests as variants of items make them: shared shots, shared stems, several continuations."""
+    first = tuple(rng.randrange(1, 60) for _ in range(shots))
+    requests = []
+    for _ in range(count):
+        stem = (*first, *(rng.randrange(1, 60) for _ in range(rng.randrange(1, 12))))
+        for _ in range(rng.randrange(1, 4)):
+            context = (*stem, *(rng.randrange(1, 60) for _ in range(rng.randrange(8))))
+            for _ in range(rng.randrange(1, 5)):
+                requests.append((context, tuple(rng.randrange(1, 60) for _ in range(rng.randrange(1, 5)))))
+    return requests
+
+
+def direct(model: Any, context: tuple[int, ...], continuation: tuple[int, ...]) -> list[float]:
+    import torch
+
+    with torch.no_grad():
+        logprobs = model(torch.tensor([[*context, *continuation]])).logits[0].log_softmax(-1)
+    return [float(logprobs[len(context) - 1 + at, token]) for at, token in enumerate(continuation)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return make_model(64, 256)
+
+
+@pytest.mark.parametrize("shots", [0, 50])
+@pytest.mark.parametrize("pair", [0.0, 0.02, 1e9])
+def test_scores_are_those_of_each_request_alone(model: Any, shots: int, pair: float) -> None:
+    rng = Random(f"{shots}{pair}")
+    requests = family(rng, 30, shots)
+    rng.shuffle(requests)
+    scorer = Scorer(model, 256, 600)
+    scorer._pair = pair
+    assert scorer.branching
+    found = scorer.token_logprobs(requests)
+    for (context, continuation), values in zip(requests, found, strict=True):
+        assert values.tolist() == pytest.approx(direct(model, context, continuation), abs=1e-4)
+
+
+def test_a_plan_has_each_sequence_once_within_its_limits() -> None:
+    for seed in range(20):
+        rng = Random(seed)
+        requests = family(rng, rng.randrange(1, 60), rng.choice([0, 40]))
+        wanted = list({Wanted(a + b[:-1], len(a) - 1, b) for a, b in requests})
+        limits = Limits(rng.choice([64, 300, 2000]), 128, rng.choice([50, LOGITS // 7]), rng.choice([None, 0.0, 0.02]))
+        batches = plan(wanted, limits)
+        every = [index for batch in batches for row in batch.rows for index in row]
+        assert sorted(every) == list(range(len(wanted)))
+        for batch in batches:
+            rows = [pack([wanted[index] for index in row], len(batch.prefix)) for row in batch.rows]
+            assert all(wanted[index].tokens[: len(batch.prefix)] == batch.prefix for row in batch.rows for index in row)
+            width = len(batch.prefix) + max(len(row.tokens) for row in rows)
+            outputs = len(grid(rows).outputs)
+            assert len(rows) == 1 or len(rows) * width <= limits.batch_tokens
+            assert len(rows) == 1 or outputs * limits.vocabulary <= LOGITS
+            assert limits.pair is not None or all(row.is_chain for row in rows)
+
+
+def test_few_shot_examples_are_computed_once() -> None:
+    """A prefix of many tokens that all share is kept; that of a few questions, or a short one, is not worth it."""
+    limits = Limits(4096, 1024, 64, 0.02)
+
+    def computed(requests: list[Any]) -> tuple[int, int]:
+        wanted = list({Wanted(a + b[:-1], len(a) - 1, b) for a, b in requests})
+        batches = plan(wanted, limits)
+        rows = sum(len(pack([wanted[i] for i in row], len(b.prefix)).tokens) for b in batches for row in b.rows)
+        prefixes = {batch.prefix for batch in batches if batch.prefix}
+        return rows + sum(map(len, prefixes)), len(prefixes)
+
+    rng = Random(3)
+    requests = family(rng, 400, 300)
+    tokens, prefixes = computed(requests)
+    unshared = {context for context, _ in requests}
+    assert prefixes == 1
+    assert tokens < sum(len(context) for context in unshared) / 12
+    assert computed(family(rng, 400, 4))[1] == 0
+    assert computed(requests[:5])[1] == 0
+    two = [*requests, *family(Random(4), 400, 200)]
+    assert computed(two)[1] == 2
+
+
+def test_common_beginnings_by_counting() -> None:
+    rng = Random(0)
+    for _ in range(300):
+        a, b = (tuple(rng.choices((1, 2), k=rng.randrange(9))) for _ in range(2))
+        expected = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+        assert common(a, b) == expected
+
+
+@pytest.mark.parametrize("error", ["MemoryError", "CUDA out of memory. Tried to allocate 2 GiB"])
+def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str, monkeypatch: Any) -> None:
+    """A model that refuses more than 40 tokens at once: all is scored, and the same but for the last digits."""
+    requests = [*family(Random(1), 10), *family(Random(2), 10, 20)]
+    scorer = Scorer(model, 256, 2000)
+    scorer._pair = 0.02
+    expected = [score.logprob for score in scorer.score(requests)]
+    sizes: list[int] = []
+    whole = type(model).forward
+
+    def small(self: Any, input_ids: Any, **others: Any) -> Any:
+        sizes.append(input_ids.numel())
+        if input_ids.numel() > 40:
+            raise MemoryError if error == "MemoryError" else RuntimeError(error)
+        return whole(self, input_ids, **others)
+
+    monkeypatch.setattr(type(model), "forward", small)
+    found = [score.logprob for score in scorer.score(requests)]
+    assert found == pytest.approx(expected, abs=1e-4)
+    assert sum(size > 40 for size in sizes) < len(sizes) / 4  # it learns what fits
+    with pytest.raises(StepError, match="one text of 60 tokens does not fit"):
+        scorer.score([(tuple(range(1, 60)), (1, 2))])
+    monkeypatch.setattr(type(model), "forward", lambda self, **_: (_ for _ in ()).throw(RuntimeError("other")))
+    with pytest.raises(RuntimeError, match="other"):
+        scorer.score(requests[:1])
+
+
+def test_a_model_whose_output_layer_cannot_be_reduced_is_read_whole(model: Any) -> None:
+    requests = family(Random(5), 10)
+    expected = [score.logprob for score in Scorer(model, 256).score(requests)]
+    scorer = Scorer(model, 256)
+    scorer.forward._gathers = False
+    assert [score.logprob for score in scorer.score(requests)] == pytest.approx(expected, abs=1e-4)
+
+
+def test_logits_that_a_model_changes_after_its_output_layer_stay_its_own() -> None:
+    from transformers import CohereConfig, CohereForCausalLM
+
+    config = CohereConfig(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                          num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=64, logit_scale=0.3,
+                          pad_token_id=0, bos_token_id=1, eos_token_id=2)  # fmt: skip
+    scaled = CohereForCausalLM(config).eval()
+    scorer = Scorer(scaled, 64)
+    assert scorer.branching
+    assert scorer.forward._gathers
+    for (context, continuation), values in zip(
+        (requests := family(Random(6), 5)), scorer.token_logprobs(requests), strict=True
+    ):
+        assert values.tolist() == pytest.approx(direct(scaled, context, continuation), abs=1e-4)
+
+
+def test_nothing_asked_is_nothing_scored(model: Any) -> None:
+    assert Scorer(model, 256).score([]) == []
+    assert list(Scorer(model, 256).next_token([(), ()])) == []
+    assert np.array(Forward(model).vocabulary) == 64
