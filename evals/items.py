@@ -62,7 +62,7 @@ AnyItem = Item | OpenItem
 class Items:
     """The items of one file, and why other lines are not among them (reason -> lines)."""
 
-    items: list[Item] = field(default_factory=list)
+    items: list[AnyItem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
 

@@ -1,25 +1,53 @@
-"""A task of a suite: which files its items are read from."""
+"""A task of a suite: where its items come from, how they are read, and how they are grouped."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from argosy.config import Config
-from evals.items import Item, Items, read_items
+from evals.items import AnyItem, Items
+from evals.task_sources import files_below, hub_items, merged, read_file, sample, use_hub
 
 
 class TaskSpec(Config):
     """`benchmarks.tasks.<name>` of a suite: a list of files, or a mapping of these fields.
 
-    `files`: beside the suite, below `data` or absolute. `shots`: files of the items that few-shot examples are from.
+    Attributes:
+        files: patterns (`*`, and `**` for folders) beside the suite, below `data` or ARGOSY_BENCHMARKS, or absolute.
+        shots: the same for the items that few-shot examples come from.
+        format: name of a format (evals/formats); "": argosy's for JSONL, MMLU's for CSV.
+        lang, subject, encoding: of all files, where a format does not know them.
+        index_from: 0 or 1: what answers that are numbers begin with; None: as the format has it.
+        limit: a sample of so many items, the same for every run (drawn by the items' ids).
+        hf: a dataset of Hugging Face, or a directory of one that was saved; read where there are no `files`, and
+            where ARGOSY_BENCHMARKS is `huggingface`. `config`: its configurations (subjects).
+        source: where the files are from and under which licence: what the error says when they are absent.
+        variants: of this task alone, beside the suite's.
+        categories: name -> subjects; metrics are also given for `<task>_<name>`.
+        defined_in: the suite that the task was taken from (`use`).
     """
 
-    files: tuple[str, ...] = Field(min_length=1)
+    files: tuple[str, ...] = ()
     shots: tuple[str, ...] = ()
+    format: str = ""
+    lang: Literal["", "en", "zh"] = ""
+    subject: str = ""
+    encoding: str = "utf-8"
+    index_from: Literal[0, 1] | None = None
+    limit: int | None = Field(None, ge=1)
+    hf: str = ""
+    config: tuple[str, ...] = ()
+    split: str = "test"
+    shots_split: str = ""
+    revision: str = ""
+    source: str = ""
+    variants: Mapping[str, Any] = Field(default_factory=dict)
+    categories: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    defined_in: str = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -29,36 +57,45 @@ class TaskSpec(Config):
             value = [value]
         return {"files": value} if isinstance(value, list | tuple) else value
 
+    @field_validator("files", "shots", "config", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> Self:
+        if not self.files and not self.hf:
+            raise ValueError("give files, or hf (a dataset of Hugging Face)")
+        return self
+
     def read(self, data: Path, limit: int | None = None) -> Items:
-        """Items of all files, at most `limit` of each; one that is empty is passed where another is not, as of a
-        benchmark in one language.
+        """All items, at most `limit` of each file; then the task's own sample of them. A file that is empty is passed
+        where another is not, as of a benchmark in one language.
 
         Raises:
-            InputError: a file is absent, cannot be read, or has no usable item.
+            InputError: a file is absent (says where to get it), cannot be read, or has no usable item.
         """
-        paths = [data / file for file in self.files]
+        found = self._read(self.files, self.split, data, limit)
+        return found if self.limit is None else sample(found, self.limit)
+
+    def pool(self, data: Path) -> list[AnyItem]:
+        """Items that few-shot examples come from; none where the task names no `shots`.
+
+        Raises:
+            InputError: as `read`.
+        """
+        hub = use_hub(self)
+        if not (self.shots_split if hub else self.shots):
+            return []
+        return self._read(self.shots, self.shots_split, data, None).items
+
+    def groups(self, item: AnyItem) -> list[str]:
+        """What metrics are also given for: the item's language, and the categories that its subject is in."""
+        return [item.lang, *(name for name, subjects in self.categories.items() if item.subject in subjects)]
+
+    def _read(self, files: tuple[str, ...], split: str, data: Path, limit: int | None) -> Items:
+        if use_hub(self):
+            return hub_items(self, split, data, limit)
+        paths = [path for file in files for path in files_below(file, data, self)]
         filled = [path for path in paths if not path.is_file() or path.stat().st_size]
-        return merged([_read(path, limit) for path in filled or paths])
-
-    def pool(self, data: Path) -> list[Item]:
-        """Items that few-shot examples are drawn from; none where the task names no `shots`."""
-        return merged([_read(data / file, None) for file in self.shots]).items
-
-
-def merged(parts: list[Items]) -> Items:
-    """All of them as one."""
-    found = Items()
-    for part in parts:
-        found.items += part.items
-        found.left_out += part.left_out
-    return found
-
-
-@lru_cache(maxsize=16)
-def _read_again_when_changed(path: Path, limit: int | None, changed: int) -> Items:
-    return read_items(path, limit)
-
-
-def _read(path: Path, limit: int | None) -> Items:
-    """Items of a file, read once for all checkpoints of a process."""
-    return _read_again_when_changed(path, limit, path.stat().st_mtime_ns if path.is_file() else 0)
+        return merged([read_file(path, self, limit) for path in filled or paths])

@@ -145,7 +145,7 @@ def test_heldout_loss_is_the_training_loops(store: Path, tmp_path: Path) -> None
 def test_broken_lines_are_counted_and_the_rest_goes_on(store: Path, tmp_path: Path) -> None:
     for lang in ("en", "zh"):
         path = tmp_path / f"data/benchmark/{lang}.jsonl"
-        write_items(path, make_items(6))
+        write_items(path, [item for item in make_items(12) if item.lang == lang])
         path.write_text(path.read_text() + '{\n{"id": 1, "question": "q", "choices": ["a", "b"], "answer": 7}\n')
     found = evaluate(store, tmp_path / "out", data=str(tmp_path / "data"))
     assert found["left_out"]["bench/facts"] == {"not JSON": 2, "answer is not among the choices": 2}

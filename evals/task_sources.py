@@ -1,0 +1,119 @@
+"""Where the items of a task come from: files, or datasets of Hugging Face."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from argosy.errors import InputError
+from evals.formats import At, find_format, parse_records, read_items
+from evals.items import Items
+
+if TYPE_CHECKING:
+    from evals.task_spec import TaskSpec
+
+ROOT = "ARGOSY_BENCHMARKS"
+HUB = "huggingface"  # the value of ROOT that says: from there
+
+
+def use_hub(spec: TaskSpec) -> bool:
+    """Whether the task is read from Hugging Face."""
+    return bool(spec.hf) and (not spec.files or os.environ.get(ROOT) == HUB)
+
+
+def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
+    """Files of a pattern below `data`, else below ARGOSY_BENCHMARKS; a pattern that is absolute is itself.
+
+    Raises:
+        InputError: there is none; says where the task's files are from and where they are looked for.
+    """
+    root = os.environ.get(ROOT, "")
+    folders = [data, *([Path(root).expanduser()] if root and root != HUB else [])]
+    for folder in folders:
+        found = sorted(glob.glob(str(folder / pattern), recursive=True))
+        if found:
+            return [Path(path) for path in found]
+    if not spec.source and not glob.has_magic(pattern):
+        return [data / pattern]  # its reader says what is amiss
+    looked = " or ".join(str(folder / pattern) for folder in folders)
+    from_hub = f"; or set {ROOT}={HUB} to load {spec.hf} from Hugging Face" if spec.hf else ""
+    get = f" Get it from {spec.source} and put it there" if spec.source else " Correct the path"
+    raise InputError(f"there is no file {looked}.{get}, or set {ROOT} to the folder that has it{from_hub}")
+
+
+def read_file(path: Path, spec: TaskSpec, limit: int | None) -> Items:
+    """Items of a file, read once for all checkpoints of a process."""
+    about = (spec.format, spec.lang, spec.subject, spec.encoding, spec.index_from)
+    return _read_again_when_changed(path, limit, about, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=512)
+def _read_again_when_changed(path: Path, limit: int | None, about: tuple[Any, ...], changed: int) -> Items:
+    format, lang, subject, encoding, index_from = about
+    return read_items(path, limit, format, lang=lang, subject=subject, encoding=encoding, index_from=index_from)
+
+
+def merged(parts: Sequence[Items]) -> Items:
+    """All of them as one; a second item of the same id is left out."""
+    found, seen = Items(), set()
+    for part in parts:
+        found.left_out += part.left_out
+        for item in part.items:
+            if item.id in seen:
+                found.left_out["id is there twice"] += 1
+            else:
+                found.items.append(item)
+            seen.add(item.id)
+    return found
+
+
+def sample(items: Items, size: int) -> Items:
+    """`size` of the items in their order: those whose ids have the smallest digests, whatever else there is."""
+    ranked = sorted(items.items, key=lambda item: sha256(item.id.encode()).digest())
+    kept = {item.id for item in ranked[:size]}
+    return Items([item for item in items.items if item.id in kept], items.left_out.copy())
+
+
+def hub_items(spec: TaskSpec, split: str, data: Path, limit: int | None) -> Items:
+    """Items of a dataset's split, of all configurations that the task names.
+
+    Raises:
+        InputError: the dataset cannot be loaded, or has no usable item.
+    """
+    parts = [_hub_part(spec, config, split, data, limit) for config in spec.config or ("",)]
+    return merged(parts)
+
+
+def _hub_part(spec: TaskSpec, config: str, split: str, data: Path, limit: int | None) -> Items:
+    where = f"{spec.hf}{f' ({config})' if config else ''}, split {split}"
+    format = find_format(spec.format)
+    at = At(config or split, 0, spec.lang, spec.subject or config, spec.index_from)
+    found = parse_records(_rows(_local(spec.hf, data), config, split, spec.revision, where), format, at, limit)
+    if not found.items:
+        raise InputError(f"{where}: no usable item; rows left out: {dict(found.left_out) or 'none, it is empty'}")
+    return found
+
+
+def _local(name: str, data: Path) -> str:
+    """The directory below `data` where there is one of this name, else the name."""
+    return str(data / name) if (data / name).is_dir() else name
+
+
+@lru_cache(maxsize=128)
+def _rows(name: str, config: str, split: str, revision: str, where: str) -> Any:
+    import datasets
+
+    try:
+        if any((Path(name) / file).is_file() for file in ("dataset_dict.json", "state.json")):
+            loaded = datasets.load_from_disk(name)
+            return loaded[split] if isinstance(loaded, datasets.DatasetDict) else loaded
+        return datasets.load_dataset(name, config or None, split=split, revision=revision or None)
+    except Exception as error:  # its network, file and script errors have no common base
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"dataset {where} cannot be loaded: {text}; correct hf, config or split, or save it with "
+                         "`save_to_disk` where there is a network and name that directory") from None  # fmt: skip
