@@ -63,7 +63,7 @@ def describe(
         each = [found[side].get(rule) for side in ("first", "second")]
         if any(each):
             against = " against ".join("-" if share is None else f"{share:.1%}" for share in each)
-            yield f"answers that are {rule.replace('_', ' ')}: {against}"
+            yield f"answers with the fault {rule}: {against}"
     yield from (f"left out: {n} x {reason}" for reason, n in left_out.items())
 
 

@@ -1,0 +1,65 @@
+"""`argosy judge`, as its users type it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.judge_server import judge_server
+
+
+def _argosy(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OPENAI_API_KEY": "k-123"}
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from workflows.cli import main; sys.exit(main())",
+        "judge",
+        *arguments,
+    ]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def _write(path: Path, key: str, texts: list[str]) -> str:
+    path.write_text("".join(json.dumps({"id": n, key: text}) + "\n" for n, text in enumerate(texts)))
+    return path.name
+
+
+def test_answers_in_files_and_a_server(tmp_path: Path) -> None:
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", [f"Name a city, number {n}." for n in range(4)])
+    a = _write(tmp_path / "a.jsonl", "answer", ["Paris is one."] * 4)
+    b = _write(tmp_path / "b.jsonl", "answer", ["I will not."] * 4)
+
+    def city(text: str, _: int) -> tuple[int, str]:
+        return 200, "A" if text.index("Paris") < text.index("I will not") else "B"
+
+    with judge_server(city) as asked:
+        command = (a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m")
+        done = _argosy(tmp_path, *command)
+        again = _argosy(tmp_path, *command)
+    assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+    assert "the first wins 100.0%" in done.stdout
+    assert done.stdout == again.stdout
+    assert len(asked.bodies) == 8  # both orders, and nothing the second time
+    assert asked.keys == ["Bearer k-123"] * 8
+    [directory] = (tmp_path / "runs").glob("pairwise-*")
+    assert all(b"k-123" not in path.read_bytes() for path in directory.rglob("*") if path.is_file())
+    verdicts = [json.loads(line) for line in (directory / "verdicts.jsonl").read_text().splitlines()]
+    assert {verdict["winner"] for verdict in verdicts} == {"first"}
+
+
+def test_what_is_wrong_ends_with_2_and_says_what_to_do(tmp_path: Path) -> None:
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city."])
+    a = _write(tmp_path / "a.jsonl", "answer", ["Paris."])
+    for arguments, said in (
+        ((a, a, "--prompts", "none.jsonl", "--judge", "http://127.0.0.1:9/v1", "--judge-model", "m"), "none.jsonl"),
+        ((a, a, "--prompts", prompts, "--judge", "http://127.0.0.1:9/v1"), "--judge-model"),
+        ((a, "sfft", "--prompts", prompts, "--judge", "rlhf"), "'sfft' is neither a directory nor a checkpoint"),
+    ):
+        refused = _argosy(tmp_path, *arguments)
+        assert refused.returncode == 2, refused.stderr
+        assert said in refused.stderr
+        assert "Traceback" not in refused.stderr

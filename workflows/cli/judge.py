@@ -1,0 +1,67 @@
+"""`argosy judge`: which of two checkpoints answers better, by a judge that reads both answers."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import InputError
+from workflows.cli.checkpoints import checkpoint_directory
+from workflows.cli.command import Command
+from workflows.cli.options import add_store
+from workflows.cli.run import positive
+
+MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050, a directory), or is a JSONL file of answers
+(id, answer). The judge is a checkpoint, or the URL of an OpenAI-compatible API with --judge-model; its key is read from
+OPENAI_API_KEY. What the numbers mean: docs/judging.md"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("first", metavar="A", help="a checkpoint, or a .jsonl of answers")
+    parser.add_argument("second", metavar="B", help="what it is compared with")
+    parser.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="JSONL of prompts: id, prompt")
+    parser.add_argument("--judge", required=True, metavar="NAME|URL", help="a checkpoint, or an API up to and with /v1")
+    parser.add_argument("--judge-model", default="", metavar="NAME", help="the model's name at that URL")
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="JSONL of people's verdicts: id, winner")
+    parser.add_argument("--max-new-tokens", type=positive, default=256, metavar="N", help="of an answer (default: 256)")
+    parser.add_argument("--limit", type=positive, metavar="N", help="the first N prompts")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Judge, print; 0."""
+    from argosy.judging.summary import describe
+    from argosy.step_files import read_outputs
+    from workflows.single import run_single
+
+    out = run_single("pairwise", _config(args), args.store)
+    outputs = read_outputs(out)
+    print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["stderr"], outputs["faults"],
+                             outputs["left_out"])))
+    print(f"each verdict with both answers: {out / outputs['verdicts']}")
+    return 0
+
+
+def _config(args: argparse.Namespace) -> dict[str, Any]:
+    config: dict[str, Any] = {"prompts": str(args.prompts), "max_new_tokens": args.max_new_tokens, "limit": args.limit}
+    if args.labels:
+        config["labels"] = str(args.labels)
+    for side, name in (("first", args.first), ("second", args.second)):
+        config |= {f"{side}_answers": name} if name.endswith(".jsonl") else _checkpoint(args.store, side, name)
+    if "://" in args.judge:
+        if not args.judge_model:
+            raise InputError(f"--judge is the URL {args.judge}: say with --judge-model which model judges there")
+        return config | {"judge_url": args.judge, "judge_model": args.judge_model}
+    return config | _checkpoint(args.store, "judge", args.judge)
+
+
+def _checkpoint(store: Path, field: str, name: str) -> dict[str, str]:
+    try:
+        return {field: str(checkpoint_directory(store, name))}
+    except InputError as error:
+        raise InputError(f"{name!r} is neither a directory nor a checkpoint of the store: {error}") from None
+
+
+COMMAND = Command("judge", "let a judge say which of two checkpoints answers better", 75, configure, run, MORE)
