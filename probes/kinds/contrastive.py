@@ -1,92 +1,141 @@
-"""Which of two sentences a model finds likelier: minimal pairs, a right statement against a wrong one."""
+"""Which of two texts a model finds likelier: minimal pairs, a right statement against a wrong one."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import Config
-from argosy.documents.jsonl import read_jsonl
-from argosy.errors import InputError
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.scoring import Score
 from argosy.statistics.intervals import mean
 from probes.facts import FactSource, read_facts
+from probes.files import locate
+from probes.pairs import Case, Pair, read_pairs
 from probes.probe import Measured, Probe, Scope
 
+ALWAYS = ("acc", "acc_token", "acc_byte", "acc_char", "margin")
 
-class Pair(Config):
-    """A sentence that is right and one that is wrong."""
 
-    good: str = Field(min_length=1)
-    bad: str = Field(min_length=1)
+@dataclass(frozen=True)
+class _Scored:
+    """Of one text of a pair: itself, what stands behind it given it, and itself where its context says nothing."""
+
+    whole: Score
+    text: str
+    partial: Score | None
+    prior: Score | None
 
 
 class Contrastive(Probe):
-    """Perplexity of the right sentence against the wrong one's.
+    """Perplexity of the right text against the wrong one's.
 
-    Measures: acc (the right one's whole probability is higher: BLiMP's, Warstadt et al. 2020), acc_token and
-    acc_byte (its perplexity a token, a UTF-8 byte is lower: fair to sentences of unequal length), margin (nats).
+    Measures: acc (the right one's whole probability is higher: BLiMP's, Warstadt et al. 2020), acc_token, acc_byte
+    and acc_char (its perplexity a token, a UTF-8 byte, a character is lower: fair to texts of unequal length), margin
+    (nats); acc_partial for pairs with `after` (its probability alone); acc_pmi for pairs with a `domain`: the
+    likelihood given the context over the one given the domain. Equal is not right.
 
-    One source of pairs: `pairs`, `file` (JSONL with good/bad or BLiMP's sentence_good/sentence_bad), or `facts`
-    (a statement of a fact, and the same statement with another fact's answer).
+    One source of pairs: `pairs`, `file` (JSONL, or a folder of them: BLiMP), or `facts` (a statement of a fact, and
+    the same statement with another fact's answer). `group_by`: a key of the lines; each of its values has an
+    acc too, as `<value>/acc`. `most`: pairs of each file, its first ones. `domain`: of pairs without their own.
     """
 
     kind: ClassVar[str] = "contrastive"
     pairs: tuple[Pair, ...] = ()
     file: str = ""
     facts: FactSource | None = None
+    group_by: str = ""
+    most: int | None = Field(None, ge=1)
+    domain: str | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if sum([bool(self.pairs), bool(self.file), self.facts is not None]) != 1:
             raise ValueError("give one of pairs, file, facts")
+        if self.group_by and not self.file:
+            raise ValueError("group_by is a key of a file's lines: it needs file")
         return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measured:
         """Score every pair; several pairs of one fact are one cluster."""
         found = Measured()
         cases = self._cases(scope, found)
-        scores = model.text_loglikelihood([text for _, good, bad in cases for text in (good, bad)])
-        clusters = []
-        for number, (case, good, bad) in enumerate(cases):
-            a, b = scores[2 * number], scores[2 * number + 1]
-            if not (math.isfinite(a.logprob) and math.isfinite(b.logprob) and a.tokens and b.tokens):
+        scored = _score(model, cases)
+        for number, case in enumerate(cases):
+            a, b = scored[2 * number], scored[2 * number + 1]
+            if not all(math.isfinite(score.logprob) and score.tokens for each in (a, b) for score in _parts(each)):
                 found.left_out["not a number"] += 1
                 continue
-            clusters.append(case)
-            found.rows.append({"id": f"{case}#{number}", **_compare(a, b, good, bad)})
-        for name in ("acc", "acc_token", "acc_byte", "margin") if found.rows else ():
-            found.measures[name] = mean([float(row[name]) for row in found.rows], clusters)
+            row: dict[str, object] = {"id": f"{case.cluster}#{number}", "cluster": case.cluster}
+            row |= {"group": case.group} if case.group else {}
+            found.rows.append({**row, **_compare(a, b), "texts": [case.pair.good, case.pair.bad]})
+        self._summarize(found)
         return found
 
-    def _cases(self, scope: Scope, found: Measured) -> list[tuple[str, str, str]]:
+    def _summarize(self, found: Measured) -> None:
+        groups = sorted({str(row["group"]) for row in found.rows if "group" in row})
+        for group in ("", *groups):
+            rows = [row for row in found.rows if not group or row.get("group") == group]
+            for name in (*ALWAYS, "acc_partial", "acc_pmi") if not group else ("acc",):
+                own = [row for row in rows if name in row]
+                if own:
+                    where = f"{group}/{name}" if group else name
+                    found.measures[where] = mean([float(row[name]) for row in own], [row["cluster"] for row in own])
+
+    def _cases(self, scope: Scope, found: Measured) -> list[Case]:
         if self.facts is not None:
             cloze, found.left_out = read_facts(self.facts, scope)
-            return [(fact.id, s[0], wrong) for fact in cloze for s in fact.statements() for wrong in s[1:]]
-        if self.pairs:
-            return [(str(number), pair.good, pair.bad) for number, pair in enumerate(self.pairs)]
-        cases = []
-        for number, record in enumerate(read_jsonl(Path(self.file))):
-            good = record.get("good", record.get("sentence_good"))
-            bad = record.get("bad", record.get("sentence_bad"))
-            if isinstance(good, str) and isinstance(bad, str) and good and bad:
-                cases.append((str(number), good, bad))
-            else:
-                found.left_out["no pair of sentences"] += 1
-        if not cases:
-            raise InputError(f"{self.file} has no pair; its lines need good and bad (or sentence_good, sentence_bad)")
-        return cases[: scope.limit]
+            cases = [Case(Pair(good=s[0], bad=wrong), fact.id)
+                     for fact in cloze for s in fact.statements() for wrong in s[1:]]
+        elif self.pairs:
+            cases = [Case(pair, str(number)) for number, pair in enumerate(self.pairs)]
+        else:
+            most = min((n for n in (self.most, scope.limit) if n), default=None)
+            cases = read_pairs(locate(self.file, scope, "pairs of texts"), self.group_by, most, found.left_out)
+        if self.domain is None:
+            return cases
+        return [case if case.pair.domain is not None
+                else Case(case.pair.model_copy(update={"domain": self.domain}), case.cluster, case.group)
+                for case in cases]
 
 
-def _compare(a: Score, b: Score, good: str, bad: str) -> dict[str, object]:
-    return {
-        "acc": a.logprob > b.logprob,
-        "acc_token": a.logprob / a.tokens > b.logprob / b.tokens,
-        "acc_byte": a.logprob / len(good.encode()) > b.logprob / len(bad.encode()),
-        "margin": a.logprob - b.logprob,
-        "scores": [round(a.logprob, 5), round(b.logprob, 5)],
+def _score(model: LanguageModel, cases: Sequence[Case]) -> list[_Scored]:
+    """The right and the wrong text of each case, in this order."""
+    texts = [(case.pair, text) for case in cases for text in (case.pair.good, case.pair.bad)]
+    alone = [text + pair.after for pair, text in texts if not pair.context]
+    free = iter(model.text_loglikelihood(alone) if alone else [])
+    bound = [(pair.context, text + pair.after) for pair, text in texts if pair.context]
+    partial = [(pair.context + text, pair.after) for pair, text in texts if pair.after]
+    prior = [(pair.domain, text) for pair, text in texts if pair.domain is not None]
+    scores = iter(model.loglikelihood([*bound, *partial, *prior]) if bound or partial or prior else [])
+    found = []
+    wholes = [next(scores) if pair.context else next(free) for pair, _ in texts]
+    partials = [next(scores) if pair.after else None for pair, _ in texts]
+    priors = [next(scores) if pair.domain is not None else None for pair, _ in texts]
+    for (pair, text), whole, tail, prior_score in zip(texts, wholes, partials, priors, strict=True):
+        found.append(_Scored(whole, text + pair.after, tail, prior_score))
+    return found
+
+
+def _parts(scored: _Scored) -> list[Score]:
+    return [score for score in (scored.whole, scored.partial, scored.prior) if score is not None]
+
+
+def _compare(a: _Scored, b: _Scored) -> dict[str, object]:
+    right, wrong = a.whole.logprob, b.whole.logprob
+    row: dict[str, object] = {
+        "acc": right > wrong,
+        "acc_token": right / a.whole.tokens > wrong / b.whole.tokens,
+        "acc_byte": right / len(a.text.encode()) > wrong / len(b.text.encode()),
+        "acc_char": right / len(a.text) > wrong / len(b.text),
+        "margin": right - wrong,
+        "scores": [round(right, 5), round(wrong, 5)],
     }
+    if a.partial and b.partial:
+        row["acc_partial"] = a.partial.logprob > b.partial.logprob
+    if a.prior and b.prior:
+        row["acc_pmi"] = right - a.prior.logprob > wrong - b.prior.logprob
+    return row

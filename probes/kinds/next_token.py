@@ -3,70 +3,110 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from argosy.config import Config
 from argosy.evaluation.language_model import LanguageModel
 from argosy.statistics.intervals import mean
+from probes.continuation import Continuation, continuations
+from probes.measures import distinct, log_sum
 from probes.probe import Measured, Probe, Scope
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Case(Config):
-    """`text` is expected right after `prefix`; a space between them is written in `text`."""
+    """`text` is expected right after `prefix`, or one of several texts; a space between them is written in `text`.
+
+    `against`: texts that are not expected, to be held against it.
+    """
 
     prefix: str
-    text: str = Field(min_length=1)
+    text: str | tuple[str, ...]
+    against: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that count."""
+        return (self.text,) if isinstance(self.text, str) else self.text
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if not self.texts or not all((*self.texts, *self.against)):
+            raise ValueError("text is empty; allowed: a text, or a list of texts, none of them empty (so with against)")
+        return self
 
 
 class NextToken(Probe):
     """Such as Prob("{" | "... as JSON").
 
-    Measures: prob (of the text's tokens, in nats' exponent: the product over them), mass (of all first tokens
-    that begin with the text or that the text begins with whole: a tokenizer may have `{"` as one token), rank of
-    the first token (1 = the likeliest), and top (share of cases whose first token is among the `top` likeliest).
+    Measures, means over the cases: prob (of the text's own tokens, by the chain rule), mass (that the next bytes are
+    the text's, however they are cut into tokens: comparable across tokenizers), rank of the first token (1 = the
+    likeliest), top<n> (share of cases whose first token is among the `top` likeliest), nats (-log mass; the mean that
+    one likely case does not decide); merged, where a text shares a token with its prefix: the share of such cases.
+    Of several texts the probabilities add up, and the best rank counts. With `against`: share (of the probability of
+    both), acc (share > 1/2), log_odds.
 
-    `chat`: the prefix is a user's turn, where the checkpoint is evaluated in its chat template.
+    `chat`: the prefix is a user's turn, where the checkpoint is evaluated in its chat template. `space: either`: a text
+    counts with and without a space before it.
     """
 
     kind: ClassVar[str] = "next_token"
     cases: tuple[Case, ...] = Field(min_length=1)
     top: int = Field(5, ge=1)
     chat: bool = False
+    space: Literal["as_written", "either"] = "as_written"
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measured:
         """Score every case."""
-        chat = self.chat and scope.chat
-        pairs = [
-            (model.chat(case.prefix), model.answer(case.text.lstrip())) if chat else (case.prefix, case.text)
-            for case in self.cases
-        ]
+        asked = [self._pairs(model, case, self.chat and scope.chat) for case in self.cases]
         found = Measured()
-        scores = model.loglikelihood(pairs)
-        encoded = model.encode_pairs(pairs)
-        usable = [index for index, (_, tokens) in enumerate(encoded) if tokens and math.isfinite(scores[index].logprob)]
-        distributions = dict(model.scorer.next_token([encoded[index][0] for index in usable]))
-        for place, index in enumerate(usable):
-            logprobs = distributions[place]
-            rank = 1 + int((logprobs > logprobs[encoded[index][1][0]]).sum())
-            mass = _mass(model, logprobs, pairs[index][1])
-            row = {"id": str(index), "prob": math.exp(scores[index].logprob), "mass": mass, "rank": rank}
-            found.rows.append({**row, "scores": [round(scores[index].logprob, 5)]})
-        if len(usable) < len(self.cases):
-            found.left_out["not a number"] = len(self.cases) - len(usable)
-        if usable:
-            for name in ("prob", "mass", "rank"):
-                found.measures[name] = mean([row[name] for row in found.rows])
-            found.measures[f"top{self.top}"] = mean([float(row["rank"] <= self.top) for row in found.rows])
+        scored = iter(continuations(model, [pair for right, wrong in asked for pair in (*right, *wrong)]))
+        for number, (case, (right, wrong)) in enumerate(zip(self.cases, asked, strict=True)):
+            values = [[next(scored) for _ in pairs] for pairs in (right, wrong)]
+            problem = next((each.problem for group in values for each in group if each.problem), "")
+            if problem:
+                found.left_out[problem] += 1
+            else:
+                found.rows.append({"id": str(number), "prompt": case.prefix, **_row(values[0], values[1])})
+        if found.rows:
+            self._summarize(found)
         return found
 
+    def _pairs(self, model: LanguageModel, case: Case, chat: bool) -> tuple[list[tuple[str, str]], ...]:
+        prefix = model.chat(case.prefix) if chat else case.prefix
+        groups = []
+        for texts in (case.texts, case.against):
+            forms = [model.answer(text.lstrip()) if chat else text for text in texts]
+            if self.space == "either":
+                bare = [text.lstrip(" ") for text in forms]
+                forms = [*bare, *(" " + text for text in bare)]
+            groups.append([(prefix, text) for text in distinct(text for text in forms if text)])
+        return tuple(groups)
 
-def _mass(model: LanguageModel, logprobs: torch.Tensor, text: str) -> float:
-    """Probability of the first tokens that start `text`: longer ones that begin with it, or its own first."""
-    texts = model.vocabulary()
-    longer = [index for index, token in enumerate(texts) if token.startswith(text)]
-    return float(logprobs[longer].double().exp().sum()) if longer else 0.0
+    def _summarize(self, found: Measured) -> None:
+        rows = found.rows
+        for name in ("prob", "mass", "rank", "nats"):
+            found.measures[name] = mean([float(row[name]) for row in rows])
+        found.measures[f"top{self.top}"] = mean([float(row["rank"] <= self.top) for row in rows])
+        for name in ("share", "acc", "log_odds"):
+            if values := [float(row[name]) for row in rows if name in row]:
+                found.measures[name] = mean(values)
+        if any(row["merged"] for row in rows):
+            found.measures["merged"] = mean([float(row["merged"]) for row in rows])
+
+
+def _row(right: list[Continuation], wrong: list[Continuation]) -> dict[str, object]:
+    mass = log_sum(each.logmass for each in right)
+    row: dict[str, object] = {
+        "prob": math.exp(log_sum(each.logprob for each in right)),
+        "mass": math.exp(mass),
+        "nats": -mass,
+        "rank": min(each.rank for each in right),
+        "merged": any(each.merged for each in right),
+        "scores": [round(each.logprob, 5) for each in (*right, *wrong)],
+    }
+    if wrong:
+        log_odds = mass - log_sum(each.logmass for each in wrong)
+        row |= {"log_odds": log_odds, "share": 1 / (1 + math.exp(min(-log_odds, 700.0))), "acc": log_odds > 0}
+    return row

@@ -3,33 +3,96 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import model_validator
 
 from argosy.evaluation.language_model import LanguageModel
-from argosy.statistics.intervals import Estimate, mean
+from argosy.evaluation.scoring import Score
+from argosy.statistics.intervals import Estimate
+from probes.documents import read_texts
+from probes.files import locate
+from probes.measures import exponential, ratio, words
 from probes.probe import Measured, Probe, Scope
+
+PARTS = ("tokens", "bytes", "characters", "words")
 
 
 class Perplexity(Probe):
-    """Measures, over all texts: ppl (a token; comparable for one tokenizer only) and bpb (bits a UTF-8 byte)."""
+    """Measures, over all texts together (sums of nats over sums of units): ppl (a token; comparable for one tokenizer
+    only), ppl_word (a word; in Chinese and Japanese a character), bpb and bpc (bits a UTF-8 byte, a character).
+    Standard errors are over documents, by the delta method.
+
+    `texts`: each a document, or a list of texts that are one document. `file`: JSONL with `text` (or `texts`), .txt,
+    or a folder of them. `given: previous` scores each text of a document given those before it, without a separator;
+    `given: nothing` (the default) each from the start of a document.
+    """
 
     kind: ClassVar[str] = "perplexity"
-    texts: tuple[str, ...] = Field(min_length=1)
+    texts: tuple[str | tuple[str, ...], ...] = ()
+    file: str = ""
+    given: Literal["nothing", "previous"] = "nothing"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if bool(self.texts) == bool(self.file):
+            raise ValueError("give one of texts, file")
+        if not all(text and (isinstance(text, str) or all(text)) for text in self.texts):
+            raise ValueError("texts has an empty one; allowed: texts, or lists of texts, none of them empty")
+        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measured:
-        """Score every text from the start of a document."""
+        """Score every text; a document with a text that has no number is left out whole."""
         found = Measured()
-        for number, (text, score) in enumerate(zip(self.texts, model.text_loglikelihood(self.texts), strict=True)):
-            if not math.isfinite(score.logprob) or not score.tokens:
+        documents = self._documents(scope, found)
+        scores = iter(self._score(model, documents))
+        for name, texts in documents:
+            own = [next(scores) for _ in texts]
+            if all(math.isfinite(score.logprob) and score.tokens for score in own):
+                found.rows.append(_row(name, texts, own))
+            else:
                 found.left_out["not a number"] += 1
-                continue
-            row = {"id": str(number), "nats": -score.logprob, "tokens": score.tokens, "bytes": len(text.encode())}
-            found.rows.append({**row, "scores": [round(score.logprob, 5)]})
         if found.rows:
-            nats, tokens, size = (math.fsum(row[key] for row in found.rows) for key in ("nats", "tokens", "bytes"))
-            each = mean([row["nats"] / row["bytes"] / math.log(2) for row in found.rows])
-            found.measures["ppl"] = Estimate(math.exp(min(nats / tokens, 700.0)), math.nan, len(found.rows))
-            found.measures["bpb"] = Estimate(nats / size / math.log(2), each.stderr, len(found.rows))
+            found.measures.update(_measures(found))
         return found
+
+    def _documents(self, scope: Scope, found: Measured) -> list[tuple[str, list[str]]]:
+        if self.file:
+            documents = read_texts(locate(self.file, scope, "texts"), found.left_out)
+            return documents[: scope.limit]
+        return [(str(n), [each] if isinstance(each, str) else list(each)) for n, each in enumerate(self.texts)]
+
+    def _score(self, model: LanguageModel, documents: Sequence[tuple[str, list[str]]]) -> list[Score]:
+        if self.given == "nothing":
+            return model.text_loglikelihood([text for _, texts in documents for text in texts])
+        pairs = [("".join(texts[:n]), text) for _, texts in documents for n, text in enumerate(texts)]
+        return model.loglikelihood(pairs)
+
+
+def _row(name: str, texts: list[str], scores: list[Score]) -> dict[str, object]:
+    whole = "".join(texts)
+    nats = -math.fsum(score.logprob for score in scores)
+    return {
+        "id": name,
+        "loss": nats,
+        "tokens": sum(score.tokens for score in scores),
+        "bytes": len(whole.encode()),
+        "characters": len(whole),
+        "words": sum(words(text) for text in texts),
+        "scores": [round(score.logprob, 5) for score in scores],
+    }
+
+
+def _measures(found: Measured) -> dict[str, Estimate]:
+    nats = [float(row["loss"]) for row in found.rows]
+    per = {part: [float(row[part]) for row in found.rows] for part in PARTS}
+    bit = 1 / math.log(2)
+    measures = {
+        "ppl": exponential(ratio(nats, per["tokens"])),
+        "bpb": ratio(nats, per["bytes"], bit),
+        "bpc": ratio(nats, per["characters"], bit),
+    }
+    if any(per["words"]):
+        measures["ppl_word"] = exponential(ratio(nats, per["words"]))
+    return measures

@@ -1,0 +1,69 @@
+"""Whether a model ends its answer where the answer is complete, and not before."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from pydantic import Field
+
+from argosy.config import Config
+from argosy.evaluation.language_model import LanguageModel
+from argosy.statistics.intervals import mean
+from probes.measures import auc
+from probes.probe import Measured, Probe, Scope
+from probes.prompts import PLAIN, Turn
+
+
+class Answered(Config):
+    """A question with a complete answer, and one that is cut short ("" = the first half of the answer)."""
+
+    question: str = Field(min_length=1)
+    answer: str = Field(min_length=2)
+    cut: str = ""
+
+    @property
+    def unfinished(self) -> str:
+        """The answer cut short, at a space where it has one."""
+        if self.cut:
+            return self.cut
+        half = self.answer[: len(self.answer) // 2]
+        return half.rpartition(" ")[0] or half
+
+
+class EndOfTurn(Probe):
+    """Prob(end of turn | question, answer): of what the chat template puts behind an answer, and of EOS.
+
+    Measures: prob (after the complete answer), prob_cut (after the one cut short), acc (prob > prob_cut of the same
+    question), auc (over all questions), nats (-log prob). Without chat template the end is EOS.
+    """
+
+    kind: ClassVar[str] = "end_of_turn"
+    cases: tuple[Answered, ...] = Field(min_length=1)
+    plain: str = Field(PLAIN, pattern=r"\{prompt\}")
+
+    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
+        """One distribution behind each answer."""
+        found = Measured()
+        turn = Turn(model, scope.chat, self.plain)
+        ends = sorted(turn.end())
+        if not ends:
+            found.left_out["the tokenizer has no token that ends a text"] += len(self.cases)
+            return found
+        texts = [turn.answered(c.question, answer) for c in self.cases for answer in (c.answer, c.unfinished)]
+        contexts = model.encode(texts)
+        logs = {index: float(values[ends].double().logsumexp(0))
+                for index, values in model.scorer.next_token([tokens or (model.prefix_token,) for tokens in contexts])}
+        for number, case in enumerate(self.cases):
+            whole, cut = logs[2 * number], logs[2 * number + 1]
+            if not (math.isfinite(whole) and math.isfinite(cut)):
+                found.left_out["not a number"] += 1
+                continue
+            found.rows.append({"id": str(number), "prompt": case.question, "prob": math.exp(whole),
+                               "prob_cut": math.exp(cut), "acc": whole > cut, "nats": -whole,
+                               "texts": [case.answer, case.unfinished], "scores": [round(whole, 5), round(cut, 5)]})
+        if found.rows:
+            for name in ("prob", "prob_cut", "acc", "nats"):
+                found.measures[name] = mean([float(row[name]) for row in found.rows])
+            found.measures["auc"] = auc([r["scores"][0] for r in found.rows], [r["scores"][1] for r in found.rows])
+        return found
