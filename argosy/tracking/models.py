@@ -13,8 +13,9 @@ from argosy.storage import read_record
 from argosy.tracking.batches import Owner
 from argosy.tracking.names import model_name, quoted
 from argosy.tracking.records import Record
-from argosy.tracking.runs import Runs
+from argosy.tracking.runs import MOST, Runs
 from argosy.tracking.server import Server
+from argosy.tracking.settle import SETTLED, Settling, best
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
@@ -39,7 +40,8 @@ class Models:
         """The model of a `model` record that the step with the run of `owner` made; its tags are set."""
         tags = {
             "stage": record["stage"], "step": record["step"], "tokens": record["tokens"],
-            "path": out / record["path"], "pipeline_run": self._runs.parent(owner) if owner.pipeline else "",
+            "path": self._server.place(out / record["path"]),
+            "pipeline_run": self._runs.parent(owner) if owner.pipeline else "",
             **_made_from(out), **record["values"],
         }  # fmt: skip
         name = f"{owner.line}-{record['stage']}-{record['name']}"
@@ -58,7 +60,8 @@ class Models:
         path = Path(record["path"])
         about = _about(path)
         stage = str(about.get("stage", ""))
-        tags = {"stage": stage, "step": about.get("step", ""), "tokens": record["tokens"], "path": path}
+        tags = {"stage": stage, "step": about.get("step", ""), "tokens": record["tokens"],
+                "path": self._server.place(path)}
         name = "-".join(part for part in (owner.line, stage, path.name) if part)
         return self._find_or_create(owner, key, name, tags, None)
 
@@ -72,11 +75,14 @@ class Models:
 
     def _search(self, line: str, key: str) -> LoggedModel | None:
         experiments = [self._runs.experiment(line)]
-        found = self._server.client.search_logged_models(
-            experiments, f"tags.`{CHECKPOINT}` = {quoted(key)}", max_results=1,
+        return best(self._all(experiments, key), _is_settled)
+
+    def _all(self, experiments: list[str], key: str) -> list[LoggedModel]:
+        return list(self._server.client.search_logged_models(
+            experiments, f"tags.`{CHECKPOINT}` = {quoted(key)}",
+            max_results=MOST if self._server.others_create else 1,
             order_by=[{"field_name": "creation_timestamp", "ascending": True}],
-        )  # fmt: skip
-        return found[0] if found else None
+        ))  # fmt: skip
 
     def _find_or_create(self, owner: Owner, key: str, name: str, tags: dict[str, object], run: str | None) -> str:
         text = {k: str(v)[:LONGEST_TAG] for k, v in tags.items() if v not in ("", None)} | {CHECKPOINT: key}
@@ -87,12 +93,24 @@ class Models:
                 model = self._server.client.create_logged_model(
                     experiment, model_name(name), run, text | {IS_EXTERNAL: "true"}, model_type=text.get("stage")
                 )
+                if self._server.others_create:  # an evaluation of it, in a pod beside
+                    model = self._settling([experiment], key).settle(model, made=True)
             elif text.items() - model.tags.items():
                 self._server.client.set_logged_model_tags(model.model_id, text)
             if model.status.name == "PENDING":  # new, or a shipper was killed while it made it
                 self._finish(model)
         self._ids[owner.line, key] = model.model_id
         return str(model.model_id)
+
+    def _settling(self, experiments: list[str], key: str) -> Settling[LoggedModel]:
+        client = self._server.client
+        return Settling(
+            search=lambda: self._all(experiments, key),
+            key=lambda model: str(model.model_id),
+            is_marked=_is_settled,
+            mark=lambda model: client.set_logged_model_tags(model.model_id, {SETTLED: "yes"}),
+            remove=lambda model: client.delete_logged_model(model.model_id),
+        )
 
     def _finish(self, model: LoggedModel) -> None:
         """As mlflow.create_external_model does, with which a model that is half made could not be completed."""
@@ -114,3 +132,7 @@ def _made_from(out: Path) -> dict[str, str]:
 
 def _about(checkpoint: Path) -> dict[str, Any]:
     return read_record(checkpoint / "argosy.json")
+
+
+def _is_settled(model: LoggedModel) -> bool:
+    return SETTLED in model.tags

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from argosy.tracking.batches import Owner
 from argosy.tracking.names import quoted
 from argosy.tracking.server import Server
+from argosy.tracking.settle import SETTLED, Settling, best
 from argosy.tracking.shipper import Unavailable
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 NODE, PIPELINE, CURVES = "argosy.node", "argosy.pipeline", "argosy.curves"
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow's pages for models, not those for agents
+
+MOST = 100  # runs that stand for the same, at worst
 
 
 class Runs:
@@ -60,25 +63,40 @@ class Runs:
 
     def find(self, line: str, tag: str, value: str) -> Run | None:
         """The oldest run that has the tag."""
-        found = self._server.client.search_runs(
-            [self.experiment(line)], f"tags.`{tag}` = {quoted(value)}", max_results=1,
-            order_by=["attributes.start_time ASC"],
-        )  # fmt: skip
-        return found[0] if found else None
+        return best(self._search(line, tag, value), _is_settled)
+
+    def _search(self, line: str, tag: str, value: str) -> list[Run]:
+        return list(self._server.client.search_runs(
+            [self.experiment(line)], f"tags.`{tag}` = {quoted(value)}", order_by=["attributes.start_time ASC"],
+            max_results=MOST if self._server.others_create else 1,
+        ))  # fmt: skip
 
     def _run(self, line: str, tag: str, value: str, name: str, tags: dict[str, str], time_ms: int) -> str:
         key = (line, tag, value)
         if key not in self._ids:
             experiment = self.experiment(line)
             with self._server.creating():
-                run = self.find(line, tag, value)
-                if run is None:
-                    run = self._server.client.create_run(
-                        experiment, start_time=time_ms or None, tags={tag: value, **tags}, run_name=name
-                    )
+                found = self.find(line, tag, value)
+                run = found or self._server.client.create_run(
+                    experiment, start_time=time_ms or None, tags={tag: value, **tags}, run_name=name
+                )
+                if self._server.others_create and tag != NODE:  # one pod at a time works on a node
+                    made, run = run, self._settling(line, tag, value).settle(run, found is None)
+                    found = found or (run if run.info.run_id != made.info.run_id else None)
+                if found is None:
                     self.created.add(run.info.run_id)
             self._ids[key] = run.info.run_id
         return self._ids[key]
+
+    def _settling(self, line: str, tag: str, value: str) -> Settling[Run]:
+        client = self._server.client
+        return Settling(
+            search=lambda: self._search(line, tag, value),
+            key=lambda run: str(run.info.run_id),
+            is_marked=_is_settled,
+            mark=lambda run: client.set_tag(run.info.run_id, SETTLED, "yes"),
+            remove=lambda run: client.delete_run(run.info.run_id),
+        )
 
     def _find_or_create_experiment(self, line: str) -> str:
         client = self._server.client
@@ -88,3 +106,7 @@ class Runs:
         if experiment.lifecycle_stage != "active":
             raise Unavailable(f"experiment {line!r} is deleted there; restore it or choose another name of the line")
         return str(experiment.experiment_id)
+
+
+def _is_settled(run: Run) -> bool:
+    return SETTLED in run.data.tags

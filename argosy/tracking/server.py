@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
 LOCK = ".mlflow.lock"
+STORE_URI = "ARGOSY_STORE_URI"  # the bucket that the store's directory is a mirror of, in a pod of its own
 TIMEOUT_S = 10
 _PASSWORD = re.compile(r"//[^/@\s]*@")
 
@@ -45,7 +46,20 @@ class Server:
     def __init__(self, uri: str, store: Path) -> None:
         self.uri = uri
         self.store = store.absolute()
+        self._store_uri = os.environ.get(STORE_URI, "").rstrip("/")
         self._client: MlflowClient | None = None
+
+    @property
+    def others_create(self) -> bool:
+        """Whether `creating` keeps nobody else off: other pods have mirrors of their own, with locks of their own."""
+        return bool(self._store_uri)
+
+    def place(self, path: Path) -> str:
+        """Where a file of the store lies, for those who read it in MLflow: in the bucket, where the store is one."""
+        path = Path(os.path.abspath(path))
+        if self._store_uri and path.is_relative_to(self.store):
+            return f"{self._store_uri}/{path.relative_to(self.store).as_posix()}"
+        return str(path)
 
     @property
     def artifact_location(self) -> str | None:
@@ -66,7 +80,7 @@ class Server:
 
     @contextmanager
     def creating(self) -> Iterator[None]:
-        """Look and create as one: no other process of this store does at the same time. Not to be nested."""
+        """Look and create as one: no other process of this directory does at the same time. Not to be nested."""
         self.client  # noqa: B018  opening takes the same lock
         with locked(self.store / LOCK, wait=True):
             yield

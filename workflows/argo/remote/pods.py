@@ -11,6 +11,7 @@ from pathlib import Path
 from argosy.environment import stop_on_signals
 from argosy.errors import Stopped
 from argosy.tracking.records import PIPELINES
+from argosy.tracking.server import STORE_URI
 from workflows.argo.handoff import read_handoff
 from workflows.argo.profile import Profile
 from workflows.argo.remote.files import Remote
@@ -93,6 +94,7 @@ def mirror_of(profile: Profile) -> Mirror:
     """The pod's directory of the store."""
     root = Path(profile.storage.root)
     root.mkdir(parents=True, exist_ok=True)
+    os.environ[STORE_URI] = profile.storage.uri  # for what sends to MLflow
     return Mirror(Remote(profile.storage.uri, profile.storage.options), root)
 
 

@@ -1,0 +1,59 @@
+"""One run where several processes made one: where stores are mirrors of a bucket, no lock is seen by all creators.
+
+Whoever makes a run waits a while, looks again, and keeps the one that is marked, else the one with the lowest id; it
+marks that, and removes its own where it is another. Who comes later takes the marked one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+SETTLED = "argosy.settled"  # tag of the one that all have agreed on
+WAIT_S = 3.0  # longer than it takes from looking to having made one
+
+
+@dataclass(frozen=True)
+class Settling(Generic[T]):
+    """What is asked of the server about the things that stand for the same.
+
+    Attributes:
+        search: all of them.
+        key: the id of one.
+        is_marked: whether it has the tag.
+        mark: sets it.
+        remove: deletes one that this process made.
+    """
+
+    search: Callable[[], Sequence[T]]
+    key: Callable[[T], str]
+    is_marked: Callable[[T], bool]
+    mark: Callable[[T], object]
+    remove: Callable[[T], object]
+
+    def settle(self, given: T, made: bool, pause: Callable[[float], None] = time.sleep) -> T:
+        """The one that all keep.
+
+        Args:
+            given: what this process found or made.
+            made: whether it made it just now.
+        """
+        if self.is_marked(given):
+            return given
+        pause(WAIT_S)
+        found = {self.key(each): each for each in (*self.search(), given)}
+        marked = [key for key, each in found.items() if self.is_marked(each)]
+        kept = found[min(marked or found)]
+        if not marked:
+            self.mark(kept)
+        if made and self.key(kept) != self.key(given):
+            self.remove(given)
+        return kept
+
+
+def best(found: Sequence[T], is_marked: Callable[[T], bool]) -> T | None:
+    """The marked one, else the first; None for none."""
+    return next((each for each in found if is_marked(each)), found[0] if found else None)
