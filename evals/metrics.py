@@ -13,7 +13,8 @@ from evals.extract import rule
 from evals.question import Question
 
 METRICS = (
-    "acc", "acc_norm", "acc_all", "consistency", "acc_averaged", "acc_pride", "position_bias", "unparsable", "chance",
+    "acc", "acc_norm", "mass", "acc_all", "consistency", "acc_averaged", "acc_pride", "position_bias", "unparsable",
+    "chance",
 )  # fmt: skip
 LOWER_IS_BETTER = ("position_bias", "unparsable")
 NO_ANSWER, OTHER_ANSWER = -1, -2
@@ -38,13 +39,20 @@ class Answer:
 
     @property
     def correct(self) -> bool:
-        """Whether the most probable continuation is the right one."""
-        return self.chosen == self.question.gold
+        """Whether the most probable continuation is the right one, or one of them."""
+        return self.chosen == self.question.gold or self.chosen in self.question.golds
 
     @property
     def correct_norm(self) -> bool:
         """The same by byte."""
-        return self.chosen_norm == self.question.gold
+        return self.chosen_norm == self.question.gold or self.chosen_norm in self.question.golds
+
+    @property
+    def mass(self) -> float:
+        """The share of the options' probability that the right ones have."""
+        highest = max(self.scores)
+        weights = [math.exp(score - highest) for score in self.scores]
+        return math.fsum(weights[place] for place in self.question.golds) / math.fsum(weights)
 
 
 def answer(question: Question, scores: Sequence[float]) -> Answer | None:
@@ -76,7 +84,8 @@ def generated(question: Question, text: str) -> Answer:
 def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
     """Metrics of one variant of one task; none when there are no answers. Errors are clustered by `cluster`.
 
-    acc; acc_norm (where texts are scored); unparsable (where answers are generated: those without one); chance (what
+    acc; acc_norm (where texts are scored); mass (where several options are right: their share of the probability,
+    TruthfulQA's MC2); unparsable (where answers are generated: those without one); chance (what
     a guess gets for acc). Where an item has several questions also acc_all (all of them right); where these have the
     same options in other orders or words, consistency (all of them the same choice), acc_averaged (right after
     averaging the choices' probabilities) and position_bias (see there). Questions for calibration count in acc_pride
@@ -92,6 +101,8 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
         found["unparsable"] = mean([float(a.chosen == NO_ANSWER) for a in written], [_cluster(a) for a in written])
     if not all(a.question.labelled or a.text is not None for a in asked):
         found["acc_norm"] = mean([float(a.correct_norm) for a in asked], clusters)
+    if all(a.question.golds for a in asked):
+        found["mass"] = mean([a.mass for a in asked], clusters)
     found |= _of_groups(list(_by_item(asked)), len(asked))
     if len(asked) < len(answers) and (debiased := pride(list(_by_item(answers)))):
         found["acc_pride"] = debiased

@@ -52,6 +52,7 @@ class Question:
         separator: what stands between the prompt and a continuation; None: what the language has (SEPARATOR).
         prompts: a prompt an option, where options stand in the prompt and what follows is scored (Winogrande's
             partial evaluation); then `prompt` is the first. () where all options follow `prompt`.
+        golds: indexes of all right continuations, where several are (TruthfulQA's MC2); else ().
     """
 
     item: str
@@ -67,6 +68,7 @@ class Question:
     calibration: bool = False
     separator: str | None = None
     prompts: tuple[str, ...] = ()
+    golds: tuple[int, ...] = ()
 
     @property
     def requests(self) -> list[tuple[str, str]]:
@@ -83,7 +85,7 @@ class Question:
     def chance(self) -> float:
         """The accuracy of a guess: 1 / options; 1 / (2^n - 1) for a set of n options; 0 for an open answer."""
         if self.generation is None:
-            return 1 / len(self.continuations)
+            return max(1, len(self.golds)) / len(self.continuations)
         options = len(self.generation.labels)
         if not options:
             return 0.0
@@ -213,6 +215,7 @@ class Draft:
             calibration=self.calibration,
             separator=self.layout.separator,
             prompts=tuple(before + prompt for prompt in rendered.prompts),
+            golds=self.golds if rendered.continuations else (),
         )
 
 

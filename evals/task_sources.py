@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.errors import InputError
+from argosy.evaluation.suite_paths import ROOT
 from evals.formats import At, find_format, parse_records, read_items
 from evals.items import Items
 
 if TYPE_CHECKING:
     from evals.task_spec import TaskSpec
 
-ROOT = "ARGOSY_BENCHMARKS"
 HUB = "huggingface"  # the value of ROOT that says: from there
+
+
+class NoFileError(InputError):
+    """A task's files are not there."""
 
 
 def use_hub(spec: TaskSpec) -> bool:
@@ -30,7 +34,7 @@ def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
     """Files of a pattern below `data`, else below ARGOSY_BENCHMARKS; a pattern that is absolute is itself.
 
     Raises:
-        InputError: there is none; says where the task's files are from and where they are looked for.
+        NoFileError: there is none; says where the task's files are from and where they are looked for.
     """
     root = os.environ.get(ROOT, "")
     folders = [data, *([Path(root).expanduser()] if root and root != HUB else [])]
@@ -43,7 +47,7 @@ def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
     looked = " or ".join(str(folder / pattern) for folder in folders)
     from_hub = f"; or set {ROOT}={HUB} to load {spec.hf} from Hugging Face" if spec.hf else ""
     get = f" Get it from {spec.source} and put it there" if spec.source else " Correct the path"
-    raise InputError(f"there is no file {looked}.{get}, or set {ROOT} to the folder that has it{from_hub}")
+    raise NoFileError(f"there is no file {looked}.{get}, or set {ROOT} to the folder that has it{from_hub}")
 
 
 def read_file(path: Path, spec: TaskSpec, limit: int | None) -> Items:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -10,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from argosy.config import Config
 from evals.items import AnyItem, Items
-from evals.task_sources import files_below, hub_items, merged, read_file, sample, use_hub
+from evals.task_sources import NoFileError, files_below, hub_items, merged, read_file, sample, use_hub
 
 
 class TaskSpec(Config):
@@ -26,7 +27,8 @@ class TaskSpec(Config):
         hf: a dataset of Hugging Face, or a directory of one that was saved; read where there are no `files`, and
             where ARGOSY_BENCHMARKS is `huggingface`. `config`: its configurations (subjects).
         source: where the files are from and under which licence: what the error says when they are absent.
-        variants: of this task alone, beside the suite's.
+        variants: of this task alone, beside the suite's. only: of the suite's, those it is asked in; None: all.
+        optional: where no file is there, the task is left out and named, and the suite goes on.
         categories: name -> subjects; metrics are also given for `<task>_<name>`.
         defined_in: the suite that the task was taken from (`use`).
     """
@@ -46,6 +48,8 @@ class TaskSpec(Config):
     revision: str = ""
     source: str = ""
     variants: Mapping[str, Any] = Field(default_factory=dict)
+    only: tuple[str, ...] | None = None
+    optional: bool = False
     categories: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     defined_in: str = ""
 
@@ -89,6 +93,11 @@ class TaskSpec(Config):
             return []
         return self._read(self.shots, self.shots_split, data, None).items
 
+    def chains(self, variants: Mapping[str, Any]) -> dict[str, Any]:
+        """What the task is asked in: those of the suite's `variants`, and its own."""
+        kept = {name: chain for name, chain in variants.items() if self.only is None or name in self.only}
+        return {**kept, **self.variants}
+
     def groups(self, item: AnyItem) -> list[str]:
         """What metrics are also given for: the item's language, and the categories that its subject is in."""
         return [item.lang, *(name for name, subjects in self.categories.items() if item.subject in subjects)]
@@ -96,6 +105,11 @@ class TaskSpec(Config):
     def _read(self, files: tuple[str, ...], split: str, data: Path, limit: int | None) -> Items:
         if use_hub(self):
             return hub_items(self, split, data, limit)
-        paths = [path for file in files for path in files_below(file, data, self)]
+        try:
+            paths = [path for file in files for path in files_below(file, data, self)]
+        except NoFileError:
+            if not self.optional:
+                raise
+            return Items([], Counter({f"no file {' or '.join(files)}; get it from {self.source}": 1}))
         filled = [path for path in paths if not path.is_file() or path.stat().st_size]
         return merged([read_file(path, self, limit) for path in filled or paths])

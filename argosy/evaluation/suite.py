@@ -15,6 +15,7 @@ from argosy.config import Config
 from argosy.config_explain import config_error
 from argosy.errors import InputError
 from argosy.evaluation.suite_paths import beside, files_of
+from argosy.evaluation.suite_use import with_used
 from argosy.yaml_file import read_yaml
 
 C = TypeVar("C", bound=Config)
@@ -54,7 +55,8 @@ def load_suite(name: str, file: str, folders: Sequence[Path]) -> Suite:
         suite = Suite.model_validate({"name": path.stem, **data})
     except ValidationError as error:
         raise config_error(Suite, error, {(): str(path)}) from None
-    benchmarks, probes = beside(Path(os.path.abspath(path.parent)), suite.benchmarks, suite.probes)
+    folder = Path(os.path.abspath(path.parent))
+    benchmarks, probes = beside(folder, with_used(suite.benchmarks, folder), suite.probes)
     return suite.model_copy(update={"benchmarks": benchmarks, "probes": probes})
 
 
@@ -65,13 +67,15 @@ def named_files(file: str) -> list[str]:
         InputError: `file` is no suite.
     """
     path = Path(file)
-    return list(_named(path, path.stat().st_mtime_ns, path.stat().st_size)) if path.is_file() else []
+    if not path.is_file():
+        return []
+    suite = _loaded(path, path.stat().st_mtime_ns, path.stat().st_size)
+    return list(files_of(suite.benchmarks, suite.probes))
 
 
 @lru_cache(maxsize=64)
-def _named(path: Path, changed: int, size: int) -> tuple[str, ...]:
-    suite = load_suite("", str(path), ())
-    return files_of(suite.benchmarks, suite.probes)
+def _loaded(path: Path, changed: int, size: int) -> Suite:
+    return load_suite("", str(path), ())
 
 
 def _find(name: str, folders: Sequence[Path]) -> Path:

@@ -5,26 +5,29 @@ What is malformed passes through: the section's own config says what is wrong wi
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 Benchmarks = dict[str, Any] | None
 Probes = list[dict[str, Any]] | None
 
+ROOT = "ARGOSY_BENCHMARKS"  # the folder of published benchmarks, or `huggingface`
+_LISTS = ("files", "shots")  # fields of a task that name files
+
 
 def beside(folder: Path, benchmarks: Benchmarks, probes: Probes) -> tuple[Benchmarks, Probes]:
     """Both sections with absolute paths for what lies in `folder`, the suite's."""
 
     def found(path: str) -> str:
-        return str(folder / path) if (folder / path).exists() else path
+        return str(folder / path) if glob.glob(str(folder / path), recursive=True) else path
 
     if benchmarks is not None:
         benchmarks = {**benchmarks}
-        if tasks := _tasks(benchmarks):
-            named = {task: [found(file) for file in files] for task, files in tasks.items()}
-            benchmarks["tasks"] = {**benchmarks["tasks"], **named}
+        if isinstance(tasks := benchmarks.get("tasks"), dict):
+            benchmarks["tasks"] = {task: _each_path(spec, found) for task, spec in tasks.items()}
         if _is_path(benchmarks.get("include_path")):
             benchmarks["include_path"] = found(benchmarks["include_path"])
     if probes is not None:
@@ -33,17 +36,41 @@ def beside(folder: Path, benchmarks: Benchmarks, probes: Probes) -> tuple[Benchm
 
 
 def files_of(benchmarks: Benchmarks, probes: Probes) -> tuple[str, ...]:
-    """Absolute paths of the files and directories that the sections name, but those below the data step's directory."""
+    """Absolute paths of the files and directories that the sections name, but those below the data step's directory:
+    absolute ones, those below ARGOSY_BENCHMARKS, and the suites that tasks are taken from."""
     section = benchmarks or {}
-    items = [file for files in _tasks(section).values() for file in files if os.path.isabs(file)]
+    tasks = section.get("tasks")
+    named = [path for spec in (tasks.values() if isinstance(tasks, dict) else ()) for path in _paths(spec)]
+    items = [file for path in named for file in _expanded(path)]
     others = [section.get("include_path"), *(probe.get("file") for probe in probes or ())]
     return tuple(dict.fromkeys([*items, *(os.path.abspath(str(path)) for path in others if _is_path(path))]))
 
 
-def _tasks(section: Mapping[str, Any]) -> dict[str, list[str]]:
-    tasks = section.get("tasks")
-    named = tasks.items() if isinstance(tasks, dict) else ()
-    return {task: files for task, files in named if isinstance(files, list) and all(map(_is_path, files))}
+def _expanded(path: str) -> list[str]:
+    """Files of an absolute path or pattern, or of one below ARGOSY_BENCHMARKS."""
+    if not os.path.isabs(path):
+        root = os.environ.get(ROOT, "")
+        return sorted(glob.glob(os.path.join(os.path.expanduser(root), path), recursive=True)) if root else []
+    return sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else [path]
+
+
+def _each_path(spec: Any, found: Any) -> Any:
+    if isinstance(spec, Mapping):
+        return {key: _each_path(value, found) if key in _LISTS else value for key, value in spec.items()}
+    if _is_path(spec):
+        return found(spec)
+    return [found(path) for path in spec] if isinstance(spec, list) and all(map(_is_path, spec)) else spec
+
+
+def _paths(spec: Any) -> Iterator[str]:
+    """Paths that a task names."""
+    if isinstance(spec, Mapping):
+        for name in (*_LISTS, "defined_in"):
+            yield from _paths(spec.get(name))
+    elif _is_path(spec):
+        yield spec
+    elif isinstance(spec, list) and all(map(_is_path, spec)):
+        yield from spec
 
 
 def _is_path(value: Any) -> bool:

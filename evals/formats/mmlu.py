@@ -44,7 +44,7 @@ class Mmlu(Format):
         lacking = next((name for name in ("question", "choices", "answer") if name not in record), None)
         if lacking:
             raise BrokenItem(f"no {lacking}")
-        subject = at.subject if at.subject not in ("", "test", "dev", "val") else str(record.get("subject", ""))
+        subject = str(record.get("subject") or at.subject)
         answer = self._index(record["answer"], at)
         choices = list(record["choices"])
         return [checked(at.id, at.lang or self.lang, str(record["question"]), choices, answer, subject=subject)]

@@ -1,0 +1,74 @@
+"""The form that lm-eval's task of the same benchmark has, to compare with published numbers item by item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from evals.generative import GeneratedForm
+from evals.lm_eval_texts import description
+from evals.question import Draft, Layout, Rendered, labelled_form
+from evals.variants.registry import NotApplicable
+
+
+@dataclass(frozen=True)
+class LmEval:
+    """A benchmark as lm-eval asks it (Gao et al., EleutherAI's evaluation harness); every item, whatever it says.
+
+    `form`: `options` (listed behind letters, a line each; letters are scored: MMLU, C-Eval), `texts` (options' texts
+    are scored after the question: ARC, PIQA), `gap` (what follows the gap `_` is scored after each option in it:
+    Winogrande), `sentences` (options alone, after nothing: BLiMP), `generated` (GSM8K).
+    `before` and `cue`: around the question. `description`: what the prompt begins with; `{subject}` is the item's,
+    in words. `description_of`: lm-eval's task that is asked for it, such as `cmmlu_{subject}`. `extract`: of
+    generated answers (lm-eval's gsm8k has `gsm8k_strict` and `gsm8k_flexible`).
+    """
+
+    name: ClassVar[str] = "lm_eval"
+    open: ClassVar[bool] = True
+    several: ClassVar[bool] = True
+    form: str = "texts"
+    before: str = ""
+    cue: str = ""
+    description: str = ""
+    description_of: str = ""
+    extract: str = "gsm8k_strict"
+
+    def __post_init__(self) -> None:
+        if self.form not in (*FORMS, "generated"):
+            raise ValueError(f"form is {self.form!r}; allowed: {', '.join(FORMS)}, generated")
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """The draft in this form and layout."""
+        if (self.form == "generated") != (not draft.choices):
+            raise NotApplicable("has no options" if not draft.choices else "has options")
+        if self.form == "gap" and (draft.question.count("_") != 1 or not draft.question.partition("_")[2].strip()):
+            raise NotApplicable("question has not one gap with text after it")
+        head = self.description
+        if self.description_of:
+            head = description(self.description_of.replace("{subject}", draft.item.subject))
+        layout = Layout(self.before, "\n", ". ", self.cue, " ", head)
+        if self.form == "generated":
+            form = GeneratedForm(self.extract, ("Question:", "</s>", "<|im_end|>"), 256, True, True)
+            return [replace(draft, form=form, layout=layout)]
+        return [replace(draft, form=FORMS[self.form], layout=layout)]
+
+
+def texts_form(draft: Draft) -> Rendered:
+    """The question, and the options' texts."""
+    return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False)
+
+
+def gap_form(draft: Draft) -> Rendered:
+    """The sentence up to the gap with each option in it, and what follows (partial evaluation, Trinh and Le, 2018)."""
+    before, _, after = draft.question.partition("_")
+    prompts = tuple(before + choice for choice in draft.choices)
+    return Rendered(prompts[0], (after.strip(),) * len(prompts), False, None, prompts)
+
+
+def sentences_form(draft: Draft) -> Rendered:
+    """Nothing, and each option as a text of its own."""
+    return Rendered("", draft.choices, False)
+
+
+FORMS = {"options": labelled_form, "texts": texts_form, "gap": gap_form, "sentences": sentences_form}
