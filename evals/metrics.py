@@ -12,10 +12,8 @@ from evals.debiasing import averaged_is_right, pride
 from evals.extract import rule
 from evals.question import Question
 
-METRICS = (
-    "acc", "acc_norm", "mass", "acc_all", "consistency", "acc_averaged", "acc_pride", "position_bias", "unparsable",
-    "chance",
-)  # fmt: skip
+METRICS = ("acc", "acc_norm", "acc_all", "consistency", "acc_averaged", "acc_pride", "position_bias", "unparsable",
+           "chance")  # fmt: skip
 LOWER_IS_BETTER = ("position_bias", "unparsable")
 NO_ANSWER, OTHER_ANSWER = -1, -2
 
@@ -145,8 +143,13 @@ def _of_groups(groups: list[list[Answer]], n: int) -> dict[str, Estimate]:
 
 def _comparable(group: Sequence[Answer]) -> bool:
     """Whether its questions ask for the same, so that one may choose the same in all."""
-    first = {*group[0].question.origin}
-    return all({*a.question.origin} == first for a in group)
+    return len({_asked_for(a.question) for a in group}) == 1
+
+
+def _asked_for(question: Question) -> tuple[frozenset[int], str]:
+    """The options, or of an open item the answer."""
+    asked = question.generation
+    return frozenset(question.origin), asked.answer if asked and not asked.labels else ""
 
 
 def _cluster(a: Answer) -> str:

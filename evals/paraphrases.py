@@ -18,6 +18,7 @@ _TASK = re.compile(
     r"|express|factor|multiply|add|convert|suppose|statement|consider|write|round|estimate)\b|^[请求已若设]",
     re.IGNORECASE,
 )
+_ZH_PLACE = r"\s*[（(]\s*[)）]\s*[。．.？?：:]?\s*$"
 _ZH_BRACKET = r"\s*(?:[（(]\s*[)）])?\s*[。．.？?：:]?\s*$"
 _ZH_SAYINGS = "说法|叙述|表述|判断|推断|分析|描述|结论|推测|解释|理解|概括|评价|组合|选项|做法"
 
@@ -33,6 +34,11 @@ class Pattern:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _please(match: re.Match[str]) -> str:
+    """A request, where a sentence begins with it; in its middle it is one already."""
+    return "请" if match.string[: match.start()].rstrip()[-1:] in ("", "。", "．", ".", "；", "：") else "请你"
 
 
 EN = (
@@ -75,16 +81,21 @@ ZH = (
         ),
         (
             lambda m: f"以下{m[1]}{m[2]}中，哪一项是{m[3]}的？",
-            lambda m: f"请在以下{m[1]}{m[2]}中找出{m[3]}的一项。",
+            lambda m: f"{_please(m)}在以下{m[1]}{m[2]}中找出{m[3]}的一项。",
         ),
         re.compile("有误的|不当的"),
     ),
     # 下列物质中，属于盐的是（ ） -> 以下物质中，属于盐的是（ ）
     Pattern(re.compile(r"下列(?!车)"), (lambda m: "以下", lambda m: "下面")),
+    # 填入横线处最恰当的一项是（ ） -> 填入横线处最恰当的是哪一项？
+    Pattern(
+        re.compile(rf"(?<!目)的(一项|一句|一组|一个)?是{_ZH_PLACE}"),
+        (lambda m: f"的是哪{m[1] or '一项'}？",),
+    ),
     # 这一变化的主要原因是（ ） -> 这一变化的主要原因是什么？
     Pattern(
-        re.compile(rf"(原因|目的|因素|意义|作用|影响|依据|条件|特点|特征|结果|背景|本质|目标|前提|根源)是{_ZH_BRACKET}"),
-        (lambda m: f"{m[1]}是什么？", lambda m: f"{m[1]}为何？"),
+        re.compile(rf"(?<![的还但不就也都项句组个])(是|在于|反映了|反映出|体现了|说明了|表明了|说明|表明|因为|由于|意味着|有利于){_ZH_PLACE}"),
+        (lambda m: f"{m[1]}什么？",),
     ),
 )
 PATTERNS = {"en": EN, "zh": ZH}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
@@ -9,6 +10,8 @@ from typing import ClassVar
 from evals.question import Draft, Rendered
 
 _END = "?？.。:：…_ ＿"
+# The place that an exam leaves for the answer: （ ）, ( ), (\\quad), （ $)$
+_PLACE = re.compile(r"\s*\$?\s*[（(][\s$]*(?:\\quad|\\qquad)?[\s$]*[)）]\s*\$?\s*$")
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,13 @@ class OptionsInText:
 
 def woven_form(draft: Draft) -> Rendered:
     """The question's sentence, continued by its options."""
-    stem = draft.question.rstrip(_END) or draft.question
+    stem = _PLACE.sub("", draft.question.rstrip(_END)).rstrip(_END) or draft.question
+    *first, last = [choice.rstrip("。．.；; ") or choice for choice in draft.choices]
     if draft.lang == "zh":
-        prompt = f"{stem}：{'、'.join(draft.choices[:-1])}还是{draft.choices[-1]}？"
+        comma = "；" if any(mark in choice for choice in draft.choices for mark in "、，,；") else "、"
+        prompt = f"{stem}：{comma.join(first)}{'' if comma == '、' else comma}还是{last}？"
     else:
         # Options with commas of their own need another sign between them.
         comma = "; " if any("," in choice for choice in draft.choices) else ", "
-        prompt = f"{stem}: {comma.join(draft.choices[:-1])} or {draft.choices[-1]}?"
+        prompt = f"{stem}: {comma.join(first)} or {last}?"
     return Rendered(draft.layout.before + prompt + draft.cue, draft.choices, False)

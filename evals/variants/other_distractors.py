@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,6 +17,7 @@ from evals.variants.registry import NotApplicable
 
 _NEAR = 12  # candidates on each side of the right option's length
 _ENDS = (".", "。", "．", ";", "；", "!", "?", "？")
+_COMBINATION = re.compile(r"^[①-⑳ⅠⅡⅢⅣⅤ]|^(?:I{1,3}|IV|V)\b")
 Candidate = tuple[int, str, frozenset[str]]  # characters, text, the items (and clusters) that have it
 
 
@@ -35,6 +37,8 @@ class OtherDistractors:
         """The draft with the right option at its place among others."""
         if options_refer_to_options(draft.own_choices) or -1 in draft.origin:
             raise NotApplicable("an option speaks of the other options")
+        if any(_COMBINATION.match(choice) for choice in draft.choices):
+            raise NotApplicable("its options are combinations of what the question lists")
         if any_text_may_be_right(draft.question):
             raise NotApplicable("an option of another question may be right here")
         right, n = draft.choices[draft.gold], len(draft.choices) - 1
@@ -95,7 +99,8 @@ def _options(pool: Pool, lang: str, subject: str) -> dict[str, list[Candidate]]:
     for item in pool.items:
         if not isinstance(item, Item) or (item.lang, item.subject) != (lang, subject):
             continue
-        for choice in () if options_refer_to_options(item.choices) else item.choices:
+        own = any(_COMBINATION.match(choice) for choice in item.choices) or options_refer_to_options(item.choices)
+        for choice in () if own else item.choices:
             text, items = texts.setdefault(same(choice), (choice, set()))
             items |= {item.id, item.cluster} - {""}
             if choice < text:  # of equal ones the same whatever the items' order

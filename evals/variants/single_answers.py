@@ -10,10 +10,10 @@ from evals.other_options import options_refer_to_options
 from evals.question import Draft
 from evals.variants.registry import NotApplicable
 
-_ANSWERED = {"en": "Proposed answer: ", "zh": "有人回答："}
+_ANSWERED = {"en": "Proposed answer: ", "zh": "有人选了："}
 _ASKED = {
-    "en": ("Is the proposed answer right?", "Is the proposed answer wrong?"),
-    "zh": ("这个回答是正确的吗？", "这个回答是错误的吗？"),
+    "en": ("Is it a right answer to the question?", "Is it a wrong answer to the question?"),
+    "zh": ("选对了吗？", "选错了吗？"),
 }
 YES_NO = {"en": ("Yes", "No"), "zh": ("是", "否")}
 
