@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
+from tests.object_store import BUCKET, s3_server
 from workflows.argo.doctor.api import clock_found
 from workflows.argo.doctor.argo import unknown_fields, version_found
 from workflows.argo.doctor.installed import differences, path_of
@@ -20,6 +21,7 @@ from workflows.argo.doctor.pod_script import main as pod_script
 from workflows.argo.doctor.run import checks
 from workflows.argo.manifests import manifests
 from workflows.argo.profile_load import load_profile
+from workflows.argo.remote.files import Remote
 from workflows.cli import main
 
 PROFILE = {
@@ -49,6 +51,7 @@ def healthy() -> dict[str, Any]:
     kinds = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
     ours = [each for given in manifests(load_profile("team.yaml")).values() for each in given]
     return {path_of(each, "argosy"): each for each in ours} | {
+        f"{CORE}/configmaps": {"items": manifests(load_profile("team.yaml"))["profile"]},
         "/version": {"major": "1", "minor": "34+", "gitVersion": "v1.34.0", "date": now},
         "/apis/argoproj.io/v1alpha1": {"resources": [{"name": kind} for kind in kinds]},
         CRD: {"spec": {"versions": [{"schema": {"openAPIV3Schema": {"properties": {"spec": {"type": "object"}}}}}]}},
@@ -193,12 +196,60 @@ def test_the_pod_s_script_tells_a_store_that_it_may_not_write(
 ) -> None:
     (tmp_path / "file").write_text("")
     for store, good in ((tmp_path / "runs", True), (tmp_path / "file" / "runs", False)):
-        monkeypatch.setattr("sys.argv", ["-c", str(store), ""])
+        monkeypatch.setattr("sys.argv", ["-c", str(store), "", "", "{}"])
         pod_script()
         said = json.loads(capsys.readouterr().out)
         assert (said["store"] == "") is good
         assert said["imports"] == said["mlflow"] == ""
     assert not list((tmp_path / "runs").iterdir())
+
+
+def test_the_pod_s_script_tries_a_bucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """moto keeps a second writer off (If-None-Match), and has no bucket `another`."""
+
+    def said(uri: str) -> str:
+        monkeypatch.setattr("sys.argv", ["-c", "/nowhere", "", uri, "{}"])
+        pod_script()
+        return str(json.loads(capsys.readouterr().out)["store"])
+
+    with s3_server() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        assert said(f"s3://{BUCKET}/runs") == ""
+        assert "there is no such bucket" in said("s3://another/runs")
+        assert not Remote(f"s3://{BUCKET}/runs", {}).list()
+
+
+def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(
+    api: Api, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = yaml.safe_load((tmp_path / "team.yaml").read_text())
+    given["storage"] = {"uri": "s3://bucket/runs", "options": {"anon": False}}
+    (tmp_path / "team.yaml").write_text(yaml.safe_dump(given))
+    api.objects = healthy()
+    [wrong] = doctor(capsys)[1]
+    assert "s3://bucket/runs is not tried from here, since pods have the credentials" in wrong
+    said = {"time": time.time(), "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "",
+            "store": "InputError: there is no such bucket"}  # fmt: skip
+    pods(api, lambda: {"phase": "Succeeded"}, json.dumps(said))
+    assert "there is no such bucket" in doctor(capsys, "--deep")[1][0]
+    [container] = next(body for body in api.bodies("POST") if body.get("kind") == "Pod")["spec"]["containers"]
+    assert container["args"][2:] == ["s3://bucket/runs", '{"anon": false}']
+    assert container["envFrom"] == [{"secretRef": {"name": "hub"}}]
+
+
+def test_profiles_live_side_by_side(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    [own] = manifests(load_profile("team.yaml"))["profile"]
+    [other] = manifests(load_profile("gpu"))["profile"]
+    api.objects[f"{CORE}/configmaps"] = {"items": [own, other]}
+    assert main(["doctor", "--profile", "team.yaml"]) == 0
+    assert "gpu, team; the templates are those of team" in capsys.readouterr().out
+    api.objects[f"{CORE}/configmaps"] = {"items": [other]}
+    code, wrong = doctor(capsys)
+    assert code == 1
+    assert "the templates name the profile team, whose ConfigMap is not there" in wrong[0]
 
 
 def test_the_parts() -> None:

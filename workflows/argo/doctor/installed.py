@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workflows.argo.doctor.check import Check, Cluster, Found
-from workflows.argo.manifests import manifests
+from workflows.argo.manifests import PROFILE, manifests
 
 MOST = 4  # names in a line
 COMPARED = ("spec", "data", "rules")
@@ -33,6 +33,21 @@ def installed(cluster: Cluster) -> Iterator[Found]:
         yield Found("warn", f"not those of this version and profile: {_short(different)}", cluster.install)
     if not missing and not different:
         yield Found("ok", f"all {count} objects are there and of this version and profile")
+
+
+def profiles(cluster: Cluster) -> Iterator[Found]:
+    """Those that workflows may name, and the one that the templates are made of."""
+    place = f"/api/v1/namespaces/{cluster.namespace}/configmaps"
+    found = (cluster.get(place, labelSelector=PROFILE) or {}).get("items") or []
+    names = sorted(str(each["metadata"]["labels"][PROFILE]) for each in found)
+    template = cluster.get(f"/apis/argoproj.io/v1alpha1/namespaces/{cluster.namespace}/workflowtemplates/lifecycle")
+    parameters = (((template or {}).get("spec") or {}).get("arguments") or {}).get("parameters") or []
+    own = next((str(each.get("value", "")) for each in parameters if each["name"] == "profile"), "")
+    if own and own not in names:
+        mend = f"argosy manifests --profile {own} --out DIR && kubectl apply -f DIR/{own}/profile.yaml"
+        yield Found("FAIL", f"the templates name the profile {own}, whose ConfigMap is not there", mend)
+    else:
+        yield Found("ok", f"{', '.join(names) or 'none'}; the templates are those of {own or 'nobody'}")
 
 
 def path_of(document: Mapping[str, Any], namespace: str) -> str:
@@ -64,4 +79,4 @@ def _short(names: list[str]) -> str:
     return ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
 
 
-CHECKS = (Check("installed", installed, 30),)
+CHECKS = (Check("installed", installed, 30), Check("profiles", profiles, 31))

@@ -1,4 +1,4 @@
-"""What a pod of `argosy doctor --deep` runs, with the standard library alone: it says what it can do, as JSON."""
+"""What a pod of `argosy doctor --deep` runs: it says what it can do, as JSON. Only a bucket takes our own code."""
 
 import fcntl
 import json
@@ -12,9 +12,10 @@ TIMEOUT_S = 10
 
 def main() -> None:
     """Print one line."""
-    store, mlflow = sys.argv[1:3]
+    store, mlflow, uri, options = sys.argv[1:5]
     found = {"time": time.time(), "uid": os.getuid(), "python": sys.version.split()[0]}
-    for name, look in (("imports", _imports), ("store", lambda: _store(store)), ("mlflow", lambda: _reach(mlflow))):
+    writes = (lambda: _bucket(uri, options)) if uri else (lambda: _store(store))
+    for name, look in (("imports", _imports), ("store", writes), ("mlflow", lambda: _reach(mlflow))):
         try:
             look()
             found[name] = ""
@@ -42,6 +43,22 @@ def _store(folder: str) -> None:
     finally:
         if os.path.exists(path):
             os.unlink(path)
+
+
+def _bucket(uri: str, options: str) -> None:
+    """Write, list, read, refuse to write again, delete: what pods do to a store in a bucket."""
+    from workflows.argo.remote.files import Remote
+
+    remote, name, text = Remote(uri, json.loads(options)), f".doctor/{os.getpid()}-{time.time_ns()}", b"argosy"
+    try:
+        if not remote.create(name, text) or remote.read(name) != text or name not in remote.list(".doctor"):
+            raise OSError("what was written there is not read or listed again")
+        if remote.create(name, b"another"):
+            raise OSError("it ignores If-None-Match: two pods would both take a lease; use a server that knows it")
+    finally:
+        remote.delete([name])
+    if name in remote.list(".doctor"):
+        raise OSError("what was deleted there is still listed")
 
 
 def _reach(url: str) -> None:

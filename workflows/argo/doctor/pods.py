@@ -69,12 +69,16 @@ def _read(cluster: Cluster, image: str, log: str, before: float) -> Iterator[Fou
     except ValueError:
         yield Found("FAIL", f"{image}: the pod said {log.strip()[-300:]!r}", "see whether the image has Python 3.11")
         return
-    root, uri = cluster.profile.storage.root, cluster.profile.tracking.uri
+    storage, uri = cluster.profile.storage, cluster.profile.tracking.uri
     user = f"uid {said['uid']}"
-    locks = f"let {user} write it; on NFS mount version 4, with locks"
+    written = (f"{image}: {storage.root} is writable and flock holds",
+               f"let {user} write it; on NFS mount version 4, with locks")
+    if storage.uri:
+        written = (f"{image}: {storage.uri} can be written, read, listed and deleted, and holds a second writer off",
+                   "mend storage.uri or options, the Secret of defaults.secrets, or a network policy in the way")
     mends = {
         "imports": (f"{image}, Python {said['python']}, {user}, has our code", "build the image with images/"),
-        "store": (f"{image}: {root} is writable and flock holds", locks),
+        "store": written,
         "mlflow": (f"{image}: {uri} answers", "mend tracking.uri of the profile, or a network policy in the way"),
     }
     for key, (good, mend) in mends.items():
@@ -90,10 +94,11 @@ def pod(cluster: Cluster, image: str) -> Json:
     text = json.dumps(manifests(profile)["lifecycle"][0]["spec"])
     spec: dict[str, Any] = json.loads(text.replace(parameter("profile"), profile.name))
     container = next(each["container"] for each in spec["templates"] if each["name"] == "plan")
-    kept = ("imagePullPolicy", "resources", "securityContext", "volumeMounts")
+    kept = ("imagePullPolicy", "resources", "securityContext", "volumeMounts", "envFrom")
+    options = json.dumps(dict(profile.storage.options))
     fixed = [each for each in container["env"] if "{{" not in str(each.get("value"))]
     main = {"name": "main", "image": image, "command": ["python", "-c", SCRIPT.read_text(encoding="utf-8")],
-            "args": [profile.storage.root, profile.tracking.uri], "env": fixed,
+            "args": [profile.storage.root, profile.tracking.uri, profile.storage.uri, options], "env": fixed,
             **{key: container[key] for key in kept if key in container}}  # fmt: skip
     return {
         "apiVersion": "v1", "kind": "Pod",

@@ -1,4 +1,4 @@
-"""Is the store's claim bound, and may many pods write it? (Whether they can, the check `pods` tries.)"""
+"""Is the store's claim bound, and may many pods write it? (Whether they can, and a bucket, the check `pods` tries.)"""
 
 from __future__ import annotations
 
@@ -10,9 +10,22 @@ SHARED = "ReadWriteMany"
 
 
 def store(cluster: Cluster) -> Iterator[Found]:
-    """The claim, or the nodes that a hostPath would split."""
+    """The claim, the nodes that a hostPath would split, or the bucket."""
     storage = cluster.profile.storage
-    yield from _claim(cluster, storage.claim) if storage.claim else _host_path(cluster, storage.host_path)
+    if storage.uri:
+        yield from _bucket(cluster, storage.uri)
+    else:
+        yield from _claim(cluster, storage.claim) if storage.claim else _host_path(cluster, storage.host_path)
+
+
+def _bucket(cluster: Cluster, uri: str) -> Iterator[Found]:
+    if not cluster.profile.defaults.secrets:
+        yield Found("warn", f"{uri}, and defaults.secrets names no credentials",
+                    "fine where the service account has an identity that may write it; --deep tries it")  # fmt: skip
+    elif cluster.deep:
+        yield Found("ok", f"{uri}: see below what pods may do there")
+    else:
+        yield Found("warn", f"{uri} is not tried from here, since pods have the credentials", "argosy doctor --deep")
 
 
 def _claim(cluster: Cluster, name: str) -> Iterator[Found]:
