@@ -5,40 +5,44 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from lm_eval.api.instance import Instance
+from lm_eval.api.metrics import mean
 from lm_eval.api.task import Task
 from lm_eval.config.task import TaskConfig
 from lm_eval.filters import build_filter_ensemble
 
-from argosy.errors import InputError
 from argosy.evaluation.language_model import answer_start
-from evals.items import read_items
-from evals.metrics import Answer, answer, metrics
-from evals.question import SEPARATOR, Question
-from evals.variants import parse_chain
+from evals.lm_questions import questions as questions_of
+from evals.metrics import LOWER_IS_BETTER, METRICS, Answer, answer, generated, metric_names, metrics
+from evals.question import Question
 
-METRICS = ("acc", "acc_norm", "acc_all", "consistency", "acc_averaged", "position_bias")
+_OF_ALL = ("position_bias", "acc_pride")  # of all answers at once, so without a standard error of lm-eval's kind
+_OF_QUESTIONS = ("acc", "acc_norm", "mass", "unparsable", "chance")  # means over questions, others over items
 
 
 class VariantTask(Task):  # type: ignore[misc]
-    """Multiple choice whose documents are the questions that a chain of variants makes.
+    """A task whose documents are items, each with the questions that a chain of variants makes of it.
 
-    From YAML (`class: !function evals.lm_tasks.VariantTask`) its `metadata` holds: `items` (a JSONL or CSV file,
-    or a list of them; `--metadata '{"items": "..."}'` gives it on the command line), `variant` (a name or a
-    chain), `seed` and `limit`. From Python: `of(name, questions)`.
+    From YAML (`class: !function evals.lm_tasks.VariantTask`): what its `metadata` may hold is in evals/lm_questions.py;
+    `--metadata '{"data": "DIR"}'` adds to it. From Python: `of(name, questions)`. Standard errors are lm-eval's, over
+    items; `answers` has what was answered, by the question's id.
     """
 
-    VERSION = 1
+    VERSION = 2
     OUTPUT_TYPE = "multiple_choice"
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.left_out: Counter[str] = Counter()
         self.answers: dict[str, Answer] = {}
-        self._questions: list[Question] = config.pop("questions", None) or self._from_metadata(config)
-        self._docs = [{"id": question.id, "number": n} for n, question in enumerate(self._questions)]
+        given: list[Question] | None = config.pop("questions", None)
+        if given is None:
+            given, self.left_out = questions_of(str(config.get("task")), config.get("metadata") or {})
+        self._questions = given
+        self._docs = _documents(given)
+        self._each = 1.0  # questions of a document, in the mean
+        self._names = metric_names(given)
         # What Task.__init__ sets; itself it takes no config (it passes the mapping as the task's name).
         fields = {key: value for key, value in config.items() if key in TaskConfig.__dataclass_fields__}
         self._config = TaskConfig(**{**fields, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
@@ -50,20 +54,6 @@ class VariantTask(Task):  # type: ignore[misc]
     def of(cls, name: str, questions: Sequence[Question]) -> VariantTask:
         """A task of questions that are already made."""
         return cls({"task": name, "questions": list(questions)})
-
-    def _from_metadata(self, config: dict[str, Any]) -> list[Question]:
-        about = config.get("metadata") or {}
-        if not about.get("items"):
-            raise InputError(f"task {config.get('task')}: give its items: --metadata '{{\"items\": \"FILE.jsonl\"}}'")
-        paths = [about["items"]] if isinstance(about["items"], str) else about["items"]
-        chain = parse_chain(str(config.get("task")), about.get("variant", "plain"))
-        questions: list[Question] = []
-        for path in paths:
-            found = read_items(Path(path), about.get("limit"))
-            made, unmade = chain.all_questions(found.items, about.get("seed", 0))
-            questions += made
-            self.left_out += found.left_out + unmade
-        return questions
 
     def download(self, *_: Any, **__: Any) -> None:
         """The questions are there already."""
@@ -81,22 +71,23 @@ class VariantTask(Task):  # type: ignore[misc]
         return True
 
     def test_docs(self) -> list[dict[str, Any]]:
-        """A document a question."""
+        """A document an item: its id, and the ids and places of its questions."""
         return self._docs
 
-    def question(self, doc: dict[str, Any]) -> Question:
-        """The question of a document."""
-        found: Question = self._questions[doc["number"]]
-        return found
+    def questions(self, doc: dict[str, Any]) -> list[Question]:
+        """The questions of a document."""
+        return [self._questions[number] for number in doc["numbers"]]
 
     def doc_to_text(self, doc: dict[str, Any]) -> str:
-        """Its prompt."""
-        return self.question(doc).prompt
+        """The prompt of its first question."""
+        return self.questions(doc)[0].prompt
 
     def doc_to_target(self, doc: dict[str, Any]) -> str:
-        """Its right continuation."""
-        question = self.question(doc)
-        return SEPARATOR[question.lang] + question.continuations[question.gold]
+        """The right answer to it."""
+        question = self.questions(doc)[0]
+        if question.generation is not None:
+            return question.before + question.generation.answer
+        return question.before + question.continuations[question.gold]
 
     def build_all_requests(
         self,
@@ -111,62 +102,104 @@ class VariantTask(Task):  # type: ignore[misc]
     ) -> None:
         """All requests at once, without lm-eval's cache of them: they take less time to make than to read."""
         template = chat_template if apply_chat_template else None
-        before = answer_start(template) if template else None
-        documents = self.doc_iterator(rank=rank, limit=limit, world_size=world_size, samples=samples)
+        start = answer_start(template) if template else None
+        chosen = list(self.doc_iterator(rank=rank, limit=limit, world_size=world_size, samples=samples))
+        self._each = sum(_asked(self.questions(doc)) for _, doc in chosen) / max(1, len(chosen))
         self._instances = [
             request
-            for number, doc in documents
-            for request in self.construct_requests(
-                doc,
-                self.fewshot_context(doc, chat_template=template),
-                before=before,
-                metadata=(self.config.task, number, 1),
-            )
+            for number, doc in chosen
+            for request in self.construct_requests(doc, template, before=start, metadata=(self.config.task, number, 1))
         ]
 
-    def fewshot_context(
-        self, doc: dict[str, Any], chat_template: Callable[..., str] | None = None, **_: Any
-    ) -> str:
-        """The prompt, as a user's turn where lm-eval applies a chat template."""
-        prompt = self.doc_to_text(doc)
-        return prompt if chat_template is None else chat_template([{"role": "user", "content": prompt}])
+    def fewshot_context(self, doc: dict[str, Any], *_: Any, **__: Any) -> str:
+        """The prompt, with the examples that a variant put there."""
+        return self.doc_to_text(doc)
 
-    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """A request a continuation, after what stands `before` an answer: the language's, or the chat template's."""
-        question = self.question(doc)
-        before = kwargs.get("before")
-        before = SEPARATOR[question.lang] if before is None else before
+    def construct_requests(
+        self, doc: dict[str, Any], ctx: Callable[..., str] | None, **kwargs: Any
+    ) -> list[Instance]:
+        """A request a continuation, after what stands `before` an answer: the question's, or the chat template's; of
+        a generated answer one request.
+
+        Args:
+            ctx: the chat template where there is one: prompts are a user's turn in it.
+        """
+        requests: list[tuple[str, tuple[Any, ...]]] = []
+        for question in self.questions(doc):
+            requests += _requests(question, ctx, kwargs.get("before"))
         return [
-            Instance("loglikelihood", doc, (ctx, before + text), index, metadata=kwargs["metadata"])
-            for index, text in enumerate(question.continuations)
+            Instance(kind, doc, arguments, index, metadata=kwargs["metadata"])  # type: ignore[arg-type]
+            for index, (kind, arguments) in enumerate(requests)
         ]
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[tuple[float, bool]]) -> dict[str, Answer]:
-        """The answer, for every metric; nothing where a score is not a number."""
-        question = self.question(doc)
-        found = answer(question, [score for score, _ in results])
-        if found is None:
-            self.left_out["score is not a number"] += 1
+    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        """The value of each metric; nothing where a score is not a number."""
+        found: list[Answer] = []
+        left = iter(results)
+        for question in self.questions(doc):
+            if question.generation is not None:
+                read: Answer | None = generated(question, next(left))
+            else:
+                read = answer(question, [next(left)[0] for _ in question.continuations])
+            if read is None:
+                self.left_out["score is not a number"] += 1
+            else:
+                self.answers[question.id] = read
+                found.append(read)
+        return self._values(found) if found else {}
+
+    def _values(self, found: list[Answer]) -> dict[str, Any]:
+        own = metrics(found)
+        if "acc" not in own:  # questions for calibration alone
             return {}
-        self.answers[question.id] = found
-        return dict.fromkeys(self._metric_names(), found)
+        values: dict[str, Any] = {}
+        for name in self._names:
+            # Of an item with one question, where others have several.
+            value = own[name].value if name in own else 1.0 if name == "consistency" else own["acc"].value
+            values[name] = value * _asked([a.question for a in found]) / self._each if name in _OF_QUESTIONS else value
+        return values | {name: [a.question.id for a in found] for name in _OF_ALL if name in values}
 
-    def _metric_names(self) -> list[str]:
-        several = len({question.item for question in self._questions}) < len(self._questions)
-        texts = any(not question.labelled for question in self._questions)
-        wanted = {"acc": True, "acc_norm": texts}
-        return [name for name in METRICS if wanted.get(name, several)]
+    def aggregation(self) -> dict[str, Callable[[list[Any]], float]]:
+        """The mean over documents, or what is of all answers at once."""
 
-    def aggregation(self) -> dict[str, Callable[[list[Answer]], float]]:
-        """The value of each metric over all answers."""
+        def of(name: str) -> Callable[[list[Any]], float]:
+            def value(documents: list[list[str]]) -> float:
+                found = metrics([self.answers[question] for document in documents for question in document])
+                return found[name].value if name in found else math.nan
 
-        def of(name: str) -> Callable[[list[Answer]], float]:
-            return lambda answers: metrics(answers)[name].value if name in metrics(answers) else math.nan
+            return value
 
-        return {name: of(name) for name in METRICS}
+        return {name: of(name) if name in _OF_ALL else mean for name in METRICS}
 
     def higher_is_better(self) -> dict[str, bool]:
-        """All but the position bias."""
-        return {name: name != "position_bias" for name in METRICS}
+        """All but the position bias and the like."""
+        return {name: name not in LOWER_IS_BETTER for name in METRICS}
 
 
+def _asked(questions: Sequence[Question]) -> int:
+    return sum(not question.calibration for question in questions)
+
+
+def _documents(questions: Sequence[Question]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for number, question in enumerate(questions):
+        doc = found.setdefault(question.item, {"id": question.item, "questions": [], "numbers": []})
+        doc["questions"].append(question.id)
+        doc["numbers"].append(number)
+    return list(found.values())
+
+
+def _requests(
+    question: Question, template: Callable[..., str] | None, start: str | None
+) -> list[tuple[str, tuple[Any, ...]]]:
+    """(type of request, arguments), as lm-eval's models take them."""
+
+    def context(prompt: str) -> str:
+        return prompt if template is None else template([{"role": "user", "content": prompt}])
+
+    if question.generation is not None:
+        about = question.generation
+        options = {"until": list(about.stops), "max_gen_toks": about.max_tokens, "do_sample": False}
+        return [("generate_until", (context(question.prompt), options))]
+    before = question.before if start is None else start
+    return [("loglikelihood", (context(prompt), before + text)) for prompt, text in question.requests]
