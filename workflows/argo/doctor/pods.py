@@ -103,7 +103,7 @@ def pod(cluster: Cluster, image: str) -> Json:
     return {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"generateName": "argosy-doctor-", "namespace": cluster.namespace,
-                     "labels": {"app.kubernetes.io/part-of": "argosy"}},
+                     "labels": {"app.kubernetes.io/part-of": "argosy", "app.kubernetes.io/name": "argosy-doctor"}},
         "spec": {
             "restartPolicy": "Never", "activeDeadlineSeconds": int(LIMIT_S), "containers": [main],
             "automountServiceAccountToken": False, "serviceAccountName": profile.service_account,

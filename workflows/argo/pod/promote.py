@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 from argosy.errors import InputError, StepError
+from argosy.gate.check import Verdict
+from argosy.gate.render import lines
 from argosy.tracking.registry import Registry, registered_name
 from argosy.tracking.server import Server, tracking_uri
+from argosy.tracking.shipper import Unavailable
 from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.pod.message import say_why
 from workflows.argo.pod.run import AGAIN
@@ -17,7 +20,10 @@ from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
 from workflows.argo.remote.night import promoting
 from workflows.local.process import ROOT
-from workflows.nightly.promotion import described, final_checkpoint, promote
+from workflows.nightly.found import find
+from workflows.nightly.gating import gate_for, hold, reference_of
+from workflows.nightly.promotion import Grounds, Refused, described, final_checkpoint, promote
+from workflows.nightly.reference import Chosen
 from workflows.sender import COMMAND
 
 
@@ -30,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 nothing to promote; 75 MLflow does not answer."""
+    """0; 1 the gate does not hold; 2 nothing to promote; 75 MLflow does not answer."""
     profile = load_profile(arguments.profile)
     with promoting(profile, arguments.workflow):
         return _decide(profile, arguments)
@@ -53,11 +59,28 @@ def _decide(profile: Profile, arguments: argparse.Namespace) -> int:
     registry = Registry(Server(tracking_uri(store), store))
     by = arguments.by or f"workflow {arguments.workflow}"
     try:
-        before, now = promote(registry, chosen, alias=alias, model=model, by=by, comparison=handoff.report,
-                              workflow=arguments.workflow)  # fmt: skip
-    except StepError as error:
+        verdict = _verdict(chosen, registry, alias, model, store)
+        grounds = Grounds(by, handoff.report, arguments.workflow, verdict)
+        before, now = promote(registry, chosen, store, grounds, alias=alias, model=model)
+    except Refused as error:
+        say_why(f"{error}; argosy promote --force WHY moves it all the same")
+        return error.exit_code
+    except (StepError, Unavailable) as error:
         say_why(str(error))
         return AGAIN
     print(f"{registered_name(model or handoff.line)}@{alias} is {described(now)}, {chosen.label}; "
           f"it was {described(before)}")
     return 0
+
+
+def _verdict(chosen: Chosen, registry: Registry, alias: str, model: str, store: Path) -> Verdict | None:
+    """What the gate of the model line says, in the pod's log; None where it has none."""
+    gate = gate_for(None, store, chosen.trained.line)
+    if gate is None:
+        return None
+    reference = reference_of("", alias, model or chosen.trained.line, find(store), store, registry)
+    if isinstance(reference, Chosen) and reference.key == chosen.key:
+        return None  # the alias names it already
+    verdict = hold(gate, chosen, reference, store)
+    print("\n".join(lines(verdict)), flush=True)
+    return verdict
