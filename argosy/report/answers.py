@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -92,7 +93,11 @@ def read_items_file(directory: Path) -> ItemsFile:
     Raises:
         InputError: it has none, or they cannot be read.
     """
-    rows, broken = scan_items(directory)
+    return sorted_rows(*scan_items(directory))
+
+
+def sorted_rows(rows: Iterable[Mapping[str, Any]], broken: int = 0) -> ItemsFile:
+    """Rows of evaluations by what they are of; `broken` are known to be of no format."""
     found = ItemsFile(broken=broken)
     for record in rows:
         try:
@@ -109,14 +114,14 @@ def read_items_file(directory: Path) -> ItemsFile:
     return found
 
 
-def _text(record: dict[str, Any]) -> Text:
+def _text(record: Mapping[str, Any]) -> Text:
     text = Text(float(record["nats"]), int(record["bytes"]))
     if not (math.isfinite(text.nats) and text.size > 0):
         raise ValueError("nats is not a number, or the document is empty")
     return text
 
 
-def _row(record: dict[str, Any]) -> Row:
+def _row(record: Mapping[str, Any]) -> Row:
     scores = tuple(float(score) for score in record["scores"])
     chosen, gold = int(record["chosen"]), int(record["gold"])
     if not 0 <= min(chosen, gold) <= max(chosen, gold) < len(scores):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +15,11 @@ from argosy.report.samples import Asked, Key, PairSamples
 from argosy.report.stages import Stage, costs
 from argosy.report.tables import Table, accuracy_table, measures_table, prefix_tables
 from argosy.report.verdict import sentences
+from argosy.report.visible import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_KEPT = "\n\t\u200c\u200d"  # joiners belong to scripts and emoji, and move nothing
 _TEMPLATES = Path(__file__).parent / "templates"
 STYLE = _TEMPLATES / "report.css"
 
@@ -61,12 +60,6 @@ def render(page: Page) -> str:
         held=_before_and_after(page.stages),
         left_out=_left_out(found.checkpoints.evaluated),
     )
-
-
-def visible(text: object) -> str:
-    """`text` with control and direction marks shown as their code: they must not reorder the line around them."""
-    return "".join(c if c in _KEPT or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co") else f"⟨{ord(c):04X}⟩"
-                   for c in str(text))
 
 
 def environment() -> Environment:

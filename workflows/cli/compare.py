@@ -1,70 +1,91 @@
-"""`argosy compare`: the metrics of checkpoints side by side."""
+"""`argosy compare`: what got better from one checkpoint to others, what was forgotten, what is noise."""
 
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Sequence
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from workflows.cli.checkpoints import Evaluated, evaluated
+from argosy.errors import InputError
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
-from workflows.cli.table import columns
 
-Z_95 = 1.96
-PAIRED_NOTE = ("The same items for both. DIFFERENCE has a 95 % interval, P is corrected for the number of tests; "
-               "`no difference` means: none that these items can show.")
+if TYPE_CHECKING:
+    from argosy.comparison.compared import Compared
+
+WIDE = 200  # of what is no terminal
+MORE = """A CHECKPOINT is one of
+  sft, pretrain/p050         a stage of the last run (its last checkpoint), or STAGE/EXPORT
+  runs/sft-0123456789ab      a step's directory, or a checkpoint in it, of any store
+  line:NAME                  a model line: its last checkpoint, with the curves that led to it
+  runs:/ID                   an MLflow run: of a training step, an evaluation, a line's curves, or any other
+  models:/NAME@ALIAS         what the registry's alias names; @ALIAS is of the store's own line
+  models:/NAME/VERSION, models:/m-ID
+
+examples:
+  argosy compare sft dpo rlhf --html compare.html
+  argosy compare line:base line:mixed --by tokens          at the most tokens that both have seen
+  argosy compare @reference sft --metrics 'bench/*/plain/*' --metrics 'heldout/*'
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument(
-        "checkpoints",
-        nargs="+",
-        metavar="CHECKPOINT",
-        help="such as sft, pretrain/p050 or a directory; the others are compared to the first",
-    )
+    parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT",
+                        help="see below; the others are compared to the first")
     add_store(parser)
+    parser.add_argument("--at", default="", metavar="WHERE",
+                        help="tokens=1.2M, step=500 or last: of each line, the nearest checkpoint at or below")
+    parser.add_argument("--by", choices=("tokens", "step"), default="",
+                        help="at the most tokens (or steps of the stage) that all have reached")
+    parser.add_argument("--metrics", action="append", default=[], metavar="GLOB",
+                        help="only these, such as 'bench/*/plain/*'; may be repeated; tests are corrected over them")
+    parser.add_argument("--all", action="store_true", help="every metric, and every line of what is noise")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page (one file, no network)")
+    parser.add_argument("--mlflow", action="store_true", help="also log the comparison to MLflow, with page and tables")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a row for each metric."""
-    from argosy.report.terminal import HEADINGS, change_rows
+    """Print the comparison; write and log what was asked for."""
+    from argosy.comparison.compared import compare
+    from argosy.comparison.entry import At, choose
+    from workflows.comparison.names import Names
 
-    found = [evaluated(args.store, name) for name in args.checkpoints]
-    print(describe(found))
-    paired = change_rows([(each.label, each.directories) for each in found])
-    if paired:
-        print(f"\n{columns([HEADINGS, *paired], right=range(4, 9))}\n{PAIRED_NOTE}")
+    at = At.parse(args.at, args.by)
+    _check(args)
+    names = Names(args.store)
+    entries = names.entries(args.checkpoints)
+    choose(entries, at)
+    names.complete(entries)
+    found = compare(entries, args.metrics, everything=args.all)
+    _print(found, args)
+    if args.html or args.mlflow:
+        from workflows.comparison.publish import publish
+
+        for line in publish(found, names, args.html, mlflow=args.mlflow):
+            print(line, file=sys.stderr if args.json else sys.stdout)
     return 0
 
 
-def describe(found: Sequence[Evaluated]) -> str:
-    """The table; `*` where the difference to the first is beyond what chance does (see the note)."""
-    names = sorted({name for each in found for name in each.metrics})
-    rows = [("METRIC", *(each.label for each in found))]
-    rows += [(name, *(_cell(name, each, found[0]) for each in found)) for name in names]
-    note = (
-        "± is a 95 % interval of one value. * differs from the first column beyond a 95 % interval of independent "
-        "samples;\nthe paired comparison of the same items, below where both answered some, is sharper."
-    )
-    return f"{columns(rows, right=range(1, len(rows[0])))}\n{note}"
+def _check(args: argparse.Namespace) -> None:
+    if args.html and (args.html.is_dir() or not args.html.absolute().parent.is_dir()):
+        raise InputError(f"--html {args.html}: allowed: a file to be written, in a directory that is there")
 
 
-def _cell(name: str, each: Evaluated, first: Evaluated) -> str:
-    if name not in each.metrics:
-        return "-  "
-    value, error = each.metrics[name], each.stderr.get(name)
-    text = f"{value:.3f}" + ("" if error is None or math.isnan(error) else f" ±{Z_95 * error:.3f}")
-    return text + (" *" if differs(name, each, first) else "  ")
+def _print(found: Compared, args: argparse.Namespace) -> None:
+    if args.json:
+        from argosy.comparison.record import record
+
+        print(json.dumps(record(found), ensure_ascii=False, indent=1))
+        return
+    from argosy.comparison.terminal import terminal
+
+    print(terminal(found, shutil.get_terminal_size((WIDE, 24)).columns, everything=args.all))
 
 
-def differs(name: str, a: Evaluated, b: Evaluated) -> bool:
-    """Whether two values differ by more than 1.96 standard errors of their difference; False where one is unknown."""
-    if not all(name in each.metrics and name in each.stderr for each in (a, b)):
-        return False
-    difference = abs(a.metrics[name] - b.metrics[name])
-    return difference > Z_95 * math.hypot(a.stderr[name], b.stderr[name])
-
-
-COMMAND = Command("compare", "show the metrics of checkpoints side by side", 70, configure, run)
+COMMAND = Command("compare", "what got better from one checkpoint to others, what was forgotten, what is noise", 70,
+                  configure, run, MORE)

@@ -1,0 +1,140 @@
+"""The rows of a checkpoint's evaluations, and the values that a metric is the mean of: what pairs two checkpoints."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import InputError
+from argosy.evaluation.results import has_items, read_items
+
+Record = Mapping[str, Any]
+Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
+LN2 = math.log(2)
+_OF_ROW = {"acc": "correct", "acc_norm": "correct_norm"}
+_TOP = re.compile(r"^top(\d+)$")
+
+
+@dataclass(frozen=True)
+class Value:
+    """One question's or document's share of a metric, which is the sum of `value` over the sum of `weight`.
+
+    Attributes:
+        unit: what is independent of others: the cluster, else the item, else the row itself.
+        item: what it is a question about.
+        check: what must be equal for two checkpoints to be asked the same (bytes, or tokens, of a document).
+    """
+
+    unit: str
+    value: float
+    weight: float = 1.0
+    item: str = ""
+    check: float = 0.0
+
+
+class Rows:
+    """Rows by task and variant."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.groups: dict[Group, list[Record]] = {}
+        for record in records:
+            if "task" in record and "variant" in record and "id" in record:
+                self.groups.setdefault((str(record["task"]), str(record["variant"])), []).append(record)
+
+    def update(self, other: Rows) -> None:
+        """Take what a newer evaluation found instead of what is here."""
+        self.groups.update(other.groups)
+
+    def values(self, name: str) -> dict[str, Value]:
+        """By row's id, what the metric `name` is made of; empty where the rows do not say."""
+        parts = name.split("/")
+        if parts[0] == "bench" and len(parts) == 4:
+            return self._bench(parts[1], parts[2], parts[3])
+        if parts[0] == "heldout" and len(parts) >= 3:
+            return self._heldout(parts[1], "/".join(parts[2:]))
+        if parts[0] == "probe" and len(parts) >= 4:
+            return _plain(self.groups.get((parts[1], "/".join(parts[2:-1])), ()), parts[-1])
+        return {}
+
+    def headline(self, task: str, forms: Sequence[str]) -> dict[str, Value]:
+        """For each item that was asked in all of `forms`, the mean over them; every form counts the same."""
+        by_form = [_item_means(self._bench(task, form, "acc")) for form in forms]
+        items = set.intersection(*map(set, by_form)) if by_form else set()
+        return {item: Value(by_form[0][item].unit, sum(form[item].value for form in by_form) / len(by_form), 1.0, item)
+                for item in sorted(items)}
+
+    def langs(self, task: str) -> dict[str, str]:
+        """The language of each item of a benchmark."""
+        return {str(r.get("item") or r["id"]): str(r.get("lang") or "")
+                for (name, _), group in self.groups.items() if name == task for r in group}
+
+    def _bench(self, task: str, variant: str, measure: str) -> dict[str, Value]:
+        if (task, variant) in self.groups:
+            return _plain(self.groups[task, variant], measure)
+        whole, _, lang = task.rpartition("_")
+        return _plain([r for r in self.groups.get((whole, variant), ()) if r.get("lang") == lang], measure)
+
+    def _heldout(self, measure: str, channel: str) -> dict[str, Value]:
+        below = {"bpb": "bytes", "nats": "tokens"}.get(measure)
+        rows = [r for (_, variant), group in self.groups.items() if variant == channel for r in group if "nats" in r]
+        found = {}
+        for r in rows if below else ():
+            size = _number(r.get(below or ""))
+            nats = _number(r.get("nats"))
+            if nats is not None and size:
+                below_it = size * (LN2 if measure == "bpb" else 1.0)
+                found[str(r["id"])] = Value(str(r["id"]), nats, below_it, str(r["id"]), size)
+        return found
+
+
+def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
+    """The rows of one checkpoint's evaluations, of the later ones where two asked the same; what is broken is noted."""
+    found = Rows()
+    for directory in evaluations:
+        try:
+            if has_items(directory):
+                found.update(Rows(read_items(directory)))
+        except InputError as error:
+            notes.append(f"{directory.name} is not compared item by item: {error}")
+    return found
+
+
+def total(values: Mapping[str, Value]) -> float:
+    """The metric that the values make."""
+    return math.fsum(v.value for v in values.values()) / math.fsum(v.weight for v in values.values())
+
+
+def _plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
+    found = {}
+    for row in rows:
+        value = _of_row(row, measure)
+        if value is None:
+            continue
+        item = str(row.get("item") or row["id"])
+        found[str(row["id"])] = Value(str(row.get("cluster") or item), value, 1.0, item)
+    return found
+
+
+def _of_row(row: Record, measure: str) -> float | None:
+    top = _TOP.match(measure)
+    if top and (rank := _number(row.get("rank"))) is not None:
+        return float(rank <= int(top[1]))
+    return _number(row.get(_OF_ROW.get(measure, measure), row.get(measure)))
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool | int | float) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def _item_means(values: Mapping[str, Value]) -> dict[str, Value]:
+    found: dict[str, list[Value]] = {}
+    for value in values.values():
+        found.setdefault(value.item, []).append(value)
+    return {item: Value(each[0].unit, sum(v.value for v in each) / len(each), 1.0, item)
+            for item, each in found.items()}

@@ -1,0 +1,126 @@
+"""A comparison for a terminal, as wide as it is: what got better, what was forgotten, what is noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from argosy.comparison.compared import SECTIONS, Compared, Pair
+from argosy.comparison.contrast import Contrast
+from argosy.comparison.text import TITLES, difference_text, meaning, p_text, unit_of, value_text
+from argosy.report.chart import short
+from argosy.report.intervals import interval
+from argosy.report.visible import columns, visible, width
+
+NOISE = ("same", "cannot tell", "untested")
+FEW = 8  # lines of a section of noise, without --all
+NARROW, SHORTEST = 96, 18
+
+
+def terminal(found: Compared, columns_wide: int, *, everything: bool = False) -> str:
+    """The whole text; no line is wider than `columns_wide`, as far as names can be cut."""
+    parts = ["\n".join(_entries(found, columns_wide))]
+    if len(found.entries) == 1:
+        parts.append("\n".join(_alone(found, columns_wide)))
+    parts += ["\n".join(_pair(pair, columns_wide, everything)) for pair in found.pairs if pair.contrasts]
+    parts.append("\n".join(_end(found)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _entries(found: Compared, wide: int) -> list[str]:
+    rows = [("", "COMPARED", "CHECKPOINT", "TOKENS", "STEP", "METRICS", "FROM")]
+    for number, e in enumerate(found.entries):
+        c = e.chosen
+        rows.append((_letter(number), visible(e.label), visible(c.label), short(c.tokens) if c.tokens else "–",
+                     str(c.step or "–"), str(len(c.metrics)), e.source))
+    return _fitted(rows, wide, (1, 2), right=(3, 4, 5))
+
+
+def _alone(found: Compared, wide: int) -> list[str]:
+    c = found.entries[0].chosen
+    rows = [("METRIC", "VALUE", "95 %", "N")]
+    for name in found.metrics:
+        bounds = interval(c, name)
+        inside = f"{value_text(name, bounds[0])} to {value_text(name, bounds[1])}" if bounds else "–"
+        rows.append((visible(name), value_text(name, c.metrics[name]), inside, str(c.counts.get(name, "–"))))
+    return _fitted(rows, wide, (0,), right=(1, 2, 3))
+
+
+def _pair(pair: Pair, wide: int, everything: bool) -> Iterator[str]:
+    yield f"{visible(pair.second.label)} against {visible(pair.first.label)}"
+    yield "=" * min(wide, width(f"{visible(pair.second.label)} against {visible(pair.first.label)}"))
+    shown = [(v, pair.section(v)) for v in SECTIONS if pair.section(v)]
+    cut = {v: here if everything or v not in NOISE else here[:FEW] for v, here in shown}
+    rows = [_row(c, wide) for v, _ in shown for c in cut[v]]
+    lines = iter(_fitted([_headings(wide), *rows], wide, (0,), right=range(1, len(_headings(wide)) - 1)))
+    heading = next(lines)
+    for verdict, here in shown:
+        yield f"\n{TITLES[verdict]}: {len(here)}"
+        yield heading
+        for _ in cut[verdict]:
+            yield next(lines)
+        if len(here) > len(cut[verdict]):
+            yield f"… and {len(here) - len(cut[verdict])} more (--all)"
+
+
+def _headings(wide: int) -> tuple[str, ...]:
+    full = ("METRIC", "BEFORE", "AFTER", "DIFFERENCE [95 %]", "P", "N", "")
+    return full if wide >= NARROW else ("METRIC", "BEFORE", "AFTER", "DIFFERENCE", "P", "")
+
+
+def _row(c: Contrast, wide: int) -> tuple[str, ...]:
+    values = (value_text(c.name, c.before), value_text(c.name, c.after))
+    unit = unit_of(c.kind)
+    said = "" if c.verdict in ("better", "worse", "changed") else meaning(c)
+    if wide >= NARROW:
+        n = str(c.tested.n) if c.tested.n else "–"
+        return (visible(c.name), *values, difference_text(c), p_text(c.p_adjusted), n, said or unit)
+    return (visible(_brief(c.name)), *values, difference_text(c).partition(" [")[0], p_text(c.p_adjusted),
+            said.partition(",")[0].removesuffix(" possible") if said else unit)
+
+
+def _brief(name: str) -> str:
+    """Without what every name of its kind has."""
+    for prefix in ("bench/", "probe/probes/", "probe/"):
+        name = name.removeprefix(prefix)
+    return name.removesuffix("/acc")
+
+
+def _end(found: Compared) -> Iterator[str]:
+    if found.tests:
+        yield (f"P is corrected over all {found.tests} tests shown (Benjamini and Hochberg: of what is called better "
+               "or worse, 5 % is noise on average).\nN: questions or documents that both answered, which are paired; "
+               "without: two standard errors, taken as independent.")
+    if found.alone:
+        yield f"Of one of them only, so not compared: {len(found.alone)} metrics, such as {visible(found.alone[0])}."
+    if found.hidden:
+        yield f"Not shown: {len(found.hidden)} further metrics (--all, or --metrics 'bench/*')."
+    for note in found.notes:
+        yield f"Note: {visible(note)}"
+
+
+def _letter(number: int) -> str:
+    return chr(65 + number) if number < 26 else str(number + 1)
+
+
+def _fitted(rows: Sequence[tuple[str, ...]], wide: int, cut: Sequence[int], right: Sequence[int]) -> list[str]:
+    """Aligned rows; the columns `cut` lose the middle of long names where the line would be too wide."""
+    text = columns(rows, right=right)
+    over = max(map(width, text.splitlines())) - wide
+    for column in cut:
+        if over > 0:
+            longest = max(width(row[column]) for row in rows)
+            keep = max(SHORTEST, longest - over)
+            over -= max(0, longest - keep)
+            rows = [(*row[:column], _middle(row[column], keep), *row[column + 1 :]) for row in rows]
+    return columns(rows, right=right).splitlines()
+
+
+def _middle(text: str, keep: int) -> str:
+    if width(text) <= keep:
+        return text
+    head, tail = text, text
+    while width(head) > (keep - 1) // 2:
+        head = head[:-1]
+    while width(tail) > keep - 1 - width(head):
+        tail = tail[1:]
+    return f"{head}…{tail}"
