@@ -16,7 +16,7 @@ class Blimp(Format):
     """`{"sentence_good", "sentence_bad", "UID", "linguistics_term", "pairID"}`, a file a phenomenon.
 
     Asked as a choice between the sentences in an order that the id decides; `lm_eval: {form: sentences}` and the
-    suite `blimp` compare the sentences alone. The subject is the phenomenon (UID)."""
+    probes of suite `blimp` compare the sentences alone. The subject is the phenomenon (UID)."""
 
     name: ClassVar[str] = "blimp"
 
