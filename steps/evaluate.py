@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from argosy.config import Config, External, Externals, Seed, Upstream
-from argosy.errors import InputError, StepError
+from argosy.errors import StepError
 from argosy.step import Step, StepContext
 from argosy.step_files import given_directory
 from argosy.storage import write_json
@@ -139,12 +139,10 @@ def _section(section: str, config: EvaluateConfig, suite: Suite, model: Language
         from probes.runner import run_probes
 
         return run_probes(suite, model, config.data, chat=chat, seed=config.seed, limit=config.limit)
-    from argosy.evaluation.heldout import Heldout, heldout_loss
+    from argosy.evaluation.heldout import Heldout, run_heldout
 
-    if not config.tokens:
-        raise InputError(f"suite {suite.name} measures held-out loss: give `tokens`, a tokenize step's directory")
-    tokens = suite.section("heldout", Heldout).tokens_per_channel
-    return heldout_loss(model, Path(config.tokens), tokens, suite.name)
+    heldout = suite.section("heldout", Heldout)
+    return run_heldout(heldout, model, config.tokens, suite=suite.name, data=config.data, seed=config.seed)
 
 
 def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:

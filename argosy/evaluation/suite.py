@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from argosy.config import Config
 from argosy.config_explain import config_error
 from argosy.errors import InputError
-from argosy.evaluation.suite_paths import beside, files_of
+from argosy.evaluation.suite_paths import beside, files_of, texts_beside, texts_of
 from argosy.evaluation.suite_use import with_used
 from argosy.yaml_file import read_yaml
 
@@ -57,7 +57,8 @@ def load_suite(name: str, file: str, folders: Sequence[Path]) -> Suite:
         raise config_error(Suite, error, {(): str(path)}) from None
     folder = Path(os.path.abspath(path.parent))
     benchmarks, probes = beside(folder, with_used(suite.benchmarks, folder), suite.probes)
-    return suite.model_copy(update={"benchmarks": benchmarks, "probes": probes})
+    heldout = texts_beside(folder, suite.heldout)
+    return suite.model_copy(update={"benchmarks": benchmarks, "probes": probes, "heldout": heldout})
 
 
 def named_files(file: str) -> list[str]:
@@ -70,7 +71,7 @@ def named_files(file: str) -> list[str]:
     if not path.is_file():
         return []
     suite = _loaded(path, path.stat().st_mtime_ns, path.stat().st_size)
-    return list(files_of(suite.benchmarks, suite.probes))
+    return list(dict.fromkeys([*files_of(suite.benchmarks, suite.probes), *texts_of(suite.heldout)]))
 
 
 @lru_cache(maxsize=64)

@@ -42,8 +42,28 @@ def files_of(benchmarks: Benchmarks, probes: Probes) -> tuple[str, ...]:
     tasks = section.get("tasks")
     named = [path for spec in (tasks.values() if isinstance(tasks, dict) else ()) for path in _paths(spec)]
     items = [file for path in named for file in _expanded(path)]
-    others = [section.get("include_path"), *(probe.get("file") for probe in probes or ())]
-    return tuple(dict.fromkeys([*items, *(os.path.abspath(str(path)) for path in others if _is_path(path))]))
+    probed = [file for probe in probes or () if _is_path(probe.get("file")) for file in _expanded(str(probe["file"]))]
+    others = [os.path.abspath(str(path)) for path in [section.get("include_path")] if _is_path(path)]
+    return tuple(dict.fromkeys([*items, *others, *probed]))
+
+
+def texts_beside(folder: Path, heldout: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The held-out section with absolute paths for the `texts` that lie in `folder`, the suite's."""
+    if heldout is None or not (texts := heldout.get("texts")):
+        return heldout
+
+    def found(path: Any) -> Any:
+        return str(folder / path) if _is_path(path) and (folder / path).exists() else path
+
+    each = {name: found(path) for name, path in texts.items()} if isinstance(texts, dict) else found(texts)
+    return {**heldout, "texts": each}
+
+
+def texts_of(heldout: dict[str, Any] | None) -> list[str]:
+    """Absolute paths of the held-out section's `texts`, but those below the data step's directory."""
+    texts = (heldout or {}).get("texts")
+    paths = texts.values() if isinstance(texts, dict) else [texts]
+    return [file for path in paths if _is_path(path) for file in _expanded(str(path))]
 
 
 def _expanded(path: str) -> list[str]:

@@ -10,10 +10,10 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.named_files import locate
 from argosy.evaluation.scoring import Score
 from argosy.statistics.intervals import mean
 from probes.facts import FactSource, read_facts
-from probes.files import locate
 from probes.pairs import Case, Pair, read_pairs
 from probes.probe import Measured, Probe, Scope
 
@@ -94,7 +94,7 @@ class Contrastive(Probe):
             cases = [Case(pair, str(number)) for number, pair in enumerate(self.pairs)]
         else:
             most = min((n for n in (self.most, scope.limit) if n), default=None)
-            cases = read_pairs(locate(self.file, scope, "pairs of texts"), self.group_by, most, found.left_out)
+            cases = read_pairs(locate(self.file, scope.data, "pairs of texts"), self.group_by, most, found.left_out)
         if self.domain is None:
             return cases
         return [case if case.pair.domain is not None

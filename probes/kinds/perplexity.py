@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.named_files import locate
 from argosy.evaluation.scoring import Score
 from argosy.statistics.intervals import Estimate
 from probes.documents import read_texts
-from probes.files import locate
 from probes.measures import exponential, ratio, words
 from probes.probe import Measured, Probe, Scope
 
@@ -59,7 +59,7 @@ class Perplexity(Probe):
 
     def _documents(self, scope: Scope, found: Measured) -> list[tuple[str, list[str]]]:
         if self.file:
-            documents = read_texts(locate(self.file, scope, "texts"), found.left_out)
+            documents = read_texts(locate(self.file, scope.data, "texts"), found.left_out)
             return documents[: scope.limit]
         return [(str(n), [each] if isinstance(each, str) else list(each)) for n, each in enumerate(self.texts)]
 

@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 from argosy.documents.jsonl import read_jsonl
 from argosy.errors import InputError
 from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.named_files import locate
 from argosy.statistics.intervals import Estimate, mean
 from probes.continuation import continuations
-from probes.files import locate
 from probes.measures import auc, distinct, log_sum
 from probes.openings import COMPLIANCES, REFUSALS
 from probes.probe import Measured, Probe, Scope
@@ -83,7 +83,7 @@ class Refusal(Probe):
             asked = [(label, prompt) for label in GROUPS for prompt in getattr(self, label)]
         else:
             asked = []
-            for record in read_jsonl(locate(self.file, scope, "prompts")):
+            for record in read_jsonl(locate(self.file, scope.data, "prompts")):
                 if record.get("label") in GROUPS and isinstance(record.get("prompt"), str) and record["prompt"]:
                     asked.append((str(record["label"]), str(record["prompt"])))
                 else:

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.named_files import locate
 from argosy.statistics.intervals import mean
-from probes.files import locate
 from probes.probe import Measured, Probe, Scope
 from probes.relations import Question, Relation, questions, read_relations
 from probes.sentences import branch_scores
@@ -71,7 +71,7 @@ class RelationProbe(Probe):
     def _questions(self, scope: Scope, found: Measured) -> Iterator[Question]:
         relations: Sequence[Relation] = self.relations
         if self.file:
-            relations = read_relations(locate(self.file, scope, "relations"), self.names, found.left_out)
+            relations = read_relations(locate(self.file, scope.data, "relations"), self.names, found.left_out)
         for relation in relations:
             most = min(self.most, scope.limit or self.most)
             yield from questions(relation, scope.seed, facts=most, patterns=self.patterns, candidates=self.candidates)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.named_files import locate
 from argosy.statistics.intervals import Estimate, mean
-from probes.files import locate
 from probes.probe import Measured, Probe, Scope
 from probes.winogender import Schema, read_schemas
 
@@ -34,7 +34,7 @@ class Winogender(Probe):
     def measure(self, model: LanguageModel, scope: Scope) -> Measured:
         """Score every sentence; `limit` keeps the first occupations."""
         found = Measured()
-        schemas = read_schemas(locate(self.file, scope, "Winogender's data"), found.left_out)
+        schemas = read_schemas(locate(self.file, scope.data, "Winogender's data"), found.left_out)
         occupations = list(dict.fromkeys(schema.occupation for schema in schemas))[: scope.limit]
         schemas = [schema for schema in schemas if schema.occupation in occupations]
         asked = [(f'{s.sentence} "{s.pronoun.capitalize()}" refers to', " " + who) for s in schemas for who in s.people]

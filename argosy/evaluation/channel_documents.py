@@ -1,0 +1,160 @@
+"""Held-out documents of each channel as a model's tokens: from a tokenize step's files, or from raw text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from argosy.documents.files import input_files
+from argosy.documents.record import Document
+from argosy.documents.source import SourceConfig, list_inputs, read_source
+from argosy.errors import InputError
+from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.rows import Tokens
+from argosy.tokens.permutation import derive_seed, permuted_index
+from argosy.tokens.reader import read_channels, read_index
+from argosy.training.heldout import choose_documents
+
+UNKNOWN = "has a character that the tokenizer does not know"
+WHOLE = 2**40  # characters after which a .txt is cut: a document is the whole file
+
+
+@dataclass
+class Documents:
+    """Of one channel. `tokens[i]` is document `ids[i]` without BOS and EOS, `sizes[i]` its UTF-8 bytes.
+
+    `special`: tokens that stand for no bytes, which are context and never scored. `left_out`: why documents are not
+    here. `changed`: documents whose tokens decode to another text (a tokenizer that normalises).
+    """
+
+    ids: list[str] = field(default_factory=list)
+    tokens: list[Tokens] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    special: frozenset[int] = frozenset()
+    left_out: Counter[str] = field(default_factory=Counter)
+    changed: int = 0
+
+
+def tokenized_documents(model: LanguageModel, directory: Path, most: int) -> dict[str, Documents]:
+    """The documents that training scores (argosy.training.heldout), up to `most` tokens a channel, at least one.
+
+    Raises:
+        InputError: no held-out files, files that do not fit each other, or another tokenizer's.
+    """
+    check_vocabulary(model, directory)
+    found = {}
+    for name, channel in read_channels(directory, "heldout").items():
+        chosen = choose_documents(channel, most)
+        bounds = [(channel.offsets[i] + 1, channel.offsets[i + 1] - 1) for i in chosen]  # without BOS and EOS
+        tokens = [tuple(channel.tokens[begin:end].tolist()) for begin, end in bounds]
+        sizes = channel.document_bytes[chosen].tolist()
+        found[name] = Documents([str(i) for i in chosen], tokens, sizes, channel.special)
+    return found
+
+
+def text_documents(model: LanguageModel, texts: Mapping[str, str] | str, most: int) -> dict[str, Documents]:
+    """Documents of raw text, up to `most` bytes a channel, at least one; the same ones for every tokenizer.
+
+    A text that spells a special token ("<|end|>") is text. One with a character that the tokenizer has no token for is
+    left out: its probability is not known.
+
+    Args:
+        texts: path by channel; or one path, whose documents' channels are their field `channel` or their folder.
+
+    Raises:
+        InputError: a path is absent or has no text.
+    """
+    found = {}
+    for name, (documents, left_out) in _read(texts, most).items():
+        made = found[name] = Documents(left_out=Counter(left_out))
+        for document in documents:
+            tokens, changed = _encoded(model, document.text)
+            if not tokens:
+                made.left_out["has no token"] += 1
+            elif model.tokenizer.unk_token_id in tokens:
+                made.left_out[UNKNOWN] += 1
+            else:
+                made.ids.append(document.id)
+                made.tokens.append(tokens)
+                made.sizes.append(len(document.text.encode()))
+                made.changed += changed
+    return found
+
+
+def check_vocabulary(model: LanguageModel, directory: Path) -> None:
+    """Whether tokenized files are of the model's tokenizer.
+
+    Raises:
+        InputError: they are of another one.
+    """
+    size, made_with = len(model.tokenizer), read_index(directory)["vocab_size"]
+    if made_with != size:
+        raise InputError(
+            f"{directory} was tokenized with a vocabulary of {made_with}, the checkpoint's tokenizer has "
+            f"{size} tokens; give the `tokens` that were made with the checkpoint's tokenizer, or `heldout.texts`"
+        )
+
+
+def _encoded(model: LanguageModel, text: str) -> tuple[Tokens, bool]:
+    """Tokens of a text, and whether they stand for another one."""
+    tokenizer = model.tokenizer
+    tokens = tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+    decoded = tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return tokens, decoded not in (text, " " + text)  # SentencePiece puts a space before a text
+
+
+def _read(texts: Mapping[str, str] | str, most: int) -> dict[str, tuple[list[Document], dict[str, int]]]:
+    """Documents of each channel and why lines are none; read once for all checkpoints of a process."""
+    named = ((("", texts),) if isinstance(texts, str) else tuple(texts.items()))
+    changed = tuple(file.stat().st_mtime_ns for _, path in named for file in input_files(Path(path))[0])
+    return _read_again_when_changed(named, most, changed)
+
+
+@lru_cache(maxsize=4)
+def _read_again_when_changed(
+    named: tuple[tuple[str, str], ...], most: int, changed: tuple[int, ...]
+) -> dict[str, tuple[list[Document], dict[str, int]]]:
+    sizes: dict[str, list[int]] = {}
+    left_out: dict[str, Counter[str]] = {}
+    for name, found in _documents(named):
+        if isinstance(found, Document):
+            sizes.setdefault(found.channel, []).append(len(found.text.encode()))
+        else:
+            left_out.setdefault(name or "texts", Counter())[found] += 1
+    if not sizes:
+        paths = ", ".join(path for _, path in named)
+        raise InputError(f"heldout.texts: {paths} has no document: {({k: dict(v) for k, v in left_out.items()})}")
+    chosen = {channel: set(_choose(channel, own, most)) for channel, own in sizes.items()}
+    at: Counter[str] = Counter()
+    kept: dict[str, list[Document]] = {channel: [] for channel in sorted(sizes)}
+    for _, found in _documents(named):  # again, so that only what is chosen is in memory
+        if isinstance(found, Document):
+            if at[found.channel] in chosen[found.channel]:
+                kept[found.channel].append(found)
+            at[found.channel] += 1
+    every = {**{name: [] for name in left_out}, **kept}
+    return {name: (documents, dict(left_out.get(name, {}))) for name, documents in every.items()}
+
+
+def _documents(named: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, Document | str]]:
+    """(given channel, document or why a line is none)."""
+    for name, path in named:
+        config = SourceConfig(channel=name, channel_field="" if name else "channel", text_chars=WHOLE)
+        for file in list_inputs([path])[0]:
+            for found, _ in read_source(file, config):
+                yield name, found if isinstance(found, Document) else found.reason
+
+
+def _choose(channel: str, sizes: list[int], most: int) -> list[int]:
+    """Documents in a fixed random order as far as they fit; the shortest one where none does."""
+    seed = derive_seed("heldout", channel)
+    chosen, left = [], most
+    for position in range(len(sizes)):
+        document = permuted_index(position, len(sizes), seed)
+        if sizes[document] <= left:
+            chosen.append(document)
+            left -= sizes[document]
+    return sorted(chosen) or [sizes.index(min(sizes))]
