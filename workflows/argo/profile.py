@@ -154,7 +154,7 @@ class Nightly(Config):
     """When the nightly evaluation starts (cron, in `timezone`), and what it holds checkpoints against."""
 
     schedule: str = "0 2 * * *"
-    timezone: str = "Etc/UTC"
+    timezone: str = "UTC"
     alias: str = Field("reference", description="of the registry: the checkpoint that new ones are compared with")
     model: str = Field("", description="registered model; default: the model line's name")
     webhook: str = Field("", description="URL that is told of regressions")
