@@ -133,8 +133,7 @@ class Scorer:
         return found
 
     def _computed(self, prefix: Tokens, rows: Sequence[Sequence[Wanted]]) -> list[Scored]:
-        targets = iter([each.targets for row in rows for each in row])
-        return self.forward.run(prefix, rows, lambda logits, laid: _read(logits, laid, targets))
+        return self.forward.run(prefix, rows, _Reader([each.targets for row in rows for each in row]))
 
     def _wanted(self, context: Tokens, continuation: Tokens) -> Wanted | None:
         if not context or not 0 < len(continuation) <= self.max_length:
@@ -154,11 +153,23 @@ def _owners(wanted: Sequence[Wanted]) -> dict[Wanted, list[int]]:
     return found
 
 
-def _read(logits: torch.Tensor, laid: Grid, targets: Iterator[Tokens]) -> list[Scored]:
-    """Scores of the next sequences' targets from their logits [output, vocabulary]."""
+class _Reader:
+    """Reads the logits of sequences in their order. Where memory did not suffice for that, they come again in parts."""
+
+    def __init__(self, targets: Sequence[Tokens]) -> None:
+        self._targets = targets
+        self._done = 0
+
+    def __call__(self, logits: torch.Tensor, laid: Grid) -> list[Scored]:
+        found = _read(logits, laid, self._targets[self._done : self._done + len(laid.places)])
+        self._done += len(found)
+        return found
+
+
+def _read(logits: torch.Tensor, laid: Grid, asked: Sequence[Tokens]) -> list[Scored]:
+    """Scores of sequences' targets from their logits [output, vocabulary]."""
     import torch
 
-    asked = [next(targets) for _ in laid.places]
     outputs = torch.from_numpy(np.concatenate(laid.places)).to(logits.device)
     ids = torch.tensor([token for each in asked for token in each], device=logits.device)
     values = logits.float()

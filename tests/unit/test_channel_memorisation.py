@@ -22,7 +22,10 @@ from tests.heldout_fixtures import write_tokens
 from tests.plain_forward import distributions, language_model
 from tests.tokenizer_kinds import tokenizers_by_kind
 
-WORDS = ["river", "长江", "stone", "首都", "Paris", "巴黎", "bridge", "市场", "old", "水", "market", "山区", "flows", "海", "capital", "日本"]
+WORDS = [
+    *("river", "长江", "stone", "首都", "Paris", "巴黎", "bridge", "市场"),
+    *("old", "水", "market", "山区", "flows", "海", "capital", "日本"),
+]
 PREFIX, CONTINUATION = 12, 10
 
 
