@@ -34,10 +34,18 @@ class Measured:
 
 
 class Probe(Config):
-    """Base of the kinds. `name` is the probe's in its suite: its metrics are probe/<suite>/<name>/<measure>."""
+    """Base of the kinds.
+
+    Attributes:
+        name: the probe's in its suite: its metrics are probe/<suite>/<name>/<measure>.
+        source: where its files are from, which the error says when they are absent.
+        optional: where its files are absent, the probe is left out and named, and the suite goes on.
+    """
 
     kind: ClassVar[str]
     name: str
+    source: str = ""
+    optional: bool = False
 
     @abstractmethod
     def measure(self, model: LanguageModel, scope: Scope) -> Measured:

@@ -13,6 +13,7 @@ from argosy.config_explain import config_error
 from argosy.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.named_files import NoFileError
 from argosy.evaluation.suite import Suite
 from probes.kinds import registered
 from probes.probe import Probe, Scope
@@ -35,7 +36,14 @@ def run_probes(
     findings = Findings()
     for probe in probes:
         where = f"probe/{suite.name}/{probe.name}"
-        measured = probe.measure(model, scope)
+        try:
+            measured = probe.measure(model, scope)
+        except NoFileError as error:
+            if not probe.optional:
+                get = f" Get it from {probe.source}." if probe.source else ""
+                raise NoFileError(f"suite {suite.name}, probe {probe.name!r}: {error}.{get}") from None
+            findings.leave_out(where, f"no file: {getattr(probe, 'file', '')}")
+            continue
         for name, estimate in measured.measures.items():
             findings.add(f"{where}/{name}", estimate)
         for reason, n in measured.left_out.items():

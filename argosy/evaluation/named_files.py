@@ -9,6 +9,10 @@ from argosy.errors import InputError
 from argosy.evaluation.suite_paths import ROOT
 
 
+class NoFileError(InputError):
+    """What a suite names is not there."""
+
+
 def locate(name: str, data: Path | str | None, what: str) -> Path:
     """The file or folder `name`: absolute (files beside a suite are), below `data`, or below $ARGOSY_BENCHMARKS.
 
@@ -16,7 +20,7 @@ def locate(name: str, data: Path | str | None, what: str) -> Path:
         what: it is, for the error.
 
     Raises:
-        InputError: it is nowhere.
+        NoFileError: it is nowhere.
     """
     given = Path(name).expanduser()
     folders = [Path(found).expanduser() for found in (data, os.environ.get(ROOT)) if found]
@@ -25,5 +29,5 @@ def locate(name: str, data: Path | str | None, what: str) -> Path:
         if place.exists():
             return place
     looked = " and ".join(str(place) for place in places) or f"(neither `data` nor {ROOT} is set)"
-    raise InputError(f"{name} ({what}) does not exist: looked at {looked}; put it beside the suite, give its absolute "
-                     f"path, or set {ROOT} to the folder that it is in")
+    raise NoFileError(f"{name} ({what}) does not exist: looked at {looked}; put it beside the suite, give its absolute "
+                      f"path, or set {ROOT} to the folder that it is in")
