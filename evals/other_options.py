@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 _OPTION = re.compile(
     r"\b(all|none|neither|both|any|either|each|two|some)\b[^.]{0,20}\b(above|below|these|those|them|others?|following|options|choices|answers)\b"
@@ -46,6 +47,12 @@ _ANY_TRUTH = re.compile(
 
 def options_refer_to_options(choices: Sequence[str]) -> bool:
     """Whether an option is about other options or their labels, so that dropping or moving one changes its truth."""
+    return _refer(tuple(choices))
+
+
+@lru_cache(maxsize=1 << 16)
+def _refer(choices: tuple[str, ...]) -> bool:
+    """The same; every variant of an item asks again."""
     return any(_OPTION.search(choice) for choice in choices)
 
 

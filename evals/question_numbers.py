@@ -150,9 +150,10 @@ def meant(text: str) -> set[Fraction]:
     found |= _tens(text)
     for match in _FRACTION.finditer(text):
         whole, top, bottom = (int(part or 0) for part in match.groups())
-        parts = {Fraction(top), Fraction(bottom), Fraction(whole)}
-        share = Fraction(top, bottom) if bottom else Fraction(0)
-        found |= parts | {share, share + whole, 1 - share, Fraction(bottom - top)}
+        if top < bottom <= 100:  # a share, no division
+            share = Fraction(top, bottom)
+            found |= {Fraction(top), Fraction(bottom), Fraction(whole), share, share + whole, 1 - share}
+            found.add(Fraction(bottom - top))
     return found - {Fraction(0)}
 
 

@@ -79,16 +79,15 @@ def _balanced(shots: Sequence[Shot], seed: int) -> list[Shot]:
 
 def _without(shots: Sequence[Shot], n: int, item: AnyItem) -> list[Shot]:
     """The first `n`; one that is the item or tells of it makes room for the next with the same place, or the next."""
+    chosen = list(shots[:n])
+    if not any(_same(shot.item, item) for shot in chosen):
+        return chosen
     spare = [shot for shot in shots[n:] if not _same(shot.item, item)]
-    chosen: list[Shot] = []
-    for shot in shots[:n]:
-        if _same(shot.item, item):
-            if not spare:
-                continue
-            shot = next((other for other in spare if other.place == shot.place), spare[0])
-            spare.remove(shot)
-        chosen.append(shot)
-    return chosen
+    for place, shot in enumerate(chosen):
+        if spare and _same(shot.item, item):
+            chosen[place] = next((other for other in spare if other.place == shot.place), spare[0])
+            spare.remove(chosen[place])
+    return [shot for shot in chosen if not _same(shot.item, item)]
 
 
 def _same(one: AnyItem, other: AnyItem) -> bool:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from evals.items import Item, read_items
-from evals.question import Question
+from evals.formats import read_items
+from evals.items import Item
+from evals.pool import Pool
+from evals.question import CUE, Draft, Question
 from evals.variants import Chain, NotApplicable, parse_chain
-from evals.variants.none_of_the_others import NONE
+from evals.variants.single_answers import YES_NO
 from tests.evaluation_fixtures import make_items
 
-MMLU = Path(__file__).parents[2] / "shared/data/mmlu"
+DATA = Path(__file__).parents[2] / "shared/data"
 CHAINS = {
     "plain": None,
     "cloze": None,
@@ -21,65 +25,140 @@ CHAINS = {
     "none_of_the_others": None,
     "none_control": {"none_of_the_others": {"drop": "wrong"}},
     "none_either": {"none_of_the_others": {"drop": "either"}},
+    "wicked": None,
     "numerals": "labels",
     "stems": {"labels": {"symbols": "stems"}},
     "symbols": {"labels": {"symbols": "★▲■●◆○△□◇♠"}},
     "permuted": {"permuted": {"k": 4}},
     "all_orders": {"permuted": {"k": 0}},
+    "pride": None,
     "teach_then_ask": ["teach_then_ask", {"permuted": {"k": 1}}, "labels"],
-    "woven_none": [{"none_of_the_others": {"drop": "either"}}, "permuted", "options_in_text"],
+    "woven_none": [{"none_of_the_others": {"drop": "either"}}, {"permuted": {"k": 1}}, "options_in_text"],
+    "other_distractors": None,
+    "one_right": "single_answers",
+    "statements": {"single_answers": {"mode": "statements"}},
+    "paraphrased": None,
+    "generative": None,
+    "few_shot": {"few_shot": {"n": 4}},
 }
 CHAIN = [parse_chain(name, spec) for name, spec in CHAINS.items()]
+NONE = ("none_of_the_others", "none_control", "none_either", "woven_none", "wicked")
+Made = list[tuple[Item, list[Draft], list[Question]]]
 
 
 def generated_items() -> list[Item]:
     found = make_items(120) + make_items(40, seed=1, options=3) + make_items(24, seed=2, options=2)
-    found = [Item(f"{n}", i.lang, i.question, i.choices, i.answer) for n, i in enumerate(found)]
-    return found + make_items(24, seed=3, options=6)
+    found += make_items(24, seed=3, options=6)
+    return [Item(f"{n}", i.lang, i.question, i.choices, i.answer) for n, i in enumerate(found)]
 
 
 @cache
-def mmlu_items() -> list[Item]:
-    if not MMLU.is_dir():
-        pytest.skip(f"{MMLU} is not there: MMLU is read from beside the checkout")
-    return [item for path in sorted(MMLU.glob("*test*.csv")) for item in read_items(path).items]
+def benchmark(name: str) -> list[Item]:
+    """All items of a benchmark of the shared data: mmlu, gaokao or openbookqa."""
+    where = {"mmlu": ("mmlu/*test*.csv", ""), "gaokao": ("gaokao_bench/*Objective_Q*.json", "gaokao"),
+             "openbookqa": ("commonsense_mc/*openbookqa*.json", "instructions")}  # fmt: skip
+    pattern, form = where[name]
+    files = [path for path in sorted(DATA.glob(pattern)) if "Subjective" not in path.name]
+    if not files:
+        pytest.skip(f"{DATA / pattern} is not there: benchmarks are read from beside the checkout")
+    items = [item for path in files for item in read_items(path, format=form).items]
+    return [item for item in items if isinstance(item, Item)]
 
 
-def made(chain: Chain, found: list[Item]) -> list[tuple[Item, list[Question]]]:
-    pairs = []
+def made(chain: Chain, found: Sequence[Item], at_least: float = 1 / 3) -> Made:
+    """Every item that the chain can be made of, with its drafts and questions."""
+    pool, all_made = Pool(found), []
     for item in found:
         try:
-            pairs.append((item, chain.questions(item, 0)))
+            drafts = chain.drafts(item, 0, pool)
+            # Only few-shot examples are not in a draft.
+            questions = chain.questions(item, 0, pool) if drafts[0].shots else _rendered(drafts)
         except NotApplicable:
             continue
-    assert len(pairs) > len(found) / 3
-    return pairs
+        all_made.append((item, drafts, questions))
+    assert len(all_made) > len(found) * at_least
+    return all_made
 
 
-def check(chain: Chain, item: Item, questions: list[Question]) -> None:
-    """One right option in each question, and each continuation stands for what `origin` says."""
-    right = item.choices[item.answer]
-    for question in questions:
+def _rendered(drafts: list[Draft]) -> list[Question]:
+    return [draft.render(n if len(drafts) > 1 else None) for n, draft in enumerate(drafts)]
+
+
+def check(chain: Chain, item: Item, drafts: Sequence[Draft], questions: Sequence[Question]) -> None:
+    """One right option in each question, each option stands for what `origin` says, and each is in the prompt."""
+    rights = set(item.answers or (item.answer,))
+    for draft, question in zip(drafts, questions, strict=True):
         assert question.item == item.id
-        assert len(question.continuations) == len(question.origin) == len(set(question.continuations))
-        assert len(set(question.origin)) == len(question.origin)
-        by_origin = dict(zip(question.origin, question.continuations, strict=True))
-        gold_origin = question.origin[question.gold]
-        assert gold_origin == item.answer if item.answer in question.origin else gold_origin == -1
-        assert (-1 in question.origin) == any("none" in name or "woven" in name for name in [chain.name])
-        assert len(question.origin) == len(item.choices)
-        for origin, text in by_origin.items():
-            if not question.labelled and origin >= 0:
-                assert text == item.choices[origin]
+        assert question.origin == draft.origin
+        assert len(set(draft.origin)) == len(draft.origin) == len(draft.choices) == len(set(draft.choices))
+        if chain.name == "statements":
+            _check_statement(item, draft, question, rights)
+            continue
+        places = [place for place, origin in enumerate(draft.origin) if origin in rights]
+        assert places == list(draft.rights) if places else draft.origin[draft.gold] == -1
+        assert (-1 in draft.origin) == (chain.name in NONE)
+        for origin, text in zip(draft.origin, draft.choices, strict=True):
+            assert text == item.choices[origin] if origin >= 0 else text not in item.choices
+        if question.generation:
+            assert question.generation.answer == "".join(draft.labels[place] for place in draft.rights)
+            assert question.continuations == ()
+        else:
+            assert len(places) <= 1
+            labels = tuple(draft.labels[: len(draft.choices)])
+            assert question.continuations == (labels if question.labelled else draft.choices)
+            assert len(set(question.continuations)) == len(draft.choices)
         if question.labelled:
-            listed = question.prompt.rpartition("\n")[0].rpartition("\n")[2]
-            for origin, label in by_origin.items():
-                option = item.choices[origin] if origin >= 0 else NONE[item.lang]
-                assert any(f"{label}{mark}{option}" in question.prompt for mark in (". ", ".", "、")), listed
+            assert question.prompt.endswith(f"\n{_listed(draft)}{CUE[item.lang]}")
+    if chain.name in NONE:
+        assert all(len({*range(len(item.choices))} - {*draft.origin}) == 1 for draft in drafts)
     if chain.name == "none_of_the_others":
-        dropped = questions[0]
-        assert item.answer not in dropped.origin
-        assert dropped.gold == len(dropped.origin) - 1
-        if not any(other.startswith(right) for other in (*item.choices, NONE[item.lang]) if other != right):
-            marks = [f"{label}{mark}{right}" for label in "ABCD" for mark in (". ", ".")]
-            assert not any(mark in dropped.prompt.removeprefix(item.question) for mark in marks)
+        assert item.answer not in drafts[0].origin
+        assert drafts[0].gold == len(drafts[0].origin) - 1
+
+
+def _check_statement(item: Item, draft: Draft, question: Question, rights: set[int]) -> None:
+    """Yes or no, whether an option is right, or wrong."""
+    [about] = [origin for origin in draft.origin if origin >= 0]
+    assert draft.choices == YES_NO[item.lang]
+    assert (draft.origin[draft.gold] == about) == (about in rights)
+    assert item.choices[about] in question.prompt
+    asked_wrong = any(words in draft.question.rpartition("\n")[2] for words in ("wrong", "错"))
+    assert asked_wrong == (draft.origin[1] == about)
+
+
+def _listed(draft: Draft) -> str:
+    """Labels before options, as each language writes them."""
+    after = {"en": ". "}.get(draft.lang, "." if draft.labels[0].isascii() else "、")
+    return " ".join(f"{label}{after}{choice}" for label, choice in zip(draft.labels, draft.choices, strict=False))
+
+
+# Guessers that see no question: by the place, or the length, of an option.
+GUESSERS = ("place 0", "place 1", "place 2", "place 3", "longest", "shortest", "middle")
+
+
+def guessed(drafts: Sequence[Draft]) -> dict[str, float]:
+    """The share that each guesser has right; of equally long options it takes each as often."""
+    right = dict.fromkeys(GUESSERS, 0.0)
+    for draft in drafts:
+        if draft.gold < 4:
+            right[GUESSERS[draft.gold]] += 1
+        sizes = [len(choice) for choice in draft.choices]
+        size, mean = sizes[draft.gold], sum(sizes) / len(sizes)
+        if size == max(sizes):
+            right["longest"] += 1 / sizes.count(size)
+        if size == min(sizes):
+            right["shortest"] += 1 / sizes.count(size)
+        far = [abs(one - mean) for one in sizes]
+        if far[draft.gold] == min(far):
+            right["middle"] += 1 / far.count(far[draft.gold])
+    return {guesser: count / len(drafts) for guesser, count in right.items()}
+
+
+def noise(drafts: Sequence[Draft]) -> float:
+    """Four standard errors of a share of about a quarter."""
+    return 4 * math.sqrt(0.25 * 0.75 / len({draft.item.id for draft in drafts}))
+
+
+def chance(drafts: Sequence[Draft]) -> float:
+    """The share of a guess."""
+    return sum(1 / len(draft.choices) for draft in drafts) / len(drafts)

@@ -17,6 +17,8 @@ from evals.question import Draft, Question, labelled_form
 from evals.shots import examples
 from evals.variants.registry import NotApplicable, Variant, registered
 
+_UNUSED = Random(0)  # seeding one takes longer than most variants
+
 
 @dataclass(frozen=True)
 class Chain:
@@ -49,10 +51,10 @@ class Chain:
         """
         drafts = [Draft.of(item, open_form if isinstance(item, OpenItem) else labelled_form, pool)]
         for variant in self.variants:
-            rng = Random(f"{seed}/{variant.name}/{item.id}")
+            rng = Random(f"{seed}/{variant.name}/{item.id}") if getattr(variant, "draws", True) else _UNUSED
             changes = getattr(variant, "as_shot", variant) if shot else variant
             drafts = [changed for draft in drafts for changed in changes.apply(_allowed(draft, variant), rng)]
-        if any(draft.golds and not isinstance(draft.form, GeneratedForm) for draft in drafts):
+        if any(draft.golds and not _asks_for_several(draft) for draft in drafts):
             raise NotApplicable("has several right options (single_answers or generative ask for them)")
         return drafts
 
@@ -84,6 +86,11 @@ class Chain:
             except NotApplicable as reason:
                 left_out[str(reason)] += 1
         return questions, left_out
+
+
+def _asks_for_several(draft: Draft) -> bool:
+    """Whether its form has a place for several right options."""
+    return isinstance(draft.form, GeneratedForm) or getattr(draft.form, "several", False)
 
 
 def _allowed(draft: Draft, variant: Variant) -> Draft:

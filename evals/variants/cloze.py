@@ -18,6 +18,7 @@ class Cloze:
     with `every: true` (lm-eval's arc and openbookqa ask them too)."""
 
     name: ClassVar[str] = "cloze"
+    draws: ClassVar[bool] = False
     every: bool = False
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:

@@ -19,6 +19,7 @@ class FewShot:
     """
 
     name: ClassVar[str] = "few_shot"
+    draws: ClassVar[bool] = False
     open: ClassVar[bool] = True
     several: ClassVar[bool] = True
     n: int = 5

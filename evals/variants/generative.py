@@ -22,6 +22,7 @@ class Generative:
     """
 
     name: ClassVar[str] = "generative"
+    draws: ClassVar[bool] = False
     open: ClassVar[bool] = True
     several: ClassVar[bool] = True
     extract: str = ""

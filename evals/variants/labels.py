@@ -21,6 +21,7 @@ class Labels:
     """
 
     name: ClassVar[str] = "labels"
+    draws: ClassVar[bool] = False
     several: ClassVar[bool] = True
     symbols: str = "numerals"
 

@@ -23,6 +23,7 @@ class LayoutVariant:
     """
 
     name: ClassVar[str] = "layout"
+    draws: ClassVar[bool] = False
     open: ClassVar[bool] = True
     several: ClassVar[bool] = True
     before: str = ""

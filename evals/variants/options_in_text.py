@@ -20,6 +20,7 @@ class OptionsInText:
     its letters, but the options are still to be read."""
 
     name: ClassVar[str] = "options_in_text"
+    draws: ClassVar[bool] = False
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """The same question in another form."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from itertools import chain
 from random import Random
@@ -15,7 +15,7 @@ from evals.pool import Pool
 from evals.question import Draft
 from evals.variants.registry import NotApplicable
 
-_NEAR = 12  # candidates on each side of the right option's length
+_WINDOW = 11  # candidates that the wrong options are drawn from
 _ENDS = (".", "。", "．", ";", "；", "!", "?", "？")
 _COMBINATION = re.compile(r"^[①-⑳ⅠⅡⅢⅣⅤ]|^(?:I{1,3}|IV|V)\b")
 Candidate = tuple[int, str, frozenset[str]]  # characters, text, the items (and clusters) that have it
@@ -26,7 +26,7 @@ class OtherDistractors:
     """Wrong options are replaced by options of other items: of the same subject, of the right one's length and kind
     (a number, a capital, a full stop), never one of the item's own.
 
-    How many are shorter than the right one is drawn, each number as likely, so its length tells nothing. What an item
+    The right one's length is drawn to be anywhere among theirs, so it tells nothing. What an item
     memorised is of no use: its wrong options are gone. Left out is where a text from elsewhere may be right too
     (what is *not* so, the best, any true statement). Whether one is, all the same, no rule can know.
     """
@@ -55,16 +55,14 @@ class OtherDistractors:
 
 
 def _draw(found: list[Candidate], draft: Draft, n: int, rng: Random) -> list[str]:
-    """`n` texts: a drawn number of them at most as long as the right one, the others at least."""
+    """`n` of the texts next to the right one by length, as many of them before it as is drawn: so it stands among
+    them like any other, and neither the longest nor the middle one is right more often."""
     right = draft.choices[draft.gold]
-    shorter = rng.randint(0, n)
-    low = _near(found[: bisect_right(found, (len(right), "\U0010ffff"))][::-1], draft)
-    high = _near(found[bisect_left(found, (len(right), "")) :], draft)
-    rng.shuffle(low)
-    rng.shuffle(high)
-    taken = low[:shorter]
-    taken += [text for text in high if text not in taken][: n - len(taken)]
-    return taken + [text for text in low if text not in taken][: n - len(taken)]
+    middle = bisect_left(found, (len(right), right))
+    low, high = _near(found[:middle][::-1], draft), _near(found[middle:], draft)
+    before = rng.randint(max(0, _WINDOW - len(high)), _WINDOW)
+    window = low[:before] + high[: max(_WINDOW - before, _WINDOW - len(low))]
+    return rng.sample(window, n) if len(window) >= n else []
 
 
 def _near(side: list[Candidate], draft: Draft) -> list[str]:
@@ -75,7 +73,7 @@ def _near(side: list[Candidate], draft: Draft) -> list[str]:
     for _, text, items in side:
         if not items & about and same(text) not in own:
             texts.append(text)
-            if len(texts) == _NEAR:
+            if len(texts) == _WINDOW:
                 break
     return texts
 
@@ -85,7 +83,7 @@ def _candidates(draft: Draft, right: str) -> list[Candidate]:
     pool, lang, subject = draft.pool, draft.lang, draft.item.subject
     found = pool.once(("options", lang, subject), lambda: _options(pool, lang, subject))
     alike = found.get(_kind(right), [])
-    if len(alike) >= 2 * _NEAR:
+    if len(alike) >= 2 * _WINDOW:
         return alike
     return pool.once(("every option", lang, subject), lambda: sorted(chain.from_iterable(found.values()), key=_order))
 

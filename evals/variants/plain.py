@@ -17,6 +17,7 @@ class Plain:
     """
 
     name: ClassVar[str] = "plain"
+    draws: ClassVar[bool] = False
     open: ClassVar[bool] = True
     several: ClassVar[bool] = True
 

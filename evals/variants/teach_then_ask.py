@@ -21,6 +21,7 @@ class TeachThenAsk:
     """
 
     name: ClassVar[str] = "teach_then_ask"
+    draws: ClassVar[bool] = False
     knowledge: ClassVar[bool] = False  # the answer is told: this is reading
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
