@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from argosy.comparison.compared import SECTIONS, Compared, Pair
 from argosy.comparison.contrast import Contrast
+from argosy.comparison.sentences import sentences
 from argosy.comparison.text import TITLES, difference_text, meaning, p_text, unit_of, value_text
 from argosy.report.chart import short
 from argosy.report.intervals import interval
@@ -13,7 +14,7 @@ from argosy.report.visible import columns, visible, width
 
 NOISE = ("same", "cannot tell", "untested")
 FEW = 8  # lines of a section of noise, without --all
-NARROW, SHORTEST = 96, 18
+NARROWEST, NARROW, WIDE, SHORTEST = 76, 96, 126, 18
 
 
 def terminal(found: Compared, columns_wide: int, *, everything: bool = False) -> str:
@@ -51,7 +52,7 @@ def _pair(pair: Pair, wide: int, everything: bool) -> Iterator[str]:
     shown = [(v, pair.section(v)) for v in SECTIONS if pair.section(v)]
     cut = {v: here if everything or v not in NOISE else here[:FEW] for v, here in shown}
     rows = [_row(c, wide) for v, _ in shown for c in cut[v]]
-    lines = iter(_fitted([_headings(wide), *rows], wide, (0,), right=range(1, len(_headings(wide)) - 1)))
+    lines = iter(_fitted([_headings(wide), *rows], wide, (0,), right=range(1, 6 if wide >= NARROW else 5)))
     heading = next(lines)
     for verdict, here in shown:
         yield f"\n{TITLES[verdict]}: {len(here)}"
@@ -64,18 +65,20 @@ def _pair(pair: Pair, wide: int, everything: bool) -> Iterator[str]:
 
 def _headings(wide: int) -> tuple[str, ...]:
     full = ("METRIC", "BEFORE", "AFTER", "DIFFERENCE [95 %]", "P", "N", "")
-    return full if wide >= NARROW else ("METRIC", "BEFORE", "AFTER", "DIFFERENCE", "P", "")
+    few = ("METRIC", "BEFORE", "AFTER", "DIFFERENCE", "P")
+    return full if wide >= NARROW else (*few, "") if wide >= NARROWEST else few
 
 
 def _row(c: Contrast, wide: int) -> tuple[str, ...]:
     values = (value_text(c.name, c.before), value_text(c.name, c.after))
-    unit = unit_of(c.kind)
-    said = "" if c.verdict in ("better", "worse", "changed") else meaning(c)
+    said = unit_of(c.kind) if c.verdict in ("better", "worse", "changed") else meaning(c)
+    if wide < WIDE:
+        said = said.partition(",")[0].removesuffix(" possible").replace("no difference beyond", "below")
+    n = str(c.tested.n) if c.tested.n else "–"
     if wide >= NARROW:
-        n = str(c.tested.n) if c.tested.n else "–"
-        return (visible(c.name), *values, difference_text(c), p_text(c.p_adjusted), n, said or unit)
-    return (visible(_brief(c.name)), *values, difference_text(c).partition(" [")[0], p_text(c.p_adjusted),
-            said.partition(",")[0].removesuffix(" possible") if said else unit)
+        return (visible(c.name), *values, difference_text(c), p_text(c.p_adjusted), n, said)
+    row = (visible(_brief(c.name)), *values, difference_text(c).partition(" [")[0], p_text(c.p_adjusted))
+    return (*row, said) if wide >= NARROWEST else row
 
 
 def _brief(name: str) -> str:
@@ -94,8 +97,9 @@ def _end(found: Compared) -> Iterator[str]:
         yield f"Of one of them only, so not compared: {len(found.alone)} metrics, such as {visible(found.alone[0])}."
     if found.hidden:
         yield f"Not shown: {len(found.hidden)} further metrics (--all, or --metrics 'bench/*')."
-    for note in found.notes:
-        yield f"Note: {visible(note)}"
+    for kind, note in sentences(found):
+        if kind == "note":
+            yield f"Note: {visible(note)}"
 
 
 def _letter(number: int) -> str:

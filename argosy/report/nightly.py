@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from argosy.gate.render import as_json, lines, summary
 from argosy.report.page import STYLE, environment
 from argosy.report.record import rounded
 from argosy.report.regressions import Judged
@@ -14,7 +15,8 @@ from argosy.report.tables import Table, accuracy_table, prefix_tables
 def render_night(judged: Sequence[Judged], line: str, notes: Sequence[str] = ()) -> str:
     """The HTML; like the comparison's, it needs nothing from elsewhere."""
     return environment().get_template("nightly.html.j2").render(
-        judged=judged, line=line, notes=notes, tables=_tables(judged), css=STYLE.read_text(encoding="utf-8"))
+        judged=judged, line=line, notes=notes, tables=_tables(judged), gate_lines=lines, gate_said=summary,
+        css=STYLE.read_text(encoding="utf-8"))
 
 
 def record_night(judged: Sequence[Judged]) -> list[dict[str, Any]]:
@@ -26,7 +28,8 @@ def record_night(judged: Sequence[Judged]) -> list[dict[str, Any]]:
                                      "high": c.interval.high, "p_adjusted": c.p_adjusted, "items": c.items,
                                      "verdict": c.verdict} for c in j.headlines},
               "heldout": {t.channel: {"before": t.before, "after": t.after, "p_adjusted": t.p_adjusted,
-                                      "verdict": t.verdict} for t in j.texts}} for j in judged]
+                                      "verdict": t.verdict} for t in j.texts},
+              **({"gate": as_json(j.gate)} if j.gate is not None else {})} for j in judged]
     plain: list[dict[str, Any]] = rounded(found)
     return plain
 

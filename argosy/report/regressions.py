@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from argosy.gate.render import sentences
+from argosy.gate.rule import CANNOT_TELL, FAILS
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.forgetting import TextChange, text_changes
 from argosy.report.paired import DRAWS, HEADLINE, Change, adjust, changes, headline_p_value
 from argosy.report.verdict import percent, points
+
+if TYPE_CHECKING:
+    from argosy.gate.check import Verdict
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,7 @@ class Judged:
         headlines: by benchmark, from the reference to it, Holm-corrected over all of the night.
         forms: of single forms of the questions, Holm-corrected over the forms of one benchmark.
         texts: of held-out text, Holm-corrected over all of the night.
+        gate: what the model line's gate says; where there is one, it decides what is worse.
     """
 
     new: Checkpoint
@@ -26,10 +33,14 @@ class Judged:
     headlines: list[Change] = field(default_factory=list)
     forms: list[Change] = field(default_factory=list)
     texts: list[TextChange] = field(default_factory=list)
+    gate: Verdict | None = None
 
     @property
     def regressions(self) -> list[str]:
-        """What it is worse at, in words. Held-out text counts between checkpoints of one stage: tuning costs some."""
+        """What it is worse at, in words: rules of the gate that it fails. Without a gate, held-out text counts between
+        checkpoints of one stage: tuning costs some."""
+        if self.gate is not None:
+            return sentences(self.gate, FAILS)
         found = [f"{c.task}: {percent(c.before)} to {percent(c.after)}, {points(c.interval)}"
                  for c in self.headlines if c.verdict == "worse"]
         if self.reference is None or self.reference.stage != self.new.stage:
@@ -40,9 +51,11 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """`worse`, `better`, `no difference` that these items can show, or `not compared`."""
+        """`worse`, `better`, `no difference` that these items can show, `not compared`, or (the gate) `cannot tell`."""
         if self.regressions:
             return "worse"
+        if self.gate is not None and not self.gate.holds:
+            return CANNOT_TELL
         if not self.headlines and not self.texts:
             return "not compared"
         better = any(c.verdict == "better" for c in self.headlines)

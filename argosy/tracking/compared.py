@@ -23,7 +23,7 @@ MOST_LENGTH = 6000  # characters of a param
 @dataclass(frozen=True)
 class Logged:
     """Attributes:
-    line: the experiment.
+    line: the model line of the first that was compared.
     tables: by file name, columns; as MLflow's log_table writes them.
     models: ids of LoggedModels that were compared.
     """
@@ -39,6 +39,11 @@ class Logged:
     summary: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def experiment(self) -> str:
+        """One of its own: in the line's, its metrics would be among those of checkpoints in every chart."""
+        return f"{self.line} comparisons"
+
 
 def log_comparison(server: Server, found: Logged) -> str:
     """Log it as a new run, and say where it is. Raises Unavailable where the server does not answer, or refuses it."""
@@ -48,7 +53,7 @@ def log_comparison(server: Server, found: Logged) -> str:
 
     with server.errors():
         client, now = server.client, int(time.time() * 1000)
-        experiment = Runs(server).experiment(found.line)
+        experiment = Runs(server).experiment(found.experiment)
         run = client.create_run(experiment, run_name=found.name, tags={COMPARISON: "true", **found.tags})
         run_id = run.info.run_id
         metrics = [Metric(metric_name(name), value, now, 0) for name, value in found.metrics.items()]
@@ -67,4 +72,4 @@ def log_comparison(server: Server, found: Logged) -> str:
         client.set_terminated(run_id, "FINISHED")
     where = without_password(server.uri).rstrip("/")
     link = f"{where}/#/experiments/{experiment}/runs/{run_id}"
-    return link if is_web(server.uri) else f"run {run_id} of the experiment {found.line!r} in {where}"
+    return link if is_web(server.uri) else f"run {run_id} of the experiment {found.experiment!r} in {where}"

@@ -1,0 +1,187 @@
+"""One metric of two checkpoints: differences, intervals and p-values against SciPy, and what they are called."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from argosy.comparison.compared import compare
+from argosy.comparison.contrast import OTHER_TOKENS, Contrast, Side, contrast
+from argosy.comparison.entry import At, Entry, choose
+from argosy.comparison.kinds import kind_of
+from argosy.comparison.rows import Rows, Value
+from argosy.errors import InputError
+from argosy.report.checkpoints import Checkpoint
+
+
+def _side(values: dict[str, Value]) -> Side:
+    total = math.fsum(v.value for v in values.values()) / math.fsum(v.weight for v in values.values())
+    return Side(total, 0.01, values)
+
+
+def _answers(right: list[int], units: list[str] | None = None) -> Side:
+    names = units or [str(n) for n in range(len(right))]
+    both = enumerate(zip(right, names, strict=True))
+    return _side({str(n): Value(unit, float(r), 1.0, str(n)) for n, (r, unit) in both})
+
+
+def _one(name: str, first: Side, second: Side) -> Contrast:
+    return contrast(name, ("a", "b"), first, second)
+
+
+def test_right_or_wrong_answers_are_tested_by_mcnemar() -> None:
+    rng = Random(1)
+    before = [int(rng.random() < 0.5) for _ in range(200)]
+    after = [int(b or rng.random() < 0.2) if rng.random() < 0.9 else 1 - b for b in before]
+    found = _one("bench/t/plain/acc", _answers(before), _answers(after))
+    gained = sum(b > a for a, b in zip(before, after, strict=True))
+    lost = sum(b < a for a, b in zip(before, after, strict=True))
+    assert (found.how, found.tested.n) == ("paired", 200)
+    assert found.difference.value == pytest.approx((gained - lost) / 200)
+    assert found.tested.p_value == pytest.approx(stats.binomtest(gained, gained + lost, 0.5).pvalue)
+    assert found.difference.low < found.difference.value < found.difference.high
+
+
+def test_losses_of_documents_are_a_paired_t_test_of_their_sum() -> None:
+    rng = np.random.default_rng(3)
+    size = np.full(40, 300.0)
+    before = size * (1 + rng.normal(0, 0.3, 40))
+    after = before + size * rng.normal(0.02, 0.02, 40)
+    sides = [_side({str(n): Value(str(n), float(v), float(s), str(n), 300.0)
+                    for n, (v, s) in enumerate(zip(of, size, strict=True))}) for of in (before, after)]
+    found = _one("heldout/bpb/en", *sides)
+    expected = stats.ttest_rel(after / size, before / size)
+    assert found.tested.p_value == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval(0.95)
+    assert (found.difference.low, found.difference.high) == pytest.approx((interval.low, interval.high))
+    ninety = expected.confidence_interval(0.90)
+    assert found.most == pytest.approx(max(abs(ninety.low), abs(ninety.high)))
+
+
+def test_without_rows_two_standard_errors_are_independent() -> None:
+    found = _one("bench/t/plain/acc", Side(0.5, 0.03), Side(0.6, 0.04))
+    assert found.how == "unpaired"
+    assert found.tested.p_value == pytest.approx(2 * stats.norm.sf(0.1 / 0.05))
+    assert found.difference.high == pytest.approx(0.1 + stats.norm.ppf(0.975) * 0.05)
+
+
+def test_rows_that_do_not_make_the_metric_are_not_paired() -> None:
+    side = Side(0.9, 0.02, _answers([1, 0, 1, 0]).values)
+    assert _one("bench/t/plain/acc", side, side).how == "unpaired"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "how"),
+    [
+        (Side(math.nan, 0.1), Side(0.5, 0.1), "a value is not a number"),
+        (Side(0.5), Side(0.6), "no standard error"),
+        (_side({"a": Value("a", 1.0)}), _side({"b": Value("b", 0.0)}), "no questions in common"),
+        (_side({"a": Value("a", 9.0, 4.0, "a", 4.0)}), _side({"a": Value("a", 9.0, 3.0, "a", 3.0)}), OTHER_TOKENS),
+    ],
+)
+def test_what_cannot_be_tested_says_why(first: Side, second: Side, how: str) -> None:
+    found = _one("bench/t/plain/acc", first, second)
+    assert (found.how, found.tested.p_value, found.verdict) == (how, None, "untested")
+
+
+def test_related_items_count_once() -> None:
+    before, after = [0, 1] * 20, [1] * 40
+    alone = _one("bench/t/plain/acc", _answers(before), _answers(after))
+    units = [f"passage {n // 20}" for n in range(40)]
+    together = _one("bench/t/plain/acc", _answers(before, units), _answers(after, units))
+    assert alone.tested.p_value < 0.001 < together.tested.p_value
+
+
+def _entry(label: str, right: dict[str, list[int]]) -> Entry:
+    rows = Rows({"task": "t", "variant": variant, "id": str(n), "item": str(n), "lang": "en", "correct": bool(r),
+                 "scores": [0.0, -1.0], "chosen": 0, "gold": 0} for variant, answers in right.items()
+                for n, r in enumerate(answers))  # fmt: skip
+    metrics = {f"bench/t/{v}/acc": sum(a) / len(a) for v, a in right.items()}
+    c = Checkpoint(label, label, label, "final", 10, 100, label=label, metrics=metrics,
+                   stderr=dict.fromkeys(metrics, 0.02), counts={m: len(next(iter(right.values()))) for m in metrics})
+    entry = Entry(label, label, [c], c)
+    entry.__dict__["rows"] = rows
+    return entry
+
+
+def test_p_values_are_corrected_over_all_that_is_shown() -> None:
+    rng = Random(5)
+    a, b = ({v: [int(rng.random() < p) for _ in range(60)] for v in ("v1", "v2", "v3")} for p in (0.4, 0.6))
+    found = compare([_entry("a", a), _entry("b", b)])
+    raw = [c.tested.p_value for c in found.pairs[0].contrasts]
+    expected = stats.false_discovery_control([p for p in raw if p is not None])
+    assert [c.p_adjusted for c in found.pairs[0].contrasts] == pytest.approx(list(expected))
+    assert found.tests == 3
+    only = compare([_entry("a", a), _entry("b", b)], ["bench/*/v2/*"]).pairs[0].contrasts
+    assert [c.name for c in only] == ["bench/t/v2/acc"]
+    assert only[0].p_adjusted == only[0].tested.p_value
+
+
+def test_noise_is_told_from_no_difference() -> None:
+    same = [1] * 3000 + [0] * 3000
+    few = _one("bench/t/plain/acc", _answers(same[2990:3010]), _answers(same[2990:3010]))
+    many = _one("bench/t/plain/acc", _answers(same), _answers(same))
+    verdicts = {c: Contrast(c.name, "a", "b", c.before, c.after, c.tested, c.how, 1.0).verdict for c in (few, many)}
+    assert list(verdicts.values()) == ["cannot tell", "same"]
+    assert many.most < 0.02 < few.most
+
+
+def test_equal_models_are_seldom_called_different() -> None:
+    rng, named = Random(11), 0
+    for _ in range(40):
+        a, b = ({f"v{v}": [int(rng.random() < 0.5) for _ in range(40)] for v in range(6)} for _ in range(2))
+        pair = compare([_entry("a", a), _entry("b", b)]).pairs[0]
+        named += bool(pair.section("better") or pair.section("worse"))
+    assert named <= 6  # 5 % of 40 are 2; 6 or fewer in 99 %
+
+
+@pytest.mark.parametrize(
+    ("name", "better", "share"),
+    [
+        ("bench/mmlu/plain/acc", 1, True), ("bench/mmlu/plain/position_bias", -1, False),
+        ("heldout/bpb/code", -1, False), ("bench/facts/memorisation/text_gap", 0, False),
+        ("probe/probes/json/prob", 1, False), ("train/loss", -1, False), ("eval/exact_match", 1, True),
+        ("my/own/thing", 0, False),
+    ],
+)  # fmt: skip
+def test_the_name_says_which_way_is_better(name: str, better: int, share: bool) -> None:
+    assert (kind_of(name).better, kind_of(name).share) == (better, share)
+
+
+def _line(label: str, *tokens: int) -> Entry:
+    line = [Checkpoint(f"{label}/{t}", label, "pretrain", f"p{t}", t // 10, t, label=f"{label}/p{t}",
+                       metrics={"m": 1.0}) for t in tokens]
+    return Entry(label, label, line, line[-1])
+
+
+@pytest.mark.parametrize(
+    ("at", "by", "chosen"),
+    [
+        ("", "", [400, 300]), ("last", "", [400, 300]), ("", "tokens", [200, 300]), ("tokens=250", "", [200, 100]),
+        ("tokens=0.3k", "", [200, 300]), ("step=10", "", [100, 100]), ("", "step", [200, 300]),
+    ],
+)  # fmt: skip
+def test_lines_are_compared_at_equal_tokens_or_steps(at: str, by: str, chosen: list[int]) -> None:
+    entries = [_line("a", 100, 200, 400), _line("b", 100, 300)]
+    choose(entries, At.parse(at, by))
+    assert [e.chosen.tokens for e in entries] == chosen
+    told = [note for e in entries for note in e.notes]
+    assert len(told) == (0 if at in ("", "last") and not by else 2)
+
+
+@pytest.mark.parametrize(
+    ("at", "by", "words"),
+    [
+        ("tokens=50", "", "a has no evaluated checkpoint at or below tokens=50; its first is a/p100 at tokens=100"),
+        ("epochs=3", "", "--at epochs=3: allowed: tokens=N (such as tokens=1.2M), step=N, or last"),
+        ("step=5", "tokens", "contradict each other"), ("last", "step", "contradict each other"),
+    ],
+)  # fmt: skip
+def test_a_place_that_is_not_there_is_told(at: str, by: str, words: str) -> None:
+    with pytest.raises(InputError) as error:
+        choose([_line("a", 100, 200)], At.parse(at, by))
+    assert words in str(error.value)
