@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from pydantic import Field
 
 from argosy.config import Config, Upstreams
 from argosy.errors import InputError
+from argosy.gate.config import Gate
 from argosy.step import Step, StepContext
 from argosy.step_files import RUN
 from argosy.storage import read_record, write_atomic
@@ -40,6 +42,7 @@ class JudgeConfig(Config):
 
     evaluations: Upstreams = Field((), description="directories of evaluate steps")
     pairs: tuple[Pair, ...] = Field((), description="which of them belong to which checkpoint")
+    gate: Gate | None = Field(None, description="rules that decide what is worse (docs/gate.md); null: headlines")
 
 
 class JudgeOutputs(Config):
@@ -62,6 +65,8 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     _check(config)
     found = judge([(_one(config, pair.new), _one(config, pair.reference) if pair.reference else None)
                    for pair in config.pairs])
+    if config.gate is not None:
+        found = [_gated(config.gate, each) for each in found]
     write_atomic(context.out / REPORT, render_night(found, os.environ.get("ARGOSY_LINE", "")))
     records = record_night(found)
     _log(config, found, context)
@@ -92,6 +97,15 @@ def _one(config: JudgeConfig, positions: Sequence[int]) -> Checkpoint:
     return checkpoint
 
 
+def _gated(gate: Gate, judged: Judged) -> Judged:
+    """With what the gate says of it."""
+    from argosy.gate.check import check
+    from argosy.gate.subject import subject_of
+
+    reference = subject_of(judged.reference) if judged.reference else None
+    return replace(judged, gate=check(gate, subject_of(judged.new), reference))
+
+
 def _log(config: JudgeConfig, found: Sequence[Judged], context: StepContext) -> None:
     """Numbers on the night's run, verdicts on the models."""
     counts = {"judged": len(found), "worse": sum(j.verdict == "worse" for j in found),
@@ -109,7 +123,8 @@ def _log(config: JudgeConfig, found: Sequence[Judged], context: StepContext) -> 
 
 def _tags(j: Judged, out: Path) -> dict[str, str]:
     return {"argosy.nightly.verdict": j.verdict, "argosy.nightly.reference": j.reference.key if j.reference else "",
-            "argosy.nightly.regressions": "; ".join(j.regressions), "argosy.nightly.report": str(out / REPORT)}
+            "argosy.nightly.regressions": "; ".join(j.regressions), "argosy.nightly.report": str(out / REPORT),
+            **({"argosy.nightly.gate": j.gate.status} if j.gate is not None else {})}
 
 
 def _checkpoint(evaluation: Path) -> Path | None:

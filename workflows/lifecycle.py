@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from argosy.config import Config, Seed
 from argosy.config_explain import nearest
 from argosy.config_fields import models_at
+from argosy.gate.config import Gate
 from argosy.posttraining.rl_config import RLHFConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
@@ -47,6 +48,7 @@ class LifecycleConfig(Config):
         resources: by stage: cores and memory_gb, for scheduling; torch's threads are a field of the stage itself.
         twin: also fine-tune a model on the benchmark itself, to show what evaluation makes of it; with `data.inputs`
             only where it is asked for.
+        gate: rules that a checkpoint must hold to be promoted, and that nights judge by (docs/gate.md); null: none.
     """
 
     preset: str = ""
@@ -67,10 +69,12 @@ class LifecycleConfig(Config):
     rlhf: RLHFConfig | None = RLHFConfig()
     evaluate: Evaluation = Evaluation()
     compare: CompareConfig = CompareConfig()
+    gate: Gate | None = None
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
-        stages = [name for name in type(self).model_fields if models_at(type(self), (name,))] + ["twin"]
+        fields = [name for name in type(self).model_fields if name != "gate"]
+        stages = [name for name in fields if models_at(type(self), (name,))] + ["twin"]
         for name in self.resources:
             if name not in stages:
                 near = ", ".join(nearest(name, stages) or stages)

@@ -11,7 +11,7 @@ from argosy.statistics.equivalence import (
     power,
     tost,
 )
-from argosy.statistics.intervals import Estimate, mean, normal_interval, proportion, wilson
+from argosy.statistics.intervals import Estimate, mean, normal_interval, proportion, share_interval, wilson
 from argosy.statistics.multiple import benjamini_hochberg, benjamini_yekutieli, holm
 from argosy.statistics.paired import (
     Difference,
@@ -59,6 +59,7 @@ __all__ = [
     "paired_stderr",
     "power",
     "proportion",
+    "share_interval",
     "signal_to_noise",
     "tost",
     "wilson",

@@ -71,6 +71,16 @@ def wilson(successes: float, n: float, level: float = 0.95) -> tuple[float, floa
     return low, high
 
 
+def share_interval(value: float, stderr: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share that is known by its (clustered) standard error and its number of answers.
+
+    n is divided by the design effect (Dean and Pagano, 2015), which the error tells; where it does not, it is n.
+    """
+    spread = value * (1 - value)
+    effective = min(float(n), spread / stderr**2 + 1) if stderr > 0 and spread > 0 else float(n)
+    return wilson(value * effective, effective, level)
+
+
 def proportion(
     values: Sequence[float], clusters: Sequence[Hashable] | None = None, level: float = 0.95
 ) -> tuple[float, float]:
@@ -84,9 +94,6 @@ def proportion(
     """
     found = mean(values, clusters)
     groups = len(set(clusters)) if clusters is not None else found.n
-    spread = found.value * (1 - found.value)
-    if groups == found.n or not spread or not found.stderr > 0:
-        effective = float(groups)
-    else:
-        effective = min(float(found.n), spread / found.stderr**2 + 1)
-    return wilson(found.value * effective, effective, level)
+    if groups == found.n or found.stderr == 0:
+        return wilson(found.value * groups, groups, level)
+    return share_interval(found.value, found.stderr, found.n, level)

@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
+LEAST_DEGREES = 3
 LAST = 5  # checkpoints at the end of a run that its noise is of
 
 
@@ -44,7 +45,8 @@ class SignalToNoise:
     """Attributes:
     spread: the largest difference between models' ends (means of their last checkpoints); NaN for one model.
     gain: the largest change from a run's first checkpoint to its end; NaN where no run has two.
-    steps: standard deviation of the last checkpoints around their line, over all runs; NaN with fewer than 3 each.
+    steps: standard deviation of the last checkpoints around their line, over all runs; NaN with fewer than 3 degrees of
+        freedom together (five checkpoints of one run, or three of each of three runs).
     seeds: standard deviation of the ends of one model's seeds, over all models; NaN without seeds.
     items: mean standard error of the last checkpoints: what other items would have changed.
     """
@@ -92,7 +94,7 @@ def signal_to_noise(curves: Sequence[Curve], last: int = LAST) -> SignalToNoise:
     return SignalToNoise(
         spread=max(centres) - min(centres) if len(centres) > 1 else math.nan,
         gain=max(gains, default=math.nan),
-        steps=_pooled([_around_line(c.points[-last:]) for c in curves]),
+        steps=_pooled([_around_line(c.points[-last:]) for c in curves], LEAST_DEGREES),
         seeds=_pooled([(float(np.var(ends, ddof=1)), len(ends) - 1) for ends in by_model.values() if len(ends) > 1]),
         items=math.fsum(errors) / len(errors) if errors else math.nan,
     )
@@ -122,6 +124,6 @@ def _around_line(points: Sequence[Point]) -> tuple[float, int]:
     return float(left @ left) / degrees, degrees
 
 
-def _pooled(found: Sequence[tuple[float, int]]) -> float:
+def _pooled(found: Sequence[tuple[float, int]], least: int = 1) -> float:
     degrees = sum(each for _, each in found)
-    return math.sqrt(math.fsum(v * d for v, d in found) / degrees) if degrees else math.nan
+    return math.sqrt(math.fsum(v * d for v, d in found) / degrees) if degrees >= least else math.nan

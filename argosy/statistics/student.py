@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 
 def two_sided(t: float, degrees: int) -> float:
@@ -25,6 +26,7 @@ def two_sided(t: float, degrees: int) -> float:
     return max(0.0, 1.0 - (2 / math.pi * (angle + inside) if odd else inside))
 
 
+@lru_cache(maxsize=1024)
 def quantile(level: float, degrees: int) -> float:
     """The t of a two-sided interval: 2.262 for 0.95 and 9 degrees of freedom."""
     if not 0 < level < 1:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from argosy.statistics.intervals import normal_interval, wilson
+from argosy.statistics.intervals import normal_interval, share_interval
 from argosy.statistics.signal_noise import LAST, Curve, Point, SignalToNoise, signal_to_noise
 from argosy.statistics.trend import Trend, kendall
 
@@ -55,7 +55,7 @@ def worth_watching(
     Args:
         curves: by metric, one for each training run.
         chance: accuracy of guessing, where the metric is an accuracy.
-        counts: effective number of items of the metric, where it is a share: Wilson's interval then, else 1.96 errors.
+        counts: number of answers of the metric, where it is a share: Wilson's interval then, else 1.96 errors.
     """
     found = [_watched(name, some, (chance or {}).get(name), (counts or {}).get(name), ratio, last)
              for name, some in curves.items() if some]  # fmt: skip
@@ -80,7 +80,7 @@ def _watched(
 
 def _interval(point: Point, count: int | None) -> tuple[float, float] | None:
     if count and 0 <= point.value <= 1:
-        return wilson(point.value * count, count)
+        return share_interval(point.value, 0.0 if math.isnan(point.stderr) else point.stderr, count)
     return None if math.isnan(point.stderr) else normal_interval(point.value, point.stderr)
 
 

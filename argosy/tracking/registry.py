@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
@@ -81,8 +84,13 @@ class Registry:
                     return None
                 raise
 
-    def move(self, model: str, alias: str, line: str, checkpoint: str, tags: Mapping[str, str]) -> Version:
+    def move(self, model: str, alias: str, line: str, checkpoint: str, tags: Mapping[str, str],
+             evidence: Path | None = None) -> Version:
         """Let `alias` name `checkpoint`, which MLflow knows, and keep what it named; again changes nothing but tags.
+
+        Args:
+            tags: of the version; an empty value takes away one of an earlier move.
+            evidence: a file that becomes an artifact of the checkpoint's model, below `promotions`.
 
         Raises:
             InputError: MLflow does not know the checkpoint.
@@ -97,8 +105,14 @@ class Registry:
         before = self.at(model, alias)
         with self._server.errors(), self._server.creating():
             version = self._version_of(name, logged)
+            if evidence is not None:
+                self._log(logged.model_id, evidence)
+            known = self._server.client.get_model_version(name, version).tags
             for key, value in tags.items():
-                self._server.client.set_model_version_tag(name, version, key, value)
+                if value:
+                    self._server.client.set_model_version_tag(name, version, key, value)
+                elif key in known:
+                    self._server.client.delete_model_version_tag(name, version, key)
             if before is None or before.version != version:
                 self._push(name, alias, before.version if before else "")
                 self._server.client.set_registered_model_alias(name, alias, version)
@@ -154,6 +168,13 @@ class Registry:
         model = logged.model_id if run else None
         made = client.create_model_version(name, logged.artifact_location, run_id=run, tags=tags, model_id=model)
         return str(made.version)
+
+    def _log(self, model_id: str, evidence: Path) -> None:
+        with TemporaryDirectory() as folder:
+            below = Path(folder) / "promotions"
+            below.mkdir()
+            shutil.copyfile(evidence, below / evidence.name)
+            self._server.client.log_model_artifacts(model_id, folder)
 
     def _push(self, name: str, alias: str, version: str) -> None:
         self._keep(name, alias, [*self._history(name, alias), version][-MOST_HISTORY:])

@@ -172,6 +172,71 @@ def test_an_alias_moves_to_a_checkpoint_and_back(store: Path, capsys: pytest.Cap
     assert "never moved" in capsys.readouterr().err
 
 
+def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, other = checkpoint(store), checkpoint(store, OTHER)
+    rules = tmp_path / "gate.yaml"
+    common = ["--store", str(store), "--alias", "gated"]
+
+    def promote(name: str, *options: str) -> int:
+        return main(["promote", name, *common, "--gate", str(rules), *options])
+
+    rules.write_text("rules: [not_worse, no_channel_worse, {at_least: {bench/facts/plain/acc: 1.01}}]")
+    assert main(["gate", key, *common, "--rules", str(rules)]) == 1
+    assert "FAILS        at_least {bench/facts/plain/acc: 1.01}" in capsys.readouterr().out
+    assert promote(key) == 1
+    assert "the gate does not hold (fails: at_least), so tiny@gated stays nothing" in capsys.readouterr().err
+    registry = Registry(Server(default_uri(store), store))
+    assert registry.at("tiny", "gated") is None
+    assert promote(key, "--force", "a dry run of the release", "--by", "Ada") == 0
+    now = registry.at("tiny", "gated")
+    assert now is not None
+    assert (now.checkpoint, now.tags["argosy.promoted.gate"]) == (key, "fails")
+    assert now.tags["argosy.promoted.forced"] == "a dry run of the release"
+
+    rules.write_text("rules: [not_worse, no_channel_worse, {at_least: {bench/facts/plain/acc: 0}}]")
+    assert promote(other) == 0  # the same weights: not worse than what the alias names
+    moved = registry.at("tiny", "gated")
+    assert moved is not None
+    assert (moved.checkpoint, moved.tags["argosy.promoted.gate"]) == (other, "holds")
+    assert "argosy.promoted.forced" not in moved.tags
+    assert promote(other) == 0  # again: nothing to ask, nothing to move
+    assert main(["promote", "--undo", *common, "--by", "Ada"]) == 0
+
+    evidence = [json.loads(path.read_text()) for path in sorted((store / ".promotions").glob("*@*gated*.json"))] or [
+        json.loads(path.read_text()) for path in sorted((store / ".promotions").glob("*gated*.json"))]
+    assert sorted((each["kind"], each["outcome"], each["checkpoint"], each["before"]) for each in evidence) == sorted([
+        ("promote", "refused", key, ""), ("promote", "moved", key, ""), ("promote", "moved", other, key),
+        ("undo", "moved", key, other)])
+    [held] = [each for each in evidence if each["kind"] == "promote" and each["checkpoint"] == other]
+    assert held["gate"]["status"] == "holds"
+    assert held["gate"]["reference"] == key
+    assert {rule["rule"] for rule in held["gate"]["rules"]} == {"not_worse", "no_channel_worse", "at_least"}
+    client = Server(default_uri(store), store).client
+    experiment = client.get_experiment_by_name("tiny").experiment_id
+    [model] = [m for m in client.search_logged_models([experiment]) if m.tags["argosy.checkpoint"] == other]
+    assert any("promotions" in each.path for each in client.list_logged_model_artifacts(model.model_id))
+
+
+def test_a_night_judges_by_the_gate_of_the_config(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key, other = checkpoint(store), checkpoint(store, OTHER)
+    for found in look(store, Asked()):
+        gate = {"rules": [{"at_least": {"bench/facts/plain/acc": 1.01}}, "not_worse"]}
+        gated = found.model_copy(update={"config": {**found.config, "gate": gate}})
+        assert run_night(gated, plain=True) == []
+    judged = {each["checkpoint"]: each for each in judgements(store)}
+    assert set(judged) == {key, other}
+    assert judged[other]["verdict"] == "worse"
+    assert judged[other]["gate"]["status"] == "fails"
+    assert judged[other]["regressions"][0].startswith("at_least: bench/facts/plain/acc")
+    capsys.readouterr()
+    assert night(store) == 1
+    assert "fails the gate: at_least" in capsys.readouterr().out
+    [page] = store.glob("judge-*/report.html")
+    assert "the gate does not hold (fails: at_least)" in page.read_text()
+
+
 def test_a_checkpoint_that_fails_holds_up_no_other(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken, lost = checkpoint(store, OTHER), cells(store, OTHER)[0]
     weights = store / f"pretrain-{broken.partition('/')[0]}" / "checkpoints/p100/model.safetensors"

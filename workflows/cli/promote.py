@@ -1,4 +1,4 @@
-"""`argosy promote`: let the registry's alias name a checkpoint, or what it named before."""
+"""`argosy promote`: let the registry's alias name a checkpoint that holds the gate, or what it named before."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError
-from argosy.identity import Identities
+from argosy.errors import InputError, StepError
 from argosy.step_files import read_done
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
 
 if TYPE_CHECKING:
+    from argosy.gate.check import Verdict
+    from argosy.tracking.registry import Registry
     from workflows.nightly.found import Found
     from workflows.nightly.reference import Chosen
 
@@ -25,34 +26,72 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alias", default="reference", metavar="NAME", help="default: reference")
     parser.add_argument("--model", default="", metavar="NAME", help="registered model (default: the line's name)")
     parser.add_argument("--by", default="", metavar="NAME", help="who decided it (default: your user name)")
+    parser.add_argument("--gate", type=Path, default=None, metavar="FILE",
+                        help="rules that it must hold (default: the gate section of the line's newest config, if any)")
+    parser.add_argument("--reference", default="", metavar="NAME",
+                        help="what it must not be worse than: an alias or a checkpoint (default: what the alias names)")
+    parser.add_argument("--force", default="", metavar="WHY", help="although the gate does not hold; why is kept")
     parser.add_argument("--undo", action="store_true", help="back to what the alias named before")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what the alias named, and what it names now."""
+    """0: moved, or there already; 1: the gate does not hold, or MLflow does not answer; 2: wrong input."""
     from argosy.tracking.registry import Registry, registered_name
     from argosy.tracking.server import Server, tracking_uri
     from workflows.nightly import promotion
     from workflows.nightly.found import find
+    from workflows.nightly.reference import last_by_name
 
-    if bool(args.checkpoint) == args.undo:
-        raise InputError("give a CHECKPOINT to promote, or --undo")
+    _check(args)
     store = args.store.absolute()
     found = find(store)
     registry = Registry(Server(tracking_uri(store), store))
     if args.undo:
         line = args.model or _only(found.lines)
-        now = promotion.undo(registry, line, alias=args.alias)
+        now = promotion.undo(registry, line, store, alias=args.alias, by=args.by)
         print(f"{registered_name(line)}@{args.alias} is {promotion.described(now)} again")
         return 0
-    chosen = _chosen(args.checkpoint, found, store)
+    chosen = last_by_name(args.checkpoint, found, store)
     grounds = [path.parent for path in sorted(store.glob("compare-*/outputs.json")) if _compares(path.parent, chosen)]
     comparison = str(max(grounds, key=lambda path: path.stat().st_mtime)) if grounds else ""
-    before, now = promotion.promote(registry, chosen, alias=args.alias, model=args.model, by=args.by,
-                                    comparison=comparison)
+    verdict = _verdict(args, chosen, found, store, registry)
+    before, now = promotion.promote(
+        registry, chosen, store, promotion.Grounds(args.by, comparison, "", verdict, args.force.strip()),
+        alias=args.alias, model=args.model)  # fmt: skip
     name = f"{registered_name(args.model or chosen.trained.line)}@{args.alias}"
     print(f"{name} is {promotion.described(now)}, {chosen.label}; it was {promotion.described(before)}")
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if bool(args.checkpoint) == args.undo:
+        raise InputError("give a CHECKPOINT to promote, or --undo")
+    if args.undo and (args.gate or args.force or args.reference):
+        raise InputError("--undo asks no gate: leave out --gate, --reference and --force")
+
+
+def _verdict(args: argparse.Namespace, chosen: Chosen, found: Found, store: Path, registry: Registry) -> Verdict | None:
+    """What the gate says, printed; None without a gate, and where the alias names the checkpoint already."""
+    from argosy.gate.render import lines
+    from argosy.tracking.shipper import Unavailable
+    from workflows.nightly.gating import gate_for, hold, reference_of
+
+    line = chosen.trained.line
+    gate = gate_for(args.gate, store, line)
+    if gate is None:
+        if args.force.strip():
+            raise InputError(f"--force: the model line {line!r} has no gate, so there is nothing to force")
+        return None
+    try:
+        named = registry.at(args.model or line, args.alias)
+        if named is not None and named.checkpoint == chosen.key:
+            return None
+        reference = reference_of(args.reference, args.alias, args.model or line, found, store, registry)
+    except Unavailable as error:
+        raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
+    verdict = hold(gate, chosen, reference, store)
+    print("\n".join(lines(verdict)), flush=True)
+    return verdict
 
 
 def _only(lines: list[str]) -> str:
@@ -62,19 +101,9 @@ def _only(lines: list[str]) -> str:
     return lines[0]
 
 
-def _chosen(name: str, found: Found, store: Path) -> Chosen:
-    """The checkpoint; of a stage or a step's directory its final one."""
-    from workflows.nightly.reference import by_name
-
-    several = by_name(name, found, store, Identities())
-    if len(several) == 1:
-        return several[0]
-    return next((each for each in several if each.export == each.trained.final), several[-1])
-
-
 def _compares(comparison: Path, chosen: Chosen) -> bool:
     done = read_done(comparison)
     return done is not None and chosen.trained.digest in done["made_from"]["upstream"].get("checkpoints", [])
 
 
-COMMAND = Command("promote", "let the registry's alias name a checkpoint", 96, configure, run)
+COMMAND = Command("promote", "let the registry's alias name a checkpoint that holds the gate", 97, configure, run)

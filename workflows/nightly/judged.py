@@ -30,7 +30,8 @@ class Alarm:
         first = self.judged[0]
         more = f"; and {len(self.judged) - 1} more" if len(self.judged) > 1 else ""
         many = len(first["regressions"]) - 1
-        return (f"{first['label']} is worse than {first['reference']}: {first['regressions'][0]}"
+        against = f"is worse than {first['reference']}" if "gate" not in first else "fails the gate"
+        return (f"{first['label']} {against}: {first['regressions'][0]}"
                 f"{f' and {many} more' if many else ''}{more}; report: {self.directory / 'report.html'}")
 
 

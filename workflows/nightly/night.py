@@ -92,7 +92,8 @@ class Night(Config):
         place = {path: n for n, path in enumerate(nodes)}
         pairs = [Pair(new=tuple(place[path] for path in pair.new),
                       reference=tuple(place[path] for path in pair.reference_evaluations)) for pair in ready]
-        node = Node("judge", "judge", JudgeConfig(pairs=tuple(pairs)), inputs={"evaluations": list(nodes.values())})
+        node = Node("judge", "judge", JudgeConfig(pairs=tuple(pairs), gate=self.lifecycle.gate),
+                    inputs={"evaluations": list(nodes.values())})
         made = planned(Graph([*nodes.values(), node]), node, self.store, Store(self.store))
         return made.model_copy(update={"upstream": ()})
 

@@ -1,18 +1,25 @@
-"""Which checkpoint a model line's alias names: moved on purpose, with the evidence, and back."""
+"""Which checkpoint a model line's alias names: moved on purpose, where its gate holds, with the evidence, and back."""
 
 from __future__ import annotations
 
 import datetime
 import getpass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from argosy.errors import InputError, StepError
+from argosy.gate.render import summary
 from argosy.step_files import RUN, read_done
 from argosy.storage import read_record
-from argosy.tracking.registry import Registry, Version
+from argosy.tracking.registry import Registry, Version, registered_name
 from argosy.tracking.shipper import Unavailable
+from workflows.nightly.evidence import Evidence, keep
 from workflows.nightly.found import read_trained
 from workflows.nightly.reference import Chosen
+
+if TYPE_CHECKING:
+    from argosy.gate.check import Verdict
 
 ALIAS = "reference"
 NOT_PROMOTED = ("twin",)  # has seen the test on purpose
@@ -35,40 +42,85 @@ def final_checkpoint(comparison: Path) -> Chosen:
     raise InputError(f"{comparison} compares no checkpoint that can be promoted")
 
 
-def promote(registry: Registry, chosen: Chosen, *, alias: str = ALIAS, model: str = "", by: str = "",
-            comparison: str = "", workflow: str = "") -> tuple[Version | None, Version]:
+class Refused(StepError):
+    """The gate does not hold."""
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """Why an alias is moved.
+
+    Attributes:
+        by: who decided it; "": the user of this process.
+        comparison: directory of the lifecycle's comparison; workflow: of Argo.
+        verdict: of the gate; None where the model line has none.
+        force: why it is moved although the gate does not hold; "": it is not.
+    """
+
+    by: str = ""
+    comparison: str = ""
+    workflow: str = ""
+    verdict: Verdict | None = None
+    force: str = ""
+
+
+def promote(registry: Registry, chosen: Chosen, store: Path, grounds: Grounds, *, alias: str = ALIAS,
+            model: str = "") -> tuple[Version | None, Version]:
     """Let the alias name `chosen`; returns what it named before, and what now. Doing it again changes nothing.
 
-    The new version carries who, when and on what grounds (tags `argosy.promoted.*`).
+    The new version carries who, when and on what grounds (tags `argosy.promoted.*`); the evidence is a file of the
+    store (`.promotions/`) and an artifact of the model. A promotion that the gate refuses leaves its evidence too.
 
     Raises:
         InputError: MLflow does not know the checkpoint.
-        StepError: it does not answer.
+        Refused: the gate does not hold, and nobody forces it.
+        StepError: MLflow does not answer.
     """
     line = chosen.trained.line
-    evidence = {"by": by or _user(), "alias": alias, "comparison": comparison, "workflow": workflow,
-                "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}  # fmt: skip
+    verdict = grounds.verdict
+    by, at = grounds.by or _user(), _now()
     try:
         before = registry.at(model or line, alias)
         if before is not None and before.checkpoint == chosen.key:
             return before, before
-        tags = {f"argosy.promoted.{name}": value for name, value in evidence.items() if value}
-        return before, registry.move(model or line, alias, line, chosen.key, tags)
+        evidence = Evidence("promote", alias, registered_name(model or line), by, at, chosen.key,
+                            before.checkpoint if before else "", grounds.comparison, grounds.workflow, grounds.force,
+                            verdict)
+        if verdict is not None and not verdict.holds and not grounds.force:
+            path = keep(store, evidence, "refused")
+            raise Refused(f"the gate {summary(verdict)}, so {evidence.model}@{alias} stays "
+                          f"{described(before)}; evidence: {path}")
+        path = keep(store, evidence, "begun")
+        gate = "none" if verdict is None else verdict.status
+        tags = {"by": by, "alias": alias, "comparison": grounds.comparison, "workflow": grounds.workflow, "at": at,
+                "gate": gate, "forced": grounds.force, "evidence": str(path)}  # fmt: skip
+        now = registry.move(model or line, alias, line, chosen.key,
+                            {f"argosy.promoted.{name}": value for name, value in tags.items()}, path)
+        keep(store, evidence, "moved")
+        return before, now
     except Unavailable as error:
         raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
 
 
-def undo(registry: Registry, line: str, *, alias: str = ALIAS) -> Version | None:
-    """Let the alias name what it did before; None where that was nothing.
+def undo(registry: Registry, line: str, store: Path, *, alias: str = ALIAS, by: str = "") -> Version | None:
+    """Let the alias name what it did before; None where that was nothing. The evidence is kept, as of a promotion.
 
     Raises:
         InputError: it was never moved.
         StepError: MLflow does not answer.
     """
     try:
-        return registry.undo(line, alias)
+        before = registry.at(line, alias)
+        now = registry.undo(line, alias)
     except Unavailable as error:
         raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
+    keep(store, Evidence("undo", alias, registered_name(line), by or _user(), _now(), now.checkpoint if now else "",
+                         before.checkpoint if before else ""), "moved")
+    return now
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def described(version: Version | None) -> str:

@@ -104,6 +104,18 @@ def by_name(name: str, found: Found, store: Path, identities: Identities) -> lis
     return _exports(max(known, key=lambda each: (each.ended, each.digest)), export)
 
 
+def last_by_name(name: str, found: Found, store: Path) -> Chosen:
+    """The checkpoint of that name; of a stage or a step's directory its final one.
+
+    Raises:
+        InputError: there is no such checkpoint; names the nearest.
+    """
+    several = by_name(name, found, store, Identities())
+    if len(several) == 1:
+        return several[0]
+    return next((each for each in several if each.export == each.trained.final), several[-1])
+
+
 def _in_directory(path: Path, found: Found, identities: Identities) -> list[Chosen]:
     try:
         directory = step_directory(path)

@@ -1,0 +1,9 @@
+"""The gate: rules in YAML that a checkpoint must hold to be promoted. docs/gate.md
+
+    config.py     the rules of a file, typed
+    rule.py       what a rule is and what it finds; rules/ has one a file
+    subject.py    what evaluations say of a checkpoint, and its comparison with a reference
+    seen.py       contamination by benchmark
+    check.py      rules -> verdict, with one correction over all tests
+    render.py     for a terminal, for JSON and for MLflow
+"""

@@ -1,0 +1,74 @@
+"""What a rule is given and what it finds."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+from argosy.config import Config
+
+if TYPE_CHECKING:
+    from argosy.gate.subject import Subject
+
+HOLDS, FAILS, CANNOT_TELL = "holds", "fails", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a rule looked at.
+
+    Attributes:
+        about: a metric or a benchmark.
+        status: `holds`, `fails`, or `cannot tell` (evidence is missing or too weak: a gate with one does not hold).
+        evidence: numbers in a sentence; of `cannot tell` also what to do.
+        numbers: the same for programs; what is not known is left out.
+        p_value: of a test, which the gate corrects over all of its tests (Holm).
+        significant: the status where the corrected p-value is below the gate's alpha.
+    """
+
+    about: str
+    status: str
+    evidence: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    p_value: float | None = None
+    significant: str = ""
+    p_adjusted: float | None = None
+
+
+class Rule(Config):
+    """Base of the rules: a frozen config, found by its place in argosy/gate/rules. Its docstring is its help."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
+        """At least one finding. `reference` is None where there is nothing to hold the checkpoint against."""
+
+
+@cache
+def registered() -> dict[str, type[Rule]]:
+    """Every rule by its name: the classes with a `name` in argosy/gate/rules."""
+    import argosy.gate.rules as package
+
+    found: dict[str, type[Rule]] = {}
+    for module_info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__:
+                if value.name in found:
+                    raise RuntimeError(f"two rules are called {value.name!r}: {found[value.name]} and {value}")
+                found[value.name] = value
+    return dict(sorted(found.items()))
+
+
+def matching(patterns: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names that a pattern (`bench/*/cloze/acc`) covers, sorted; and patterns that cover none."""
+    found = {name for name in names for pattern in patterns if fnmatchcase(name, pattern)}
+    none = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
+    return sorted(found), none

@@ -1,0 +1,1 @@
+"""One rule a file: a `Rule` with a `name`, found by its place."""

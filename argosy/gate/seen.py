@@ -1,0 +1,60 @@
+"""The contamination score of a checkpoint's benchmarks, from the rows of its evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from argosy.comparison.rows import Record, Rows
+from argosy.statistics.contamination import Contamination, Equals, Evidence, Gap, score
+from argosy.statistics.contamination_null import Calibration, default_calibration
+
+PLAIN = "plain"
+GAPS = {"permuted": "order_gap"}  # forms that are as hard as the published one for who knows the answer
+
+
+def contamination_of(rows: Rows, task: str, calibration: Calibration | None = None) -> Contamination | str:
+    """The score of one benchmark, or why there is none."""
+    evidence, places, clusters = _evidence(rows, task)
+    if not evidence:
+        return (f"{task} has neither memorisation nor a plain and a permuted form: evaluate it with a suite that has "
+                "memorisation: {k: 3}")
+    try:
+        return score(evidence, places, clusters, calibration or default_calibration())
+    except ValueError as error:
+        return f"{task}: {error}"
+
+
+def tasks_of(rows: Rows) -> list[str]:
+    """Benchmarks that there is evidence of."""
+    wanted = {"memorisation", PLAIN}
+    return sorted({task for task, variant in rows.groups if variant in wanted and _evidence(rows, task)[0]})
+
+
+def _evidence(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:
+    orders = rows.groups.get((task, "memorisation"), ())
+    plain = rows.groups.get((task, PLAIN), ())
+    places: dict[str, Hashable] = {str(r["id"]): tuple(r["place"]) for r in orders if "place" in r}
+    clusters: dict[str, Hashable] = {str(r.get("item") or r["id"]): r["cluster"] for r in (*orders, *plain)
+                                     if r.get("cluster")}
+    found: list[Evidence] = []
+    if places:
+        for number, name in enumerate(("text_order", "answer_order")):
+            found.append(Equals(name, {str(r["id"]): r["scores"][number] for r in orders if len(r["scores"]) > number}))
+    published = _right(plain)
+    for variant, name in GAPS.items():
+        changed = _right(rows.groups.get((task, variant), ()))
+        if published and changed:
+            found.append(Gap(name, published, changed))
+    if not places:
+        places = {str(r.get("item") or r["id"]): (r["gold"], len(r["scores"])) for r in plain
+                  if "gold" in r and "scores" in r}
+    return found, places, clusters
+
+
+def _right(rows: Iterable[Record]) -> Mapping[str, float]:
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        if isinstance(row.get("correct"), bool):
+            found.setdefault(str(row.get("item") or row["id"]), []).append(row["correct"])
+    return {item: sum(each) / len(each) for item, each in found.items()}

@@ -1,0 +1,66 @@
+"""What rules about being worse share: beyond noise, or by less than a margin."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from argosy.comparison.contrast import Contrast
+from argosy.comparison.kinds import kind_of
+from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding
+from argosy.gate.subject import Subject, compared
+from argosy.statistics import minimum_detectable_effect, tost
+
+NOISE = "noise"
+Margin = Annotated[float, Field(gt=0)]
+
+
+def not_worse(name: str, new: Subject, reference: Subject, margin: float | None, alpha: float) -> Finding:
+    """Whether a metric is not worse beyond noise (margin None: a test), or by less than `margin` in its own unit.
+
+    A margin is held where the one-sided interval of level 1 - alpha excludes it, fails where the interval is wholly
+    beyond it, and cannot be told else (non-inferiority; Schuirmann, 1987).
+    """
+    found = compared(name, new, reference)
+    if isinstance(found, str):
+        return Finding(name, CANNOT_TELL, f"{name} {found}: evaluate both with the same suite and data")
+    better = kind_of(name).better
+    if not better:
+        return Finding(name, CANNOT_TELL, f"{name}: neither higher nor lower is better, so nothing of it is worse")
+    numbers = numbers_of(found)
+    loss = -better * found.difference.value
+    if margin is None:
+        could = minimum_detectable_effect(found.tested.stderr)
+        text = f"{change(found)}; a loss of {amount(name, could)} is found in 80 of 100"
+        return Finding(name, HOLDS, text, {**numbers, "detectable": could}, found.tested.p_value,
+                       FAILS if loss > 0 else HOLDS)
+    bounds = tost(loss, found.tested.stderr, margin, found.tested.degrees, alpha)
+    status = HOLDS if bounds.high < margin else FAILS if bounds.low > margin else CANNOT_TELL
+    text = f"{change(found)}; may be worse by {amount(name, max(0.0, bounds.high))}, allowed {amount(name, margin)}"
+    more = "; more items would tell" if status == CANNOT_TELL else ""
+    return Finding(name, status, text + more, {**numbers, "worst": bounds.high, "margin": margin})
+
+
+def numbers_of(found: Contrast) -> dict[str, float]:
+    """A comparison for programs."""
+    d = found.difference
+    numbers = {"before": found.before, "after": found.after, "difference": d.value, "low": d.low, "high": d.high,
+               "stderr": found.tested.stderr, "n": float(found.tested.n)}  # fmt: skip
+    if found.tested.p_value is not None:
+        numbers["p_value"] = found.tested.p_value
+    return numbers
+
+
+def change(found: Contrast) -> str:
+    """`0.512 to 0.534, +0.022 [+0.010, +0.034]`; points for shares."""
+    d, name = found.difference, found.name
+    scale, unit = (100.0, " points") if kind_of(name).share else (1.0, f" {kind_of(name).unit}".rstrip())
+    return (f"{name} {found.before:.4g} to {found.after:.4g}: {scale * d.value:+.3g}{unit} "
+            f"[{scale * d.low:+.3g}, {scale * d.high:+.3g}], {found.how}")
+
+
+def amount(name: str, value: float) -> str:
+    """A difference in the metric's unit."""
+    kind = kind_of(name)
+    return f"{100 * value:.2g} points" if kind.share else f"{value:.2g} {kind.unit}".rstrip()

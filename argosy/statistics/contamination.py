@@ -1,0 +1,173 @@
+"""How far a benchmark's published form stands out for a model: a score of contamination, calibrated on clean models.
+
+Knowledge survives a changed form, memory of an item does not. So the score is made of what an item's published form
+has over its equals, in which the answer is the same:
+
+* `Equals`: scores of the published form and of equal ones (the log-probability of the item, or of its right letter, in
+  its published order of options and in others: Ni et al., "Training on the Benchmark Is Not All You Need", 2024; Oren
+  et al., "Proving Test Set Contamination in Black Box Language Models", 2024; of the item's last option after the
+  others: verbatim completion). For a model that has not seen the item, the published form has any rank.
+* `Gap`: right answers as published minus right answers in a changed form (other orders, labels, letters against texts,
+  paraphrases, other distractors). Other orders are as hard; where a form is harder for everybody, only calibration on
+  clean models, or a clean reference that was asked the same, says how much of a gap is normal.
+
+Each is an effect: the mean over items in units of its root mean square, so that it is as large for 200 items as for
+2,000.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from argosy.statistics.balance import balanced_weights
+from argosy.statistics.contamination_null import Calibration, Null
+from argosy.statistics.intervals import mean, quantile
+
+LEAST_ITEMS = 20
+
+
+@dataclass(frozen=True)
+class Equals:
+    """Scores of each item: of the published form first, then of its equals (higher: likelier)."""
+
+    name: str
+    scores: Mapping[str, Sequence[float]]
+
+    def values(self) -> dict[str, float]:
+        """By item, where the published form stands among its equals, in their standard deviations: mean 0 and mean
+        square 1 for who has not seen the items, whatever the model's scale."""
+        return {item: _standing(scores) for item, scores in self.scores.items() if len(scores) > 1}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Right answers of each item (0 to 1) as published and in a changed form."""
+
+    name: str
+    published: Mapping[str, float]
+    changed: Mapping[str, float]
+
+    def values(self) -> dict[str, float]:
+        """By item, how much of being right the change costs."""
+        return {item: self.published[item] - self.changed[item] for item in self.published if item in self.changed}
+
+
+Evidence = Equals | Gap
+
+
+@dataclass(frozen=True)
+class Part:
+    """One measure. effect: above 0, the published form stands out. z: in errors, above what is normal for clean models;
+    p_value: one-sided, how often a clean model's is as high."""
+
+    name: str
+    effect: float
+    stderr: float
+    items: int
+    z: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Contamination:
+    """Whether a model has seen a benchmark as it was published.
+
+    Attributes:
+        measure: the one that stands out most: text that was trained on as a whole shows in another than answers that
+            were tuned on, so one is enough.
+        score: its effect less what is normal for clean models: about 0 for those.
+        low, high: interval of the score, simultaneous over the measures, since the most outstanding one was chosen;
+            over items, and over clean models where it is calibrated.
+        z: of that measure, in errors.
+        p_value: one-sided, corrected for the number of measures (Sidak): how often a clean model scores as high.
+        probability: that it is contaminated, by calibration, with even odds before; NaN without a calibration.
+    """
+
+    measure: str
+    score: float
+    low: float
+    high: float
+    z: float
+    p_value: float
+    probability: float
+    items: int
+    parts: tuple[Part, ...]
+
+
+def score(
+    evidence: Sequence[Evidence],
+    places: Mapping[str, Hashable] | None = None,
+    clusters: Mapping[str, Hashable] | None = None,
+    calibration: Calibration | None = None,
+    reference: Sequence[Evidence] = (),
+    level: float = 0.95,
+) -> Contamination:
+    """The score of one model and one benchmark.
+
+    Args:
+        evidence: measures of different names; those of fewer than 20 items are left out.
+        places: where each item's right option is published: items are weighted so that all places count the same, since
+            a model that prefers a place would stand out where it is the right one.
+        clusters: of each item, what related ones share.
+        calibration: what clean and contaminated models score; measures that it does not know are left out. None: a
+            clean model's effects are 0.
+        reference: measures of a clean model asked the same: its effects are taken off item by item.
+
+    Raises:
+        ValueError: no measure is left.
+    """
+    columns = _columns(evidence, reference)
+    if calibration is not None:
+        columns = {name: column for name, column in columns.items() if name in calibration.nulls}
+    if not columns:
+        names = ", ".join(each.name for each in evidence) or "none"
+        raise ValueError(f"no measure of contamination of {LEAST_ITEMS} or more items that are comparable: {names}")
+    nulls = {name: calibration.nulls[name] if calibration else Null(0.0, 0.0) for name in columns}
+    found = [_part(name, column, places, clusters, nulls[name]) for name, column in columns.items()]
+    most = max(found, key=lambda part: part.z)
+    error = math.hypot(most.stderr, nulls[most.name].error)
+    half = quantile(1 - (1 - level) / len(found)) * error
+    excess = most.effect - nulls[most.name].mean
+    p_value = -math.expm1(len(found) * math.log1p(-most.p_value)) if most.p_value < 1 else 1.0
+    probability = calibration.probability(most.z) if calibration else math.nan
+    return Contamination(most.name, excess, excess - half, excess + half, most.z, p_value, probability,
+                         max(part.items for part in found), tuple(found))
+
+
+def _columns(evidence: Sequence[Evidence], reference: Sequence[Evidence]) -> dict[str, dict[str, float]]:
+    known = {each.name: each.values() for each in reference}
+    found = {}
+    for each in evidence:
+        values = {item: value for item, value in each.values().items() if math.isfinite(value)}
+        if reference:
+            other = known.get(each.name, {})
+            values = {item: value - other[item] for item, value in values.items() if item in other}
+        if len(values) >= LEAST_ITEMS and any(values.values()):
+            found[each.name] = values
+    return found
+
+
+def _part(name: str, column: Mapping[str, float], places: Mapping[str, Hashable] | None,
+          clusters: Mapping[str, Hashable] | None, null: Null) -> Part:
+    """The mean in units of the root mean square, with the (clustered) error of the mean."""
+    items = sorted(column)
+    values = np.array([column[item] for item in items])
+    if places is not None:
+        values = values * balanced_weights([places.get(item) for item in items])
+    values = values / math.sqrt(float(np.mean(values**2)))
+    found = mean(values.tolist(), [clusters.get(item, item) for item in items] if clusters else None)
+    error = math.hypot(found.stderr, null.error)
+    z = (found.value - null.mean) / error if error > 0 else 0.0
+    return Part(name, found.value, found.stderr, len(items), z, math.erfc(z / math.sqrt(2)) / 2)
+
+
+def _standing(scores: Sequence[float]) -> float:
+    centre = math.fsum(scores) / len(scores)
+    spread = math.sqrt(math.fsum((value - centre) ** 2 for value in scores) / len(scores))
+    if not math.isfinite(spread):
+        return math.nan
+    return (scores[0] - centre) / spread if spread > 0 else 0.0

@@ -1,0 +1,192 @@
+"""Does the contamination score tell models that were trained on a benchmark from others? Small models, real data.
+
+python -m benchmarks.contamination [--scale 0.25] [--write] [--figure FILE]
+
+Trains 27 small models on the text of ../shared/data, with and without a benchmark's items at 1, 4, 16 and 64
+exposures, and evaluates each by the code that evaluates any checkpoint. 9 of them, asked OpenBookQA, calibrate the
+score; it is tested on the other 18, asked MMLU, with other seeds and other prose. Clean cases of the test are models
+without the items (some of which know the answers), and every model on items that it was not trained on. `auc`: of
+models with 4 exposures or more against the clean cases; `peer`: that of plain accuracy. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from argosy.statistics.contamination import Evidence, Gap, score
+from argosy.statistics.contamination_null import DEFAULT, Calibration, calibrate
+from argosy.storage import write_atomic, write_json
+from benchmarks.contamination_data import DATA, mmlu, openbookqa, prose
+from benchmarks.contamination_figure import figure
+from benchmarks.contamination_models import EXPOSURES, Recipe, cloze_accuracy, evidence, make_tokenizer, recipes, train
+from evals.items import Item
+
+WORKERS = 2
+LEAST = 4  # exposures from which the score must tell
+ALPHA = 0.05
+FIGURE = Path(__file__).parents[1] / "docs/figures/contamination.svg"
+_SHARED: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model on a set of items. own: those that it may have been trained on; else items that nobody was."""
+
+    role: str
+    kind: str
+    exposures: int
+    own: bool
+    evidence: tuple[Evidence, ...]
+    places: dict[str, int]
+    cloze: float
+
+    @property
+    def clean(self) -> bool:
+        """Whether the model has not seen the items as they were published."""
+        return not self.own or self.kind != "contaminated"
+
+    @property
+    def accuracy(self) -> float:
+        """As published."""
+        [gap] = [each for each in self.evidence if isinstance(each, Gap)]
+        return sum(gap.published.values()) / len(gap.published)
+
+
+def main() -> None:
+    """Train, calibrate, test, print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.contamination", description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="of items and text; 1.0 is what docs report")
+    parser.add_argument("--write", action="store_true", help="write the calibration that argosy ships")
+    parser.add_argument("--figure", type=Path, default=None, metavar="FILE", help=f"default: {FIGURE.name} at scale 1")
+    args = parser.parse_args()
+    if not DATA.is_dir():
+        parser.error(f"{DATA} is absent: the benchmark trains on its text and items")
+    started = time.perf_counter()
+    cases = trained(list(_recipes(args.scale)))
+    calibration = calibrated([case for case in cases if case.role == "calibration"])
+    tested = [case for case in cases if case.role == "test"]
+    scores = [score(case.evidence, case.places, calibration=calibration) for case in tested]
+    figures = summary(tested, scores) | {"seconds": round(time.perf_counter() - started)}
+    if args.write:
+        write_json(DEFAULT, calibration.as_json())
+    target = args.figure or (FIGURE if args.scale == 1.0 else None)
+    if target is not None:
+        write_atomic(target, figure([(_column(case), found.z) for case, found in zip(tested, scores, strict=True)],
+                                    threshold(calibration)))
+    print(table(tested, scores))
+    print(json.dumps({"name": "contamination", "unit": "AUC", **figures}))
+
+
+def _recipes(scale: float) -> Iterable[Recipe]:
+    pools: dict[str, Sequence[Item]] = {"calibration": openbookqa(), "test": mmlu()}
+    text = prose()
+    asked = [f"{item.question} {' '.join(item.choices)}" for pool in pools.values() for item in pool[:500]]
+    _SHARED["tokenizer"] = make_tokenizer([*Random(0).sample(text, 1000), *asked])
+    return recipes(scale, pools, text)
+
+
+def trained(todo: Sequence[Recipe]) -> list[Case]:
+    """All models, two at a time; the largest first."""
+    order = sorted(range(len(todo)), key=lambda n: -todo[n].exposures)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    found: dict[int, list[Case]] = {}
+    with get_context("fork").Pool(WORKERS) as pool:
+        for done, (n, cases) in enumerate(pool.imap_unordered(_one, [(n, todo[n]) for n in order]), 1):
+            found[n] = cases
+            print(f"{done} of {len(todo)} models: {todo[n].role} {todo[n].kind} {todo[n].exposures}", flush=True)
+    return [case for n in range(len(todo)) for case in found[n]]
+
+
+def _one(task: tuple[int, Recipe]) -> tuple[int, list[Case]]:
+    number, recipe = task
+    model = train(recipe, _SHARED["tokenizer"])
+    # A clean model is asked all sets, others their own and one that they have not seen.
+    sets = [recipe.items, *(recipe.unseen if recipe.kind == "clean" else recipe.unseen[:1])]
+    return number, [
+        Case(recipe.role, recipe.kind, recipe.exposures, own == 0, tuple(evidence(model, items, recipe.seed)),
+             {item.id: item.answer for item in items}, cloze_accuracy(model, items) if own == 0 else 0.0)
+        for own, items in enumerate(sets)
+    ]  # fmt: skip
+
+
+def calibrated(cases: Sequence[Case]) -> Calibration:
+    """The calibration of one role's cases."""
+    ordered = sorted(cases, key=lambda case: not case.clean)
+    clean = [case.evidence for case in ordered if case.clean]
+    about = (f"{len(clean)} clean and {len(ordered) - len(clean)} contaminated cases of "
+             "python -m benchmarks.contamination")
+    return calibrate(clean, [case.evidence for case in ordered if not case.clean],
+                     [case.places for case in ordered], about)
+
+
+def threshold(calibration: Calibration) -> float:
+    """The z at which contamination is as likely as not."""
+    return -calibration.intercept / calibration.slope
+
+
+def summary(cases: Sequence[Case], scores: Sequence[Any]) -> dict[str, Any]:
+    """AUCs, false alarms and how well probabilities are calibrated."""
+    both = list(zip(cases, scores, strict=True))
+    clean = [(c, s) for c, s in both if c.clean]
+    seen = {n: [(c, s) for c, s in both if not c.clean and c.exposures == n] for n in EXPOSURES}
+    many = [pair for n, pairs in seen.items() if n >= LEAST for pair in pairs]
+    levels = [s.p_value for _, s in clean]
+    return {
+        "auc": auc([s.z for _, s in many], [s.z for _, s in clean]),
+        "peer": auc([c.accuracy for c, _ in many], [c.accuracy for c, _ in clean]),
+        "auc_by_exposures": {n: auc([s.z for _, s in pairs], [s.z for _, s in clean]) for n, pairs in seen.items()},
+        "clean_cases": len(clean), "contaminated": sum(len(pairs) for pairs in seen.values()),
+        "false_alarms": sum(p < ALPHA for p in levels) / len(levels),
+        "false_alarms_informed": sum(s.p_value < ALPHA for c, s in clean if c.own and c.kind == "informed"),
+        "uniformity": round(uniformity(levels), 4),
+        "most_probable_clean": round(max(s.probability for _, s in clean), 4),
+        "brier": round(sum((s.probability - (not c.clean)) ** 2 for c, s in clean + many) / len(clean + many), 4),
+    }  # fmt: skip
+
+
+def auc(above: Sequence[float], below: Sequence[float]) -> float:
+    """Share of pairs in the right order, ties half (Mann-Whitney)."""
+    if not above or not below:
+        return float("nan")
+    return round(sum((a > b) + (a == b) / 2 for a in above for b in below) / len(above) / len(below), 4)
+
+
+def uniformity(p_values: Sequence[float]) -> float:
+    """The largest amount by which small p-values are more frequent than chance has them (one-sided Kolmogorov)."""
+    ordered = sorted(p_values)
+    return max((n + 1) / len(ordered) - p for n, p in enumerate(ordered))
+
+
+def table(cases: Sequence[Case], scores: Sequence[Any]) -> str:
+    """A line for each kind of case."""
+    groups: dict[str, list[tuple[Case, Any]]] = {}
+    for pair in zip(cases, scores, strict=True):
+        groups.setdefault(_column(pair[0]), []).append(pair)
+    lines = [f"{'case':<16} {'n':>3} {'z, least':>9} {'mean':>7} {'most':>7} {'p < 0.05':>9} {'plain':>6} {'cloze':>6}"]
+    for name, pairs in groups.items():
+        z, n = [s.z for _, s in pairs], len(pairs)
+        called = sum(s.p_value < ALPHA for _, s in pairs)
+        plain, cloze = sum(c.accuracy for c, _ in pairs) / n, sum(c.cloze for c, _ in pairs) / n
+        lines.append(f"{name:<16} {n:>3} {min(z):>9.2f} {sum(z) / n:>7.2f} {max(z):>7.2f} {called:>9} {plain:>6.2f} "
+                     + (f"{cloze:>6.2f}" if pairs[0][0].own else f"{'':>6}"))
+    return "\n".join(lines)
+
+
+def _column(case: Case) -> str:
+    if not case.own:
+        return "other items"
+    return case.kind if case.clean else f"{case.exposures} exposure{'s' if case.exposures > 1 else ''}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""`argosy gate`: does a checkpoint hold the rules that promotion asks for?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from argosy.errors import InputError, StepError
+from workflows.cli.command import Command
+from workflows.cli.options import add_store
+
+NO_GATE = ("the model line {line!r} has no gate: give --rules FILE, or write the rules below `gate` in the run's "
+           "config (docs/gate.md)")
+MORE = """A rules file:
+  rules:
+    - no_channel_worse: {beyond: noise}
+    - not_worse: {on: [bench/*/headline/acc], beyond: 0.02}
+    - at_least: {bench/facts/cloze/acc: 0.3}
+    - contamination: {below: 0.5}
+docs/gate.md has all rules."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="STAGE (its last checkpoint), STAGE/EXPORT or a "
+                        "directory")
+    add_store(parser)
+    parser.add_argument("--rules", type=Path, default=None, metavar="FILE",
+                        help="YAML (default: the gate section of the line's newest config)")
+    parser.add_argument("--reference", default="", metavar="NAME",
+                        help="an alias of the registry or a checkpoint (default: what --alias names)")
+    parser.add_argument("--alias", default="reference", metavar="NAME", help="default: reference")
+    parser.add_argument("--model", default="", metavar="NAME", help="registered model (default: the line's name)")
+    parser.add_argument("--json", action="store_true", help="the evidence as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0: it holds; 1: a rule fails or cannot be told; 2: wrong input."""
+    from argosy.gate.render import as_json, lines
+    from argosy.tracking.shipper import Unavailable
+    from workflows.nightly.aliases import aliases_of
+    from workflows.nightly.found import find
+    from workflows.nightly.gating import gate_for, hold, reference_of
+    from workflows.nightly.reference import last_by_name
+
+    store = args.store.absolute()
+    found = find(store)
+    chosen = last_by_name(args.checkpoint, found, store)
+    line = chosen.trained.line
+    gate = gate_for(args.rules, store, line)
+    if gate is None:
+        raise InputError(NO_GATE.format(line=line))
+    try:
+        reference = reference_of(args.reference, args.alias, args.model or line, found, store, aliases_of(store))
+    except Unavailable as error:
+        raise StepError(f"MLflow does not answer, so it is not known what to compare with: {error}; name a checkpoint "
+                        "with --reference") from None
+    verdict = hold(gate, chosen, reference, store)
+    print(json.dumps(as_json(verdict), indent=1) if args.json else "\n".join(lines(verdict)))
+    return 0 if verdict.holds else 1
+
+
+COMMAND = Command("gate", "hold a checkpoint against the rules of promotion", 96, configure, run, MORE)

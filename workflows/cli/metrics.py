@@ -1,0 +1,90 @@
+"""`argosy metrics`: which metrics are worth watching at this scale."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from argosy.errors import InputError
+from workflows.cli.command import Command
+from workflows.cli.options import add_store
+from workflows.cli.table import columns
+
+if TYPE_CHECKING:
+    from argosy.statistics import Watched
+
+HEADINGS = ("METRIC", "VERDICT", "LAST", "95 %", "CHANCE", "SIGNAL", "NOISE", "SNR", "TAU", "CHECKPOINTS")
+NOTE = """SIGNAL: the largest difference between models, else from a run's first to its last checkpoints. NOISE: of the
+last checkpoints around their line, and between seeds; where neither is known, of the items. SNR: their ratio. TAU:
+Kendall's rank correlation with tokens. `watch`: above chance, SNR of {ratio:g} or more, tells checkpoints apart."""
+MORE = "docs/statistics.md tells how it is decided."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("patterns", nargs="*", metavar="METRIC", help="such as 'bench/*/acc' (default: all)")
+    add_store(parser)
+    parser.add_argument("--snr", type=float, default=2.0, metavar="X", help="to be worth watching (default: 2)")
+    parser.add_argument("--watch", action="store_true", help="only those that are worth it, names alone")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a row a metric, those to watch first."""
+    from argosy.report.load import read_checkpoints
+    from argosy.report.watchlist import watchlist
+    from workflows.nightly.found import find
+
+    store = args.store.absolute()
+    evaluations = sorted(path for path in store.glob("evaluate-*") if (path / "outputs.json").is_file())
+    if not evaluations:
+        raise InputError(f"{args.store} has no finished evaluation: 'argosy run' or 'argosy nightly' makes them")
+    training = [trained.directory for trained in find(store).trained.values()]
+    checkpoints = read_checkpoints(training, evaluations)
+    names = sorted({name for c in checkpoints.evaluated for name in c.metrics})
+    wanted = [name for name in names if not args.patterns or any(fnmatchcase(name, p) for p in args.patterns)]
+    if not wanted:
+        raise InputError(f"no metric is like {', '.join(args.patterns)}; there are {len(names)}, such as {names[0]}")
+    found = watchlist(checkpoints, training, ratio=args.snr, metrics=wanted)
+    print(_shown(found, args))
+    return 0
+
+
+def _shown(found: list[Watched], args: argparse.Namespace) -> str:
+    if args.json:
+        return json.dumps([_finite(_record(each)) for each in found], indent=1)
+    if args.watch:
+        return "\n".join(each.metric for each in found if each.verdict == "watch")
+    rows = [HEADINGS, *map(_row, found)]
+    return f"{columns(rows, right=range(2, 10))}\n\n{NOTE.format(ratio=args.snr)}"
+
+
+def _row(each: Watched) -> tuple[str, ...]:
+    interval = "" if each.interval is None else f"{each.interval[0]:.3f} to {each.interval[1]:.3f}"
+    chance = "" if each.chance is None else f"{each.chance:.3f}"
+    numbers = (each.found.signal, each.found.noise, each.found.ratio)
+    return (each.metric, each.verdict, f"{each.last:.4g}", interval, chance, *map(_short, numbers),
+            f"{each.trend.tau:+.2f}" if each.trend.n > 1 else "", str(each.checkpoints))
+
+
+def _short(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3g}"
+
+
+def _record(each: Watched) -> dict[str, object]:
+    derived = {name: getattr(each.found, name) for name in ("signal", "noise", "ratio")}
+    return {**asdict(each), "found": {**asdict(each.found), **derived}}
+
+
+def _finite(value: object) -> object:
+    """NaN and infinity are null in JSON."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+COMMAND = Command("metrics", "which metrics are worth watching at this scale", 71, configure, run, MORE)
