@@ -51,12 +51,13 @@ def memorisation(
     for name in dict.fromkeys([task, *(f"{task}_{trace.item.lang}" for trace in traces)]):
         chosen = [trace for trace in traces if name in (task, f"{task}_{trace.item.lang}")]
         weights = balanced_weights([_place(trace.item) for trace in chosen])
+        clusters = [trace.item.cluster or trace.item.id for trace in chosen]
         for part in ("text", "answer") if chosen else ():
             values = [getattr(trace, f"{part}s") for trace in chosen]
             gaps = [v[0] - math.fsum(v[1:]) / len(v[1:]) for v in values]
-            findings.add(f"bench/{name}/memorisation/{part}_gap", _weighted(gaps, weights))
+            findings.add(f"bench/{name}/memorisation/{part}_gap", _weighted(gaps, weights, clusters))
             first = [float(v[0] > max(v[1:])) for v in values]
-            findings.add(f"bench/{name}/memorisation/{part}_first", _weighted(first, weights))
+            findings.add(f"bench/{name}/memorisation/{part}_first", _weighted(first, weights, clusters))
     findings.rows += [_row(task, trace) for trace in traces]
     return findings
 
@@ -93,8 +94,8 @@ def _pair(model: LanguageModel, question: Question, chat: bool) -> tuple[str, st
     return question.prompt, SEPARATOR[question.lang] + answer
 
 
-def _weighted(values: Sequence[float], weights: Sequence[float]) -> Estimate:
-    return mean([value * weight for value, weight in zip(values, weights, strict=True)])
+def _weighted(values: Sequence[float], weights: Sequence[float], clusters: Sequence[str]) -> Estimate:
+    return mean([value * weight for value, weight in zip(values, weights, strict=True)], clusters)
 
 
 def _place(item: Item) -> tuple[int, int]:
