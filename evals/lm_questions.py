@@ -34,9 +34,8 @@ def questions(name: str, about: Mapping[str, Any]) -> tuple[list[Question], Coun
     data = Path(about.get("data") or ".").expanduser()
     found = spec.read(data, about.get("limit"))
     items = _in_category(name, found.items, spec, about.get("category"))
-    made, unmade = _chain(name, about.get("variant", "plain"), variants).all_questions(
-        items, int(about.get("seed", 0)), spec.pool(data)
-    )
+    chain = _chain(name, about.get("variant", "plain"), variants)
+    made, unmade = chain.all_questions(items, int(about.get("seed", 0)), spec.pool(data, chain))
     if not made:
         raise InputError(f"task {name}: no item can be asked in this variant: {dict(found.left_out + unmade)}")
     return made, found.left_out + unmade

@@ -14,6 +14,7 @@ from lm_eval.config.task import TaskConfig
 from lm_eval.filters import build_filter_ensemble
 
 from argosy.evaluation.language_model import answer_start
+from argosy.statistics.intervals import Estimate
 from evals.lm_questions import questions as questions_of
 from evals.metrics import LOWER_IS_BETTER, METRICS, Answer, answer, generated, metric_names, metrics
 from evals.question import Question
@@ -154,8 +155,7 @@ class VariantTask(Task):  # type: ignore[misc]
             return {}
         values: dict[str, Any] = {}
         for name in self._names:
-            # Of an item with one question, where others have several.
-            value = own[name].value if name in own else 1.0 if name == "consistency" else own["acc"].value
+            value = own[name].value if name in own else _alone(name, found, own)
             values[name] = value * _asked([a.question for a in found]) / self._each if name in _OF_QUESTIONS else value
         return values | {name: [a.question.id for a in found] for name in _OF_ALL if name in values}
 
@@ -174,6 +174,13 @@ class VariantTask(Task):  # type: ignore[misc]
     def higher_is_better(self) -> dict[str, bool]:
         """All but the position bias and the like."""
         return {name: name not in LOWER_IS_BETTER for name in METRICS}
+
+
+def _alone(name: str, found: Sequence[Answer], own: dict[str, Estimate]) -> float:
+    """A metric that other items have and this one has not: it has one question, or one right option."""
+    if name == "mass":
+        return mean([a.mass for a in found if not a.question.calibration])
+    return 1.0 if name == "consistency" else own["acc"].value
 
 
 def _asked(questions: Sequence[Question]) -> int:

@@ -12,8 +12,8 @@ from evals.debiasing import averaged_is_right, pride
 from evals.extract import rule
 from evals.question import Question
 
-METRICS = ("acc", "acc_norm", "acc_all", "consistency", "acc_averaged", "acc_pride", "position_bias", "unparsable",
-           "chance")  # fmt: skip
+METRICS = ("acc", "acc_norm", "mass", "acc_all", "consistency", "acc_averaged", "acc_pride", "position_bias",
+           "unparsable", "chance")  # fmt: skip
 LOWER_IS_BETTER = ("position_bias", "unparsable")
 NO_ANSWER, OTHER_ANSWER = -1, -2
 
@@ -50,7 +50,8 @@ class Answer:
         """The share of the options' probability that the right ones have."""
         highest = max(self.scores)
         weights = [math.exp(score - highest) for score in self.scores]
-        return math.fsum(weights[place] for place in self.question.golds) / math.fsum(weights)
+        right = self.question.golds or (self.question.gold,)
+        return math.fsum(weights[place] for place in right) / math.fsum(weights)
 
 
 def answer(question: Question, scores: Sequence[float]) -> Answer | None:
@@ -99,7 +100,7 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
         found["unparsable"] = mean([float(a.chosen == NO_ANSWER) for a in written], [_cluster(a) for a in written])
     if not all(a.question.labelled or a.text is not None for a in asked):
         found["acc_norm"] = mean([float(a.correct_norm) for a in asked], clusters)
-    if all(a.question.golds for a in asked):
+    if any(a.question.golds for a in asked):
         found["mass"] = mean([a.mass for a in asked], clusters)
     found |= _of_groups(list(_by_item(asked)), len(asked))
     if len(asked) < len(answers) and (debiased := pride(list(_by_item(answers)))):

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from argosy.config import Config
 from evals.items import AnyItem, Items
 from evals.task_sources import NoFileError, files_below, hub_items, merged, read_file, sample, use_hub
+from evals.variants import Chain
 
 
 class TaskSpec(Config):
@@ -82,12 +83,14 @@ class TaskSpec(Config):
         found = self._read(self.files, self.split, data, limit)
         return found if self.limit is None else sample(found, self.limit)
 
-    def pool(self, data: Path) -> list[AnyItem]:
-        """Items that few-shot examples come from; none where the task names no `shots`.
+    def pool(self, data: Path, chain: Chain | None = None) -> list[AnyItem]:
+        """Items that few-shot examples come from; none where the task names no `shots`, or `chain` wants none.
 
         Raises:
             InputError: as `read`.
         """
+        if chain is not None and not any(variant.name == "few_shot" for variant in chain.variants):
+            return []
         hub = use_hub(self)
         if not (self.shots_split if hub else self.shots):
             return []

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from evals.generative import GeneratedForm
 from evals.lm_eval_texts import description
-from evals.question import Draft, Layout, Rendered, labelled_form
+from evals.question import Draft, Form, Layout, Rendered, labelled_form
 from evals.variants.registry import NotApplicable
 
 
@@ -54,9 +54,15 @@ class LmEval:
         return [replace(draft, form=FORMS[self.form], layout=layout)]
 
 
-def texts_form(draft: Draft) -> Rendered:
-    """The question, and the options' texts."""
-    return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False)
+@dataclass(frozen=True)
+class TextsForm:
+    """The question, and the options' texts, of which several may be right."""
+
+    several: ClassVar[bool] = True
+
+    def __call__(self, draft: Draft) -> Rendered:
+        """Prompt and options."""
+        return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False)
 
 
 def gap_form(draft: Draft) -> Rendered:
@@ -71,4 +77,4 @@ def sentences_form(draft: Draft) -> Rendered:
     return Rendered("", draft.choices, False)
 
 
-FORMS = {"options": labelled_form, "texts": texts_form, "gap": gap_form, "sentences": sentences_form}
+FORMS: dict[str, Form] = {"options": labelled_form, "texts": TextsForm(), "gap": gap_form, "sentences": sentences_form}

@@ -1,0 +1,216 @@
+"""Benchmarks as they are published, made from the data beside the checkout, and the same rows as lm-eval reads them.
+
+Data beside the checkout has some benchmarks rewritten as instructions: here they get their published fields again.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.formats import read_items
+from evals.items import Item
+
+DATA = Path(__file__).parents[2] / "shared/data"
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A task of lm-eval and the suite's task of the same items.
+
+    Attributes:
+        name: lm-eval's; `folder` below its tasks, where its YAML is.
+        suite, task: ours; `files`: name below the benchmarks' folder -> lines or rows.
+        rows: as lm-eval's dataset has them; `split`: the one it reads.
+    """
+
+    name: str
+    folder: str
+    suite: str
+    task: str
+    files: dict[str, Any]
+    rows: Rows
+    split: str = "test"
+
+    @property
+    def base(self) -> str:
+        """Name of lm-eval's YAML file."""
+        named = {"winogrande": "default", "social_iqa": "siqa"}
+        return named.get(self.name, self.name.removeprefix("blimp_"))
+
+    def write(self, root: Path) -> None:
+        """The published files below `root`."""
+        for name, lines in self.files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.suffix == ".csv":
+                with open(path, "w", newline="", encoding="utf-8") as file:
+                    csv.writer(file).writerows(lines)
+            elif path.suffix == ".json":
+                path.write_text(json.dumps(lines, ensure_ascii=False), encoding="utf-8")
+            else:
+                texts = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines]
+                path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def needs(folder: str) -> Path:
+    """The folder of data beside the checkout; the test is skipped where it is absent."""
+    if not (DATA / folder).is_dir():
+        pytest.skip(f"{DATA / folder} is not there: benchmarks are read from beside the checkout")
+    return DATA / folder
+
+
+@cache
+def _instructions(name: str, count: int) -> tuple[Item, ...]:
+    path = needs("commonsense_mc") / f"dataset__{name}__test.json"
+    found = read_items(path, None, "instructions").items
+    return tuple(item for item in found if isinstance(item, Item))[:count]
+
+
+def _labelled(item: Item) -> dict[str, list[str]]:
+    return {"text": list(item.choices), "label": list("ABCDE"[: len(item.choices)])}
+
+
+def openbookqa(count: int) -> Published:
+    items = _instructions("openbookqa", count)
+    files = [{"id": i.id, "question": {"stem": i.question, "choices": _pairs(i)}, "answerKey": "ABCD"[i.answer]}
+             for i in items]  # fmt: skip
+    rows = [{"id": i.id, "question_stem": i.question, "choices": _labelled(i), "answerKey": "ABCD"[i.answer]}
+            for i in items]  # fmt: skip
+    return Published("openbookqa", "openbookqa", "openbookqa", "openbookqa", {"openbookqa/test.jsonl": files}, rows)
+
+
+def arc_easy(count: int) -> Published:
+    """ARC's fields; OpenBookQA's items, which are of the same kind."""
+    items = _instructions("openbookqa", 2 * count)[count:]
+    files = [{"id": i.id, "question": {"stem": i.question, "choices": _pairs(i)}, "answerKey": "ABCD"[i.answer]}
+             for i in items]  # fmt: skip
+    rows = [{"id": i.id, "question": i.question, "choices": _labelled(i), "answerKey": "ABCD"[i.answer]} for i in items]
+    return Published("arc_easy", "arc", "arc", "arc_easy", {"arc/ARC-Easy-Test.jsonl": files}, rows)
+
+
+def _pairs(item: Item) -> Rows:
+    return [{"label": label, "text": text} for label, text in zip("ABCD", item.choices, strict=True)]
+
+
+def piqa(count: int) -> Published:
+    items = _instructions("piqa", count)
+    lines = [{"goal": i.question, "sol1": i.choices[0], "sol2": i.choices[1]} for i in items]
+    labels = [str(i.answer) for i in items]
+    rows = [{**line, "label": i.answer} for line, i in zip(lines, items, strict=True)]
+    files = {"piqa/valid.jsonl": lines, "piqa/valid-labels.lst": labels}
+    return Published("piqa", "piqa", "piqa", "piqa", files, rows, "validation")
+
+
+def social_iqa(count: int) -> Published:
+    lines = []
+    items = _instructions("social_i_qa", count)
+    for i in items:
+        context, _, question = i.question.rpartition(". ")
+        context = f"{context}." if context else "So it was."
+        lines.append({"context": context, "question": question,
+                      **{f"answer{letter}": text for letter, text in zip("ABC", i.choices, strict=True)}})  # fmt: skip
+    labels = [str(i.answer + 1) for i in items]
+    rows = [{**line, "label": label} for line, label in zip(lines, labels, strict=True)]
+    files = {"siqa/dev.jsonl": lines, "siqa/dev-labels.lst": labels}
+    return Published("social_iqa", "siqa", "siqa", "siqa", files, rows, "validation")
+
+
+def winogrande(count: int) -> Published:
+    items = [i for i in _instructions("winogrande", count + 5) if not i.question.endswith("_")][:count]
+    rows = [{"qID": f"{i.id}-1", "sentence": i.question, "option1": i.choices[0], "option2": i.choices[1],
+             "answer": str(i.answer + 1)} for i in items]  # fmt: skip
+    return Published("winogrande", "winogrande", "winogrande", "winogrande", {"winogrande/dev.jsonl": rows}, rows,
+                     "validation")  # fmt: skip
+
+
+def mathqa(count: int) -> Published:
+    items = [i for i in _instructions("mathqa", count + 20) if len(i.choices) == 5][:count]
+    rows = [{"Problem": i.question, "correct": "abcde"[i.answer], "Rationale": "",
+             "options": " , ".join(f"{letter} ) {text}" for letter, text in zip("abcde", i.choices, strict=True))}
+            for i in items]  # fmt: skip
+    return Published("mathqa", "mathqa", "mathqa", "mathqa", {"mathqa/test.json": rows}, rows)
+
+
+def mmlu(subject: str, count: int) -> Published:
+    folder = needs("mmlu")
+    files: dict[str, Any] = {}
+    for split in ("test", "dev"):
+        with open(folder / f"data__mmlu__{split}__{subject}_{split}.csv", encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.reader(file) if row[0] != "question"]
+        files[f"mmlu/{split}/{subject}_{split}.csv"] = [[*row[:-1], "ABCD"[int(row[-1])]] for row in rows[:count]]
+    rows = [{"question": row[0], "choices": row[1:-1], "answer": "ABCD".index(row[-1])}
+            for row in files[f"mmlu/test/{subject}_test.csv"]]  # fmt: skip
+    return Published(f"mmlu_{subject}", "mmlu/default", "mmlu", "mmlu", files, rows)
+
+
+def mmlu_dev(published: Published) -> Rows:
+    (rows,) = (rows for name, rows in published.files.items() if "/dev/" in name)
+    return [{"question": row[0], "choices": row[1:-1], "answer": "ABCD".index(row[-1])} for row in rows]
+
+
+def _chinese(count: int) -> list[Item]:
+    path = needs("gaokao_bench") / "Data__Objective_Questions__2010-2022_History_MCQs.json"
+    return [i for i in read_items(path, count, "gaokao").items if isinstance(i, Item)]
+
+
+def ceval(count: int) -> Published:
+    """C-Eval's fields; questions of GAOKAO-Bench."""
+    items = _chinese(count)
+    lines = [[str(n), i.question, *i.choices, "ABCD"[i.answer]] for n, i in enumerate(items)]
+    rows = [dict(zip(["id", "question", *"ABCD", "answer"], line, strict=True)) for line in lines]
+    name = "high_school_history"
+    files = {f"ceval/val/{name}_val.csv": [["id", "question", *"ABCD", "answer"], *lines]}
+    return Published(f"ceval-valid_{name}", "ceval", "ceval", "ceval", files, rows, "val")
+
+
+def cmmlu(count: int) -> Published:
+    """CMMLU's fields; questions of GAOKAO-Bench."""
+    items = _chinese(2 * count)[count:]
+    lines = [[str(n), i.question, *i.choices, "ABCD"[i.answer]] for n, i in enumerate(items)]
+    rows = [dict(zip(["id", "Question", *"ABCD", "Answer"], line, strict=True)) for line in lines]
+    files = {"cmmlu/test/chinese_history.csv": [["", "Question", *"ABCD", "Answer"], *lines]}
+    return Published("cmmlu_chinese_history", "cmmlu", "cmmlu", "cmmlu", files, rows)
+
+
+def truthfulqa(part: int, count: int) -> Published:
+    with open(needs("truthfulqa") / "datasets__TruthfulQA.csv", encoding="utf-8", newline="") as file:
+        lines = list(csv.reader(file))[: count + 1]
+    rows = []
+    for _, _, question, best, correct, incorrect, _ in lines[1:]:
+        right = [best] if part == 1 else _split(correct)
+        wrong = _split(incorrect)
+        targets = {"choices": right + wrong, "labels": [1] * len(right) + [0] * len(wrong)}
+        rows.append({"question": question, f"mc{part}_targets": targets})
+    return Published(f"truthfulqa_mc{part}", "truthfulqa", "truthfulqa", f"truthfulqa_mc{part}",
+                     {"truthfulqa/TruthfulQA.csv": lines}, rows, "validation")  # fmt: skip
+
+
+def _split(joined: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in joined.split(";") if part.strip()))
+
+
+def blimp(name: str, count: int) -> Published:
+    text = (needs("blimp") / f"data__{name}.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()[:count]]
+    return Published(f"blimp_{name}", "blimp", "blimp_choice", "blimp", {f"blimp/{name}.jsonl": rows}, rows, "train")
+
+
+def gsm8k(count: int) -> Published:
+    text = (needs("gsm8k") / "grade_school_math__data__test.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()[: count + 5]]
+    files = {"gsm8k/test.jsonl": rows[5:], "gsm8k/train.jsonl": rows[:5]}
+    return Published("gsm8k", "gsm8k", "gsm8k", "gsm8k", files, rows[5:])
+
+
+def texts(published: Sequence[Published]) -> list[str]:
+    """What a tokenizer is trained on."""
+    return [json.dumps(row, ensure_ascii=False) for task in published for row in task.rows]

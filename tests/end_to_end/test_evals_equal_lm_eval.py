@@ -1,0 +1,144 @@
+"""Unmodified tasks against lm-eval's own: its task definitions from the installed package through its HFLM, ours from
+the published files through our suites and scorer. Item by item, with three kinds of tokenizers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from argosy.evaluation.encoder import Encoder
+from argosy.evaluation.language_model import LanguageModel
+from evals.lm import ArgosyLM
+from evals.lm_tasks import VariantTask
+from evals.metrics import Answer
+from tests import benchmark_files as files
+from tests.evaluation_fixtures import make_model
+from tests.tokenizer_fixtures import make_bpe
+from tests.tokenizer_kinds import make_sentencepiece
+
+COUNT = 24
+MAKE: dict[str, Callable[[], files.Published]] = {
+    "mmlu_college_biology": lambda: files.mmlu("college_biology", COUNT),
+    "mmlu_international_law": lambda: files.mmlu("international_law", COUNT),
+    "openbookqa": lambda: files.openbookqa(COUNT),
+    "arc_easy": lambda: files.arc_easy(COUNT),
+    "piqa": lambda: files.piqa(COUNT),
+    "social_iqa": lambda: files.social_iqa(COUNT),
+    "winogrande": lambda: files.winogrande(COUNT),
+    "mathqa": lambda: files.mathqa(COUNT),
+    "truthfulqa_mc1": lambda: files.truthfulqa(1, COUNT),
+    "truthfulqa_mc2": lambda: files.truthfulqa(2, COUNT),
+    "blimp_adjunct_island": lambda: files.blimp("adjunct_island", COUNT),
+    "ceval-valid_high_school_history": lambda: files.ceval(COUNT),
+    "cmmlu_chinese_history": lambda: files.cmmlu(COUNT),
+}
+VARIANT = {"blimp_choice": "sentences"}  # the others' is lm_eval
+TOKENIZERS: dict[str, Callable[[list[str]], Any]] = {
+    "byte_level": lambda texts: make_bpe(texts, 900),
+    "ours": lambda texts: make_bpe(texts, 600, with_bos=True),  # begins a text with BOS
+    "sentencepiece": lambda texts: make_sentencepiece(texts, 900),
+}
+
+
+@cache
+def published(name: str) -> files.Published:
+    return MAKE[name]()
+
+
+@cache
+def model(kind: str) -> LanguageModel:
+    """Of random weights in double precision (lm-eval adds up long texts' log-probabilities in the model's own), as
+    unsure as a trained one, with a tokenizer learnt from texts of two tasks."""
+    import torch
+
+    texts = files.texts([published("openbookqa"), published("cmmlu_chinese_history")])
+    tokenizer = TOKENIZERS[kind](texts)
+    made = make_model(len(tokenizer), 4096).double()
+    with torch.no_grad():
+        made.lm_head.weight.mul_(0.2)
+    return LanguageModel(made, Encoder(tokenizer), 2048)
+
+
+@cache
+def theirs(kind: str) -> Any:
+    from lm_eval.models.huggingface import HFLM
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    found = model(kind)
+    return HFLM(pretrained=found.model, tokenizer=found.tokenizer, batch_size=16)
+
+
+def lm_evals_task(task: files.Published, path: Path, **fields: Any) -> Any:
+    """lm-eval's own task, read from JSON files below `path` instead of from Hugging Face."""
+    from lm_eval.tasks import TaskManager
+
+    split = files.Published(task.name, "", "", "", {f"{task.split}.jsonl": task.rows}, [])
+    split.write(path)
+    data = {task.split: str(path / f"{task.split}.jsonl"), **fields.pop("data_files", {})}
+    changed = {"dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": data},
+               "training_split": None, "validation_split": task.split, "test_split": None,
+               "fewshot_split": None, "num_fewshot": 0, **fields}  # fmt: skip
+    spec = find_spec("lm_eval")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    (base,) = (Path(spec.submodule_search_locations[0]) / "tasks" / task.folder).rglob(f"{task.base}.yaml")
+    (path / "task.yaml").write_text(yaml.safe_dump({"include": str(base), "task": task.name, **changed}))
+    return TaskManager(include_path=str(path), include_defaults=False).load([task.name])["tasks"][task.name]
+
+
+def our_task(task: files.Published, root: Path, variant: str = "", **about: Any) -> VariantTask:
+    task.write(root)
+    variant = variant or VARIANT.get(task.suite, "lm_eval")
+    metadata = {"suite": task.suite, "task": task.task, "variant": variant, "data": str(root), **about}
+    return VariantTask({"task": task.name, "metadata": metadata})
+
+
+def run(lm: Any, task: Any, name: str) -> dict[str, Any]:
+    from lm_eval.evaluator import evaluate
+
+    found: dict[str, Any] = evaluate(lm, {"tasks": {name: task}}, bootstrap_iters=10, log_samples=True)
+    return found
+
+
+def their_answers(result: dict[str, Any], name: str) -> list[dict[str, float]]:
+    """By document: option's request -> log-probability."""
+    answers = []
+    for sample in sorted(result["samples"][name], key=lambda sample: sample["doc_id"]):
+        scores = [response[0][0] for response in sample["resps"]]
+        texts = [context + continuation for context, continuation in sample["arguments"]]
+        answers.append(dict(zip(texts, map(float, scores), strict=True)))
+    return answers
+
+
+def our_answers(task: VariantTask) -> list[dict[str, float]]:
+    def scores(answer: Answer) -> dict[str, float]:
+        question = answer.question
+        texts = [prompt + question.before + text for prompt, text in question.requests]
+        return dict(zip(texts, answer.scores, strict=True))
+
+    return [scores(answer) for answer in task.answers.values()]
+
+
+@pytest.mark.parametrize("kind", list(TOKENIZERS))
+@pytest.mark.parametrize("name", list(MAKE))
+def test_each_item_is_scored_as_lm_eval_scores_it(name: str, kind: str, tmp_path: Path) -> None:
+    task = published(name)
+    mine = our_task(task, tmp_path / "published")
+    assert not mine.left_out
+    found = run(ArgosyLM(model(kind)), mine, name)
+    expected = run(theirs(kind), lm_evals_task(task, tmp_path), name)
+    first, second = our_answers(mine), their_answers(expected, name)
+    assert len(first) == len(second) == COUNT
+    for ours, other in zip(first, second, strict=True):
+        assert ours == pytest.approx(other, abs=1e-4)  # the same requests, character by character
+    metric = "mass" if name == "truthfulqa_mc2" else "acc"
+    ours, other = found["results"][name], expected["results"][name]
+    assert ours[f"{metric},none"] == pytest.approx(other["acc,none"], abs=1e-6 if metric == "mass" else 0)
+    assert ours[f"{metric}_stderr,none"] == pytest.approx(other["acc_stderr,none"], rel=1e-6)
