@@ -14,16 +14,22 @@ from argosy.evaluation.language_model import LanguageModel
 
 
 class ArgosyLM(LM):  # type: ignore[misc]
-    """lm-eval's LM over a LanguageModel: all requests of all tasks at once, sorted, with shared contexts."""
+    """lm-eval's LM over a LanguageModel: all requests of all tasks at once, sorted, with shared contexts.
 
-    def __init__(self, model: LanguageModel) -> None:
+    `also`: further (context, continuation) pairs that are scored with the first requests; the model knows them then.
+    """
+
+    def __init__(self, model: LanguageModel, also: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
         self.language_model = model
+        self._also = list(also)
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
         """(log-probability, is greedy) of each continuation."""
-        scores = self.language_model.loglikelihood([request.args for request in requests])
-        return [(score.logprob, score.greedy) for score in scores]
+        pairs = [request.args for request in requests]
+        also, self._also = self._also, []
+        scores = self.language_model.loglikelihood([*pairs, *also])
+        return [(score.logprob, score.greedy) for score in scores[: len(pairs)]]
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
         """Log-probability of each whole text."""

@@ -1,26 +1,24 @@
-"""Benchmarks of a suite on one checkpoint, through lm-eval."""
+"""Benchmarks of a suite on one checkpoint: all questions are made first, and asked together."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ConfigDict, Field
 
 from argosy.config import Config
-from argosy.errors import InputError
 from argosy.evaluation.findings import Findings
-from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.language_model import LanguageModel, answer_start
+from evals.asked import Asked, ask, read_tasks
+from evals.items import Item
 from evals.memorisation import Memorisation, memorisation
-from evals.metrics import Answer, metrics
+from evals.metrics import Answer, answer, generated, metrics
 from evals.question import Question
 from evals.task_spec import TaskSpec
-from evals.variants import parse_chain
 
-if TYPE_CHECKING:
-    from evals.lm_tasks import VariantTask
+Pair = tuple[str, str]
 
 
 class Benchmarks(Config):
@@ -42,96 +40,92 @@ class Benchmarks(Config):
 def run_benchmarks(
     section: Benchmarks, model: LanguageModel, data: Path, *, chat: bool, seed: int, limit: int | None
 ) -> Findings:
-    """Metrics `bench/<task>/<variant>/<metric>`, over all languages of a task and (`<task>_<lang>`) over each.
+    """Metrics `bench/<task>/<variant>/<metric>`, over all items of a task and (`<task>_<lang>`, `<task>_<category>`)
+    over some. Tasks that cannot be read, or at which lm-eval stops, are named in `failed`, and the rest goes on.
 
     Raises:
-        InputError: a file without a usable item, an unknown variant, or an unknown lm-eval task.
+        InputError: no task can be read, an unknown variant, or an unknown lm-eval task.
     """
-    from lm_eval.evaluator import evaluate
-
-    from evals.lm import ArgosyLM
-
     findings = Findings()
-    ours = _our_tasks(section, data, seed, limit, findings)
-    named = _named_tasks(section)
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    lm, options = ArgosyLM(model), {"bootstrap_iters": 100, "log_samples": False, "apply_chat_template": chat}
-    if ours:
-        tasks = {f"{task}/{variant}": made for (task, variant), made in ours.items()}
-        evaluate(lm, {"tasks": tasks}, limit=None, **options)  # their items are limited, all their questions count
-    results = evaluate(lm, {"tasks": dict(named)}, limit=limit, **options)["results"] if named else {}
-    for (task, variant), made in ours.items():
-        _collect(findings, task, variant, made)
+    tasks = read_tasks(section.tasks, section.variants, data, limit, findings)
+    asked = ask(tasks, seed, findings)
+    questions = [question for each in asked for question in each.questions]
+    pairs = [_pairs(question, model, chat) for question in questions]
+    if section.lm_eval:
+        from evals.lm import ArgosyLM
+        from evals.named_tasks import load_named, run_named
+
+        lm = ArgosyLM(model, also=[pair for each in pairs for pair in each])
+        named = run_named(lm, load_named(section.lm_eval, section.include_path), chat=chat, limit=limit)
+    answers = iter(_answers(model, questions, pairs, chat))
+    for each in asked:
+        _collect(findings, each, [next(answers) for _ in each.questions])
     if section.memorisation is not None:
-        for task, spec in section.tasks.items():
-            items = spec.read(data, limit).items
-            findings.merge(memorisation(model, task, items, section.memorisation, chat=chat, seed=seed))
-    for name in named:
-        _collect_named(findings, name, results[name])
+        for task in tasks:
+            items = [item for item in task.items if isinstance(item, Item)]
+            findings.merge(memorisation(model, task.name, items, section.memorisation, chat=chat, seed=seed))
+    if section.lm_eval:
+        findings.merge(named)
     return findings
 
 
-def _our_tasks(
-    section: Benchmarks, data: Path, seed: int, limit: int | None, findings: Findings
-) -> dict[tuple[str, str], VariantTask]:
-    from evals.lm_tasks import VariantTask
-
-    chains = [parse_chain(name, spec) for name, spec in section.variants.items()]
-    tasks: dict[tuple[str, str], VariantTask] = {}
-    for task, spec in section.tasks.items():
-        found = spec.read(data, limit)
-        for reason, n in found.left_out.items():
-            findings.leave_out(f"bench/{task}", reason, n)
-        for chain in chains:
-            questions, unmade = chain.all_questions(found.items, seed)
-            for reason, n in unmade.items():
-                findings.leave_out(f"bench/{task}/{chain.name}", reason, n)
-            if questions and chain.knowledge:
-                findings.headline.setdefault(task, []).append(chain.name)
-            if questions:
-                tasks[task, chain.name] = VariantTask.of(f"{task}/{chain.name}", questions)
-    return tasks
+def _pairs(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:
+    """(context, continuation) of each option; none where the answer is generated."""
+    if question.generation is not None:
+        return []
+    if not chat:
+        return [(prompt, question.before + text) for prompt, text in question.requests]
+    start = answer_start(model.render)
+    return [(model.chat(prompt), start + text) for prompt, text in question.requests]
 
 
-def _named_tasks(section: Benchmarks) -> Mapping[str, Any]:
-    if not section.lm_eval:
-        return {}
-    from lm_eval.tasks import TaskManager
-
-    manager = TaskManager(include_path=section.include_path or None, include_defaults=True)
-    try:
-        tasks: Mapping[str, Any] = manager.load(list(section.lm_eval))["tasks"]
-    except KeyError as error:
-        raise InputError(f"suite: lm_eval: {error.args[0]}") from None
-    for task in tasks.values():
-        if task.get_config("num_fewshot") is None:
-            task.set_config("num_fewshot", 0)
-        task.set_fewshot_seed(1234)  # lm-eval's default
-    return tasks
+def _answers(
+    model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], chat: bool
+) -> list[Answer | None]:
+    """One a question; None where a score is not a number."""
+    scores = iter(model.loglikelihood([pair for each in pairs for pair in each]))
+    texts = _generated(model, questions, chat)
+    found = []
+    for number, (question, each) in enumerate(zip(questions, pairs, strict=True)):
+        values = [next(scores).logprob for _ in each]
+        found.append(generated(question, texts[number]) if number in texts else answer(question, values))
+    return found
 
 
-def _collect(findings: Findings, task: str, variant: str, made: VariantTask) -> None:
-    answers = list(made.answers.values())
-    for reason, n in made.left_out.items():
-        findings.leave_out(f"bench/{task}/{variant}", reason, n)
-    for name, chosen in _by_language(task, answers).items():
+def _generated(model: LanguageModel, questions: Sequence[Question], chat: bool) -> dict[int, str]:
+    """By a question's number what the model says; those of equal stops and lengths together."""
+    groups: dict[tuple[tuple[str, ...], int], list[int]] = {}
+    for number, question in enumerate(questions):
+        if (about := question.generation) is not None:
+            groups.setdefault((about.stops, about.max_tokens), []).append(number)
+    found: dict[int, str] = {}
+    for (stops, max_tokens), chosen in groups.items():
+        prompts = [questions[number].prompt for number in chosen]
+        prompts = [model.chat(prompt) for prompt in prompts] if chat else prompts
+        found |= dict(zip(chosen, model.generate(prompts, stops, max_tokens), strict=True))
+    return found
+
+
+def _collect(findings: Findings, asked: Asked, answers: Sequence[Answer | None]) -> None:
+    where = f"{asked.task}/{asked.variant}"
+    known = [found for found in answers if found is not None]
+    if len(known) < len(answers):
+        findings.leave_out(f"bench/{where}", "score is not a number", len(answers) - len(known))
+    groups = {asked.task: known}
+    for found in known:
+        for name in asked.groups[found.question.item]:
+            groups.setdefault(f"{asked.task}_{name}", []).append(found)
+    for name, chosen in groups.items():
         for metric, estimate in metrics(chosen).items():
-            findings.add(f"bench/{name}/{variant}/{metric}", estimate)
-    findings.rows += [_row(task, variant, found) for found in answers]
+            findings.add(f"bench/{name}/{asked.variant}/{metric}", estimate)
+    findings.rows += [_row(asked, found) for found in known]
 
 
-def _by_language(task: str, answers: Sequence[Answer]) -> dict[str, list[Answer]]:
-    groups = {task: list(answers)}
-    for found in answers:
-        groups.setdefault(f"{task}_{found.question.lang}", []).append(found)
-    return groups
-
-
-def _row(task: str, variant: str, found: Answer) -> dict[str, Any]:
-    question: Question = found.question
-    return {
-        "task": task,
-        "variant": variant,
+def _row(asked: Asked, found: Answer) -> dict[str, Any]:
+    question = found.question
+    row: Mapping[str, Any] = {
+        "task": asked.task,
+        "variant": asked.variant,
         "id": question.id,
         "item": question.item,
         "lang": question.lang,
@@ -141,16 +135,8 @@ def _row(task: str, variant: str, found: Answer) -> dict[str, Any]:
         "gold": question.gold,
         "scores": [round(score, 5) for score in found.scores],
     }
-
-
-def _collect_named(findings: Findings, name: str, results: Mapping[str, Any]) -> None:
-    from argosy.statistics.intervals import Estimate
-
-    for key, value in results.items():
-        metric, _, filter_name = key.partition(",")
-        if not filter_name or metric.endswith("_stderr") or not isinstance(value, int | float):
-            continue
-        stderr = results.get(f"{metric}_stderr,{filter_name}")
-        variant = "plain" if filter_name == "none" else filter_name
-        error = float(stderr) if isinstance(stderr, int | float) else float("nan")
-        findings.add(f"bench/{name}/{variant}/{metric}", Estimate(float(value), error, int(results["sample_len"])))
+    more = {"cluster": question.cluster, "text": found.text, "extracted": found.extracted,
+            "golds": list(question.golds) or None, "calibration": question.calibration or None}  # fmt: skip
+    if question.cluster == question.item:
+        more["cluster"] = None
+    return {**row, **{key: value for key, value in more.items() if value not in (None, "")}}

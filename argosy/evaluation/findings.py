@@ -14,7 +14,8 @@ class Findings:
     """Collected by every kind of evaluation, merged by the step.
 
     `left_out` counts, by task and reason, items that took no part: broken lines, items that a variant cannot
-    make, scores that are not numbers. `headline`: by task, the variants whose mean is its one number in comparisons.
+    make, scores that are not numbers. `failed`: tasks and variants that could not be done at all, and why.
+    `headline`: by task, the variants whose mean is its one number in comparisons.
     """
 
     metrics: dict[str, float] = field(default_factory=dict)
@@ -23,6 +24,7 @@ class Findings:
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     headline: dict[str, list[str]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, estimate: Estimate) -> None:
         """A metric; a value that is not a number is left out and named, an unknown error is not given."""
@@ -39,12 +41,17 @@ class Findings:
         reasons = self.left_out.setdefault(where, {})
         reasons[reason] = reasons.get(reason, 0) + n
 
+    def fail(self, where: str, reason: str) -> None:
+        """Name what could not be done."""
+        self.failed[where] = reason
+
     def merge(self, other: Findings) -> None:
         """Add what another part found."""
         self.metrics.update(other.metrics)
         self.stderr.update(other.stderr)
         self.counts.update(other.counts)
         self.rows.extend(other.rows)
+        self.failed.update(other.failed)
         for task, variants in other.headline.items():
             self.headline[task] = sorted({*self.headline.get(task, ()), *variants})
         for where, reasons in other.left_out.items():

@@ -55,7 +55,7 @@ class Forward:
             if not is_out_of_memory(error):
                 raise
         self._prefix = ((), None)
-        _free()
+        free_memory()
         if alone:
             raise StepError(f"one text of {len(rows[0][0].tokens)} tokens does not fit into memory: use a device with "
                             "more, or fewer processes on it")
@@ -164,7 +164,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(text in str(error).lower() for text in _NO_MEMORY)
 
 
-def _free() -> None:
+def free_memory() -> None:
+    """Give back what is not used any more."""
     import gc
 
     import torch

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from argosy.errors import StepError
+from argosy.evaluation.forward import free_memory, is_out_of_memory
 from argosy.evaluation.rows import Tokens
 
 
@@ -24,31 +26,30 @@ class Generator:
         model: AutoModelForCausalLM's; on its device.
         decode: token ids -> text.
         ends: token ids that end a text; they are not part of it.
-        batch_tokens: tokens (padding and what is to come included) that one batch holds in its cache.
     """
 
-    def __init__(self, model: Any, decode: Callable[[list[int]], str], ends: frozenset[int], batch_tokens: int) -> None:
-        self.model, self.decode, self.ends, self.batch_tokens = model, decode, ends, batch_tokens
+    def __init__(self, model: Any, decode: Callable[[list[int]], str], ends: frozenset[int]) -> None:
+        self.model, self.decode, self.ends = model, decode, ends
 
     def continue_all(self, prompts: Sequence[Tokens], stops: Sequence[str], max_tokens: int) -> list[list[int]]:
-        """The tokens after each prompt (not empty), up to an end, a stop text (included) or `max_tokens`."""
-        found: list[list[int]] = [[] for _ in prompts]
-        for chosen in self._batches(prompts, max_tokens):
-            for line in self._batch([prompts[index] for index in chosen], chosen, stops, max_tokens):
-                found[line.index] = line.made
-        return found
+        """The tokens after each prompt (not empty), up to an end, a stop text (included) or `max_tokens`; halves of
+        the batch after each other where memory does not suffice.
 
-    def _batches(self, prompts: Sequence[Tokens], max_tokens: int) -> Iterator[list[int]]:
-        """Indexes of prompts of similar lengths, longest first."""
-        batch: list[int] = []
-        for index in sorted(range(len(prompts)), key=lambda i: (-len(prompts[i]), prompts[i])):
-            width = len(prompts[batch[0]] if batch else prompts[index]) + max_tokens
-            if batch and (len(batch) + 1) * width > self.batch_tokens:
-                yield batch
-                batch = []
-            batch.append(index)
-        if batch:
-            yield batch
+        Raises:
+            StepError: it does not suffice for one prompt.
+        """
+        try:
+            lines = list(self._batch(prompts, range(len(prompts)), stops, max_tokens))
+            return [line.made for line in sorted(lines, key=lambda line: line.index)]
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+        free_memory()
+        if len(prompts) == 1:
+            raise StepError(f"{max_tokens} tokens after a prompt of {len(prompts[0])} do not fit into memory")
+        middle = len(prompts) // 2
+        return [tokens for part in (prompts[:middle], prompts[middle:])
+                for tokens in self.continue_all(part, stops, max_tokens)]  # fmt: skip
 
     def _batch(
         self, prompts: Sequence[Tokens], indexes: Sequence[int], stops: Sequence[str], max_tokens: int
@@ -96,6 +97,20 @@ class Generator:
             return False
         tail = self.decode(made[-max(len(stop.encode()) for stop in stops) - 8 :])
         return any(stop in tail for stop in stops)
+
+
+def in_batches(prompts: Sequence[Tokens], max_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
+    """Indexes of prompts of similar lengths, longest first. A batch has at most `batch_tokens` (or one prompt), what
+    is to come included."""
+    batch: list[int] = []
+    for index in sorted(range(len(prompts)), key=lambda i: (-len(prompts[i]), prompts[i])):
+        width = len(prompts[batch[0]] if batch else prompts[index]) + max_tokens
+        if batch and (len(batch) + 1) * width > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
 
 
 def ends_of(model: Any, tokenizer: Any) -> frozenset[int]:

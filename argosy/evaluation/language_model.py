@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
+from argosy.evaluation.cache import Known, model_directory
 from argosy.evaluation.checkpoint import Checkpoint
 from argosy.evaluation.encoder import Encoder, load_encoder
-from argosy.evaluation.generation import Generator, before_stops, ends_of
+from argosy.evaluation.generation import Generator, before_stops, ends_of, in_batches
 from argosy.evaluation.rows import Tokens
 from argosy.evaluation.scoring import Score, Scorer
+from argosy.evaluation.work import Work
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +38,10 @@ class LanguageModel:
     tokenizer has no BOS (lm-eval's rule).
     """
 
-    def __init__(self, model: Any, encoder: Encoder, batch_tokens: int = 8192) -> None:
+    def __init__(
+        self, model: Any, encoder: Encoder, batch_tokens: int = 8192, work: Work | None = None,
+        known: Known | None = None,
+    ) -> None:
         self.model = model
         self._encoder = encoder
         self.tokenizer = tokenizer = encoder.tokenizer
@@ -44,14 +50,26 @@ class LanguageModel:
             raise InputError("the tokenizer has neither a BOS nor an EOS token: set one in its tokenizer_config.json")
         self.prefix_token = int(prefix_token)
         self.max_length = _max_length(model.config, tokenizer)
-        self.scorer = Scorer(model, self.max_length, batch_tokens)
+        self.scorer: Scorer = self._make_scorer(batch_tokens, work, known)
+
+    def _make_scorer(self, batch_tokens: int, work: Work | None, known: Known | None) -> Scorer:
+        return Scorer(self.model, self.max_length, batch_tokens, work, known)
 
     @classmethod
-    def load(cls, checkpoint: Checkpoint, batch_tokens: int = 8192) -> LanguageModel:
+    def load(
+        cls, checkpoint: Checkpoint, batch_tokens: int = 8192, *, work: Work | None = None, cache: Path | None = None,
+        device: int = 0,
+    ) -> LanguageModel:
         """Load an export.
+
+        Args:
+            work: who computes batches, and where they are written down.
+            cache: a directory for scores that are known from one evaluation to the next.
+            device: number of the process among those that evaluate; GPUs are dealt by it.
 
         Raises:
             InputError: transformers cannot load it; names the directory and says why.
+            StepError: it has disappeared meanwhile.
         """
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging as transformers_logging
@@ -63,11 +81,15 @@ class LanguageModel:
             model: Any = AutoModelForCausalLM.from_pretrained(checkpoint.path, dtype="auto")
             model.eval()
         except Exception as error:  # whatever is wrong with its files, it is this checkpoint that is wrong
+            if not (checkpoint.path / "config.json").is_file():
+                raise StepError(f"checkpoint {checkpoint.path} has disappeared while it was loaded: run its training "
+                                "step again, then this") from error
             raise InputError(f"cannot load the checkpoint {checkpoint.path}: {error}") from error
-        device = _device()
-        if device == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
+        where = _device(device)
+        if where == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
             model.set_attn_implementation("eager")
-        return cls(model.to(device), encoder, batch_tokens)
+        known = Known(_cached(cache, checkpoint, model, where)) if cache else None
+        return cls(model.to(where), encoder, batch_tokens, work, known)
 
     def loglikelihood(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
         """The score of each continuation given its context ("" = the start of a document)."""
@@ -113,10 +135,25 @@ class LanguageModel:
         room = max(1, self.max_length - max_tokens)
         encoded = [tokens[-room:] or (self.prefix_token,) for tokens in self.encode(prompts)]
         each = list(dict.fromkeys(encoded))
-        generator = Generator(self.model, self._decode, ends_of(self.model, self.tokenizer), self.scorer.batch_tokens)
-        made = generator.continue_all(each, stops, min(max_tokens, max(1, self.max_length - room)))
+        made = self._made(each, stops, min(max_tokens, max(1, self.max_length - room)))
         texts = {tokens: before_stops(self._decode(ids), stops) for tokens, ids in zip(each, made, strict=True)}
         return [texts[tokens] for tokens in encoded]
+
+    def _made(self, prompts: list[Tokens], stops: Sequence[str], max_tokens: int) -> list[list[int]]:
+        """The tokens after each prompt."""
+        batches = list(in_batches(prompts, max_tokens, self.scorer.batch_tokens))
+        tasks = [(tuple(prompts[index] for index in batch), tuple(stops), max_tokens) for batch in batches]
+        found: dict[int, list[int]] = {}
+        for number, made in self.scorer.work.run("made", tasks, lambda task: self.compute("made", task)):
+            found.update(zip(batches[number], made, strict=True))
+        return [found[index] for index in range(len(prompts))]
+
+    def compute(self, kind: str, task: Any) -> Any:
+        """A batch of `scores` or of texts that are `made` (argosy.evaluation.work)."""
+        if kind == "scores":
+            return self.scorer.compute(task)
+        generator = Generator(self.model, self._decode, ends_of(self.model, self.tokenizer))
+        return generator.continue_all(*task)
 
     def _decode(self, ids: list[int]) -> str:
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
@@ -221,8 +258,16 @@ def _max_length(config: Any, tokenizer: Any) -> int:
     return int(length) if 0 < length < 10**9 else DEFAULT_MAX_LENGTH
 
 
-def _device() -> str:
+def _device(number: int) -> str:
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return f"cuda:{number % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
+
+
+def _cached(cache: Path, checkpoint: Checkpoint, model: Any, device: str) -> Path:
+    import torch
+
+    attention = getattr(model.config, "_attn_implementation", "")
+    about = (str(model.dtype), str(attention), device.partition(":")[0], torch.__version__)
+    return model_directory(cache, checkpoint.path, about)
 

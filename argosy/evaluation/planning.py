@@ -18,6 +18,7 @@ LOGITS = 2**26  # logits of one batch: 256 MiB as float32
 ROW = 512  # tokens of a row that has been joined of several sequences
 PREFIX_SEQUENCES = 8  # that share a prefix, before its keys and values are worth keeping
 PREFIX_TOKENS = 512  # that keeping a prefix has to save, since its rows go in batches of their own
+_EVEN = 0.85, 2048  # rows shorter than this share of a batch's longest begin a new one, if it has so many tokens
 _COPY = 0.02  # work of copying a token's keys and values into a row, in tokens computed
 
 
@@ -118,7 +119,8 @@ def _batches(rows: Sequence[_Row], prefix: Tokens, limits: Limits) -> Iterator[B
     for _, row in sorted(enumerate(rows), key=lambda pair: (-pair[1].size, pair[0])):
         width = len(prefix) + (chosen[0] if chosen else row).size
         full = (len(chosen) + 1) * width > limits.batch_tokens
-        if chosen and (full or (outputs + row.outputs) * limits.vocabulary > LOGITS):
+        uneven = len(prefix) + row.size < _EVEN[0] * width and len(chosen) * width >= _EVEN[1]
+        if chosen and (full or uneven or (outputs + row.outputs) * limits.vocabulary > LOGITS):
             yield Batch(prefix, tuple(tuple(each.members) for each in chosen))
             chosen, outputs = [], 0
         chosen.append(row)

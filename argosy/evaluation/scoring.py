@@ -7,46 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from argosy.evaluation.cache import Known
 from argosy.evaluation.forward import Forward
 from argosy.evaluation.planning import Limits, plan
 from argosy.evaluation.rows import Grid, Tokens, Wanted
+from argosy.evaluation.score import NOT_SCORED, Score, Scored
+from argosy.evaluation.work import Work
 
 if TYPE_CHECKING:
     import torch
 
-_ATTENTION = 8.0  # how much slower attention's arithmetic is than that of matrices of weights, on a CPU
+__all__ = ["NOT_SCORED", "Score", "Scored", "Scorer"]
+_ATTENTION = 2.0  # how much slower attention's arithmetic is than that of matrices of weights
 
 
-@dataclass(frozen=True)
-class Score:
-    """Of one continuation: the sum of its tokens' log-probabilities (nats; NaN when the model gave none),
-    whether each token was the most probable one, and how many tokens it has."""
-
-    logprob: float
-    greedy: bool
-    tokens: int
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Of one continuation, a value a token: log-probability (nats), and whether it was the most probable one."""
-
-    logprobs: NDArray[np.float64]
-    greedy: NDArray[np.bool_]
-
-    @property
-    def score(self) -> Score:
-        """Of all of them."""
-        return Score(float(self.logprobs.sum()), bool(self.greedy.all()), len(self.logprobs))
-
-
-NOT_SCORED = Score(math.nan, False, 0)
 Request = tuple[Tokens, Tokens]  # context, continuation
 
 
@@ -57,11 +36,18 @@ class Scorer:
         model: AutoModelForCausalLM's; on its device.
         max_length: positions that the model has. A longer pair loses tokens at its left, as in lm-eval.
         batch_tokens: tokens (padding included) of one forward pass; fewer where memory does not suffice.
+        work: who computes batches, and where they are written down.
+        known: scores that need not be computed.
     """
 
-    def __init__(self, model: Any, max_length: int, batch_tokens: int = 8192) -> None:
+    def __init__(
+        self, model: Any, max_length: int, batch_tokens: int = 8192, work: Work | None = None,
+        known: Known | None = None,
+    ) -> None:
         self.max_length = max_length
         self.batch_tokens = batch_tokens
+        self.work = work or Work()
+        self.known = known or Known()
         self.forward = Forward(model)
         self.forward.find_out()
         self._pair = _pair_cost(model)
@@ -77,14 +63,21 @@ class Scorer:
         A pair that cannot be scored (no tokens in one half, or a continuation beyond `max_length`) has the score
         NOT_SCORED, so that one of thousands does not stop the others.
         """
-        return [NOT_SCORED if found is None else found.score for found in self._scored(requests)]
+        asked = [self._wanted(*request) for request in requests]
+        scores = {each: self.known.get(each) for each in asked if each is not None}
+        new = [each for each, score in scores.items() if score is None]
+        found = [(each, scored.score) for each, scored in zip(new, self._scored(new), strict=True)]
+        self.known.add(found)
+        scores.update(found)
+        return [NOT_SCORED if each is None else scores[each] or NOT_SCORED for each in asked]
 
     def token_logprobs(self, requests: Sequence[Request]) -> list[NDArray[np.float64]]:
         """Log-probability (nats) of each token of each continuation; NaN where a pair cannot be scored."""
-        return [
-            np.full(len(continuation), math.nan) if found is None else found.logprobs
-            for found, (_, continuation) in zip(self._scored(requests), requests, strict=True)
-        ]
+        asked = [self._wanted(*request) for request in requests]
+        each = list(dict.fromkeys(wanted for wanted in asked if wanted is not None))
+        found = dict(zip(each, self._scored(each), strict=True))
+        return [np.full(len(continuation), math.nan) if wanted is None else found[wanted].logprobs
+                for wanted, (_, continuation) in zip(asked, requests, strict=True)]  # fmt: skip
 
     def next_token(self, contexts: Sequence[Tokens]) -> Iterator[tuple[int, torch.Tensor]]:
         """(index of the context, log-probabilities of the next token [vocabulary], float32), in any order."""
@@ -105,24 +98,21 @@ class Scorer:
                 for index in owners[asked]:
                     yield index, values
 
-    def _scored(self, requests: Sequence[Request]) -> list[Scored | None]:
-        found: list[Scored | None] = [None] * len(requests)
-        owners: dict[Wanted, list[int]] = {}
-        for index, request in enumerate(requests):
-            if (asked := self._wanted(*request)) is not None:
-                owners.setdefault(asked, []).append(index)
-        wanted = list(owners)
-        for batch in plan(wanted, self._limits()):
-            rows = [[wanted[index] for index in row] for row in batch.rows]
-            asked_of = [each for row in rows for each in row]
-            for asked, scored in zip(asked_of, self.compute(batch.prefix, rows), strict=True):
-                for index in owners[asked]:
-                    found[index] = scored
-        return found
+    def _scored(self, wanted: Sequence[Wanted]) -> list[Scored]:
+        """What was found of each of different sequences."""
+        found: dict[int, Scored] = {}
+        batches = plan(wanted, self._limits())
+        tasks = [(batch.prefix, tuple(tuple(wanted[index] for index in row) for row in batch.rows))
+                 for batch in batches]  # fmt: skip
+        for number, dumped in self.work.run("scores", tasks, self.compute):
+            members = [index for row in batches[number].rows for index in row]
+            found.update(zip(members, map(Scored.load, dumped), strict=True))
+        return [found[index] for index in range(len(wanted))]
 
-    def compute(self, prefix: Tokens, rows: Sequence[Sequence[Wanted]]) -> list[Scored]:
-        """Scores of a batch's sequences, row after row. What is not a number spreads over a whole row, also to where
-        attention is zero, so the sequences of such a row are computed apart."""
+    def compute(self, task: tuple[Tokens, Sequence[Sequence[Wanted]]]) -> list[list[list[Any]]]:
+        """Scores (dumped) of a batch's sequences, row after row. What is not a number spreads over a whole row, also
+        to where attention is zero, so the sequences of such a row are computed apart."""
+        prefix, rows = task
         found = self._computed(prefix, rows)
         start = 0
         for row in rows:
@@ -130,7 +120,7 @@ class Scorer:
             if len(row) > 1 and any(np.isnan(each.logprobs).any() for each in found[start:end]):
                 found[start:end] = self._computed((), [[each] for each in row])
             start = end
-        return found
+        return [each.dump() for each in found]
 
     def _computed(self, prefix: Tokens, rows: Sequence[Sequence[Wanted]]) -> list[Scored]:
         return self.forward.run(prefix, rows, _Reader([each.targets for row in rows for each in row]))

@@ -57,7 +57,7 @@ def test_a_stop_in_the_middle_of_a_character_waits_for_its_bytes(model: Language
     from argosy.evaluation.generation import Generator
 
     ids = model.tokenizer.encode("号长x", add_special_tokens=False)
-    generator = Generator(model.model, model._decode, frozenset(), 100)
+    generator = Generator(model.model, model._decode, frozenset())
     stopped = [generator._stopped(ids[:n], ["长"]) for n in range(1, len(ids) + 1)]
     first = stopped.index(True)
     assert "长" in model.tokenizer.decode(ids[: first + 1])

@@ -112,7 +112,7 @@ def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str
     requests = [*family(Random(1), 10), *family(Random(2), 10, 20)]
     scorer = Scorer(model, 256, 2000)
     scorer._pair = 0.02
-    expected = [score.logprob for score in scorer.score(requests)]
+    expected = [score.logprob for score in Scorer(model, 256, 2000).score(requests)]
     sizes: list[int] = []
     whole = type(model).forward
 
@@ -130,7 +130,7 @@ def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str
         scorer.score([(tuple(range(1, 60)), (1, 2))])
     monkeypatch.setattr(type(model), "forward", lambda self, **_: (_ for _ in ()).throw(RuntimeError("other")))
     with pytest.raises(RuntimeError, match="other"):
-        scorer.score(requests[:1])
+        scorer.score([((1, 2, 3), (4, 5, 6))])
 
 
 def test_a_model_whose_output_layer_cannot_be_reduced_is_read_whole(model: Any) -> None:

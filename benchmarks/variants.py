@@ -1,0 +1,141 @@
+"""Six variants of 4-choice items on one checkpoint: our runner beside lm-eval's harness with its own HFLM.
+
+python -m benchmarks.variants
+
+Both get the same questions of the same items, in turns, with two threads and float32; lm-eval the batch size with which
+it is fastest. Items are MMLU's where `../shared/data/mmlu` is there, else generated ones. Every log-probability has to
+agree to 1e-4. The last line is JSON; `ratio` is our items a second over lm-eval's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from benchmarks.side_by_side import THREADS, Side, answer, best_batch, largest_difference, shared
+from benchmarks.small_model import SHAPE, make_model
+
+MMLU = shared("mmlu")
+VARIANTS: dict[str, Any] = {
+    "plain": None, "cloze": None, "options_in_text": None, "none_of_the_others": None,
+    "chinese_labels": {"labels": {"symbols": "numerals"}}, "permuted": {"permuted": {"k": 4}},
+}  # fmt: skip
+BATCHES = (8, 16, 32, 64)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.variants", description=__doc__)
+    parser.add_argument("--items", type=int, default=120)
+    parser.add_argument("--rounds", type=int, default=3, help="turns that the items are dealt to")
+    parser.add_argument("--tuning", type=int, default=16, help="items to find the peer's best batch size with")
+    parser.add_argument("--batch", type=int, default=0, help="the peer's batch size, instead of its best one")
+    parser.add_argument("--side", choices=("ours", "peer"), help=argparse.SUPPRESS)
+    parser.add_argument("--model", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.side:
+        answer(_ours(args.model) if args.side == "ours" else _peer(args.model))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(measure(Path(folder), args)))
+
+
+def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """The figures."""
+    items = read_or_make(args.items + args.tuning)
+    make_model(folder / "model", [text for item in items for text in (item["question"], *item["choices"])] * 4)
+    parts = [items[args.tuning :][turn :: args.rounds] for turn in range(args.rounds)]
+    files = [_write(folder / f"{number}.jsonl", part) for number, part in enumerate([items[: args.tuning], *parts])]
+    sides = {name: Side("benchmarks.variants", "--side", name, "--model", str(folder / "model"))
+             for name in ("ours", "peer")}  # fmt: skip
+    batch = args.batch or best_batch(sides["peer"], BATCHES, items=files[0])
+    sides["ours"].ask(items=files[0])  # imports and the first pass, which the peer's tuning had
+    seconds = {"ours": 0.0, "peer": 0.0}
+    difference = 0.0
+    for turn, file in enumerate(files[1:]):
+        asked = {name: sides[name].ask(items=file, **({"batch": batch} if name == "peer" else {}))
+                 for name in (("ours", "peer"), ("peer", "ours"))[turn % 2]}  # fmt: skip
+        for name, found in asked.items():
+            seconds[name] += found["seconds"]
+        difference = max(difference, largest_difference(asked["ours"]["result"], asked["peer"]["result"]))
+        print(f"turn {turn + 1}: {len(asked['ours']['result'])} questions, ours {asked['ours']['seconds']:.1f} s, "
+              f"peer {asked['peer']['seconds']:.1f} s", flush=True)  # fmt: skip
+    assert difference <= 1e-4, f"log-probabilities differ by {difference}"
+    peaks = {name: side.close() for name, side in sides.items()}
+    count = sum(map(len, parts))
+    return {"name": "variants", "ratio": round(seconds["peer"] / seconds["ours"], 3), "unit": "items/s",
+            "ours": round(count / seconds["ours"], 3), "peer": round(count / seconds["peer"], 3),
+            "ours_peak_mib": round(peaks["ours"]), "peer_peak_mib": round(peaks["peer"]),
+            "largest_difference": float(f"{difference:.2g}"), "items": count, "variants": list(VARIANTS),
+            "of": "MMLU" if MMLU.is_dir() else "generated", "peer_batch": batch, "threads": THREADS,
+            "model": SHAPE}  # fmt: skip
+
+
+def _ours(model: str) -> Any:
+    from argosy.evaluation.checkpoint import find_checkpoint
+    from argosy.evaluation.language_model import LanguageModel
+    from evals.runner import Benchmarks, run_benchmarks
+
+    loaded = LanguageModel.load(find_checkpoint(model))
+
+    def work(items: str) -> dict[str, list[float]]:
+        section = Benchmarks.model_validate({"tasks": {"t": [items]}, "variants": VARIANTS})
+        found = run_benchmarks(section, loaded, Path("/"), chat=False, seed=0, limit=None)
+        return {f"{row['variant']}/{row['id']}": row["scores"] for row in found.rows}
+
+    return work
+
+
+def _peer(model: str) -> Any:
+    import logging
+
+    from lm_eval.evaluator import evaluate
+    from lm_eval.models.huggingface import HFLM
+
+    from evals.items import read_items
+    from evals.lm_tasks import VariantTask
+    from evals.variants import parse_chain
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    loaded = HFLM(pretrained=model, device="cpu", dtype="float32", batch_size=1)
+
+    def work(items: str, batch: int) -> dict[str, list[float]]:
+        loaded.batch_size_per_gpu = batch
+        chains = [parse_chain(name, spec) for name, spec in VARIANTS.items()]
+        asked = {chain.name: chain.all_questions(read_items(Path(items)).items, 0)[0] for chain in chains}
+        tasks = {name: VariantTask.of(name, questions) for name, questions in asked.items()}
+        evaluate(loaded, {"tasks": tasks}, bootstrap_iters=0, log_samples=False)
+        return {f"{name}/{found.question.id}": list(found.scores)
+                for name, task in tasks.items() for found in task.answers.values()}  # fmt: skip
+
+    return work
+
+
+def read_or_make(count: int) -> list[dict[str, Any]]:
+    """Items: MMLU's test questions, drawn from all subjects, or made up of common words."""
+    if MMLU.is_dir():
+        from evals.items import read_items
+
+        found = [item for path in sorted(MMLU.glob("*test*.csv")) for item in read_items(path).items]
+        chosen = Random(0).sample(found, count)
+        return [{"id": f"{n}", "lang": i.lang, "question": i.question, "choices": list(i.choices), "answer": i.answer}
+                for n, i in enumerate(chosen)]  # fmt: skip
+    rng = Random(0)
+    words = [f"{a}{b}" for a in ("riv", "ston", "lak", "mount", "forest", "cit") for b in ("er", "al", "ing", "ed")]
+    return [{"id": f"{n}", "lang": "en", "question": f"{' '.join(rng.choices(words, k=45))}?",
+             "choices": [f"{' '.join(rng.choices(words, k=8))} {k}" for k in range(4)], "answer": n % 4}
+            for n in range(count)]  # fmt: skip
+
+
+def _write(path: Path, items: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items), encoding="utf-8")
+    return str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
