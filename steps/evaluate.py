@@ -12,14 +12,14 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from argosy.config import Config, External, Externals, Seed, Upstream
+from argosy.config import RUNTIME, Config, External, Externals, Seed, Upstream
 from argosy.errors import StepError
 from argosy.step import Step, StepContext
-from argosy.step_files import given_directory
+from argosy.step_files import STATE, given_directory
 from argosy.storage import write_json
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ class EvaluateConfig(Config):
     # Part of the digest: the shape of a batch decides how its sums are split, and with it the scores' last digits
     # (at 100 tokens, 25 of 1200 rows differ in the fifth one). Rounding would make that rarer, not impossible.
     batch_tokens: int = Field(8192, ge=1, description="tokens of one forward pass; changes the scores' last digits")
+    backend: Literal["transformers", "vllm"] = Field("transformers", description="vllm: where it is installed")
+    processes: Annotated[int, RUNTIME] = Field(1, ge=1, description="that score at a time, a GPU (or `threads`) each")
+    cache: Annotated[str, RUNTIME] = Field("", description="directory of scores known from one evaluation to the next, "
+                                           "which may differ in the last digits; none: everything is computed")
 
     @model_validator(mode="before")
     @classmethod
@@ -61,7 +65,8 @@ class EvaluateConfig(Config):
 
 
 class EvaluateOutputs(Config):
-    """The maps of results.json; headline: by task, the variants whose mean is its one number in comparisons."""
+    """The maps of results.json; headline: by task, the variants whose mean is its one number in comparisons; failed:
+    tasks and variants that could not be asked, and why."""
 
     checkpoint: dict[str, Any]
     suite: str
@@ -70,24 +75,27 @@ class EvaluateOutputs(Config):
     counts: dict[str, int]
     left_out: dict[str, dict[str, int]]
     headline: dict[str, list[str]]
+    failed: dict[str, str] = Field(default_factory=dict)
 
 
 def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     """Evaluate and log against the checkpoint's model.
 
     Raises:
-        InputError: the checkpoint has disappeared or cannot be loaded, an unknown suite, files that are absent.
-        StepError: nothing could be scored.
+        InputError: the checkpoint is not there or cannot be loaded, an unknown suite, files that are absent.
+        StepError: the checkpoint has disappeared meanwhile, or nothing could be scored.
     """
     from argosy.determinism import make_deterministic
     from argosy.evaluation.checkpoint import find_checkpoint
-    from argosy.evaluation.language_model import LanguageModel
+    from argosy.evaluation.opening import Computing, open_model
     from argosy.evaluation.suite import load_suite
 
     suite = load_suite(config.suite, config.suite_file, [_here("evals/suites"), _here("probes/suites")])
     checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)
     make_deterministic(config.seed, config.threads)
-    findings = _evaluate(config, context, suite, checkpoint, LanguageModel.load(checkpoint, config.batch_tokens))
+    how = Computing(**{name: getattr(config, name) for name in Computing.model_fields})
+    with open_model(checkpoint, how, context.out / STATE, config.seed) as model:
+        findings = _evaluate(config, context, suite, checkpoint, model)
     _check_scored(findings, suite.name, checkpoint.path)
     outputs = EvaluateOutputs(
         checkpoint=checkpoint.label(),
@@ -97,8 +105,10 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         counts=dict(sorted(findings.counts.items())),
         left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
         headline={task: sorted(variants) for task, variants in sorted(findings.headline.items())},
+        failed=dict(sorted(findings.failed.items())),
     )
     _write(outputs, findings, context.out)
+    context.tracker.artifact(context.out / "results.json")  # its standard errors and counts, beside the metrics
     context.tracker.model_metrics(
         checkpoint.path,
         outputs.metrics,
@@ -108,6 +118,8 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         # What follows SFT are alternatives at the same point of the line: each has a curve of its own.
         branch=str(checkpoint.label()["stage"]) if checkpoint.chat else "",
     )
+    for where, why in outputs.failed.items():
+        print(f"failed: {where}: {why}")
     for where, reasons in outputs.left_out.items():
         print(f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}")
     return outputs
@@ -150,6 +162,7 @@ def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
         return
     reasons = [f"{where}: {n} x {reason}" for where, found in sorted(findings.left_out.items())
                for reason, n in sorted(found.items())]
+    reasons += [f"{where}: {why}" for where, why in sorted(findings.failed.items())]
     raise StepError(f"nothing of suite {suite} could be scored for {checkpoint.parent.parent.name}/{checkpoint.name} "
                     f"({'; '.join(reasons) or 'it asks nothing'}): if the model's outputs are not numbers, train it "
                     "again with a lower learning_rate; else mend the suite's data")
@@ -173,7 +186,7 @@ def _here(folder: str) -> Path:
     return Path(__file__).parent.parent / folder
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=3, needs="train")
+STEP = Step("evaluate", EvaluateConfig, run, version=4, needs="train")
 
 if __name__ == "__main__":
     STEP.main()
