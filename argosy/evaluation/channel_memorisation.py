@@ -65,14 +65,16 @@ def memorisation(
     2021), min_k (mean of the least likely tokens; Shi et al. 2024), min_k_plus (the same, each token against the
     model's own distribution: Min-K%++, Zhang et al. 2025).
 
-    Documents start where the training data has them; whether training came to see them depends on its mixture. Standard
-    errors are over documents. Channels that are too short are named. A row a document.
+    Documents start where the training data has them; whether training came to see them depends on its mixture. `all` is
+    the mean of the channels. Standard errors are over documents. Channels that are too short are named. A row a
+    document: `member`, `matched` of `tokens`, `exact`, and the scores.
 
     Raises:
         InputError: files of another tokenizer, or a channel that is not there.
     """
     check_vocabulary(model, directory)
     findings = Findings()
+    every: dict[str, dict[str, Estimate]] = {}
     splits: tuple[Split, ...] = ("train", "heldout")
     found = {split: read_channels(directory, split) for split in splits}
     both = sorted(found["train"].keys() & found["heldout"].keys())
@@ -90,9 +92,14 @@ def memorisation(
             drawn[split] = _score(model, probe, samples)
             if bad := len(samples) - len(drawn[split]):
                 findings.leave_out(f"memorisation/{name}", "score is not a number", bad)
-            findings.rows += [_row(suite, name, split, sample) for sample in drawn[split]]
+            findings.rows += [_row(suite, name, split, sample, probe) for sample in drawn[split]]
         if len(drawn) == 2 and all(len(samples) > 1 for samples in drawn.values()):
-            _add(findings, name, probe, drawn["train"], drawn["heldout"])
+            every[name] = _estimates(probe, drawn["train"], drawn["heldout"])
+    for name, estimates in every.items():
+        for measure, estimate in estimates.items():
+            findings.add(f"memorisation/{measure}/{name}", estimate)
+    for measure in next(iter(every.values()), {}):
+        findings.add(f"memorisation/{measure}/all", _mean_of_channels([each[measure] for each in every.values()]))
     return findings
 
 
@@ -133,25 +140,33 @@ def _scores(model: LanguageModel, tokens: Tokens, each: TokenStatistics, share: 
     }
 
 
-def _row(suite: str, channel: str, split: str, sample: _Sample) -> dict[str, Any]:
+def _row(suite: str, channel: str, split: str, sample: _Sample, probe: MemorisationProbe) -> dict[str, Any]:
     return {"task": suite, "variant": f"memorisation/{channel}", "id": f"{split}/{sample.document}",
-            "member": split == "train", "matched": sample.matched, "exact": sample.exact,
+            "member": split == "train", "matched": sample.matched, "tokens": probe.continuation, "exact": sample.exact,
             "scores": [round(sample.scores[name], 5) for name in ATTACKS]}
 
 
-def _add(
-    findings: Findings, channel: str, probe: MemorisationProbe, members: list[_Sample], others: list[_Sample]
-) -> None:
+def _estimates(probe: MemorisationProbe, members: list[_Sample], others: list[_Sample]) -> dict[str, Estimate]:
+    found: dict[str, Estimate] = {}
     for name in ("exact", "matched"):
-        a, b = (mean([_share(sample, name, probe) for sample in samples]) for samples in (members, others))
-        findings.add(f"memorisation/{name}/{channel}", a)
-        findings.add(f"memorisation/{name}_heldout/{channel}", b)
+        a, b = (_share(samples, name, probe) for samples in (members, others))
         gap = Estimate(a.value - b.value, math.hypot(a.stderr, b.stderr), a.n + b.n)
-        findings.add(f"memorisation/{name}_gap/{channel}", gap)
+        found |= {name: a, f"{name}_heldout": b, f"{name}_gap": gap}
     for name in ATTACKS:
-        area = auc([sample.scores[name] for sample in members], [sample.scores[name] for sample in others])
-        findings.add(f"memorisation/auc_{name}/{channel}", area)
+        found[f"auc_{name}"] = auc([each.scores[name] for each in members], [each.scores[name] for each in others])
+    return found
 
 
-def _share(sample: _Sample, name: str, probe: MemorisationProbe) -> float:
-    return float(sample.exact) if name == "exact" else sample.matched / probe.continuation
+def _share(samples: list[_Sample], name: str, probe: MemorisationProbe) -> Estimate:
+    if name == "matched":
+        return mean([sample.matched / probe.continuation for sample in samples])
+    n, exact = len(samples), sum(sample.exact for sample in samples)
+    p = (exact + 1) / (n + 2)  # the error is not 0 where none, or all, of a few match (Agresti & Caffo 2000)
+    return Estimate(exact / n, math.sqrt(p * (1 - p) / (n + 2)), n)
+
+
+def _mean_of_channels(estimates: Sequence[Estimate]) -> Estimate:
+    """Each channel counts as much, so that `all` is not a matter of how many documents each has."""
+    k = len(estimates)
+    error = math.sqrt(math.fsum(each.stderr**2 for each in estimates)) / k
+    return Estimate(math.fsum(each.value for each in estimates) / k, error, sum(each.n for each in estimates))

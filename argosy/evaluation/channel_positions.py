@@ -65,7 +65,7 @@ def loss_by_position(
         pieces = [(owner, piece) for owner, tokens in enumerate(documents.tokens)
                   for piece in _pieces(model.prefix_token, tokens, length)]
         if not pieces:
-            findings.leave_out(f"heldout/nats_at/{name}", f"no document of {length} tokens")
+            findings.leave_out(f"heldout/nats_at/{name}", f"channel without a document of {length} tokens")
             continue
         full = _nats(model, [piece for _, piece in pieces], documents.special)
         owners = np.array([owner for owner, _ in pieces])

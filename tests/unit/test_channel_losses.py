@@ -179,7 +179,7 @@ def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:
     spread = np.array([sum(own) - len(own) * sum(every) / len(every) for own in used])
     error = spread.std(ddof=1) / len(used) ** 0.5 / (len(every) / len(used))
     assert found.stderr["heldout/context_gain/mixed"] == pytest.approx(error, rel=1e-3)  # clustered by document
-    assert found.left_out == {"heldout/nats_at/short": {"no document of 32 tokens": 1}}
+    assert found.left_out == {"heldout/nats_at/short": {"channel without a document of 32 tokens": 1}}
     curve = [row for row in found.rows if row["variant"] == "nats_at/mixed"]
     assert [(row["from"], row["to"]) for row in curve] == [(0, 4), (4, 8), (8, 16), (16, 32)]
     assert [row["loss"] for row in curve] == pytest.approx(list(training.values()), rel=1e-4)

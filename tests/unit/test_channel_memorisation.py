@@ -113,6 +113,14 @@ def test_each_sample_by_hand(tmp_path: Path) -> None:
         a, b = ([row["scores"][place] for row in rows if row["member"] is member] for member in (True, False))
         above = np.mean([[(x > y) + (x == y) / 2 for y in b] for x in a])
         assert found.metrics[f"memorisation/auc_{name}/mixed"] == pytest.approx(above, abs=1e-9)
+    exact = [[row["exact"] for row in rows if row["member"] is member] for member in (True, False)]
+    gap = sum(exact[0]) / 20 - sum(exact[1]) / 20
+    assert found.metrics["memorisation/exact_gap/mixed"] == pytest.approx(gap)
+    added = [(sum(own) + 1) / 22 for own in exact]
+    error = sum(p * (1 - p) / 22 for p in added) ** 0.5
+    assert found.stderr["memorisation/exact_gap/mixed"] == pytest.approx(error)  # also where none matches
+    for name in ("exact", "matched_gap", "auc_zlib"):  # one channel alone
+        assert found.metrics[f"memorisation/{name}/all"] == found.metrics[f"memorisation/{name}/mixed"]
     assert found.left_out["memorisation/small"] == {"fewer than 2 train documents of 22 tokens": 1}
 
 
@@ -175,7 +183,8 @@ def test_wrong_channels_and_nan(tmp_path: Path) -> None:
     tokens = write_tokens(tmp_path, model.tokenizer, SPLITS)
     with pytest.raises(InputError, match=r"memorisation\.channels has 'zh'; allowed: mixed, small"):
         run_heldout(Heldout(memorisation={**PROBE, "channels": ["zh"]}), model, str(tokens), suite="s")
-    model.model.model.norm.weight.data.fill_(math.nan)
-    found = run_heldout(Heldout(memorisation={**PROBE, "channels": ["mixed"]}), model, str(tokens), suite="s")
+    broken = language_model(tokenizers_by_kind()["byte_bpe"], 64)
+    broken.model.model.norm.weight.data.fill_(math.nan)
+    found = run_heldout(Heldout(memorisation={**PROBE, "channels": ["mixed"]}), broken, str(tokens), suite="s")
     assert found.left_out["memorisation/mixed"] == {"score is not a number": 40}
     assert not found.metrics
