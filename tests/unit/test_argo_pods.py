@@ -6,11 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from argosy.step_files import OUTPUTS, read_done
+from argosy.step_files import OUTPUTS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
-from workflows.argo.pod import run as run_module
 from workflows.argo.tasks import tasks_of
 from workflows.compose import compose
 from workflows.lifecycle import LifecycleConfig, lifecycle
@@ -74,40 +71,6 @@ def test_a_step_that_fails_is_tried_again_as_often_as_the_profile_says_and_wrong
     assert plan_pod(profiles, tmp_path / "out", "--to", "data", env=env).returncode == 0
     [batch] = batches(tmp_path / "out")["data"]
     assert run_batches(profiles, [batch, batch]) == [2, 2]
-
-
-@pytest.mark.parametrize(
-    ("codes", "attempts_so_far", "expected"),
-    [([1], 0, 75), ([1], 2, 1), ([2], 0, 2), ([2, 1], 0, 75), ([-9], 0, 137), ([2, -9], 0, 137)],
-)
-def test_exit_codes_say_what_to_do(codes: list[int], attempts_so_far: int, expected: int, tmp_path: Path) -> None:
-    from workflows.argo.handoff import Attempts
-    from workflows.argo.profile import Retry
-    from workflows.local import NodeResult, RunResult
-
-    node = plan(lifecycle(compose("tiny")), tmp_path).nodes[0]
-    results = {
-        str(n): NodeResult(node.model_copy(update={"id": str(n)}), "failed", code=code, message="why")
-        for n, code in enumerate(codes)
-    }
-    result = RunResult(results=results)
-    attempts = Attempts(failures=attempts_so_far)
-    (tmp_path / "plan.json").touch()
-    assert run_module._exit_code(result, attempts, Retry(failures=2), tmp_path / "plan.json", "b") == expected
-
-
-def test_too_little_memory_too_often_ends_with_what_to_raise(tmp_path: Path) -> None:
-    profiles = write_profile(tmp_path, retry={"out_of_memory": 1})
-    assert plan_pod(profiles, tmp_path / "out", "--to", "data").returncode == 0
-    [batch] = batches(tmp_path / "out")["data"]
-    given = ["run", "--workflow", "wf", "--profile", "here", "--batch", batch]
-    attempts = tmp_path / "store/.argo/wf/attempts" / f"{batch}.json"
-    attempts.parent.mkdir(parents=True)
-    attempts.write_text('{"failures": 0, "out_of_memory": 1}')
-    ended = pod(profiles, *given, env={"ARGOSY_LAST_EXIT": "137"})
-    assert ended.returncode == 1
-    assert "resources.STAGE.memory_gb" in ended.stderr
-    assert not read_done(tmp_path / "store" / batch)
 
 
 def test_a_profile_of_another_store_than_the_template_s_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from workflows.argo.profile import Profile
 from workflows.argo.profile_load import config_map
 
 WORKFLOW = "{{workflow.name}}"
-NO_RETRY = ("1", "2")  # a step that has failed for good, wrong input
+NO_RETRY = ("1", "2", "126", "127", "128")  # failed for good, wrong input, no such command in the image
 STORE, SCRATCH, PROFILES = "store", "scratch", "profiles"
 PROFILES_AT = "/etc/argosy/profiles"
 # What a pod asks for that only plans or reports; a step's pod gets its stage's resources.
@@ -75,7 +75,7 @@ def parameter(name: str) -> str:
 def retry(profile: Profile) -> RetryStrategy:
     """As often as the profile says, but never after a failure that another attempt would not mend."""
     given = profile.retry
-    expression = " && ".join(f"lastRetry.exitCode != '{code}'" for code in NO_RETRY)
+    expression = f"lastRetry.exitCode not in [{', '.join(map(repr, NO_RETRY))}]"
     return RetryStrategy(
         limit=str(given.interruptions + given.failures + given.out_of_memory),
         retry_policy="Always",

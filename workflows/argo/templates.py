@@ -10,6 +10,7 @@ from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.containers import WORKFLOW, Tail, container, parameter, retry, volumes
+from workflows.argo.memory import cause, factors, step
 from workflows.argo.outputs import OUTPUTS
 from workflows.argo.parameters import FormField, lifecycle_fields
 from workflows.argo.pod_spec import MEMORY
@@ -173,7 +174,12 @@ def _step(profile: Profile, name: str, slot: str) -> Container:
         name,
         profile,
         ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch", "{{inputs.parameters.batch}}"],
-        env=[("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_RETRY", "{{retries}}")],
+        env=[
+            ("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"),
+            ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
+            ("ARGOSY_MEMORY_STEP", f"{{{{=string({step(profile.retry)})}}}}"),
+            ("ARGOSY_RETRY", "{{retries}}"),
+        ],
         inputs=["batch", "patch", "memory"],
         resources=None,
         pod_spec_patch=_patch(profile),
@@ -183,12 +189,9 @@ def _step(profile: Profile, name: str, slot: str) -> Container:
 
 
 def _patch(profile: Profile) -> str:
-    """The plan's patch, with more memory after each time that there was too little (exit code 137)."""
-    retry = profile.retry
-    factors = ", ".join(f"{retry.memory_factor**n:g}" for n in range(retry.out_of_memory + 1))
-    which = f"lastRetry.exitCode == '137' ? min(asInt(retries), {retry.out_of_memory}) : 0"
-    memory = f"string(int(asInt(inputs.parameters.memory) * [{factors}][{which}]))"
-    return f"{{{{=sprig.replace('{MEMORY}', {memory} + 'Mi', inputs.parameters.patch)}}}}"
+    """The plan's patch, with more memory after each time that there was too little."""
+    given = f"asInt(inputs.parameters.memory) * {factors(profile.retry)}[{step(profile.retry)}]"
+    return f"{{{{=sprig.replace('{MEMORY}', string(int({given})) + 'Mi', inputs.parameters.patch)}}}}"
 
 
 def _synchronization(slot: str) -> m.Synchronization:

@@ -17,7 +17,7 @@ class NodeResult:
     Attributes:
         status: `ran`; `skipped` (done before, or by another run meanwhile); `failed`; `blocked` (something that
             it depends on failed); `stopped` (the run was stopped before it was done).
-        code: exit code of a failure.
+        code: exit code of a failure; negative: the signal that killed it.
         message: one line for people.
         seconds: of this run.
     """
@@ -46,7 +46,7 @@ class RunResult:
         """0; 1 if something failed; 2 if that was for wrong input; 128 + signal if it was stopped."""
         if self.signal:
             return 128 + self.signal
-        return max((result.code for result in self.having("failed")), default=0)
+        return max((max(result.code, 1) for result in self.having("failed")), default=0)
 
 
 class RunObserver:

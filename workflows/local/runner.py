@@ -158,7 +158,7 @@ class _Run:
         if read_done(node.dir) is not None:
             self._succeeded(node, "ran", "done")
         else:
-            self._failed(node, 2 if code == 2 else 1, _how(code))
+            self._failed(node, code if code < 0 or code == 2 else 1, _how(code))
 
     def _stopped(self, node: PlannedNode) -> None:
         if read_done(node.dir) is not None:

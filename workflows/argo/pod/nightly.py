@@ -14,9 +14,10 @@ from argosy.tracking.pipeline import PipelineTracker
 from argosy.tracking.shipper import Unavailable
 from workflows import pipelines
 from workflows.argo.handoff import FOLDER, Batch, Handoff, deal
+from workflows.argo.pod.again import AGAIN
 from workflows.argo.pod.message import say_why
 from workflows.argo.pod.outputs import write_output, write_outputs
-from workflows.argo.pod.run import AGAIN, sending
+from workflows.argo.pod.run import sending
 from workflows.argo.pod.show import note_report
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile

@@ -14,8 +14,8 @@ from argosy.tracking.registry import Registry, registered_name
 from argosy.tracking.server import Server, tracking_uri
 from argosy.tracking.shipper import Unavailable
 from workflows.argo.handoff import FOLDER, read_handoff
+from workflows.argo.pod.again import AGAIN
 from workflows.argo.pod.message import say_why
-from workflows.argo.pod.run import AGAIN
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
 from workflows.argo.remote.night import promoting

@@ -8,23 +8,20 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from argosy.errors import StepError
-from workflows.argo.handoff import FOLDER, Attempts, Handoff, read_handoff
-from workflows.argo.pod.message import say_why
+from workflows.argo.handoff import FOLDER, Handoff, read_handoff
+from workflows.argo.pod.again import AGAIN, exit_code, lacks_memory, so_far
 from workflows.argo.pod.watch import ArgoProgress, Echo
-from workflows.argo.profile import Profile, Retry
+from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
 from workflows.argo.remote import running
-from workflows.local import Budget, RunObserver, RunResult, run_plan
+from workflows.local import Budget, RunObserver, run_plan
 from workflows.plan import Plan, PlannedNode
 from workflows.sender import Sender
 from workflows.shipping import pipeline_environment
 
-FAILED, AGAIN, OUT_OF_MEMORY = 1, 75, 137  # 75: EX_TEMPFAIL of sysexits.h
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the template fills in; ARGOSY_LAST_EXIT is the exit code of the attempt before this one."""
+    """What the template fills in; how attempts before ended comes as ARGOSY_RETRY, _LAST_CAUSE, _MEMORY_STEP."""
     parser.add_argument("--workflow", required=True)
     parser.add_argument("--profile", required=True)
     parser.add_argument("--batch", required=True)
@@ -40,8 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[RunObserver]) -> int:
     path = Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json"
     handoff = read_handoff(path)
-    attempts = _after_the_last(Attempts.read(path, arguments.batch), profile.retry)
-    attempts.write(path, arguments.batch)
+    attempts = so_far(path, arguments.batch, profile.retry)
+    if lacks_memory(attempts):
+        return AGAIN
     nodes = handoff.of(arguments.batch)
     with sending(nodes, *handoff.pipeline_of(arguments.batch)) as sender:
         result = run_plan(
@@ -50,24 +48,7 @@ def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[Ru
             observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers],
             plain=True,
         )
-    return _exit_code(result, attempts, profile.retry, path, arguments.batch)
-
-
-def _after_the_last(attempts: Attempts, retry: Retry) -> Attempts:
-    """Counts an attempt that was killed for want of memory: it had no time to do it itself.
-
-    Raises:
-        StepError: there were enough.
-    """
-    if os.environ.get("ARGOSY_LAST_EXIT") != str(OUT_OF_MEMORY):
-        return attempts
-    count = attempts.out_of_memory + 1
-    if count > retry.out_of_memory:
-        raise StepError(
-            f"ran out of memory {count} times, with more each time; raise the stage's memory: "
-            "resources.STAGE.memory_gb of the config, or stages.STAGE.memory of the cluster profile"
-        )
-    return attempts.model_copy(update={"out_of_memory": count})
+    return exit_code(result, attempts, profile.retry, path, arguments.batch)
 
 
 @contextlib.contextmanager
@@ -88,20 +69,3 @@ def _only(nodes: Sequence[PlannedNode], handoff: Handoff) -> Plan:
     """A plan of these nodes alone: what they depend on was done before this task."""
     alone = tuple(node.model_copy(update={"upstream": ()}) for node in nodes)
     return Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)), nodes=alone)
-
-
-def _exit_code(result: RunResult, attempts: Attempts, retry: Retry, plan: Path, batch: str) -> int:
-    if result.signal:
-        return 128 + result.signal
-    failed = result.having("failed")
-    if not failed:
-        return 0
-    worst = max(failed, key=lambda each: each.code)
-    say_why("\n".join(f"{each.node.id}: {each.message}" for each in failed))
-    if any(each.code not in (1, 2) for each in failed):  # killed: in a pod, that is for want of memory
-        return OUT_OF_MEMORY
-    if worst.code == 2 and all(each.code == 2 for each in failed):
-        return 2
-    attempts = attempts.model_copy(update={"failures": attempts.failures + 1})
-    attempts.write(plan, batch)
-    return AGAIN if attempts.failures <= retry.failures else FAILED
