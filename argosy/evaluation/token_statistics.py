@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from argosy.errors import InputError, StepError
+from argosy.evaluation.forward import is_out_of_memory
 from argosy.evaluation.language_model import LanguageModel
-from argosy.evaluation.planning import Limits, plan
-from argosy.evaluation.rows import Grid, Tokens, Wanted
+from argosy.evaluation.rows import Tokens
 
 if TYPE_CHECKING:
     import torch
 
 _ROWS = 512  # outputs whose distributions are in memory in double precision
+_LOGITS = 2**26  # of one forward pass
 
 
 @dataclass(frozen=True)
@@ -30,42 +33,51 @@ class TokenStatistics:
 
 
 def token_statistics(model: LanguageModel, sequences: Sequence[Tokens]) -> list[TokenStatistics]:
-    """Of each sequence, at least two tokens, its first being given."""
-    wanted = [Wanted(tokens[:-1], 0, tokens[1:]) for tokens in sequences]
-    owners: dict[Wanted, list[int]] = {}
-    for index, each in enumerate(wanted):
-        owners.setdefault(each, []).append(index)
-    distinct = list(owners)
-    forward = model.scorer.forward
+    """Of each sequence, at least two tokens, its first being given. Sequences of one length go together.
+
+    Raises:
+        InputError: the model is not transformers' (its backend gives no whole distributions).
+        StepError: one sequence does not fit into memory.
+    """
+    if not callable(model.model):
+        raise InputError("memorisation needs whole distributions, which vLLM does not give: take backend: transformers")
+    vocabulary = int(model.model.config.get_text_config().vocab_size)
     found: dict[int, TokenStatistics] = {}
-    for batch in plan(distinct, Limits(model.scorer.batch_tokens, model.max_length, forward.vocabulary, None)):
-        rows = [[distinct[index] for index in row] for row in batch.rows]
-        asked = [each for row in rows for each in row]
-        for each, values in zip(asked, forward.run(batch.prefix, rows, _Reader(asked)), strict=True):
-            found.update(dict.fromkeys(owners[each], values))
+    order = sorted(range(len(sequences)), key=lambda index: (-len(sequences[index]), index))
+    for length, group in groupby(order, key=lambda index: len(sequences[index])):
+        same = list(group)
+        most = max(1, min(model.scorer.batch_tokens // length, _LOGITS // (length * vocabulary)))
+        for start in range(0, len(same), most):
+            chosen = same[start : start + most]
+            found.update(zip(chosen, _computed(model.model, [sequences[index] for index in chosen]), strict=True))
     return [found[index] for index in range(len(sequences))]
 
 
-class _Reader:
-    """Reads the logits of sequences in their order; what failed (memory) is read again in parts."""
+def _computed(model: Any, sequences: Sequence[Tokens]) -> list[TokenStatistics]:
+    """Of sequences of one length; halves of them where memory does not suffice for all."""
+    import torch
 
-    def __init__(self, asked: Sequence[Wanted]) -> None:
-        self._asked = asked
-        self._done = 0
+    try:
+        with torch.inference_mode():
+            inputs = torch.tensor([tokens[:-1] for tokens in sequences], device=model.device)
+            logits = model(input_ids=inputs, use_cache=False).logits
+            return [_read(values, tokens[1:]) for values, tokens in zip(logits, sequences, strict=True)]
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+    if len(sequences) == 1:
+        raise StepError(f"one text of {len(sequences[0])} tokens does not fit into memory: use a device with more")
+    middle = len(sequences) // 2
+    return _computed(model, sequences[:middle]) + _computed(model, sequences[middle:])
 
-    def __call__(self, logits: torch.Tensor, laid: Grid) -> list[TokenStatistics]:
-        own = self._asked[self._done : self._done + len(laid.places)]
-        found = [_read(logits, places, each.targets) for places, each in zip(laid.places, own, strict=True)]
-        self._done += len(found)
-        return found
 
-
-def _read(logits: torch.Tensor, places: NDArray[np.int64], targets: Tokens) -> TokenStatistics:
+def _read(logits: torch.Tensor, targets: Tokens) -> TokenStatistics:
+    """`logits`: [token, vocabulary]."""
     import torch
 
     parts: list[NDArray[np.float64]] = []
     for start in range(0, len(targets), _ROWS):
-        own = logits[torch.from_numpy(places[start : start + _ROWS]).to(logits.device)].double()
+        own = logits[start : start + _ROWS].double()
         ids = torch.tensor(targets[start : start + _ROWS], device=logits.device)
         logs = own - own.logsumexp(-1, keepdim=True)
         chosen = logs.gather(1, ids[:, None])[:, 0]
