@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+_AUXILIARIES = "is|are|was|were|would|will|can|could|should|must|may|might|does|did|has|had"
 _VERBS = (
-    "is|are|was|were|would|will|can|could|should|must|may|might|does|do|did|has|have|had|best|most|least|correctly"
-    "|accurately|describes?|explains?|represents?|refers?|contributes?|increases?|results?|shows?|contains?"
+    f"{_AUXILIARIES}|do|have|best|most|least|correctly|accurately|describes?|explains?|represents?|refers?|contributes?|increases?|results?|shows?|contains?"
 )
 _OPEN_END = r"(?:ing|ed|called|like|used|for|to|of|in|by|with|from|about|do|be|on|at|have|known|mean)$"
 _SENTENCES = re.compile(r"(?<=[.?!:”\"])\s+(?=[A-Z])|\n+")
@@ -36,9 +36,12 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _please(match: re.Match[str]) -> str:
-    """A request, where a sentence begins with it; in its middle it is one already."""
-    return "请" if match.string[: match.start()].rstrip()[-1:] in ("", "。", "．", ".", "；", "：") else "请你"
+def _request(match: re.Match[str]) -> str:
+    """A request, where a clause begins with it; in the middle of one the same as a question."""
+    before = match.string[: match.start()].rstrip()[-1:]
+    if before and before not in "。．.；：，,\n":
+        return f"以下{match[1]}{match[2]}中，哪一项是{match[3]}的？"
+    return f"请在以下{match[1]}{match[2]}中找出{match[3]}的一项。"
 
 
 EN = (
@@ -47,13 +50,22 @@ EN = (
         re.compile(rf"^Which (?:one )?of (the following|these) ((?:{_VERBS})\b.*)$", re.DOTALL),
         (lambda m: f"Of {m[1]}, which {m[2]}", lambda m: f"Among {m[1]}, which {m[2]}"),
     ),
-    # "Which of the following statements is true?" -> "Of the following statements, which is true?"
+    # "Which of the following old laws is true?" -> "Of the following old laws, which is true?"
     Pattern(
         re.compile(
-            rf"^Which (?:one )?of (the following|these) ((?:[a-z-]+ ){{0,3}}?[a-z-]+s) ((?:{_VERBS})\b.*)$", re.DOTALL
+            r"^Which (?:one )?of (the following|these) ((?:(?![a-z-]+s )[a-z-]+ ){0,3}[a-z-]+s) "
+            rf"((?:{_AUXILIARIES})\b.*)$", re.DOTALL
         ),
         (lambda m: f"Of {m[1]} {m[2]}, which {m[3]}", lambda m: f"Among {m[1]} {m[2]}, which {m[3]}"),
         re.compile(rf"^Which (?:one )?of (?:the following|these) (?:{_VERBS})\b"),
+    ),
+    # "Which of the following statements best describes it?" -> "Of the following statements, which best describes it?"
+    Pattern(
+        re.compile(
+            r"^Which (?:one )?of (the following|these) (statements|options|answers|choices|terms|sentences|theories) "
+            r"((?:best|most [a-z]+ly|correctly|accurately) [a-z]+s\b.*)$", re.DOTALL
+        ),
+        (lambda m: f"Of {m[1]} {m[2]}, which {m[3]}", lambda m: f"Among {m[1]} {m[2]}, which {m[3]}"),
     ),
     # "According to Kant, what is ...?" -> "What is ..., according to Kant?"
     Pattern(
@@ -81,7 +93,7 @@ ZH = (
         ),
         (
             lambda m: f"以下{m[1]}{m[2]}中，哪一项是{m[3]}的？",
-            lambda m: f"{_please(m)}在以下{m[1]}{m[2]}中找出{m[3]}的一项。",
+            _request,
         ),
         re.compile("有误的|不当的"),
     ),

@@ -223,7 +223,9 @@ Form = Callable[[Draft], Rendered]
 
 
 def option_mark(label: str, lang: str) -> str:
-    """The label before an option: "A. " in English, "A." and "一、" in Chinese."""
+    """The label before an option: "A. " in English, "A." and "一、" in Chinese, "★ " in both."""
+    if not label.isalnum():
+        return f"{label} "
     if lang == "en":
         return f"{label}. "
     return f"{label}." if label.isascii() else f"{label}、"

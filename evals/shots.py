@@ -57,19 +57,20 @@ def _ordered(draft: Draft, seed: int, make: Make) -> list[Shot]:
         return list(islice(_made(items, make), draft.shots + _SPARE))
     # Ordered by item, not by where it stands.
     items = sorted(items, key=lambda item: Random(f"{seed}/few_shot/{item.id}").random())
-    return _balanced(list(islice(_made(items, make), 8 * (draft.shots + _SPARE))), seed)
+    some = list(islice(_made(items, make), 8 * (draft.shots + _SPARE)))
+    return _balanced(some, f"{seed}/few_shot/{draft.lang}/{draft.item.subject}")
 
 
 def _made(items: Iterable[AnyItem], make: Make) -> Iterable[Shot]:
     return (worked(found) for item in items if (found := make(item)) is not None)
 
 
-def _balanced(shots: Sequence[Shot], seed: int) -> list[Shot]:
+def _balanced(shots: Sequence[Shot], seed: str) -> list[Shot]:
     """Round after round one of each place, in an order that is drawn."""
     places: dict[str, list[Shot]] = {}
     for shot in shots:
         places.setdefault(shot.place, []).append(shot)
-    rng, found = Random(f"{seed}/few_shot"), []
+    rng, found = Random(seed), []
     for turn in range(max(map(len, places.values()), default=0)):
         there = [places[place][turn] for place in sorted(places) if turn < len(places[place])]
         rng.shuffle(there)

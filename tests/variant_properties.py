@@ -129,6 +129,7 @@ def _check_statement(item: Item, draft: Draft, question: Question, rights: set[i
 def _listed(draft: Draft) -> str:
     """Labels before options, as each language writes them."""
     after = {"en": ". "}.get(draft.lang, "." if draft.labels[0].isascii() else "、")
+    after = " " if draft.labels[0] == "★" else after
     return " ".join(f"{label}{after}{choice}" for label, choice in zip(draft.labels, draft.choices, strict=False))
 
 

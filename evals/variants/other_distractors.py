@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 from random import Random
@@ -18,6 +19,7 @@ from evals.variants.registry import NotApplicable
 _WINDOW = 11  # candidates that the wrong options are drawn from
 _ENDS = (".", "。", "．", ";", "；", "!", "?", "？")
 _COMBINATION = re.compile(r"^[①-⑳ⅠⅡⅢⅣⅤ]|^(?:I{1,3}|IV|V)\b")
+Kind = tuple[bool, ...]
 Candidate = tuple[int, str, frozenset[str]]  # characters, text, the items (and clusters) that have it
 
 
@@ -79,20 +81,27 @@ def _near(side: list[Candidate], draft: Draft) -> list[str]:
 
 
 def _candidates(draft: Draft, right: str) -> list[Candidate]:
-    """Options of the items of this language and subject by length, of the right one's kind if there are enough."""
-    pool, lang, subject = draft.pool, draft.lang, draft.item.subject
-    found = pool.once(("options", lang, subject), lambda: _options(pool, lang, subject))
-    alike = found.get(_kind(right), [])
-    if len(alike) >= 2 * _WINDOW:
-        return alike
-    return pool.once(("every option", lang, subject), lambda: sorted(chain.from_iterable(found.values()), key=_order))
+    """Options of the items of this language and subject by length: of the right one's kind if there are enough, else
+    with digits as it, else all."""
+    pool, about = draft.pool, (draft.lang, draft.item.subject)
+    found = pool.once(("options", *about), lambda: _options(pool, *about))
+    kind = _kind(right)
+    for known in (kind, kind[:1]):
+        alike = [each for of_kind, each in found.items() if of_kind[: len(known)] == known]
+        if sum(map(len, alike)) >= 2 * _WINDOW:
+            return alike[0] if len(alike) == 1 else _sorted(pool, ("options", *about, known), alike)
+    return _sorted(pool, ("options", *about, ()), found.values())
+
+
+def _sorted(pool: Pool, key: tuple[object, ...], parts: Iterable[list[Candidate]]) -> list[Candidate]:
+    return pool.once(key, lambda: sorted(chain.from_iterable(parts), key=_order))
 
 
 def _order(candidate: Candidate) -> tuple[int, str]:
     return candidate[:2]
 
 
-def _options(pool: Pool, lang: str, subject: str) -> dict[str, list[Candidate]]:
+def _options(pool: Pool, lang: str, subject: str) -> dict[Kind, list[Candidate]]:
     texts: dict[str, tuple[str, set[str]]] = {}
     for item in pool.items:
         if not isinstance(item, Item) or (item.lang, item.subject) != (lang, subject):
@@ -103,16 +112,15 @@ def _options(pool: Pool, lang: str, subject: str) -> dict[str, list[Candidate]]:
             items |= {item.id, item.cluster} - {""}
             if choice < text:  # of equal ones the same whatever the items' order
                 texts[same(choice)] = choice, items
-    found: dict[str, list[Candidate]] = {}
+    found: dict[Kind, list[Candidate]] = {}
     for text, items in sorted(texts.values(), key=lambda one: (len(one[0]), one[0])):
         found.setdefault(_kind(text), []).append((len(text), text, frozenset(items)))
     return found
 
 
-def _kind(text: str) -> str:
+def _kind(text: str) -> Kind:
     """What one sees without reading: digits, a capital, a full stop."""
-    number = any(character.isdigit() for character in text)
-    return f"{number}{text[:1].isupper()}{text.endswith(_ENDS)}"
+    return any(character.isdigit() for character in text), text[:1].isupper(), text.endswith(_ENDS)
 
 
 def same(text: str) -> str:
