@@ -13,7 +13,8 @@ from argosy.evaluation.results import scan_items
 
 
 class Row(NamedTuple):
-    """One question. `scores`: log-probabilities (nats) of its continuations; `chosen` and `gold` index them."""
+    """One question. `scores`: log-probabilities (nats) of its continuations; `chosen` and `gold` index them. `cluster`:
+    what its item shares with related ones; "" for nothing."""
 
     id: str
     item: str
@@ -22,6 +23,7 @@ class Row(NamedTuple):
     chosen: int
     gold: int
     scores: tuple[float, ...]
+    cluster: str = ""
 
 
 class Place(NamedTuple):
@@ -61,14 +63,19 @@ class Answers:
         return {item: sum(right) / len(right) for item, right in found.items()}
 
     @cached_property
+    def clusters(self) -> dict[str, str]:
+        """What each item shares with related ones; the item itself where there are none."""
+        return {row.item: row.cluster or row.item for row in self.rows}
+
+    @cached_property
     def places(self) -> dict[str, Place]:
         """Where each item's right option stands; of its last question where it has several."""
         return {row.item: Place(row.gold, len(row.scores)) for row in self.rows}
 
     @cached_property
     def chance(self) -> float:
-        """Accuracy of guessing."""
-        return sum(1 / len(row.scores) for row in self.rows) / len(self.rows)
+        """Accuracy of guessing; 0 of an answer that is generated."""
+        return sum(1 / len(row.scores) for row in self.rows if row.scores) / len(self.rows)
 
 
 @dataclass
@@ -124,7 +131,8 @@ def _text(record: Mapping[str, Any]) -> Text:
 def _row(record: Mapping[str, Any]) -> Row:
     scores = tuple(float(score) for score in record["scores"])
     chosen, gold = int(record["chosen"]), int(record["gold"])
-    if not 0 <= min(chosen, gold) <= max(chosen, gold) < len(scores):
+    if scores and not 0 <= min(chosen, gold) <= max(chosen, gold) < len(scores):  # a generated answer has none
         raise ValueError("chosen or gold is not among the scores")
     item = str(record.get("item", record["id"]))
-    return Row(str(record["id"]), item, str(record.get("lang", "")), bool(record["correct"]), chosen, gold, scores)
+    return Row(str(record["id"]), item, str(record.get("lang", "")), bool(record["correct"]), chosen, gold, scores,
+               str(record.get("cluster") or ""))

@@ -104,8 +104,9 @@ def _gap(c: Checkpoint, task: str) -> Trace | None:
         return None
     a = [published.by_item[item] * weight for item, weight in zip(items, weights, strict=True)]
     b = [other[item] * weight for item, weight in zip(items, weights, strict=True)]
-    gap = paired_bootstrap(a, b, draws=DRAWS)
-    p_value = paired_permutation(a, b, draws=DRAWS).p_value
+    clusters = [published.clusters[item] for item in items]
+    gap = paired_bootstrap(a, b, draws=DRAWS, clusters=clusters)
+    p_value = paired_permutation(a, b, draws=DRAWS, clusters=clusters).p_value
     return Trace("order gap", gap.value, 0.0, gap.low, gap.high, len(items), p_value)
 
 

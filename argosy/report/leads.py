@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from argosy.report.checkpoints import Checkpoint
-from argosy.report.paired import DRAWS, over_forms
+from argosy.report.paired import DRAWS, clusters_of, over_forms
 from argosy.statistics import Interval, balanced_weights, difference_of_differences
 
 PLAIN = "plain"
@@ -61,7 +61,9 @@ def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> L
     plain = [[of[item] * weights[item] for item in items] for of in (plain_a, plain_b)]
     changed = [[of[item] * weights[item] for item in items] for of in (changed_a, changed_b)]
     name = variants[0] if len(variants) == 1 else "all variants"
-    lost = difference_of_differences(plain[0], plain[1], changed[0], changed[1], draws=DRAWS)
+    known = clusters_of(a, task, [PLAIN])
+    lost = difference_of_differences(plain[0], plain[1], changed[0], changed[1], draws=DRAWS,
+                                     clusters=[known[item] for item in items])
     return Lead(a.key, b.key, name, _difference(*plain), _difference(*changed), lost, len(items))
 
 

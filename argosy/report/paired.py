@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from argosy.report.checkpoints import Checkpoint
-from argosy.statistics import Interval, holm, mcnemar, paired_bootstrap, paired_permutation
+from argosy.statistics import Interval, compare_items, holm
 
 ALPHA = 0.05
 DRAWS = 4000
@@ -49,8 +49,7 @@ def changes(first: Checkpoint, second: Checkpoint, task: str) -> list[Change]:
     The change of the headline is one test and is not corrected here: who makes several of them corrects over those.
     """
     common = [variant for variant in second.variants(task) if (task, variant) in first.answers]
-    found = [_change(first, second, task, v, first.answers[task, v].by_item, second.answers[task, v].by_item)
-             for v in common]
+    found = [_change(first, second, task, v, [v]) for v in common]
     each = adjust([change for change in found if change is not None])
     whole = headline_change(first, second, task)
     return [whole, *each] if whole else each
@@ -59,14 +58,18 @@ def changes(first: Checkpoint, second: Checkpoint, task: str) -> list[Change]:
 def headline_change(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str] = ()) -> Change | None:
     """The change of the mean over `forms` (else over those of the headline of both), item by item."""
     common = forms or [variant for variant in second.headline_of(task) if variant in first.headline_of(task)]
-    return _change(first, second, task, HEADLINE, over_forms(first, task, common), over_forms(second, task, common))
+    return _change(first, second, task, HEADLINE, common)
 
 
 def headline_p_value(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str], draws: int) -> float:
     """The p-value alone, with as many draws as a large family needs; 1 where there are no common items."""
     a, b = (over_forms(c, task, forms) for c in (first, second))
     items = sorted(a.keys() & b.keys())
-    return _p_value([a[i] for i in items], [b[i] for i in items], draws) if items else 1.0
+    if not items:
+        return 1.0
+    clusters = clusters_of(second, task, forms)
+    found = compare_items([a[i] for i in items], [b[i] for i in items], [clusters[i] for i in items], draws=draws)
+    return found.p_value
 
 
 def over_forms(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> dict[str, float]:
@@ -76,25 +79,23 @@ def over_forms(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> di
     return {item: sum(form[item] for form in forms) / len(forms) for item in sorted(items)}
 
 
+def clusters_of(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> dict[str, str]:
+    """What each item shares with related ones: they err together, so tests and intervals are over clusters."""
+    return {item: cluster for v in variants for item, cluster in checkpoint.answers[task, v].clusters.items()}
+
+
 def adjust(found: Sequence[Change]) -> list[Change]:
     """With Holm's correction over all of them."""
     adjusted = holm({index: change.p_value for index, change in enumerate(found)})
     return [replace(change, p_adjusted=adjusted[index]) for index, change in enumerate(found)]
 
 
-def _change(first: Checkpoint, second: Checkpoint, task: str, variant: str,
-            before: Mapping[str, float], after: Mapping[str, float]) -> Change | None:
+def _change(first: Checkpoint, second: Checkpoint, task: str, name: str, forms: Sequence[str]) -> Change | None:
+    before, after = over_forms(first, task, forms), over_forms(second, task, forms)
     items = sorted(before.keys() & after.keys())
     if not items:
         return None
-    a, b = [before[item] for item in items], [after[item] for item in items]
-    return Change(
-        first.key, second.key, task, variant, sum(a) / len(a), sum(b) / len(b), paired_bootstrap(b, a, draws=DRAWS),
-        len(items), sum(y > x for x, y in zip(a, b, strict=True)), sum(y < x for x, y in zip(a, b, strict=True)),
-        _p_value(a, b, DRAWS))
-
-
-def _p_value(first: Sequence[float], second: Sequence[float], draws: int) -> float:
-    right_or_wrong = all(value in (0.0, 1.0) for value in (*first, *second))
-    test = mcnemar(second, first) if right_or_wrong else paired_permutation(second, first, draws=draws)
-    return test.p_value
+    a, b, clusters = [before[i] for i in items], [after[i] for i in items], clusters_of(second, task, forms)
+    found = compare_items(a, b, [clusters[i] for i in items], draws=DRAWS)
+    return Change(first.key, second.key, task, name, sum(a) / len(a), sum(b) / len(b),
+                  Interval(found.value, found.low, found.high), len(items), found.gained, found.lost, found.p_value)

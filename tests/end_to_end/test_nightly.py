@@ -204,8 +204,7 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(
     assert promote(other) == 0  # again: nothing to ask, nothing to move
     assert main(["promote", "--undo", *common, "--by", "Ada"]) == 0
 
-    evidence = [json.loads(path.read_text()) for path in sorted((store / ".promotions").glob("*@*gated*.json"))] or [
-        json.loads(path.read_text()) for path in sorted((store / ".promotions").glob("*gated*.json"))]
+    evidence = [json.loads(path.read_text()) for path in (store / ".promotions").glob("*-gated-*.json")]
     assert sorted((each["kind"], each["outcome"], each["checkpoint"], each["before"]) for each in evidence) == sorted([
         ("promote", "refused", key, ""), ("promote", "moved", key, ""), ("promote", "moved", other, key),
         ("undo", "moved", key, other)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,14 +40,26 @@ class Evidence:
         return {**plain, "outcome": outcome, "gate": as_json(self.verdict) if self.verdict else None}
 
 
-def keep(store: Path, evidence: Evidence, outcome: str) -> Path:
-    """Write `<store>/.promotions/<time>-<kind>-<alias>-<checkpoint>.json`; again with another outcome replaces it.
+def keep(store: Path, evidence: Evidence, outcome: str, path: Path | None = None) -> Path:
+    """Write `<store>/.promotions/<time>-<kind>-<model>-<alias>-<checkpoint>.json`; no other evidence is replaced.
 
     Args:
         outcome: `begun` (before the alias is moved, so that no crash loses the evidence), `moved`, or `refused`.
+        path: where this evidence was written before.
     """
-    folder = make_directory(store / FOLDER)
-    parts = (evidence.at, evidence.kind, evidence.model, evidence.alias, evidence.checkpoint or "nothing")
-    path = folder / (re.sub(r"[^A-Za-z0-9._@-]+", "_", "-".join(parts)) + ".json")
+    path = path or _free(make_directory(store / FOLDER), evidence)
     write_json(path, evidence.record(outcome))
     return path
+
+
+def _free(folder: Path, evidence: Evidence) -> Path:
+    """A new file: two promotions may be of one second."""
+    parts = (evidence.at, evidence.kind, evidence.model, evidence.alias, evidence.checkpoint or "nothing")
+    name = re.sub(r"[^A-Za-z0-9._@-]+", "_", "-".join(parts))
+    number = 1
+    while True:
+        path = folder / (f"{name}.json" if number == 1 else f"{name}-{number}.json")
+        with contextlib.suppress(FileExistsError):
+            path.touch(exist_ok=False)
+            return path
+        number += 1

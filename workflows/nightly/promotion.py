@@ -96,7 +96,7 @@ def promote(registry: Registry, chosen: Chosen, store: Path, grounds: Grounds, *
                 "gate": gate, "forced": grounds.force, "evidence": str(path)}  # fmt: skip
         now = registry.move(model or line, alias, line, chosen.key,
                             {f"argosy.promoted.{name}": value for name, value in tags.items()}, path)
-        keep(store, evidence, "moved")
+        keep(store, evidence, "moved", path)
         return before, now
     except Unavailable as error:
         raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
