@@ -13,19 +13,20 @@ from argosy.config_explain import config_error
 from argosy.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel
-from argosy.evaluation.named_files import NoFileError
+from argosy.evaluation.named_files import NoFileError, without_folders
 from argosy.evaluation.suite import Suite
 from probes.kinds import registered
-from probes.probe import Probe, Scope
+from probes.probe import Measured, Probe, Scope
 
 
 def run_probes(
     suite: Suite, model: LanguageModel, data: str, *, chat: bool, seed: int, limit: int | None
 ) -> Findings:
-    """Metrics `probe/<suite>/<name>/<measure>` and a row a case.
+    """Metrics `probe/<suite>/<name>/<measure>` and a row a case. A probe without its data has failed, by name, and the
+    others go on.
 
     Raises:
-        InputError: a probe of an unknown kind, with a wrong field, or without its data; a name used twice.
+        InputError: a probe of an unknown kind or with a wrong field; a name used twice; no probe has its data.
     """
     probes = [parse_probe(entry, suite.name) for entry in suite.probes or []]
     names = [probe.name for probe in probes]
@@ -34,22 +35,29 @@ def run_probes(
         raise InputError(f"suite {suite.name}: two probes are called {twice!r}")
     scope = Scope(Path(data) if data else None, chat, seed, limit)
     findings = Findings()
+    first: InputError | None = None
     for probe in probes:
         where = f"probe/{suite.name}/{probe.name}"
         try:
-            measured = probe.measure(model, scope)
-        except NoFileError as error:
-            if not probe.optional:
-                get = f" Get it from {probe.source}." if probe.source else ""
-                raise NoFileError(f"suite {suite.name}, probe {probe.name!r}: {error}.{get}") from None
-            findings.leave_out(where, f"no file: {getattr(probe, 'file', '')}")
-            continue
-        for name, estimate in measured.measures.items():
-            findings.add(f"{where}/{name}", estimate)
-        for reason, n in measured.left_out.items():
-            findings.leave_out(where, reason, n)
-        findings.rows += [{"task": suite.name, "variant": probe.name, **row} for row in measured.rows]
+            _add(findings, where, suite.name, probe.name, probe.measure(model, scope))
+        except InputError as error:
+            if isinstance(error, NoFileError) and probe.optional:
+                findings.leave_out(where, f"no file: {getattr(probe, 'file', '')}")
+                continue
+            get = f". Get it from {probe.source}" if isinstance(error, NoFileError) and probe.source else ""
+            first = first or InputError(f"suite {suite.name}, probe {probe.name!r}: {error}{get}")
+            findings.fail(where, without_folders(error) + get)
+    if first and len(findings.failed) == len(probes):
+        raise first
     return findings
+
+
+def _add(findings: Findings, where: str, suite: str, name: str, measured: Measured) -> None:
+    for measure, estimate in measured.measures.items():
+        findings.add(f"{where}/{measure}", estimate)
+    for reason, n in measured.left_out.items():
+        findings.leave_out(where, reason, n)
+    findings.rows += [{"task": suite, "variant": name, **row} for row in measured.rows]
 
 
 def parse_probe(entry: Mapping[str, Any], suite: str) -> Probe:

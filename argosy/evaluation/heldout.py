@@ -20,7 +20,7 @@ from argosy.evaluation.channel_windows import strided_windows, without_special
 from argosy.evaluation.estimates import exponential, ratio
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel
-from argosy.evaluation.named_files import locate
+from argosy.evaluation.named_files import NoFileError, locate, without_folders
 
 
 class Heldout(Config):
@@ -52,7 +52,7 @@ class Heldout(Config):
 def run_heldout(
     section: Heldout, model: LanguageModel, tokens: str, *, suite: str, data: str = "", seed: int = 0
 ) -> Findings:
-    """All that the section asks for.
+    """All that the section asks for. A channel whose text is not there has failed, and the others go on.
 
     Args:
         tokens: a tokenize step's directory; "" where only `texts` is asked for.
@@ -67,11 +67,12 @@ def run_heldout(
     if not tokens and section.memorisation is not None:
         raise InputError(f"suite {suite}, heldout.memorisation compares with training text: give `tokens`, a tokenize "
                          "step's directory")
+    findings = Findings()
     if section.texts:
-        documents = text_documents(model, _located(section.texts, data), section.bytes_per_channel)
+        documents = text_documents(model, _located(section.texts, data, findings), section.bytes_per_channel)
     else:
         documents = tokenized_documents(model, Path(tokens), section.tokens_per_channel)
-    findings = channel_losses(model, documents, section.stride, suite)
+    findings.merge(channel_losses(model, documents, section.stride, suite))
     if section.positions is not None:
         findings.merge(loss_by_position(model, documents, section.positions, suite))
     if section.memorisation is not None:
@@ -79,11 +80,21 @@ def run_heldout(
     return findings
 
 
-def _located(texts: str | dict[str, str], data: str) -> str | dict[str, str]:
-    where = "heldout.texts"
+def _located(texts: str | dict[str, str], data: str, findings: Findings) -> str | dict[str, str]:
+    """The paths that are there; a channel without its file has failed, where another one has it."""
     if isinstance(texts, str):
-        return str(locate(texts, data, where))
-    return {name: str(locate(path, data, f"{where}.{name}")) for name, path in texts.items()}
+        return str(locate(texts, data, "heldout.texts"))
+    found: dict[str, str] = {}
+    first: NoFileError | None = None
+    for name, path in texts.items():
+        try:
+            found[name] = str(locate(path, data, f"heldout.texts.{name}"))
+        except NoFileError as error:
+            first = first or error
+            findings.fail(f"heldout/{name}", without_folders(error))
+    if first and not found:
+        raise first
+    return found
 
 
 def heldout_loss(model: LanguageModel, directory: Path, tokens_per_channel: int, suite: str = "heldout") -> Findings:

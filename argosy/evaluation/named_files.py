@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from argosy.errors import InputError
 from argosy.evaluation.suite_paths import ROOT
+
+_FOLDERS = re.compile(r"(?<![\w/:])/(?:[^\s/,;:()'\"]+/)+")
 
 
 class NoFileError(InputError):
@@ -31,3 +34,8 @@ def locate(name: str, data: Path | str | None, what: str) -> Path:
     looked = " and ".join(str(place) for place in places) or f"(neither `data` nor {ROOT} is set)"
     raise NoFileError(f"{name} ({what}) does not exist: looked at {looked}; put it beside the suite, give its absolute "
                       f"path, or set {ROOT} to the folder that it is in")
+
+
+def without_folders(error: Exception) -> str:
+    """What an error says, files without their folders: results of two machines are equal."""
+    return _FOLDERS.sub("", str(error))

@@ -215,8 +215,11 @@ def test_texts_beside_a_suite_count_as_its_files(tmp_path: Path, monkeypatch: py
     section = load_suite("", str(suite), ()).section("heldout", Heldout)
     assert section.texts == {"en": str(tmp_path / "held"), "zh": "elsewhere/zh.jsonl"}
     assert named_files(str(suite)) == [str(tmp_path / "held")]
+    found = run_heldout(section, model_of("bytes"), "", suite="s", data=str(tmp_path / "data"))
+    assert "elsewhere/zh.jsonl (heldout.texts.zh) does not exist: looked at zh.jsonl" in found.failed["heldout/zh"]
+    assert "heldout/bpb/en" in found.metrics
     with pytest.raises(InputError, match=r"elsewhere/zh\.jsonl \(heldout\.texts\.zh\) does not exist"):
-        run_heldout(section, model_of("bytes"), "", suite="s")
+        run_heldout(Heldout(texts={"zh": "elsewhere/zh.jsonl"}), model_of("bytes"), "", suite="s")
     monkeypatch.setenv("ARGOSY_BENCHMARKS", str(tmp_path / "root"))
     (tmp_path / "root/elsewhere").mkdir(parents=True)
     (tmp_path / "root/elsewhere/zh.jsonl").write_text('{"text": "河"}\n')
