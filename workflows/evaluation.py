@@ -43,7 +43,7 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
     common = {name: getattr(config, name) for name in EvaluateConfig.model_fields if name in config.model_fields_set}
     found = []
     for name, which in sorted(config.suites.items()):
-        suite = _suite(name)
+        suite = suite_fields(name)
         for node in trained:
             for export in exports(node) if which == "all" else [FINAL]:
                 part = f"{node.name}-{export}-{suite['suite']}"
@@ -64,7 +64,7 @@ def exports(node: Node) -> Iterator[str]:
     yield FINAL
 
 
-def _suite(name: str) -> dict[str, str]:
+def suite_fields(name: str) -> dict[str, str]:
     """The suite as a file where there is one, so that its bytes count: a changed suite is evaluated again."""
     own = Path(name)
     shipped = [path for folder in SUITE_FOLDERS if (path := folder / f"{name}.yaml").is_file()]

@@ -1,0 +1,151 @@
+"""Tasks of suites: where their items come from, what samples they take, and that the shipped suites are whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from argosy.errors import InputError
+from argosy.evaluation.suite import load_suite, named_files
+from evals.items import Item
+from evals.runner import Benchmarks
+from evals.task_spec import TaskSpec
+from evals.variants import parse_chain
+from tests.evaluation_fixtures import make_items, write_items
+
+ROOT = Path(__file__).parents[2]
+SUITES = sorted((ROOT / "evals/suites").glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def no_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARGOSY_BENCHMARKS", raising=False)
+
+
+def spec(**fields: Any) -> TaskSpec:
+    return TaskSpec.model_validate(fields)
+
+
+def test_files_are_looked_for_below_data_and_then_below_the_benchmarks_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_items(tmp_path / "data/a/x.jsonl", make_items(4))
+    write_items(tmp_path / "root/b/c/y.jsonl", make_items(6))
+    task = spec(files=["a/*.jsonl"])
+    assert len(task.read(tmp_path / "data").items) == 4
+    other = spec(files="b/**/*.jsonl", source="https://example.org (some licence), as b/")
+    with pytest.raises(InputError, match=r"b/\*\*/\*\.jsonl\. Get it from https://example\.org .* set ARGOSY_BENCHM"):
+        other.read(tmp_path / "data")
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", str(tmp_path / "root"))
+    assert len(other.read(tmp_path / "data").items) == 6
+    assert spec(files=["no/*.csv"], source="S", optional=True).read(tmp_path).left_out == {
+        "no file no/*.csv; get it from S": 1
+    }
+    with pytest.raises(InputError, match="Correct the path"):
+        spec(files=["no/*.csv"]).read(tmp_path)
+    with pytest.raises(ValueError, match="give files, or hf"):
+        spec(format="mmlu")
+
+
+def test_the_same_id_in_two_files_is_one_item(tmp_path: Path) -> None:
+    for name in "ab":
+        write_items(tmp_path / f"{name}.jsonl", make_items(4))
+    found = spec(files=["a.jsonl", "b.jsonl"]).read(tmp_path)
+    assert len(found.items) == 4
+    assert found.left_out == {"id is there twice": 4}
+
+
+def test_a_sample_is_the_same_whatever_order_and_company(tmp_path: Path) -> None:
+    items = make_items(200)
+    write_items(tmp_path / "a.jsonl", items)
+    write_items(tmp_path / "b.jsonl", items[::-1][:150])
+    sample = spec(files=["a.jsonl"], limit=40).read(tmp_path).items
+    assert [item.id for item in sample] == [item.id for item in items if item in sample]  # in the file's order
+    assert len(sample) == 40
+    rest = {item.id for item in spec(files=["b.jsonl"], limit=40).read(tmp_path).items}
+    assert {item.id for item in sample if item in items[50:]} <= rest
+    more = spec(files=["a.jsonl"], limit=60).read(tmp_path).items
+    assert {item.id for item in sample} < {item.id for item in more}
+
+
+def test_categories_and_chains() -> None:
+    task = spec(files=["x"], categories={"stem": ["physics"], "all": ["physics", "law"]}, only=["plain"],
+                variants={"own": "cloze"})  # fmt: skip
+    item = make_items(1)[0]
+    assert task.groups(Item(**{**item.__dict__, "subject": "physics"})) == ["en", "stem", "all"]
+    assert task.chains({"plain": None, "cloze": None}) == {"plain": None, "own": "cloze"}
+    assert spec(files=["x"], only=[]).chains({"plain": None}) == {}
+
+
+def test_a_saved_dataset_of_hugging_face_is_read_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from datasets import Dataset, DatasetDict
+
+    rows = [{"question": f"Q{n}", "subject": ("art", "law")[n % 2], "choices": list("wxyz"), "answer": n % 4}
+            for n in range(8)]  # fmt: skip
+    splits = {"test": Dataset.from_list(rows), "dev": Dataset.from_list(rows[:3])}
+    DatasetDict(splits).save_to_disk(str(tmp_path / "saved"))
+    task = spec(hf="saved", format="mmlu", shots_split="dev", limit=6)
+    found = task.read(tmp_path).items
+    assert len(found) == 6
+    assert all(isinstance(item, Item) and item.answer == int(item.question[1:]) % 4 for item in found)
+    assert {item.subject for item in task.pool(tmp_path)} == {"law", "art"}
+    both = spec(files=["no.csv"], hf="saved", format="mmlu")
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", "huggingface")
+    assert len(both.read(tmp_path).items) == 8
+    with pytest.raises(InputError, match=r"dataset saved, split val cannot be loaded: .*; correct hf, config or split"):
+        spec(hf="saved", format="mmlu", split="val").read(tmp_path)
+    with pytest.raises(InputError, match=r"no usable item; rows left out: {'choices are not labels with texts': 8}"):
+        spec(hf="saved", format="arc").read(tmp_path)
+
+
+@pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)
+def test_every_shipped_suite_is_whole(path: Path) -> None:
+    suite = load_suite("", str(path), ())
+    if suite.benchmarks is None:
+        return
+    section = suite.section("benchmarks", Benchmarks)
+    for name, task in section.tasks.items():
+        for variant, chain in task.chains(section.variants).items():
+            parse_chain(variant, chain)
+        if path.stem != "benchmark":
+            assert task.source, f"{name} does not say where its files are from"
+
+
+def test_a_suite_takes_tasks_from_others_and_their_bytes_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_items(tmp_path / "items.jsonl", make_items(4))
+    theirs = {"benchmarks": {"tasks": {"mine": {"files": ["items.jsonl"], "source": "S", "limit": 3}}}}
+    (tmp_path / "theirs.yaml").write_text(yaml.safe_dump(theirs))
+    again = {"use": "theirs.yaml", "task": "mine"}
+    used = {"mine": {"use": "theirs", "limit": 2}, "again": again, "mmlu": {"use": "mmlu", "limit": 5}}
+    own: dict[str, Any] = {"benchmarks": {"tasks": used}}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(own))
+    tasks = load_suite("", str(tmp_path / "own.yaml"), ()).section("benchmarks", Benchmarks).tasks
+    assert [len(tasks[name].read(tmp_path).items) for name in ("mine", "again")] == [2, 3]
+    assert (tasks["mmlu"].format, tasks["mmlu"].limit) == ("mmlu", 5)
+    (tmp_path / "root/mmlu").mkdir(parents=True)
+    (tmp_path / "root/mmlu/law_test.csv").write_text("Q,a,b,A\n")
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", str(tmp_path / "root"))
+    counted = {Path(file).name for file in named_files(str(tmp_path / "own.yaml"))}
+    assert counted == {"items.jsonl", "theirs.yaml", "mmlu.yaml", "law_test.csv"}
+    own["benchmarks"]["tasks"]["mine"]["use"] = "their"
+    (tmp_path / "own.yaml").write_text(json.dumps(own))
+    with pytest.raises(InputError, match="use is 'their'; did you mean 'theirs'"):
+        load_suite("", str(tmp_path / "own.yaml"), ())
+    own["benchmarks"]["tasks"] = {"law": {"use": "mmlu"}}
+    (tmp_path / "own.yaml").write_text(json.dumps(own))
+    with pytest.raises(InputError, match="suite mmlu has no task 'law'; it has mmlu"):
+        load_suite("", str(tmp_path / "own.yaml"), ())
+
+
+def test_categories_of_mmlu_have_every_subject_once() -> None:
+    folder = ROOT.parent / "shared/data/mmlu"
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is not there: MMLU is read from beside the checkout")
+    tasks = load_suite("mmlu", "", [ROOT / "evals/suites"]).section("benchmarks", Benchmarks).tasks
+    listed = sorted(subject for subjects in tasks["mmlu"].categories.values() for subject in subjects)
+    assert listed == sorted({item.subject for item in tasks["mmlu"].read(folder.parent, 1).items})
+    assert len(tasks["mmlu"].read(folder.parent).items) == 14033  # 9 of the 14,042 have an option twice

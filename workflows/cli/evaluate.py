@@ -1,0 +1,110 @@
+"""`argosy evaluate`: one checkpoint, or any model that transformers loads, with suites."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workflows.cli.checkpoints import checkpoint_directory
+from workflows.cli.command import Command
+from workflows.cli.options import add_store
+from workflows.cli.run import positive
+
+MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050), or is the directory of a model that
+transformers loads. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md says where each is
+from), or `huggingface`, or the directory of a data step; without it ARGOSY_BENCHMARKS says where they are.
+Done already is done: the same checkpoint, suite and files are not evaluated again."""
+SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first")  # of a benchmark; results.json has all
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
+    parser.add_argument("--suite", action="append", metavar="NAME|FILE", help="a suite (default: core), or several")
+    parser.add_argument("--data", default="", metavar="DIR", help="where benchmarks are (or a data step's directory)")
+    parser.add_argument("--tokens", type=Path, metavar="DIR", help="a tokenize step's directory, for held-out loss")
+    parser.add_argument("--limit", type=positive, metavar="N", help="the first N items of each file")
+    parser.add_argument("--chat", choices=("auto", "on", "off"), default="auto", help="prompts in the chat template")
+    parser.add_argument("--threads", type=positive, default=os.cpu_count() or 1, metavar="N", help="of torch")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate with each suite and print; 1 where a task could not be asked."""
+    from argosy.step_files import read_outputs
+    from workflows.single import run_single
+
+    common = _config(args)
+    failed = False
+    for suite in args.suite or ["core"]:
+        out = run_single("evaluate", {**common, **_suite(suite)}, args.store)
+        outputs = read_outputs(out)
+        print("\n".join(_lines(outputs)))
+        print(f"everything, and each item's answer: {out}")
+        failed = failed or bool(outputs.get("failed"))
+    return int(failed)
+
+
+def _config(args: argparse.Namespace) -> dict[str, Any]:
+    directory = Path(args.checkpoint)
+    if not (directory / "config.json").is_file():
+        directory = checkpoint_directory(args.store, args.checkpoint)
+    config: dict[str, Any] = {"checkpoint": str(directory.absolute()), "chat": args.chat, "threads": args.threads}
+    if args.data and (Path(args.data) / "outputs.json").is_file():
+        config["data"] = str(Path(args.data).absolute())
+    elif args.data:
+        # Not `data`: what is below this folder counts by the bytes of the files that the suite names.
+        os.environ["ARGOSY_BENCHMARKS"] = args.data if args.data == "huggingface" else str(_folder(args.data))
+    if args.tokens:
+        config["tokens"] = str(args.tokens.absolute())
+    return config | ({"limit": args.limit} if args.limit else {})
+
+
+def _folder(data: str) -> Path:
+    from argosy.errors import InputError
+
+    folder = Path(data).expanduser().absolute()
+    if not folder.is_dir():
+        raise InputError(f"--data is {data!r}: there is no such folder; docs/tasks.md says what lies in it")
+    return folder
+
+
+def _suite(name: str) -> dict[str, str]:
+    from workflows.evaluation import suite_fields
+
+    return suite_fields(name)
+
+
+def _lines(outputs: Mapping[str, Any]) -> list[str]:
+    """A line a task and variant, one a measure of anything else, then what was left out."""
+    from workflows.cli.table import columns
+
+    metrics, stderr, counts = outputs["metrics"], outputs["stderr"], outputs["counts"]
+    rows = []
+    for name, value in metrics.items():
+        kind, *parts = name.split("/")
+        if kind == "bench" and (_of_one_language(name, metrics, counts) or parts[-1] not in SHOWN):
+            continue
+        error = f"± {stderr[name]:.3f}" if name in stderr else ""
+        chance = metrics.get("/".join([kind, *parts[:-1], "chance"])) if parts[-1] == "acc" else None
+        by_chance = f"chance {chance:.2f}" if chance is not None else ""
+        rows.append(["/".join(parts), f"{value:.3f}", error, by_chance, f"n {counts[name]}"])
+    lines = columns(rows, right=(1, 4)).splitlines()
+    for where, why in outputs.get("failed", {}).items():
+        lines.append(f"failed: {where}: {why}")
+    for where, reasons in outputs["left_out"].items():
+        lines.append(f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}")
+    return lines
+
+
+def _of_one_language(name: str, metrics: Mapping[str, float], counts: Mapping[str, int]) -> bool:
+    """Whether a metric of a task in one language says what the task's own says: it has no other language."""
+    task, _, rest = name.removeprefix("bench/").partition("/")
+    whole = f"bench/{task[:-3]}/{rest}"
+    return task.endswith(("_en", "_zh")) and metrics.get(whole) == metrics[name] and counts[whole] == counts[name]
+
+
+COMMAND = Command("evaluate", "evaluate a checkpoint, or any model, with suites", 65, configure, run, MORE)
