@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from evals.other_options import options_refer_to_options
+from evals.other_options import options_refer_to_options, right_among_others
 from evals.question import Draft
 from evals.variants.registry import NotApplicable
 
@@ -21,6 +21,7 @@ class NoneOfTheOthers:
     drop="wrong": the control: a wrong one is gone, the answer stays what it was. A model that always says "none"
     gains on the first what it loses on this one.
     drop="either": the right one with probability 1 / options, so that no fixed answer is better than chance.
+    Questions for the best of the options shown are left out: without it another one is.
     (Compare WiCkeD, Elhady et al. 2025, which is the control and the other mixed.)
     """
 
@@ -43,6 +44,8 @@ class NoneOfTheOthers:
             raise NotApplicable("an option speaks of the other options")
         if -1 in draft.origin:
             raise NotApplicable("has a none-option already")
+        if right_among_others(draft.question):
+            raise NotApplicable("its right answer is the best of those shown")
         right = self.drop == "right" or (self.drop == "either" and rng.random() < 1 / len(draft.choices))
         wrong = [index for index in range(len(draft.choices)) if index != draft.gold]
         dropped = draft.gold if right else rng.choice(wrong)

@@ -22,6 +22,7 @@ class Wicked:
     """
 
     name: ClassVar[str] = "wicked"
+    knowledge: ClassVar[bool] = False  # as none_of_the_others: to refuse options is asked too
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """The draft with one option fewer and the last one new."""

@@ -134,7 +134,7 @@ def test_options_about_options_are_left_out_and_counted(question: str, choices: 
 def test_the_headline_has_what_asks_for_knowledge() -> None:
     asks = {chain.name for chain in CHAIN if chain.knowledge}
     assert {chain.name for chain in CHAIN} - asks == {
-        "none_of_the_others", "none_control", "none_either", "teach_then_ask", "woven_none"}
+        "none_of_the_others", "none_control", "none_either", "wicked", "teach_then_ask", "woven_none"}
 
 
 def test_unknown_names_and_values_are_named() -> None:
