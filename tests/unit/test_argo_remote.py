@@ -190,6 +190,32 @@ def test_an_upload_that_fails_twice_works_and_one_that_always_fails_names_itself
     assert caught.value.exit_code == 75
 
 
+def test_a_file_that_a_busy_server_says_is_gone_is_asked_for_again(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, {"a": "text"})
+    remote.upload(tmp_path / "a", "x/a")
+    [entry] = remote.list("x").values()
+    fetch, calls = remote.fs.cat_file, []
+
+    def gone(times: int) -> Any:
+        def cat(*arguments: Any, **named: Any) -> Any:
+            calls.append(1)
+            if len(calls) <= times:
+                raise FileNotFoundError("NoSuchKey")
+            return fetch(*arguments, **named)
+
+        return cat
+
+    monkeypatch.setattr(remote.fs, "cat_file", gone(2))
+    remote.download("x/a", entry, tmp_path / "b")
+    assert (tmp_path / "b").read_text() == "text"
+    assert len(calls) == 3
+    monkeypatch.setattr(remote.fs, "cat_file", gone(10**6))
+    with pytest.raises(RemoteError, match="it was there a moment ago"):
+        remote.download("x/a", entry, tmp_path / "c")
+
+
 def test_an_upload_that_arrives_short_is_sent_again(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ T = TypeVar("T")
 PIECE = 16 * 2**20  # of a file in memory; S3 takes 10,000 pieces, so those of files above 160 GB are larger
 _PIECES, _PIECES_AT_A_TIME = 9000, 4
 _DELETE = 1000  # names in a request
+_GONE_PAUSES_S = (1.0, 4.0)
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
 
 
@@ -94,7 +95,7 @@ class Remote:
         local.parent.mkdir(parents=True, exist_ok=True)
         part = local.with_name(f".{local.name}.download.tmp")
         try:
-            self._existing("download", name, lambda: self._download(name, entry.size, part))
+            self._existing("download", name, lambda: self._listed(name, entry.size, part))
             if entry.time:
                 os.utime(part, (entry.time, entry.time))
             part.replace(local)
@@ -123,6 +124,15 @@ class Remote:
         after, there = local.stat(), int(self.fs.info(path)["size"])
         if there != before.st_size and (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
             raise Sizes(f"{there} bytes are there, {before.st_size} were sent")
+
+    def _listed(self, name: str, size: int, part: Path) -> None:
+        """Fetch what a list named; where it is said to be gone it is asked for again, since busy servers say so too."""
+        for pause in _GONE_PAUSES_S:
+            try:
+                return self._download(name, size, part)
+            except FileNotFoundError:
+                self._pause(pause)
+        return self._download(name, size, part)
 
     def _download(self, name: str, size: int, part: Path) -> None:
         path = self._path(name)
