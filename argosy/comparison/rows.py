@@ -57,7 +57,7 @@ class Rows:
         if parts[0] == "heldout" and len(parts) >= 3:
             return self._heldout(parts[1], "/".join(parts[2:]))
         if parts[0] == "probe" and len(parts) >= 4:
-            return _plain(self.groups.get((parts[1], "/".join(parts[2:-1])), ()), parts[-1])
+            return self._probe(parts[1], parts[2:-1], parts[-1])
         return {}
 
     def headline(self, task: str, forms: Sequence[str]) -> dict[str, Value]:
@@ -77,6 +77,13 @@ class Rows:
             return _plain(self.groups[task, variant], measure)
         whole, _, lang = task.rpartition("_")
         return _plain([r for r in self.groups.get((whole, variant), ()) if r.get("lang") == lang], measure)
+
+    def _probe(self, suite: str, names: Sequence[str], measure: str) -> dict[str, Value]:
+        """Of a probe, or of one group of its rows (a relation, a phenomenon): probe/<suite>/<name>/<group>/<measure>"""
+        if (suite, "/".join(names)) in self.groups or len(names) == 1:
+            return _plain(self.groups.get((suite, "/".join(names)), ()), measure)
+        rows = self.groups.get((suite, "/".join(names[:-1])), ())
+        return _plain([row for row in rows if str(row.get("group")) == names[-1]], measure)
 
     def _heldout(self, measure: str, channel: str) -> dict[str, Value]:
         below = {"bpb": "bytes", "nats": "tokens"}.get(measure)

@@ -74,6 +74,7 @@ class Opener(Probe):
             else:
                 logs = {name: log_sum(each.logmass for each in group) for name, group in own.items()}
                 found.rows.append(_row(number, case, logs))
+        _add_lifts(found.rows)
         for name in ("", *(wanted if len(wanted) > 1 else ())):
             _summarize(found, name)
         return found
@@ -92,22 +93,15 @@ def _row(number: int, case: FormatCase, logs: Mapping[str, float]) -> dict[str, 
 def _summarize(found: Measured, name: str) -> None:
     rows = [row for row in found.rows if not name or row["group"] == name]
     where = f"{name}/" if name else ""
-    for measure in ("mass", "nats", "share", "acc") if not name else ("mass",):
+    for measure in ("mass", "nats", "share", "acc", "lift") if not name else ("mass", "lift"):
         if own := [float(row[measure]) for row in rows if measure in row]:
             found.measures[where + measure] = mean(own)
-    lifts = _lifts(found.rows, rows)
-    if lifts:
-        found.measures[f"{where}lift"] = mean(lifts)
 
 
-def _lifts(every: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[float]:
-    """For each row the log mass of its format, less the mean of the same where another format is asked for."""
-    lifts = []
+def _add_lifts(rows: Sequence[dict[str, Any]]) -> None:
+    """To each row the log mass of its format, less the mean of the same where another format is asked for."""
     for row in rows:
         place = row["formats"].index(row["group"])
-        others = [other["scores"][place] for other in every if other["group"] != row["group"]]
+        others = [other["scores"][place] for other in rows if other["group"] != row["group"]]
         if others:
-            lifts.append(row["scores"][place] - math.fsum(others) / len(others))
-    return lifts
-
-
+            row["lift"] = row["scores"][place] - math.fsum(others) / len(others)

@@ -83,7 +83,7 @@ class RelationProbe(Probe):
             for measure in MEASURES if not name else EACH:
                 own = [row for row in rows if measure in row]
                 if own:
-                    clusters = [(row["group"], row["subject"]) for row in own]
+                    clusters = [row["cluster"] for row in own]
                     where = f"{name}/{measure}" if name else measure
                     found.measures[where] = mean([float(row[measure]) for row in own], clusters)
         if found.rows:
@@ -100,7 +100,7 @@ def _row(question: Question, values: list[list[float]]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": f"{question.relation}/{question.subject}/{question.candidates[0]}",
         "group": question.relation,
-        "subject": question.subject,
+        "cluster": f"{question.relation}/{question.subject}",
         "acc": chosen.count(0) / len(chosen),
         "acc_byte": sum(v[0] > max(v[1:]) for v in by_byte) / len(chosen),
         "consistent_acc": float(set(chosen) == {0}),

@@ -54,6 +54,7 @@ class Winogender(Probe):
 def _row(schema: Schema, values: Sequence[float], sentence: float) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": f"{schema.occupation}.{schema.participant}.{schema.answer}.{schema.gender}",
+        "cluster": schema.occupation,
         "occupation": schema.occupation,
         "participant": schema.participant,
         "gender": schema.gender,
@@ -64,7 +65,7 @@ def _row(schema: Schema, values: Sequence[float], sentence: float) -> dict[str, 
         "sentence": sentence,
         "scores": [round(value, 5) for value in values],
     }
-    row |= {} if schema.gotcha is None else {"gotcha": schema.gotcha}
+    row |= {} if schema.gotcha is None else {"surprising": schema.gotcha}
     return row | ({} if schema.female is None else {"female": schema.female})
 
 
@@ -74,8 +75,8 @@ def _summarize(found: Measured) -> None:
     parts |= {f"acc_{gender}": [r for r in rows if r["gender"] == gender] for gender in ("male", "female", "neutral")}
     parts |= {"acc_participant": [r for r in rows if r["participant"] != "someone"],
               "acc_someone": [r for r in rows if r["participant"] == "someone"],
-              "gotcha": [r for r in rows if r.get("gotcha") is True],
-              "not_gotcha": [r for r in rows if r.get("gotcha") is False]}  # fmt: skip
+              "gotcha": [r for r in rows if r.get("surprising") is True],
+              "not_gotcha": [r for r in rows if r.get("surprising") is False]}  # fmt: skip
     for name, own in parts.items():
         if own:
             found.measures[name] = mean([float(r["acc"]) for r in own], [r["occupation"] for r in own])

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from argosy.comparison.rows import Rows, total
 from argosy.errors import InputError
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.suite import load_suite
@@ -142,6 +143,9 @@ def test_blimp_by_phenomenon() -> None:
     binding = [row["acc"] for row, line in zip(found.rows, lines, strict=True) if line["linguistics_term"] == "binding"]
     assert found.measures["binding/acc"].value == pytest.approx(sum(binding) / len(binding))
     assert found.measures["acc"].n == len(lines) == 2 * 23
+    rows = Rows({"task": "s", "variant": "x", **row} for row in found.rows)  # what checkpoints are compared by
+    for measure in ("acc", "binding/acc", "island_effects/acc", "margin"):
+        assert total(rows.values(f"probe/s/x/{measure}")) == pytest.approx(found.measures[measure].value)
 
 
 @real_data
@@ -168,7 +172,7 @@ def test_winogender_by_hand(tmp_path: Path) -> None:
     for gender, own in right.items():
         assert found.measures[f"acc_{gender}"].value == pytest.approx(sum(own) / 12)
     assert found.measures["gap"].value == pytest.approx((sum(right["male"]) - sum(right["female"])) / 12)
-    gotchas = {(r["occupation"], r["gender"]) for r in found.rows if r.get("gotcha")}
+    gotchas = {(r["occupation"], r["gender"]) for r in found.rows if r.get("surprising")}
     assert gotchas == {("technician", "female"), ("engineer", "female"), ("nurse", "male")}  # 40, 11 and 90 % women
     odds = [sentence(model, a["prompt"]) - sentence(model, b["prompt"]) for a, b in _both_genders(found.rows)]
     assert found.measures["log_odds_female"].value == pytest.approx(sum(odds) / len(odds), abs=1e-3)
