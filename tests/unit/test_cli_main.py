@@ -30,7 +30,7 @@ def exit_code(*argv: str) -> int:
 
 def test_the_commands() -> None:
     assert [command.name for command in commands()] == [
-        "init", "plan", "run", "status", "logs", "report", "compare", "metrics", "judge", "why",
+        "init", "plan", "run", "status", "logs", "report", "evaluate", "compare", "metrics", "judge", "why",
         "nightly", "gate", "promote", "submit", "watch", "stop", "retry", "manifests", "doctor",
     ]  # fmt: skip
 
