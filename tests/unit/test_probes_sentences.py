@@ -144,8 +144,8 @@ def test_blimp_by_phenomenon() -> None:
     assert found.measures["binding/acc"].value == pytest.approx(sum(binding) / len(binding))
     assert found.measures["acc"].n == len(lines) == 2 * 23
     rows = Rows({"task": "s", "variant": "x", **row} for row in found.rows)  # what checkpoints are compared by
-    for measure in ("acc", "binding/acc", "island_effects/acc", "margin"):
-        assert total(rows.values(f"probe/s/x/{measure}")) == pytest.approx(found.measures[measure].value)
+    for name in ("acc", "binding/acc", "island_effects/acc", "margin"):
+        assert total(rows.values(f"probe/s/x/{name}")) == pytest.approx(found.measures[name].value)
 
 
 @real_data
