@@ -11,9 +11,11 @@ from argosy.comparison.contrast import OTHER_TOKENS, Contrast, Side, contrast
 from argosy.comparison.entry import Entry
 from argosy.comparison.kinds import HEADLINE, families, kind_of, order
 from argosy.comparison.rows import Value, total
+from argosy.comparison.seen import seen
 from argosy.errors import InputError
 from argosy.report.answers import sorted_rows
 from argosy.report.checkpoints import Checkpoint
+from argosy.report.comparison import TaskComparison
 from argosy.statistics import benjamini_hochberg, mean
 
 SECTIONS = ("better", "worse", "changed", "same", "cannot tell", "untested")
@@ -39,6 +41,7 @@ class Compared:
         hidden: names that only `--all` shows.
         alone: names that only one entry has.
         tests: how many p-values were corrected together.
+        seen: by benchmark, traces of having seen it.
     """
 
     entries: list[Entry]
@@ -48,6 +51,7 @@ class Compared:
     alone: list[str]
     tests: int
     notes: list[str]
+    seen: list[TaskComparison] = field(default_factory=list)
 
 
 def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: bool = False) -> Compared:
@@ -74,7 +78,8 @@ def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: 
     pairs = [_pair(entries[0], other, shown) for other in entries[1:]]
     tests = _correct(pairs)
     alone = sorted(n for n in shown if sum(n in e.chosen.metrics for e in entries) == 1) if len(entries) > 1 else []
-    return Compared(list(entries), pairs, _sorted(shown), sorted(every - shown), alone, tests, _notes(entries, pairs))
+    return Compared(list(entries), pairs, _sorted(shown), sorted(every - shown), alone, tests, _notes(entries, pairs),
+                    seen(entries))
 
 
 def _sorted(names: set[str]) -> list[str]:

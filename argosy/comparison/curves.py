@@ -57,10 +57,19 @@ def axis(found: Compared) -> str:
     return "tokens" if any(c.tokens for e in found.entries for c in e.line) else "step"
 
 
-def points(entry: Entry, name: str, by: str = "tokens") -> list[Point]:
-    """A metric along an entry's line; a headline is the mean over its forms where that is what it is at the end."""
+def shared(entries: Sequence[Entry], number: int) -> int:
+    """How many checkpoints at the beginning of an entry's line an earlier entry's curve shows already: a branch is
+    drawn from where it leaves, which is the last of them that both have."""
+    earlier = {c.key for e in entries[:number] for c in e.line}
+    count = next((i for i, c in enumerate(entries[number].line) if c.key not in earlier), len(entries[number].line))
+    return max(0, count - 1)
+
+
+def points(entry: Entry, name: str, by: str = "tokens", start: int = 0) -> list[Point]:
+    """A metric along an entry's line, from its `start`-th checkpoint on; a headline is the mean over its forms where
+    that is what it is at the end."""
     found = []
-    for c in entry.line:
+    for c in entry.line[start:]:
         value = value_at(entry, c, name)
         if value is not None and math.isfinite(value):
             low, high = interval(c, name) or (None, None)
@@ -76,7 +85,7 @@ def value_at(entry: Entry, c: Checkpoint, name: str) -> float | None:
 
 def spark(entries: Sequence[Entry], name: str, by: str) -> list[tuple[int, str]]:
     """Tiny lines for a cell of the table: (entry, path)."""
-    series = [(n, points(e, name, by)) for n, e in enumerate(entries)]
+    series = [(n, points(e, name, by, shared(entries, n))) for n, e in enumerate(entries)]
     series = [(n, p) for n, p in series if len(p) > 1]
     if not series:
         return []
@@ -102,7 +111,7 @@ def _mean(values: Sequence[float | None]) -> float:
 
 
 def _small(name: str, entries: Sequence[Entry], by: str) -> Small:
-    series = [(n, points(e, name, by)) for n, e in enumerate(entries)]
+    series = [(n, points(e, name, by, shared(entries, n))) for n, e in enumerate(entries)]
     series = [(n, p) for n, p in series if p]
     scale = 100.0 if is_percent(name) else 1.0
     xs = [q[0] for _, p in series for q in p]

@@ -65,7 +65,7 @@ def embedded(found: Differing, asked: Mapping[Key, Asked]) -> dict[str, Any]:
     for key in found.chosen:
         each = [of.get(key[:2], {}).get(key[2]) for of in rows]
         item = _item(key, each, groups.index(key[:2]), asked.get(key))
-        left -= len(item.get("p", "")) + sum(map(len, item.get("o", ())))
+        left -= len(item.get("p", "")) + sum(len(text or "") for text in (*item.get("o", ()), *item.get("t", ())))
         if left >= 0:
             items.append(item)
     totals = [[place, groups.index(group), *ways] for (place, group), ways in sorted(found.totals.items())]
@@ -113,11 +113,14 @@ def _item(key: Key, rows: Sequence[Record | None], group: int, asked: Asked | No
     if n:
         item["s"] = [share if share and len(share) == n else None for share in shares]
         item["c"] = [None if row is None else row.get("chosen") for row in rows]
-        item["y"] = known.get("gold")
+        item["y"] = known.get("golds") or known.get("gold")
         if asked is not None and len(asked.options) == n:
             item["o"] = [visible(option) for option in asked.options]
     if asked is not None:
         item["p"] = _cut(visible(asked.prompt))
+    if any(row is not None and row.get("text") for row in rows):  # answers that were generated
+        item["t"] = [None if row is None else _cut(visible(row.get("text") or "")) for row in rows]
+        item["x"] = [None if row is None else visible(row.get("extracted") or "") for row in rows]
     return item
 
 

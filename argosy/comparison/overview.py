@@ -21,12 +21,19 @@ def overview(found: Compared, by: str) -> dict[str, Any]:
     """`columns`: [entry, label, place in training, whether it is the compared one]; `metrics`: name, its short name,
     its unit, which way is better, and for each column [value, text, whether noise alone tells it from the first].
     """
-    columns = [(n, e, c) for n, e in enumerate(found.entries) for c in e.line]
+    columns = [(n, e, c) for n, e in enumerate(found.entries) for c in _own(found.entries, n)]
     return {
         "columns": [[n, visible(c.label), short(c.step if by == "step" else c.tokens), int(c is e.chosen)]
                     for n, e, c in columns],
         "metrics": [_metric(name, found.entries[0], [(e, c) for _, e, c in columns]) for name in found.metrics],
     }  # fmt: skip
+
+
+def _own(entries: list[Entry], number: int) -> list[Checkpoint]:
+    """Checkpoints of an entry's line that no earlier one has, and the one that is compared."""
+    earlier = {c.key for e in entries[:number] for c in e.line}
+    entry = entries[number]
+    return [c for c in entry.line if c.key not in earlier or c is entry.chosen]
 
 
 def _metric(name: str, first: Entry, columns: list[tuple[Entry, Checkpoint]]) -> dict[str, Any]:

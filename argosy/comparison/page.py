@@ -16,7 +16,6 @@ from argosy.comparison.forest import Scale
 from argosy.comparison.kinds import families, kind_of
 from argosy.comparison.overview import overview
 from argosy.comparison.scatter import panels
-from argosy.comparison.seen import seen
 from argosy.comparison.sentences import sentences
 from argosy.comparison.table import Row, rows
 from argosy.comparison.text import TITLES, difference_text, meaning, p_text, unit_of, value_text
@@ -61,7 +60,7 @@ class Page:
             found=found, by=by, labels=labels, sentences=sentences(found), scale=Scale(contrasts), sections=SECTIONS,
             titles=TITLES, few=FEW, rows=_by_family(rows(found)), spark=lambda n: spark(found.entries, n, by),
             charts=curves(found, by), panels={n: panels(pair) for n, pair in enumerate(found.pairs)},
-            seen=seen(found.entries), watched=watched(found, by), items=data,
+            seen=found.seen, watched=watched(found, by), items=data,
             data=as_script({**data, "labels": [e.label for e in found.entries], **overview(found, by)}),
             css=report_page.STYLE.read_text(encoding="utf-8") + _file("compare.css"), script=_file("compare.js"))
 

@@ -8,17 +8,26 @@ from argosy.comparison.compared import Compared, Pair
 from argosy.comparison.contrast import Contrast
 from argosy.comparison.kinds import HEADLINE
 from argosy.comparison.text import amount, difference_text, p_text, unit_of
-from argosy.report.verdict import listed
+from argosy.report.verdict import evidence, listed
 
 NAMED = 3  # metrics that a sentence names
 
 
 def sentences(found: Compared) -> list[tuple[str, str]]:
-    """(kind, text); kind: `better`, `worse`, `level` or `note`."""
-    said = [each for pair in found.pairs if pair.contrasts for each in _pair(pair)]
+    """(kind, text); kind: `seen` or `signs` (of the test), `better`, `worse`, `level` or `note`."""
+    said = list(_seen(found))
+    said += [each for pair in found.pairs if pair.contrasts for each in _pair(pair)]
     if len(found.entries) == 1:
         said.append(("note", f"{found.entries[0].label} alone: name a second checkpoint to compare it with."))
     return said + [("note", note) for note in found.notes]
+
+
+def _seen(found: Compared) -> Iterator[tuple[str, str]]:
+    labels = {e.chosen.key: e.label for e in found.entries}
+    for task in found.seen:
+        for suspicion in task.suspicions:
+            if suspicion.level != "none":
+                yield suspicion.level, f"{task.task}: {evidence(suspicion, labels)}"
 
 
 def _pair(pair: Pair) -> Iterator[tuple[str, str]]:

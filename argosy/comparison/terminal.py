@@ -98,7 +98,7 @@ def _end(found: Compared) -> Iterator[str]:
     if found.hidden:
         yield f"Not shown: {len(found.hidden)} further metrics (--all, or --metrics 'bench/*')."
     for kind, note in sentences(found):
-        if kind == "note":
+        if kind in ("note", "seen", "signs"):
             yield f"Note: {visible(note)}"
 
 

@@ -35,7 +35,7 @@ def _chance(found: Compared, name: str) -> float | None:
         for form in forms:
             group: Group = (parts[1], form)
             for task in (group, (parts[1].rpartition("_")[0], form)):
-                sizes = [len(r["scores"]) for r in entry.rows.groups.get(task, ()) if r.get("scores")]
-                if sizes:
-                    return sum(1 / n for n in sizes) / len(sizes)
+                rows = [r for r in entry.rows.groups.get(task, ()) if r.get("scores")]
+                if rows:
+                    return sum(len(r.get("golds") or "1") / len(r["scores"]) for r in rows) / len(rows)
     return None

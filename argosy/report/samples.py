@@ -89,7 +89,7 @@ def _pair(first: Checkpoint, second: Checkpoint, task: str) -> PairSamples:
         before = {row.id: row for row in first.answers[task, variant].rows}
         for row in second.answers[task, variant].rows:
             old = before.get(row.id)
-            if old is not None and old.correct != row.correct and len(old.scores) == len(row.scores):
+            if old is not None and old.correct != row.correct and len(old.scores) == len(row.scores) > 0:
                 right = second if row.correct else first
                 sample = Sample((task, variant, row.id), row.lang, right.label, (old, row))
                 (gained if row.correct else lost).append(sample)

@@ -85,14 +85,15 @@ def _seen(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
         rank = ""
         if first is not None and first.checkpoint == suspicion.checkpoint:
             rank = f"Plain accuracy ranks {labels[first.checkpoint]} first ({percent(first.plain or 0.0)}), but "
-        yield Sentence(suspicion.level, rank + _evidence(suspicion, labels), task.task)
+        yield Sentence(suspicion.level, rank + evidence(suspicion, labels), task.task)
     if task.suspicions and all(s.level == "none" for s in task.suspicions) and any(s.traces for s in task.suspicions):
         yield Sentence("clean", f"No checkpoint shows a sign of having seen {task.task}: none does better on the "
                        "published order of options than on others, beyond chance. Only what these items can show is "
                        "said here.", task.task)
 
 
-def _evidence(s: Suspicion, labels: dict[str, str]) -> str:
+def evidence(s: Suspicion, labels: dict[str, str]) -> str:
+    """What speaks for a checkpoint having seen the test: its traces, and the lead that shrinks."""
     name = labels[s.checkpoint]
     said = f"{name} has seen the test" if s.level == "seen" else f"{name} shows signs of having seen the test"
     reasons = []

@@ -24,6 +24,7 @@ from argosy.report.checkpoints import Checkpoint
 from argosy.report.visible import width
 from argosy.storage import read_json
 from tests.comparison_fixtures import LINES, make_lines
+from tests.report_fixtures import HONEST, TWIN, make_store
 from workflows.cli import main
 from workflows.comparison.asked import asked_of
 from workflows.comparison.names import Names
@@ -189,6 +190,24 @@ def test_many_questions_are_a_bounded_even_sample() -> None:
     assert "characters left out" in long["items"][0]["p"]
 
 
+def test_generated_answers_and_several_right_ones_are_shown() -> None:
+    entries = [_entry(name, {"metrics": {}}) for name in "ab"]
+    for entry, right in zip(entries, (True, False), strict=True):
+        entry.__dict__["rows"] = Rows([
+            {"task": "gsm", "variant": "few_shot", "id": "1", "correct": right, "scores": [], "gold": 0, "chosen": 0,
+             "text": f"so {HOSTILE}", "extracted": "42"},
+            {"task": "mc", "variant": "plain", "id": "1", "correct": right, "scores": [0.0, 0.0, 0.0], "gold": 0,
+             "golds": [0, 2], "chosen": 2 if right else 1}])  # fmt: skip
+    data = embedded(differing(entries), {})
+    written, several = sorted(data["items"], key=lambda item: "s" in item)
+    assert written["x"] == ["42", "42"]
+    assert written["t"][0].startswith("so </script>")
+    assert "s" not in written
+    assert several["y"] == [0, 2]
+    assert several["c"] == [2, 1]
+    assert several["s"] == [[333, 333, 333]] * 2
+
+
 def test_hostile_text_is_text(found: Compared) -> None:
     page = Page.of(found)
     html = page.render({key: Asked(HOSTILE, (HOSTILE, "b", "c", "d")) for key in page.wanted()})
@@ -286,3 +305,20 @@ def test_the_command_writes_the_file(store: Path, tmp_path: Path, capsys: pytest
 ])  # fmt: skip
 def test_numbers_are_readable(name: str, value: float, text: str) -> None:
     assert number(name, value) == text
+
+
+def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
+    store = make_store(tmp_path, (*HONEST[2:], TWIN), items=40)
+    names = [Path(path).name for path in store.checkpoints if Path(path).name.startswith(("sft", "twin"))]
+    found = compare(Names(tmp_path).entries(names))
+    assert [e.label for e in found.entries] == ["sft", "twin"]
+    plain = next(c for c in found.pairs[0].contrasts if c.name == "bench/facts/plain/acc")
+    assert plain.difference.value > 0.05  # which is not knowledge:
+    html = Page.of(found).render()
+    said = [text for text in _Reader(html).text if "has seen the test" in text]
+    assert said[0].startswith("facts: twin has seen the test: the same questions with their options in another order")
+    sentences = re.findall(r'<p class="said (\w+)">', html)
+    assert sentences[0] == "seen"
+    assert "Note: facts: twin has seen the test" in terminal(found, 120)
+    line = _Reader(html).data()["columns"]
+    assert [label for _, label, _, _ in line].count("anneal") == 1  # what both went through is shown once

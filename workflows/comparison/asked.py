@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from argosy.evaluation.suite import Suite
 
 _ROOT = Path(__file__).parent.parent.parent
-Source = tuple[str, str, int]  # suite (a name or a file), data step's directory, seed
+Source = tuple[str, str, int, int]  # suite (a name or a file), data step's directory, seed, limit (0: none)
 
 
 def asked_of(entries: Sequence[Entry], wanted: Sequence[Key]) -> dict[Key, Asked]:
@@ -24,12 +24,12 @@ def asked_of(entries: Sequence[Entry], wanted: Sequence[Key]) -> dict[Key, Asked
     from evals.prompts import questions
 
     found: dict[Key, Asked] = {}
-    for suite, data, seed in sorted({_source(path) for e in entries for path in e.chosen.evaluations}):
+    for suite, data, seed, limit in sorted({_source(path) for e in entries for path in e.chosen.evaluations}):
         left = [key for key in wanted if key not in found]
         if not suite or not left:
             continue
         try:
-            made = questions(_load(suite), Path(data or "."), seed, left)
+            made = questions(_load(suite), Path(data or "."), seed, left, limit or None)
         except (ArgosyError, OSError):
             continue  # the suite, or its data, is not here any more
         found |= {key: Asked(question.prompt, tuple(question.continuations)) for key, question in made.items()}
@@ -39,7 +39,8 @@ def asked_of(entries: Sequence[Entry], wanted: Sequence[Key]) -> dict[Key, Asked
 def _source(evaluation: Path) -> Source:
     settings = read_record(evaluation / RUN).get("config", {})
     suite = settings.get("suite_file") or settings.get("suite") or ""
-    return str(suite), str(settings.get("data") or ""), int(settings.get("seed") or 0)
+    seed, limit = int(settings.get("seed") or 0), int(settings.get("limit") or 0)
+    return str(suite), str(settings.get("data") or ""), seed, limit
 
 
 def _load(suite: str) -> Suite:

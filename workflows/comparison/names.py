@@ -137,7 +137,7 @@ class Names:
             where = f"{name} ({stored.store}, checkpoint {key})"
             raise InputError(f"{where} is not evaluated yet; 'argosy status' shows how far the last run is, and "
                              "'argosy run' with its options goes on")
-        label = c.label if "/" in name and Path(name).is_dir() else name
+        label = name if name in (c.stage, f"{c.stage}/{c.name}", f"{c.stage}/final") else c.label
         return Entry(name, label, stored.history(c), c)
 
     def _line(self, name: str) -> Entry:

@@ -161,7 +161,9 @@ function card(item) {
         make("i", {style: `width:${share / 10}%`}), make("em", {}, String(Math.round(share / 10)))));
     }
   });
-  return make("article", {class: "card"}, head, prompt, texts.length ? grid : null);
+  const written = item.t ? make("div", {class: "written"}, ...who.map(n => make("div", {}, make("p", {class: "hint"}, chip(n), ` ${data.labels[n]} wrote`, item.x[n] ? make("span", {}, ", taken as ", make("b", {}, item.x[n])) : null),
+    make("pre", {lang: item.l || null, dir: "auto", tabindex: "0"}, item.t[n] || "(nothing)")))) : null;
+  return make("article", {class: "card"}, head, prompt, item.t ? written : texts.length ? grid : null);
 }
 
 whenSeen(document.getElementById("overview"), place => { // every checkpoint
