@@ -9,10 +9,10 @@ from functools import cache
 HEADLINE = "headline"
 POINTS, BITS = 0.02, 0.01  # the smallest difference of a share, and of bits or nats, that one would act on
 
-_LOWER = re.compile(r"(^|_)(loss|ppl|perplexity|bpb|nats|nll|error|wer|cer|rank|bias|kl|refused)(_|$)")
+_LOWER = re.compile(r"(^|_)(loss|ppl|perplexity|bpb|bpc|nats|nll|error|wer|cer|rank|bias|kl|refused)(_|$)")
 _HIGHER = re.compile(r"(^|_)(acc|accuracy|consistency|exact|match|em|f1|bleu|rouge|chrf|mcc|score|reward|win|wins|prob|"
-                     r"mass|margin|top\d+|pass|valid|precision|recall|auc|mrr)(_|@|\d|$)")
-_SHARE = re.compile(r"(^|_)(acc|accuracy|consistency|exact|match|em|first|top\d+|pass|valid|win|wins)(_|@|\d|$)")
+                     r"mass|share|lift|margin|top\d+|pass|valid|precision|recall|auc|mrr)(_|@|\d|$)")
+_SHARE = re.compile(r"(^|_)(acc|accuracy|share|consistency|exact|match|em|first|top\d+|pass|valid|win|wins)(_|@|\d|$)")
 _TRACE = re.compile(r"(gap|first)$")
 _MINOR = re.compile(r"^(acc_all|acc_averaged|consistency|position_bias|acc_token|acc_byte|margin|rank|top\d+|nats|"
                     r"ppl)$")
@@ -75,7 +75,8 @@ def _heldout(measure: str, channel: str) -> Kind:
     guessed = _guess("held-out text", f"{channel} {measure}", measure)
     unit = {"nats": "nats a token", "ppl": "perplexity"}.get(measure, "")
     margin = BITS if measure == "nats" else None
-    return Kind("held-out text", f"{channel} {measure}", False, guessed.better or -1, margin, True, unit)
+    better = 0 if measure in ("context_gain", "changed") else guessed.better or -1
+    return Kind("held-out text", f"{channel} {measure}", False, better, margin, True, unit)
 
 
 def _probe(suite: str, name: str, measure: str) -> Kind:

@@ -34,7 +34,7 @@ class Answered(Config):
 class EndOfTurn(Probe):
     """Prob(end of turn | question, answer): of what the chat template puts behind an answer, and of EOS.
 
-    Measures: prob (after the complete answer), prob_cut (after the one cut short), acc (prob > prob_cut of the same
+    Measures: prob (after the complete answer), early (after the one cut short), acc (prob > early of the same
     question), auc (over all questions), nats (-log prob). Without chat template the end is EOS.
     """
 
@@ -60,10 +60,10 @@ class EndOfTurn(Probe):
                 found.left_out["not a number"] += 1
                 continue
             found.rows.append({"id": str(number), "prompt": case.question, "prob": math.exp(whole),
-                               "prob_cut": math.exp(cut), "acc": whole > cut, "nats": -whole,
+                               "early": math.exp(cut), "acc": whole > cut, "nats": -whole,
                                "texts": [case.answer, case.unfinished], "scores": [round(whole, 5), round(cut, 5)]})
         if found.rows:
-            for name in ("prob", "prob_cut", "acc", "nats"):
+            for name in ("prob", "early", "acc", "nats"):
                 found.measures[name] = mean([float(row[name]) for row in found.rows])
             found.measures["auc"] = auc([r["scores"][0] for r in found.rows], [r["scores"][1] for r in found.rows])
         return found

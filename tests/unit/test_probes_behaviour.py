@@ -122,7 +122,7 @@ def test_end_of_turn(chat: bool) -> None:
             else:
                 tokens = [model.prefix_token, *bare(model, f"{case['question']}\n{answer}")]
             values.append(float(np.exp(distributions(model, tokens)[-1][ends]).sum()))
-        assert [row["prob"], row["prob_cut"]] == pytest.approx(values, rel=1e-3)
+        assert [row["prob"], row["early"]] == pytest.approx(values, rel=1e-3)
         assert row["acc"] == (values[0] > values[1])
 
 
