@@ -93,7 +93,7 @@ def lm_evals_task(task: files.Published, path: Path, **fields: Any) -> Any:
     return TaskManager(include_path=str(path), include_defaults=False).load([task.name])["tasks"][task.name]
 
 
-def our_task(task: files.Published, root: Path, variant: str = "", **about: Any) -> VariantTask:
+def our_task(task: files.Published, root: Path, variant: Any = "", **about: Any) -> VariantTask:
     task.write(root)
     variant = variant or VARIANT.get(task.suite, "lm_eval")
     metadata = {"suite": task.suite, "task": task.task, "variant": variant, "data": str(root), **about}
@@ -142,3 +142,53 @@ def test_each_item_is_scored_as_lm_eval_scores_it(name: str, kind: str, tmp_path
     ours, other = found["results"][name], expected["results"][name]
     assert ours[f"{metric},none"] == pytest.approx(other["acc,none"], abs=1e-6 if metric == "mass" else 0)
     assert ours[f"{metric}_stderr,none"] == pytest.approx(other["acc_stderr,none"], rel=1e-6)
+
+
+def test_five_shots_are_those_of_lm_eval(tmp_path: Path) -> None:
+    """MMLU's first five of dev, with its description once."""
+    task, kind = published("mmlu_international_law"), "byte_level"
+    files.Published("", "", "", "", {"dev.jsonl": files.mmlu_dev(task)}, []).write(tmp_path)
+    data_files = {"dev": str(tmp_path / "dev.jsonl")}
+    base = lm_evals_task(task, tmp_path, fewshot_split="dev", num_fewshot=5, data_files=data_files)
+    expected = run(theirs(kind), base, task.name)
+    mine = our_task(task, tmp_path / "published", "lm_eval_5_shot")
+    found = run(ArgosyLM(model(kind)), mine, task.name)
+    for ours, other in zip(our_answers(mine), their_answers(expected, task.name), strict=True):
+        assert ours == pytest.approx(other, abs=1e-4)
+    assert found["results"][task.name]["acc,none"] == expected["results"][task.name]["acc,none"]
+
+
+def test_generated_solutions_are_those_of_lm_eval(tmp_path: Path) -> None:
+    """GSM8K with three worked examples: the prompts, what is written, and what both rules read in it."""
+    task, kind, count = files.gsm8k(6), "byte_level", 3
+    files.Published("", "", "", "", {"train.jsonl": task.files["gsm8k/train.jsonl"]}, []).write(tmp_path)
+    base = lm_evals_task(task, tmp_path, fewshot_split="train", num_fewshot=count, fewshot_config={"sampler": "first_n"},
+                         data_files={"train": str(tmp_path / "train.jsonl")})  # fmt: skip
+    samples = run(theirs(kind), base, task.name)["samples"][task.name]
+    for rule in ("strict", "flexible"):
+        layout = {"form": "generated", "before": "Question: ", "cue": "\nAnswer:", "extract": f"gsm8k_{rule}"}
+        chain = [{"lm_eval": layout}, {"few_shot": {"n": count, "choose": "first"}}]
+        mine = our_task(task, tmp_path / "published", chain)
+        run(ArgosyLM(model(kind)), mine, task.name)
+        read = [sample for sample in samples if sample["filter"].startswith(rule)]
+        answers = list(mine.answers.values())
+        assert [answer.question.prompt for answer in answers] == [sample["arguments"][0][0] for sample in read]
+        assert [answer.text for answer in answers] == [sample["resps"][0][0] for sample in read]
+        assert [float(answer.correct) for answer in answers] == [sample["exact_match"] for sample in read]
+
+
+def test_rules_read_numbers_as_lm_evals_filters_do(tmp_path: Path) -> None:
+    """On texts with numbers of all kinds: GSM8K's solutions, whole and cut."""
+    from evals.extract import rule
+
+    task = files.gsm8k(60)
+    base = lm_evals_task(task, tmp_path)
+    solutions = [row["answer"] for row in task.rows]
+    texts = [*solutions, *(text.rpartition("####")[0] for text in solutions), *(row["question"] for row in task.rows)]
+    for name, extract in (("strict-match", "gsm8k_strict"), ("flexible-extract", "gsm8k_flexible")):
+        (ensemble,) = (found for found in base._filters if found.name == name)
+        regex = ensemble.filters[0]()
+        for text in [*texts, "It is 1,234.50$.", "about -3", "#### -1,000.", "none"]:
+            (filtered,) = regex.apply([[text]], [{}])
+            compared = filtered[0].replace(",", "").replace("$", "").removesuffix(".")
+            assert rule(extract).extract(text, "") == (None if filtered[0] == "[invalid]" else compared)
