@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # laptop.sh up      brings up a cluster of one node with Argo, MLflow, S3, the store and our templates; again: only what is missing
-# laptop.sh down    ends the cluster; the store's folder stays
+# laptop.sh down    ends the cluster; the store's folder stays. Of `current` it deletes the namespaces argo and argosy, and asks before
 # laptop.sh forward keeps http://localhost:2746 (Argo) and http://localhost:5000 (MLflow) open until Ctrl-C
 # laptop.sh render  prints what `up` applies
 #   ARGOSY_STORE   the store's folder on this machine (default ~/.local/share/argosy)
 #   ARGOSY_CLUSTER kind, k3d, or current: the cluster of the kubeconfig, which has the images and /var/lib/argosy of uid 1000
+#   ARGOSY_CONTEXT with down and current: the context whose namespaces are meant, instead of the question
 set -euo pipefail
 cd "$(dirname "$0")"
 store=${ARGOSY_STORE:-$HOME/.local/share/argosy}
@@ -80,6 +81,16 @@ up() {
     say "argosy submit --on argo --preset tiny, or: argo submit -n argosy --from workflowtemplate/lifecycle -p preset=tiny"
 }
 
+sure() { # of a cluster that is somebody's, and may be another one than was meant
+    local answer=${ARGOSY_CONTEXT:-}
+    if [ -z "$answer" ]; then
+        say "this deletes the namespaces argo and argosy, and all that is in them, of the cluster $1."
+        printf 'argosy: type the name of its context to go on: ' >&2
+        read -r answer || true
+    fi
+    [ "$answer" = "$1" ] || fail "nothing was deleted: '$answer' is not '$1'"
+}
+
 down() {
     local kind
     kind=$(choose)
@@ -87,6 +98,7 @@ down() {
     kind) kind delete cluster --name argosy ;;
     k3d) k3d cluster delete argosy ;;
     current) # not the CRDs: others' workflows would go with them
+        sure "$(kubectl config current-context)"
         kubectl delete --ignore-not-found namespace/argosy namespace/argo priorityclass/workflow-controller \
             validatingadmissionpolicybinding/argosy-pods validatingadmissionpolicy/argosy-pods ;;
     esac
@@ -104,5 +116,5 @@ forward() {
 
 case ${1:-} in
 up | down | forward | render) "$1" ;;
-*) sed -n '2,8s/^# //p' laptop.sh >&2; exit 2 ;;
+*) sed -n '2,9s/^# //p' laptop.sh >&2; exit 2 ;;
 esac

@@ -205,6 +205,55 @@ def test_only_the_laptop_mounts_directories_of_a_node(built):
     assert any("/var/lib/argosy" in each for each in rules) == laptop
 
 
+def test_who_may_start_a_workflow_may_bring_no_template_of_their_own_but_on_a_laptop(built):
+    data = _find(built, "ConfigMap", "workflow-controller-configmap")["data"]
+    laptop = any(each["metadata"]["name"] == "s3" for each in _workloads(built))
+    strict = yaml.safe_load(data.get("workflowRestrictions", "{}")) == {"templateReferencing": "Strict"}
+    assert strict != laptop
+
+
+def test_our_images_are_pulled_from_a_registry_that_asks_who_pulls_but_on_a_laptop(built):
+    ours = [each for each in _workloads(built) if _spec(each)["containers"][0]["image"].find("argosy-") >= 0]
+    assert {each["metadata"]["name"] for each in ours} == {"argosy-reconciler", "mlflow"}
+    laptop = any(each["metadata"]["name"] == "s3" for each in _workloads(built))
+    secrets = [_spec(each).get("imagePullSecrets", []) for each in ours]
+    assert secrets == [[] if laptop else [{"name": "argosy-registry"}]] * 2
+    assert "`argosy-registry`" in (ROOT / "docs" / "install.md").read_text()
+
+
+def test_our_own_rules_see_debug_containers_and_ask_for_what_restricted_asks_for(built):
+    for policy in (each["spec"] for each in built if each["kind"] == "ValidatingAdmissionPolicy"):
+        watched = {(verb, kind) for rule in policy["matchConstraints"]["resourceRules"]
+                   for verb in rule["operations"] for kind in rule["resources"]}  # fmt: skip
+        assert watched == {("CREATE", "pods"), ("UPDATE", "pods/ephemeralcontainers")}
+        text = " ".join(each["expression"] for each in policy["validations"])
+        for asked in ("hostNetwork", "hostPort", "procMount", "sysctls", "seLinuxOptions", "appArmorProfile",
+                      "has(v.csi)", "seccompProfile", "runAsNonRoot", "capabilities"):  # fmt: skip
+            assert asked in text
+
+
+@pytest.mark.parametrize(("answer", "deleted"), [("other\n", False), ("", False), ("mine\n", True)])
+def test_laptop_script_deletes_nothing_of_a_cluster_that_was_not_meant(answer, deleted, tmp_path):
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text('#!/bin/sh\necho "$@" >> "$0.log"\n[ "$2" != current-context ] || echo mine\n')
+    kubectl.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "ARGOSY_CLUSTER": "current"}
+    ended = subprocess.run([INSTALL / "laptop.sh", "down"], env=env, input=answer, capture_output=True, text=True)
+    assert ended.returncode == (0 if deleted else 2)
+    assert "cluster mine" in ended.stderr
+    assert ("delete" in (tmp_path / "kubectl.log").read_text()) is deleted
+
+
+def test_commands_of_the_installation_page_are_accepted():
+    from workflows import cli
+
+    page = (ROOT / "docs" / "install.md").read_text()
+    commands = re.findall(r"^\s*argosy ((?:doctor|submit|manifests) [^`\n]*)$", page, re.MULTILINE)
+    assert len(commands) >= 3
+    for command in commands:
+        cli._parse(command.partition(" #")[0].split())
+
+
 def test_laptop_script_is_right_for_the_shell_and_says_how_it_is_used():
     ended = subprocess.run([INSTALL / "laptop.sh"], capture_output=True, text=True)
     assert ended.returncode == 2
