@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -34,9 +34,9 @@ class Contrastive(Probe):
     """Perplexity of the right text against the wrong one's.
 
     Measures: acc (the right one's whole probability is higher: BLiMP's, Warstadt et al. 2020), acc_token, acc_byte
-    and acc_char (its perplexity a token, a UTF-8 byte, a character is lower: fair to texts of unequal length), margin
-    (nats); acc_partial for pairs with `after` (its probability alone); acc_pmi for pairs with a `domain`: the
-    likelihood given the context over the one given the domain. Equal is not right.
+    and acc_char (its perplexity a token, a UTF-8 byte, a character is lower: fair to texts of unequal length; where a
+    character is a byte there is no acc_char), margin (nats); acc_partial for pairs with `after` (its probability alone); acc_pmi for
+    pairs with a `domain`: the likelihood given the context over the one given the domain. Equal is not right.
 
     One source of pairs: `pairs`, `file` (JSONL, or a folder of them: BLiMP), or `facts` (a statement of a fact, and
     the same statement with another fact's answer). `group_by`: a key of the lines; each of its values has an
@@ -79,11 +79,17 @@ class Contrastive(Probe):
         groups = sorted({str(row["group"]) for row in found.rows if "group" in row})
         for group in ("", *groups):
             rows = [row for row in found.rows if not group or row.get("group") == group]
-            for name in (*ALWAYS, "acc_partial", "acc_pmi") if not group else ("acc",):
+            for name in self._names(rows) if not group else ("acc",):
                 own = [row for row in rows if name in row]
                 if own:
                     where = f"{group}/{name}" if group else name
                     found.measures[where] = mean([float(row[name]) for row in own], [row["cluster"] for row in own])
+
+    @staticmethod
+    def _names(rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+        """Measures that say something: where a character is a byte, acc_char is acc_byte."""
+        plain = all(text.isascii() for row in rows for text in row["texts"])
+        return (*(name for name in ALWAYS if not plain or name != "acc_char"), "acc_partial", "acc_pmi")
 
     def _cases(self, scope: Scope, found: Measured) -> list[Case]:
         if self.facts is not None:

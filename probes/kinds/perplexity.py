@@ -21,8 +21,9 @@ PARTS = ("tokens", "bytes", "characters", "words")
 
 class Perplexity(Probe):
     """Measures, over all texts together (sums of nats over sums of units): ppl (a token; comparable for one tokenizer
-    only), ppl_word (a word; in Chinese and Japanese a character), bpb and bpc (bits a UTF-8 byte, a character).
-    Standard errors are over documents, by the delta method.
+    only), bpb, bpc and bpw (bits a UTF-8 byte, a character, a word; in Chinese and Japanese a character is a word, and
+    2^bpw is the perplexity of a word). No bpc where a character is a byte. Standard errors are over documents, by the
+    delta method.
 
     `texts`: each a document, or a list of texts that are one document. `file`: JSONL with `text` (or `texts`), .txt,
     or a folder of them. `given: previous` scores each text of a document given those before it, without a separator;
@@ -88,11 +89,9 @@ def _measures(found: Measured) -> dict[str, Estimate]:
     nats = [float(row["loss"]) for row in found.rows]
     per = {part: [float(row[part]) for row in found.rows] for part in PARTS}
     bit = 1 / math.log(2)
-    measures = {
-        "ppl": exponential(ratio(nats, per["tokens"])),
-        "bpb": ratio(nats, per["bytes"], bit),
-        "bpc": ratio(nats, per["characters"], bit),
-    }
+    measures = {"ppl": exponential(ratio(nats, per["tokens"])), "bpb": ratio(nats, per["bytes"], bit)}
+    if per["characters"] != per["bytes"]:
+        measures["bpc"] = ratio(nats, per["characters"], bit)
     if any(per["words"]):
-        measures["ppl_word"] = exponential(ratio(nats, per["words"]))
+        measures["bpw"] = ratio(nats, per["words"], bit)
     return measures
