@@ -44,6 +44,7 @@ class Contrast:
     Attributes:
         how: `paired` (the same questions or documents), `unpaired` (two standard errors, independent), or why it
             could not be tested.
+        asked: the larger number of questions or documents that one of the two was asked.
         p_adjusted: by Benjamini and Hochberg's method, over all contrasts that are shown together.
     """
 
@@ -54,6 +55,7 @@ class Contrast:
     after: float
     tested: Tested
     how: str
+    asked: int = 0
     p_adjusted: float | None = None
 
     @property
@@ -111,7 +113,8 @@ def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> C
     if isinstance(pairs, str):
         return Contrast(name, *labels, *values, _untested(*values), pairs)
     if pairs:
-        return Contrast(name, *labels, *values, _paired(pairs), "paired")
+        asked = max(len(first.values or ()), len(second.values or ()))
+        return Contrast(name, *labels, *values, _paired(pairs), "paired", asked)
     error = math.hypot(first.stderr, second.stderr)
     if not math.isfinite(error):
         return Contrast(name, *labels, *values, _untested(*values), "no standard error")

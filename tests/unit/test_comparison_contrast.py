@@ -125,7 +125,7 @@ def test_noise_is_told_from_no_difference() -> None:
     same = [1] * 3000 + [0] * 3000
     few = _one("bench/t/plain/acc", _answers(same[2990:3010]), _answers(same[2990:3010]))
     many = _one("bench/t/plain/acc", _answers(same), _answers(same))
-    verdicts = {c: Contrast(c.name, "a", "b", c.before, c.after, c.tested, c.how, 1.0).verdict for c in (few, many)}
+    verdicts = {c: Contrast(c.name, "a", "b", c.before, c.after, c.tested, c.how, 0, 1.0).verdict for c in (few, many)}
     assert list(verdicts.values()) == ["cannot tell", "same"]
     assert many.most < 0.02 < few.most
 
@@ -185,3 +185,12 @@ def test_a_place_that_is_not_there_is_told(at: str, by: str, words: str) -> None
     with pytest.raises(InputError) as error:
         choose([_line("a", 100, 200)], At.parse(at, by))
     assert words in str(error.value)
+
+
+def test_what_is_not_alike_is_noted() -> None:
+    a, b = _entry("a", {"v1": [1, 0] * 30}), _entry("b", {"v1": [1, 0] * 20})
+    a.line, b.line = [*_line("a", 50).line, a.chosen], [*_line("b", 50).line, b.chosen]
+    a.chosen.tokens, b.chosen.tokens = 2_000_000, 1_000_000
+    notes = compare([a, b]).notes
+    assert "t: a and b share 40 of 60 questions; differences are of these, values of each one's own." in notes
+    assert "a has seen 2M tokens, b 1M: --by tokens compares them at equal ones." in notes

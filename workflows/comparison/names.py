@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -13,16 +12,12 @@ from typing import TypeVar
 from argosy.comparison.entry import Entry
 from argosy.config_explain import nearest
 from argosy.errors import InputError, StepError
-from argosy.identity import Identities
 from argosy.report.checkpoints import Checkpoint
-from argosy.step_files import read_done
 from argosy.tracking.results import Result, Results
 from argosy.tracking.server import Server, tracking_uri
 from argosy.tracking.shipper import Unavailable
-from workflows.cli.checkpoints import checkpoint_directory, export_name
-from workflows.cli.unfinished import unfinished
-from workflows.comparison.stored import ASIDE, Stored
-from workflows.lineage import step_directory
+from workflows.comparison.stored import ASIDE
+from workflows.comparison.stores import Stores
 
 _RUN = re.compile(r"^(?:runs:/)?([0-9a-f]{32})$")
 _MODEL = re.compile(r"^models:/(m-[0-9a-f]+)$")
@@ -36,7 +31,7 @@ class Names:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._stores: dict[Path, Stored] = {}
+        self._stores = Stores(store)
         self.server = Server(tracking_uri(store), store)
         self.results = Results(self.server)
         self._found: dict[str, Result] = {}  # of checkpoints whose numbers are MLflow's, by key
@@ -74,10 +69,7 @@ class Names:
     def line_of(self, entry: Entry) -> str:
         """The model line of an entry, which is MLflow's experiment."""
         result = self._found.get(entry.chosen.key)
-        for stored in self._stores.values():
-            if entry.chosen.digest in stored.trained:
-                return stored.trained[entry.chosen.digest].line
-        return result.line if result else "argosy"
+        return self._stores.line_of(entry.chosen.digest) or (result.line if result else "argosy")
 
     def _entry(self, name: str) -> Entry:
         if not name.strip():
@@ -89,11 +81,12 @@ class Names:
         if name.startswith("models:/"):
             return self._version(name)
         if name.startswith("@"):
-            model = _only(self._stored(self._store).lines, name)
+            model = _only(self._stores.own.lines, name)
             return self._from_mlflow(name, lambda: [self.results.of_alias(model, name[1:])])
         if name.startswith(LINE):
-            return self._line(name)
-        return self._checkpoint(name)
+            line = name.removeprefix(LINE)
+            return self._stores.line(name, line) or self._line_in_mlflow(name, line)
+        return self._stores.checkpoint(name)
 
     def _version(self, name: str) -> Entry:
         found = _VERSION.match(name)
@@ -102,63 +95,11 @@ class Names:
         model, alias = found["name"], found["alias"] or found["version"]
         return self._from_mlflow(name, lambda: [self.results.of_alias(model, alias)])
 
-    def _checkpoint(self, name: str) -> Entry:
-        """A stage (its last checkpoint), STAGE/EXPORT, or a directory."""
-        path = checkpoint_directory(self._store, name)
-        if not path.exists():
-            raise InputError(unfinished(self._store, name, path))
-        try:
-            step = step_directory(path)
-        except InputError:
-            if not (path / "config.json").is_file():
-                raise
-            return self._elsewhere(name, path)
-        done = read_done(step)
-        if done is None:
-            raise InputError(unfinished(self._store, name, step))
-        if not done["outputs"].get("exports"):
-            raise InputError(f"{name} ({step}) makes no checkpoints; name a training stage, such as pretrain or sft")
-        export = export_name(done["outputs"], step, path)
-        return self._in_store(name, self._stored(step.parent), f"{done['made_from']['digest']}/{export}")
-
-    def _elsewhere(self, name: str, path: Path) -> Entry:
-        """A model that no step made: known by its bytes."""
-        digest = Identities().of_path(path, "checkpoint")
-        stored = self._stored(self._store)
-        found = next((c for c in stored.checkpoints.every if c.digest == digest), None)
-        if found is None:
-            raise InputError(f"{name} is a model that is not evaluated in {self._store} yet: python -m steps.evaluate "
-                             f"--config '{{\"checkpoint\": \"{path}\", ...}}' --out {self._store}/evaluate-NAME")
-        return self._in_store(name, stored, found.key)
-
-    def _in_store(self, name: str, stored: Stored, key: str) -> Entry:
-        c = stored.by_key(key)
-        if c is None or not c.metrics:
-            where = f"{name} ({stored.store}, checkpoint {key})"
-            raise InputError(f"{where} is not evaluated yet; 'argosy status' shows how far the last run is, and "
-                             "'argosy run' with its options goes on")
-        label = name if name in (c.stage, f"{c.stage}/{c.name}", f"{c.stage}/final") else c.label
-        return Entry(name, label, stored.history(c), c)
-
-    def _line(self, name: str) -> Entry:
-        """The end of a model line that was trained longest, and what led to it; of MLflow, where the store has none."""
-        line, stored = name.removeprefix(LINE), self._stored(self._store)
-        ends = stored.ends(line)
-        if not ends:
-            return self._line_in_mlflow(name, line, stored)
-        c = stored.last(ends[0])
-        entry = Entry(name, line, stored.history(c), c)
-        others = sorted({t.stage for t in ends[1:]} - {ends[0].stage})
-        if others:
-            entry.notes.append(f"{name} is {c.label}; other ends of the line are named by their stage: "
-                               f"{', '.join(others)}.")
-        return entry
-
-    def _line_in_mlflow(self, name: str, line: str, stored: Stored) -> Entry:
+    def _line_in_mlflow(self, name: str, line: str) -> Entry:
         here = self._asked(lambda: self.results.of_line(line)) if line in self._asked(self.results.experiments) else []
         here = [r for r in here if r.stage not in ASIDE]
         if not here:
-            known = sorted({*stored.lines, *self._asked(self.results.experiments)} - {"Default"})
+            known = sorted({*self._stores.own.lines, *self._asked(self.results.experiments)} - {"Default"})
             near = nearest(line, known) or known
             raise InputError(f"{name}: no model line of that name has evaluated checkpoints in {self._store} or in "
                              f"MLflow at {self.results.where}; {'nearest' if near != known else 'there are'}: "
@@ -172,9 +113,9 @@ class Names:
     def _entry_of(self, name: str, found: list[Result], label: str) -> Entry:
         """From the store where it has the checkpoint, with its answers item by item; else MLflow's numbers."""
         last = found[-1]
-        stored = self._with(last)
+        stored = self._stores.having(last)
         if stored is not None:
-            entry = self._in_store(name, stored, last.key)
+            entry = self._stores.entry(name, stored, last.key)
             if len(found) > 1:
                 keys = {r.key for r in found}
                 entry.line = [c for c in stored.checkpoints.every if c.key in keys and c.metrics] or entry.line
@@ -187,20 +128,6 @@ class Names:
             self._found |= dict(zip((c.key for c in line), (r for r in found if r.metrics), strict=True))
         entry.label, entry.model, entry.link = label.removeprefix("models:/"), last.model, last.link
         return entry
-
-    def _with(self, result: Result) -> Stored | None:
-        """The store that has the checkpoint evaluated: the one that was named, else the one it lies in."""
-        stores = [self._store]
-        if result.path and Path(result.path).is_dir():
-            with suppress(InputError):
-                stores.append(step_directory(Path(result.path)).parent)
-        for each in map(self._stored, stores if result.key else ()):
-            if (c := each.by_key(result.key)) is not None and c.metrics:
-                return each
-        return None
-
-    def _stored(self, store: Path) -> Stored:
-        return self._stores.setdefault(store.absolute(), Stored(store))
 
     def _asked(self, ask: Callable[[], Answer]) -> Answer:
         try:
