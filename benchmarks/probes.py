@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 from random import Random
@@ -23,7 +22,7 @@ from benchmarks.side_by_side import THREADS, Side, answer, best_batch, largest_d
 from benchmarks.small_model import SHAPE, make_model
 
 KINDS = ("blimp", "pararel")
-PATTERNS, CANDIDATES = 4, 10
+PATTERNS, CANDIDATES = 4, 20
 BATCHES = (16, 32, 64, 128)
 
 
@@ -54,6 +53,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     batch = args.batch or best_batch(sides["peer"], BATCHES, sentences=tuning)
     sides["ours"].ask(sentences=tuning[:8])  # the first pass, which the peer's tuning had
     seconds = {(kind, name): 0.0 for kind in KINDS for name in sides}
+    cpu = dict.fromkeys(sides, 0.0)
     difference = 0.0
     for turn in range(args.rounds):
         for number, kind in enumerate(KINDS):
@@ -64,6 +64,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
                      for name in order}  # fmt: skip
             for name, found in asked.items():
                 seconds[kind, name] += found["seconds"]
+                cpu[name] += found["cpu_s"]
             difference = max(difference, largest_difference(asked["ours"]["result"], asked["peer"]["result"]))
             print(f"{kind}, turn {turn + 1}: {len(part)} sentences, ours {asked['ours']['seconds']:.1f} s, "
                   f"peer {asked['peer']['seconds']:.1f} s", flush=True)  # fmt: skip
@@ -73,6 +74,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     count = sum(len(sentences[kind]) // args.rounds * args.rounds for kind in KINDS)
     ratios = {kind: round(seconds[kind, "peer"] / seconds[kind, "ours"], 3) for kind in KINDS}
     return {"name": "probes", "ratio": round(totals["peer"] / totals["ours"], 3), "unit": "sentences/s",
+            "cpu_ratio": round(cpu["peer"] / cpu["ours"], 3),
             "ours": round(count / totals["ours"], 2), "peer": round(count / totals["peer"], 2), "ratios": ratios,
             "ours_peak_mib": round(peaks["ours"]), "peer_peak_mib": round(peaks["peer"]),
             "largest_difference": float(f"{difference:.2g}"), "sentences": count, "peer_batch": batch,
@@ -157,4 +159,4 @@ def _made_facts(count: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -17,7 +17,7 @@ THREADS = 2
 
 
 class Side:
-    """A process that answers `{...}` lines with `{"seconds", "result"}` lines; see `answer`."""
+    """A process that answers `{...}` lines with `{"seconds", "cpu_s", "result"}` lines; see `answer`."""
 
     def __init__(self, module: str, *arguments: str) -> None:
         threads = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -27,7 +27,7 @@ class Side:
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
 
     def ask(self, **task: Any) -> dict[str, Any]:
-        """Its answer, with the `seconds` that it took."""
+        """Its answer, with the `seconds` that it took, and those of processors, which other work disturbs less."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(task) + "\n")
@@ -53,9 +53,10 @@ def answer(work: Callable[..., Any]) -> None:
     os.dup2(2, 1)  # what libraries print is no answer
     for line in sys.stdin:
         task = json.loads(line)
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         result = _peak_mib() if task.pop("peak", False) else work(**task)
-        print(json.dumps({"seconds": time.perf_counter() - started, "result": result}), file=out, flush=True)
+        spent = {"seconds": time.perf_counter() - started, "cpu_s": time.process_time() - cpu}
+        print(json.dumps({**spent, "result": result}), file=out, flush=True)
 
 
 def shared(name: str) -> Path:

@@ -4,14 +4,13 @@ python -m benchmarks.variants
 
 Both get the same questions of the same items, in turns, with two threads and float32; lm-eval the batch size with which
 it is fastest. Items are MMLU's where `../shared/data/mmlu` is there, else generated ones. Every log-probability has to
-agree to 1e-4. The last line is JSON; `ratio` is our items a second over lm-eval's.
+agree to 1e-4. The last line is JSON; `ratio` is our items a second over lm-eval's, `cpu_ratio` a second of processors.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 from random import Random
@@ -55,13 +54,14 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
              for name in ("ours", "peer")}  # fmt: skip
     batch = args.batch or best_batch(sides["peer"], BATCHES, items=files[0])
     sides["ours"].ask(items=files[0])  # imports and the first pass, which the peer's tuning had
-    seconds = {"ours": 0.0, "peer": 0.0}
+    seconds, cpu = {"ours": 0.0, "peer": 0.0}, {"ours": 0.0, "peer": 0.0}
     difference = 0.0
     for turn, file in enumerate(files[1:]):
         asked = {name: sides[name].ask(items=file, **({"batch": batch} if name == "peer" else {}))
                  for name in (("ours", "peer"), ("peer", "ours"))[turn % 2]}  # fmt: skip
         for name, found in asked.items():
             seconds[name] += found["seconds"]
+            cpu[name] += found["cpu_s"]
         difference = max(difference, largest_difference(asked["ours"]["result"], asked["peer"]["result"]))
         print(f"turn {turn + 1}: {len(asked['ours']['result'])} questions, ours {asked['ours']['seconds']:.1f} s, "
               f"peer {asked['peer']['seconds']:.1f} s", flush=True)  # fmt: skip
@@ -69,8 +69,9 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     peaks = {name: side.close() for name, side in sides.items()}
     count = sum(map(len, parts))
     return {"name": "variants", "ratio": round(seconds["peer"] / seconds["ours"], 3), "unit": "items/s",
-            "ours": round(count / seconds["ours"], 3), "peer": round(count / seconds["peer"], 3),
-            "ours_peak_mib": round(peaks["ours"]), "peer_peak_mib": round(peaks["peer"]),
+            "cpu_ratio": round(cpu["peer"] / cpu["ours"], 3), "ours": round(count / seconds["ours"], 3),
+            "peer": round(count / seconds["peer"], 3), "ours_peak_mib": round(peaks["ours"]),
+            "peer_peak_mib": round(peaks["peer"]),
             "largest_difference": float(f"{difference:.2g}"), "items": count, "variants": list(VARIANTS),
             "of": "MMLU" if MMLU.is_dir() else "generated", "peer_batch": batch, "threads": THREADS,
             "model": SHAPE}  # fmt: skip
@@ -119,9 +120,10 @@ def _peer(model: str) -> Any:
 def read_or_make(count: int) -> list[dict[str, Any]]:
     """Items: MMLU's test questions, drawn from all subjects, or made up of common words."""
     if MMLU.is_dir():
-        from evals.items import read_items
+        from evals.items import Item, read_items
 
-        found = [item for path in sorted(MMLU.glob("*test*.csv")) for item in read_items(path).items]
+        read = [item for path in sorted(MMLU.glob("*test*.csv")) for item in read_items(path).items]
+        found = [item for item in read if isinstance(item, Item)]
         chosen = Random(0).sample(found, count)
         return [{"id": f"{n}", "lang": i.lang, "question": i.question, "choices": list(i.choices), "answer": i.answer}
                 for n, i in enumerate(chosen)]  # fmt: skip
@@ -138,4 +140,4 @@ def _write(path: Path, items: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

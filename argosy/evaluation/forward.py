@@ -11,35 +11,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.errors import StepError
+from argosy.evaluation.planning import LOGITS
 from argosy.evaluation.rows import Grid, Row, Tokens, Wanted, grid, pack
 
 if TYPE_CHECKING:
     import torch
 
 _LOG = logging.getLogger(__name__)
+_LOGITS_CPU = 2**23  # at a time: 32 MiB as float32, which the allocator keeps instead of giving it back each time
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
 Rows = Sequence[Sequence[Wanted]]
 R = TypeVar("R")
+Parts = Iterator[tuple[int, "torch.Tensor"]]
+Reader = Callable[[Parts, Grid, Sequence[Wanted]], list[R]]
 
 
 class Forward:
-    """Computes rows, several at once. `branching`: whether a row may hold sequences that part (`find_out` sets it).
+    """Computes rows, several at once; `find_out` sees what is exact for the model.
 
-    Only positions whose successors are wanted go through the vocabulary: the input of the model's output layer is
-    reduced to them, so that what a model does to its logits afterwards (scaling, capping) stays its own.
+    Only positions whose successors are wanted go through the vocabulary, some at a time, so that their logits are
+    never all there. Where a model does more to its logits than its output layer does (scaling, capping), the input of
+    that layer is reduced to those positions within the model's own forward pass.
+
+    Attributes:
+        branching: whether a row may hold sequences that part.
+        head: how logits are made: "apart" (by the output layer alone, some positions at a time), "within" (by the
+            model's forward pass, of the positions alone), "whole" (of all positions).
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.vocabulary = int(model.config.get_text_config().vocab_size)
         self.branching = True
-        self._gathers = model.get_output_embeddings() is not None
+        self.head = "apart" if model.get_output_embeddings() is not None else "whole"
         self._prefix: tuple[Tokens, Any] = ((), None)
         self._most = 0  # tokens of a forward pass since one had too little memory; 0: no limit
 
-    def run(self, prefix: Tokens, rows: Rows, read: Callable[[torch.Tensor, Grid], list[R]]) -> list[R]:
-        """What `read` makes of the logits [output, vocabulary] of each part of the batch, in order: the whole batch,
-        or halves of it while it needs too much memory.
+    def run(self, prefix: Tokens, rows: Rows, read: Reader[R]) -> list[R]:
+        """What `read` makes of the logits of each part of the batch, in order: the whole batch, or halves of it while
+        it needs too much memory.
+
+        Args:
+            read: takes (number of the first output, logits [output, vocabulary]) pairs of all outputs, the grid, and
+                the sequences; where memory does not suffice for that, again for parts of them.
 
         Raises:
             StepError: one sequence alone needs too much.
@@ -50,7 +64,7 @@ class Forward:
         if self._most and size > self._most and not alone:
             return self._halves(prefix, rows, read)
         try:
-            return read(*self._logits(prefix, packed))
+            return read(*self._logits(prefix, packed), [each for row in rows for each in row])
         except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
             if not is_out_of_memory(error):
                 raise
@@ -63,15 +77,15 @@ class Forward:
         _LOG.warning("out of memory with %d tokens: halved from here on", size)
         return self._halves(prefix, rows, read)
 
-    def _halves(self, prefix: Tokens, rows: Rows, read: Callable[[torch.Tensor, Grid], list[R]]) -> list[R]:
+    def _halves(self, prefix: Tokens, rows: Rows, read: Reader[R]) -> list[R]:
         if len(rows) == 1:
             middle = len(rows[0]) // 2
             return self.run(prefix, [rows[0][:middle]], read) + self.run(prefix, [rows[0][middle:]], read)
         middle = len(rows) // 2
         return self.run(prefix, rows[:middle], read) + self.run(prefix, rows[middle:], read)
 
-    def _logits(self, prefix: Tokens, rows: Sequence[Row]) -> tuple[torch.Tensor, Grid]:
-        """[output, vocabulary] and where each sequence's outputs are."""
+    def _logits(self, prefix: Tokens, rows: Sequence[Row]) -> tuple[Parts, Grid]:
+        """(number of the first output, logits [output, vocabulary]) of some at a time, and where they are."""
         import torch
 
         laid = grid(rows)
@@ -79,12 +93,26 @@ class Forward:
         cache = self._expanded(prefix, len(rows)) if prefix else None
         inputs = {"input_ids": torch.from_numpy(laid.tokens).to(device),
                   "position_ids": torch.from_numpy(laid.depths).to(device),
-                  "attention_mask": self._mask(laid.allowed, len(prefix))}  # fmt: skip
-        outputs = torch.from_numpy(laid.outputs).to(device)
-        with torch.inference_mode(), self._only(outputs):
-            logits: torch.Tensor = self.model(**inputs, past_key_values=cache, use_cache=cache is not None).logits
-        flat = logits.reshape(-1, logits.shape[-1])
-        return (flat if self._gathers else flat[outputs]), laid
+                  "attention_mask": self._mask(laid.allowed, len(prefix)),
+                  "past_key_values": cache, "use_cache": cache is not None}  # fmt: skip
+        return self._outputs(inputs, torch.from_numpy(laid.outputs).to(device)), laid
+
+    def _outputs(self, inputs: dict[str, Any], outputs: torch.Tensor) -> Parts:
+        import torch
+
+        head = self.model.get_output_embeddings()
+        with torch.inference_mode():
+            if self.head == "apart":
+                hidden = self.model.base_model(**inputs).last_hidden_state
+                hidden = hidden.reshape(-1, hidden.shape[-1])[outputs]
+                step = max(1, (LOGITS if hidden.is_cuda else _LOGITS_CPU) // self.vocabulary)
+                for start in range(0, len(outputs), step):
+                    yield start, head(hidden[start : start + step])
+                return
+            with self._only(outputs):
+                logits = self.model(**inputs).logits
+            logits = logits.reshape(-1, logits.shape[-1])
+            yield 0, logits[outputs] if self.head == "whole" else logits
 
     def _mask(self, allowed: NDArray[np.bool_] | None, before: int) -> torch.Tensor | None:
         """Additive [row, 1, width, before + width]; None where the model's own causal mask is right."""
@@ -100,7 +128,7 @@ class Forward:
     @contextmanager
     def _only(self, outputs: torch.Tensor) -> Iterator[None]:
         """Let the output layer compute these positions alone."""
-        if not self._gathers:
+        if self.head == "whole":
             yield
             return
 
@@ -132,6 +160,10 @@ class Forward:
                 cache.update(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1), number)
         return cache
 
+    def _made(self, way: str) -> bool:
+        self.head = way
+        return True
+
     def find_out(self) -> None:
         """See what of this is exact for this model: not so where attention is not by these masks (sliding windows,
         state spaces) or the output layer is not the last."""
@@ -147,14 +179,15 @@ class Forward:
 
         def same(prefix: Tokens, rows: Rows) -> bool:
             try:
-                logits, laid = self._logits(prefix, [pack(row, len(prefix)) for row in rows])
+                parts, laid = self._logits(prefix, [pack(row, len(prefix)) for row in rows])
+                logits = torch.cat([part for _, part in parts])
                 found = torch.log_softmax(logits.float(), -1)[np.concatenate(laid.places)]
             except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError):
                 return False
             return found.shape == expected.shape and torch.allclose(found, expected, atol=tolerance, equal_nan=True)
 
-        if self._gathers and not same((), [[each] for each in wanted]):
-            self._gathers = False
+        ways = ("apart", "within", "whole") if self.head == "apart" else ("whole",)
+        self.head = next((way for way in ways if self._made(way) and same((), [[each] for each in wanted])), "whole")
         self.branching = same((), [wanted]) and same(wanted[0].tokens[:3], [wanted[:2], wanted[2:]])
         self._prefix = ((), None)
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from argosy.evaluation.cache import Known
-from argosy.evaluation.forward import Forward
+from argosy.evaluation.forward import Forward, Parts
 from argosy.evaluation.planning import Limits, plan
 from argosy.evaluation.rows import Grid, Tokens, Wanted
 from argosy.evaluation.score import NOT_SCORED, Score, Scored
@@ -83,14 +84,14 @@ class Scorer:
         """(index of the context, log-probabilities of the next token [vocabulary], float32), in any order."""
         import torch
 
-        def read(logits: torch.Tensor, laid: Grid) -> list[torch.Tensor]:
-            values = torch.log_softmax(logits.float(), dim=-1)
-            return [values[int(places[-1])] for places in laid.places]
+        def read(parts: Parts, laid: Grid, asked: Sequence[Wanted]) -> list[torch.Tensor]:
+            values = torch.cat([torch.log_softmax(logits.float(), dim=-1) for _, logits in parts])
+            return [values[int(places[-1])] for places, _ in zip(laid.places, asked, strict=True)]
 
         cut = [context[-self.max_length :] for context in contexts]
         owners = _owners([Wanted(context, len(context) - 1, ()) for context in cut if context])
         wanted = list(owners)
-        for batch in plan(wanted, self._limits()):
+        for batch in plan(wanted, replace(self._limits(), vocabulary=self.forward.vocabulary)):
             rows = [[wanted[index] for index in row] for row in batch.rows]
             found = iter(self.forward.run(batch.prefix, rows, read))
             for asked in (each for row in rows for each in row):
@@ -123,7 +124,7 @@ class Scorer:
         return [each.dump() for each in found]
 
     def _computed(self, prefix: Tokens, rows: Sequence[Sequence[Wanted]]) -> list[Scored]:
-        return self.forward.run(prefix, rows, _Reader([each.targets for row in rows for each in row]))
+        return self.forward.run(prefix, rows, _read)
 
     def _wanted(self, context: Tokens, continuation: Tokens) -> Wanted | None:
         if not context or not 0 < len(continuation) <= self.max_length:
@@ -133,7 +134,8 @@ class Scorer:
 
     def _limits(self) -> Limits:
         pair = self._pair if self.branching else None
-        return Limits(self.batch_tokens, self.max_length, self.forward.vocabulary, pair)
+        logits = 0 if self.forward.head == "apart" else self.forward.vocabulary  # of an output, at the same time
+        return Limits(self.batch_tokens, self.max_length, logits, pair)
 
 
 def _owners(wanted: Sequence[Wanted]) -> dict[Wanted, list[int]]:
@@ -143,32 +145,23 @@ def _owners(wanted: Sequence[Wanted]) -> dict[Wanted, list[int]]:
     return found
 
 
-class _Reader:
-    """Reads the logits of sequences in their order. Where memory did not suffice for that, they come again in parts."""
-
-    def __init__(self, targets: Sequence[Tokens]) -> None:
-        self._targets = targets
-        self._done = 0
-
-    def __call__(self, logits: torch.Tensor, laid: Grid) -> list[Scored]:
-        found = _read(logits, laid, self._targets[self._done : self._done + len(laid.places)])
-        self._done += len(found)
-        return found
-
-
-def _read(logits: torch.Tensor, laid: Grid, asked: Sequence[Tokens]) -> list[Scored]:
-    """Scores of sequences' targets from their logits [output, vocabulary]."""
+def _read(parts: Parts, laid: Grid, asked: Sequence[Wanted]) -> list[Scored]:
+    """Scores of all targets from the logits of all outputs."""
     import torch
 
-    outputs = torch.from_numpy(np.concatenate(laid.places)).to(logits.device)
-    ids = torch.tensor([token for each in asked for token in each], device=logits.device)
-    values = logits.float()
-    chosen = values[outputs, ids] - torch.logsumexp(values, dim=-1)[outputs]
-    greedy = values.argmax(dim=-1)[outputs] == ids
-    bounds = np.cumsum([len(each) for each in asked])[:-1]
-    logprobs = np.split(chosen.double().cpu().numpy(), bounds)
-    best = np.split(greedy.cpu().numpy(), bounds)
-    return [Scored(*each) for each in zip(logprobs, best, strict=True)]
+    outputs = np.concatenate(laid.places)
+    ids = np.array([token for each in asked for token in each.targets], dtype=np.int64)
+    logprobs, greedy = np.empty(len(ids)), np.empty(len(ids), dtype=np.bool_)
+    for start, logits in parts:
+        values = logits.float()
+        here = np.flatnonzero((outputs >= start) & (outputs < start + len(values)))
+        at = torch.from_numpy(outputs[here] - start).to(values.device)
+        token = torch.from_numpy(ids[here]).to(values.device)
+        chosen = values[at, token] - torch.logsumexp(values, dim=-1)[at]
+        logprobs[here] = chosen.double().cpu().numpy()
+        greedy[here] = (values.argmax(dim=-1)[at] == token).cpu().numpy()
+    bounds = np.cumsum([len(each.targets) for each in asked])[:-1]
+    return [Scored(*each) for each in zip(np.split(logprobs, bounds), np.split(greedy, bounds), strict=True)]
 
 
 def _pair_cost(model: Any) -> float:

@@ -114,7 +114,7 @@ def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str
     scorer._pair = 0.02
     expected = [score.logprob for score in Scorer(model, 256, 2000).score(requests)]
     sizes: list[int] = []
-    whole = type(model).forward
+    whole = type(model.base_model).forward
 
     def small(self: Any, input_ids: Any, **others: Any) -> Any:
         sizes.append(input_ids.numel())
@@ -122,23 +122,25 @@ def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str
             raise MemoryError if error == "MemoryError" else RuntimeError(error)
         return whole(self, input_ids, **others)
 
-    monkeypatch.setattr(type(model), "forward", small)
+    monkeypatch.setattr(type(model.base_model), "forward", small)
     found = [score.logprob for score in scorer.score(requests)]
     assert found == pytest.approx(expected, abs=1e-4)
     assert sum(size > 40 for size in sizes) < len(sizes) / 4  # it learns what fits
     with pytest.raises(StepError, match="one text of 60 tokens does not fit"):
         scorer.score([(tuple(range(1, 60)), (1, 2))])
-    monkeypatch.setattr(type(model), "forward", lambda self, **_: (_ for _ in ()).throw(RuntimeError("other")))
+    monkeypatch.setattr(type(model.base_model), "forward", lambda self, **_: (_ for _ in ()).throw(RuntimeError("other")))
     with pytest.raises(RuntimeError, match="other"):
         scorer.score([((1, 2, 3), (4, 5, 6))])
 
 
-def test_a_model_whose_output_layer_cannot_be_reduced_is_read_whole(model: Any) -> None:
+def test_logits_are_the_same_made_apart_within_or_whole(model: Any) -> None:
     requests = family(Random(5), 10)
     expected = [score.logprob for score in Scorer(model, 256).score(requests)]
-    scorer = Scorer(model, 256)
-    scorer.forward._gathers = False
-    assert [score.logprob for score in scorer.score(requests)] == pytest.approx(expected, abs=1e-4)
+    for head in ("within", "whole"):
+        scorer = Scorer(model, 256)
+        assert scorer.forward.head == "apart"
+        scorer.forward.head = head
+        assert [score.logprob for score in scorer.score(requests)] == pytest.approx(expected, abs=1e-4)
 
 
 def test_logits_that_a_model_changes_after_its_output_layer_stay_its_own() -> None:
@@ -150,7 +152,7 @@ def test_logits_that_a_model_changes_after_its_output_layer_stay_its_own() -> No
     scaled = CohereForCausalLM(config).eval()
     scorer = Scorer(scaled, 64)
     assert scorer.branching
-    assert scorer.forward._gathers
+    assert scorer.forward.head == "within"
     for (context, continuation), values in zip(
         (requests := family(Random(6), 5)), scorer.token_logprobs(requests), strict=True
     ):
