@@ -99,9 +99,9 @@ def _asked(config: CompareConfig, checkpoints: Checkpoints, wanted: Sequence[Key
     from evals.prompts import questions
 
     found: dict[Key, Asked] = {}
-    for suite, seed in sorted({_suite_of(path) for c in checkpoints.evaluated for path in c.evaluations}):
+    for suite, seed, limit in sorted({_suite_of(path) for c in checkpoints.evaluated for path in c.evaluations}):
         try:
-            made = questions(_load(suite), Path(config.data), seed, wanted)
+            made = questions(_load(suite), Path(config.data), seed, wanted, limit or None)
         except ArgosyError as error:
             print(f"the items of suite {suite} are shown without their text: {error}")
             continue
@@ -109,10 +109,11 @@ def _asked(config: CompareConfig, checkpoints: Checkpoints, wanted: Sequence[Key
     return found
 
 
-def _suite_of(evaluation: Path) -> tuple[str, int]:
-    """The suite's file, or its name, and the seed that an evaluation ran with."""
+def _suite_of(evaluation: Path) -> tuple[str, int, int]:
+    """The suite's file, or its name, and the seed and the limit (0: none) that an evaluation ran with."""
     settings = read_record(evaluation / RUN).get("config", {})
-    return settings.get("suite_file") or settings.get("suite") or "", int(settings.get("seed") or 0)
+    suite = settings.get("suite_file") or settings.get("suite") or ""
+    return suite, int(settings.get("seed") or 0), int(settings.get("limit") or 0)
 
 
 def _load(suite: str) -> Suite:
