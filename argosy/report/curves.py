@@ -8,12 +8,13 @@ from argosy.report.chart import Chart, Series
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.comparison import Comparison, TaskComparison
 from argosy.report.stages import Stage
+from argosy.report.tables import is_group
 
 # Of post-training, by what the metric's name ends in; in this order. Others are in MLflow.
 POSTTRAINING = (("rlhf/reward", "Mean reward of the answers"), ("rlhf/kl", "KL to the start, nats a token"),
                 ("train/loss", "Loss"), ("train/token_accuracy", "Right next tokens"),
                 ("train/accuracy", "Pairs ranked right"), ("rlhf/length", "Length of answers, tokens"))
-PROBE_MEASURES = ("acc", "mass", "bpb", "ppl")  # of a probe the first one that it has
+PROBE_MEASURES = ("acc", "mass", "bpb", "ppl", "auc")  # of a probe the first one that it has
 
 
 def curves(found: Comparison, stages: Sequence[Stage]) -> list[tuple[str, list[Chart]]]:
@@ -94,7 +95,8 @@ def _chance(main: Sequence[Checkpoint], task: str) -> float | None:
 
 def _probes(main: Sequence[Checkpoint], names: dict[float, str], marks: list[tuple[float, str]]) -> Iterator[Chart]:
     chosen: dict[str, list[tuple[str, str]]] = {}
-    probes = sorted({name.rpartition("/")[0] for c in main for name in c.metrics if name.startswith("probe/")})
+    probes = sorted({name.rpartition("/")[0] for c in main for name in c.metrics
+                     if name.startswith("probe/") and not is_group(name)})
     for probe in probes:
         for measure in PROBE_MEASURES:
             if any(f"{probe}/{measure}" in c.metrics for c in main):
@@ -110,7 +112,7 @@ def _probes(main: Sequence[Checkpoint], names: dict[float, str], marks: list[tup
 
 
 _MEASURES = {"acc": "right statement preferred", "mass": "probability of the expected beginning",
-             "bpb": "bits a byte", "ppl": "perplexity"}
+             "bpb": "bits a byte", "ppl": "perplexity", "auc": "harmful told from harmless (0.5: not at all)"}
 
 
 def _posttraining(stages: Sequence[Stage]) -> Iterator[Chart]:

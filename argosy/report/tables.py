@@ -61,19 +61,25 @@ def measures_table(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str
 
 
 def prefix_tables(checkpoints: Sequence[Checkpoint], marks: dict[str, str]) -> list[Table]:
-    """Probes, a table a suite, and held-out text."""
+    """Probes, a table a suite, and held-out text. Parts of a probe are in `argosy compare` and in MLflow."""
     suites = sorted({name.split("/")[1] for c in checkpoints for name in c.metrics if name.startswith("probe/")})
     wanted = [(f"probe/{suite}/", f"Probes: {suite}" if suite != "probes" else "Probes",
                "What the model finds likely without being asked. Shares in %.") for suite in suites]
     wanted.append(("heldout/bpb/", "Held-out text", "Bits a byte, lower is better."))
     found = []
     for prefix, title, note in wanted:
-        names = sorted({name for c in checkpoints for name in c.metrics if name.startswith(prefix)})
+        names = sorted({name for c in checkpoints for name in c.metrics
+                        if name.startswith(prefix) and not is_group(name)})
         lines = [Line(c.label, "", c.final, marks.get(c.key, ""), [cell(c, name) for name in names])
                  for c in checkpoints if any(name in c.metrics for name in names)]
         if lines:
             found.append(Table(title, note, [_heading(name.removeprefix(prefix)) for name in names], lines))
     return found
+
+
+def is_group(name: str) -> bool:
+    """Whether it is of a part of a probe, of which there may be many: a relation, a phenomenon, a format."""
+    return name.startswith("probe/") and name.count("/") > 3
 
 
 def cell(c: Checkpoint, name: str, chance: float | None = None) -> Cell:

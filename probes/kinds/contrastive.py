@@ -35,8 +35,9 @@ class Contrastive(Probe):
 
     Measures: acc (the right one's whole probability is higher: BLiMP's, Warstadt et al. 2020), acc_token, acc_byte
     and acc_char (its perplexity a token, a UTF-8 byte, a character is lower: fair to texts of unequal length; where a
-    character is a byte there is no acc_char), margin (nats); acc_partial for pairs with `after` (its probability alone); acc_pmi for
-    pairs with a `domain`: the likelihood given the context over the one given the domain. Equal is not right.
+    character is a byte there is no acc_char), margin (nats); acc_partial for pairs with `after` (its probability
+    alone); acc_pmi for pairs with a `domain`: the likelihood given the context over the one given the domain. Equal is
+    not right.
 
     One source of pairs: `pairs`, `file` (JSONL, or a folder of them: BLiMP), or `facts` (a statement of a fact, and
     the same statement with another fact's answer). `group_by`: a key of the lines; each of its values has an

@@ -9,6 +9,8 @@ from typing import Any
 
 from argosy.evaluation.results import read_items
 from argosy.progress import Progress
+from argosy.report.checkpoints import Checkpoint
+from argosy.report.tables import prefix_tables
 from argosy.step import StepContext
 from argosy.tracking import Tracker
 from steps.evaluate import STEP, EvaluateConfig
@@ -59,3 +61,11 @@ def _evaluate(root: Path, name: str, tokens: int) -> tuple[dict[str, Any], list[
     STEP.run(config, StepContext(out, Tracker(out / "tracking"), Progress(None)))
     spool = [json.loads(line) for line in (out / "tracking/spool.jsonl").read_text().splitlines()]
     return json.loads((out / "results.json").read_text()), spool, read_items(out)
+
+
+def test_parts_of_a_probe_make_no_columns_of_a_report() -> None:
+    """ParaRel has 39 relations of three measures each."""
+    names = ["probe/pararel/all/acc", *(f"probe/pararel/all/P{n}/acc" for n in range(39)), "probe/mine/word/mass"]
+    checkpoints = [Checkpoint("a/1", "a", "pretrain", "1", 1, 10, label="a", metrics=dict.fromkeys(names, 0.5))]
+    tables = prefix_tables(checkpoints, {})
+    assert [len(table.columns) for table in tables] == [1, 1]
