@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +28,7 @@ CHAINS = {
     "wicked": None,
     "numerals": "labels",
     "stems": {"labels": {"symbols": "stems"}},
+    "digits": {"labels": {"symbols": "digits"}},
     "symbols": {"labels": {"symbols": "★▲■●◆○△□◇♠"}},
     "permuted": {"permuted": {"k": 4}},
     "all_orders": {"permuted": {"k": 0}},
@@ -137,22 +138,41 @@ def _listed(draft: Draft) -> str:
 GUESSERS = ("place 0", "place 1", "place 2", "place 3", "longest", "shortest", "middle")
 
 
-def guessed(drafts: Sequence[Draft]) -> dict[str, float]:
+def guessed(drafts: Iterable[Draft]) -> dict[str, float]:
     """The share that each guesser has right; of equally long options it takes each as often."""
-    right = dict.fromkeys(GUESSERS, 0.0)
-    for draft in drafts:
-        if draft.gold < 4:
-            right[GUESSERS[draft.gold]] += 1
-        sizes = [len(choice) for choice in draft.choices]
-        size, mean = sizes[draft.gold], sum(sizes) / len(sizes)
-        if size == max(sizes):
-            right["longest"] += 1 / sizes.count(size)
-        if size == min(sizes):
-            right["shortest"] += 1 / sizes.count(size)
-        far = [abs(one - mean) for one in sizes]
-        if far[draft.gold] == min(far):
-            right["middle"] += 1 / far.count(far[draft.gold])
-    return {guesser: count / len(drafts) for guesser, count in right.items()}
+    return _shares(_guesses(draft.choices, draft.gold) for draft in drafts)
+
+
+def guessed_as_published(items: Iterable[Item]) -> dict[str, float]:
+    """The same of items that are asked as they are."""
+    return _shares(_of_item(item.choices, item.answer) for item in items)
+
+
+def _shares(found: Iterable[dict[str, float]]) -> dict[str, float]:
+    right, n = dict.fromkeys(GUESSERS, 0.0), 0
+    for guesses in found:
+        n += 1
+        for guesser, credit in guesses.items():
+            right[guesser] += credit
+    return {guesser: credit / n for guesser, credit in right.items()}
+
+
+def _guesses(choices: Sequence[str], gold: int) -> dict[str, float]:
+    """The guessers that are right, each by its share."""
+    sizes = [len(choice) for choice in choices]
+    size, mean = sizes[gold], sum(sizes) / len(sizes)
+    found = {GUESSERS[gold]: 1.0} if gold < 4 else {}
+    if size == max(sizes):
+        found["longest"] = 1 / sizes.count(size)
+    if size == min(sizes):
+        found["shortest"] = 1 / sizes.count(size)
+    far = [abs(one - mean) for one in sizes]
+    if far[gold] == min(far):
+        found["middle"] = 1 / far.count(far[gold])
+    return found
+
+
+_of_item = cache(_guesses)  # every variant is held against the same items
 
 
 def noise(drafts: Sequence[Draft]) -> float:

@@ -11,7 +11,7 @@ from random import Random
 from typing import ClassVar
 
 from evals.arithmetic import WORDS, Written
-from evals.extract.last_number import LastNumber
+from evals.extract.last_number import LastNumber, plain
 from evals.question import Draft
 from evals.question_numbers import Asked
 from evals.variants.registry import NotApplicable
@@ -121,7 +121,7 @@ def _written(
     answer = problem.steps[last].result.like(results[last])
     if question is None or solution is None or answer is None:
         return None
-    return replace(draft, question=question, solution=solution, answer=answer.replace(",", ""))
+    return replace(draft, question=question, solution=solution, answer=plain(answer))
 
 
 def _rewritten(text: str, places: Sequence[tuple[Written, Fraction]]) -> str | None:
