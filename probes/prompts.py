@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from argosy.evaluation.language_model import LanguageModel
 
@@ -23,7 +24,12 @@ class Turn:
 
     def answer(self, text: str) -> str:
         """How an answer begins with `text`."""
-        return self.model.answer(text) if self.chat else text
+        return self._start + text
+
+    @cached_property
+    def _start(self) -> str:
+        """What the template puts before an answer's own text."""
+        return self.model.answer("") if self.chat else ""
 
     def answered(self, text: str, answer: str) -> str:
         """The prompt with an answer that may go on."""
