@@ -7,6 +7,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,11 @@ from argosy.errors import StepError
 from argosy.step_files import RUN, read_done
 from argosy.storage import read_record
 from steps.noop import NoopConfig
-from tests.argo_fixtures import batches, plan_pod, pod, write_profile
+from tests.argo_fixtures import ROOT, batches, plan_pod, pod, write_profile
 from workflows.argo import memory
 from workflows.argo.handoff import Attempts
-from workflows.argo.pod import again
+from workflows.argo.pod import again, message
+from workflows.argo.pod.message import HAS, NEEDS
 from workflows.argo.profile import Retry
 from workflows.graph import Node, Resources
 from workflows.local import NodeResult, RunObserver, RunResult, run_plan
@@ -54,7 +57,7 @@ def test_a_step_that_is_killed_alone_is_tried_again_with_more_memory(
     result = run_plan(planned, observers=[Killer(planned.nodes[0].dir, number)], plain=True)
     assert again.exit_code(result, Attempts(), RETRY, tmp_path / "plan.json", "b") == code
     assert read_record(tmp_path / "attempts/b.json") == counted
-    assert (memory.NEEDS.format(1) in capsys.readouterr().err) == (code == 137)
+    assert (NEEDS.format(1) in capsys.readouterr().err) == (code == 137)
     assert result.exit_code == 1  # on the laptop
 
 
@@ -79,12 +82,12 @@ def test_exit_codes_say_what_to_do(codes: list[int], attempts_so_far: int, expec
         ("pod deleted", 0),
         (KILLED, 1),
         ("main: Error (exit code 137)", 0),  # any SIGKILL
-        (f"{KILLED}: {memory.HAS.format(1)} ", 2),
-        (f"{KILLED}: {memory.HAS.format(3)} ", 3),
-        (f"main: Error (exit code 137): {memory.HAS.format(2)} ", 2),
-        (f"main: Error (exit code 75): {memory.HAS.format(2)} sft: failed", 2),
-        (f"main: Error (exit code 75): {memory.NEEDS.format(3)} more", 3),
-        (f"{KILLED}: {memory.HAS.format(1)} {memory.NEEDS.format(2)} killed", 2),
+        (f"{KILLED}: {HAS.format(1)} ", 2),
+        (f"{KILLED}: {HAS.format(3)} ", 3),
+        (f"main: Error (exit code 137): {HAS.format(2)} ", 2),
+        (f"main: Error (exit code 75): {HAS.format(2)} sft: failed", 2),
+        (f"main: Error (exit code 75): {NEEDS.format(3)} more", 3),
+        (f"{KILLED}: {HAS.format(1)} {NEEDS.format(2)} killed", 2),
     ],
 )
 def test_memory_of_the_next_attempt_follows_from_what_the_last_one_said(said: str, expected: int) -> None:
@@ -97,7 +100,7 @@ def test_memory_of_the_next_attempt_follows_from_what_the_last_one_said(said: st
     [
         (KILLED, "memory"),
         ("main: Error (exit code 137)", ""),
-        (f"{KILLED}: {memory.NEEDS.format(2)} killed", ""),  # the pod has counted it itself
+        (f"{KILLED}: {NEEDS.format(2)} killed", ""),  # the pod has counted it itself
         ("Pod was active on the node longer than the specified deadline", "deadline"),
         ("", ""),
     ],
@@ -153,6 +156,23 @@ def test_more_memory_survives_a_deleted_pod(
     assert started(store, monkeypatch, 3, "", 0) == (Attempts(out_of_memory=1), True)  # without a message
     assert evaluate(memory.step(RETRY), capsys.readouterr().err) == "1"
     assert started(store, monkeypatch, 4, "", 1) == (Attempts(out_of_memory=1), False)
+
+
+def test_a_pod_with_more_memory_says_so_before_it_can_be_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "termination-log"
+    log.touch()
+    monkeypatch.setattr(message, "TERMINATION_LOG", log)
+    monkeypatch.setattr(message, "_noted", "")
+    monkeypatch.setenv("ARGOSY_MEMORY_STEP", "2")
+    message.note_memory()
+    assert evaluate(memory.step(RETRY), f"{KILLED}: {log.read_text()}") == "3"
+    message.say_why("sft: failed")
+    assert evaluate(memory.step(RETRY), log.read_text()) == "2"
+    assert log.read_text().endswith("sft: failed")
+    lean = "import sys, workflows.argo.pod as pod; sys.exit('pydantic' in sys.modules or not pod.note_memory)"
+    assert subprocess.run([sys.executable, "-c", lean], cwd=ROOT).returncode == 0
 
 
 def test_a_workflow_that_is_retried_has_all_its_attempts_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

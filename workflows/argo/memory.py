@@ -7,18 +7,18 @@ attempts before it have shown to be needed (the last one was deleted, say, and l
 
 from __future__ import annotations
 
+from workflows.argo.pod.message import HAS, NEEDS
 from workflows.argo.profile import Retry
 
-HAS, NEEDS = "[memory step {}]", "[needs memory step {}]"
 OUT_OF_MEMORY, DEADLINE = "memory", "deadline"  # what `cause` says
 _KILLED = "lastRetry.message contains 'OOMKilled'"  # the container runtime's reason; 137 alone is any SIGKILL
-_LATE = "lastRetry.message contains 'longer than the specified deadline'"  # the kubelet's, of activeDeadlineSeconds
+LATE = "lastRetry.message contains 'longer than the specified deadline'"  # the kubelet's, of activeDeadlineSeconds
 _ASKED = f"lastRetry.message contains '{NEEDS.partition(' step')[0]}'"
 
 
 def cause() -> str:
     """Expression: why the last attempt ended, where it had no time to count that itself; else ''."""
-    return f"{_KILLED} && not ({_ASKED}) ? '{OUT_OF_MEMORY}' : {_LATE} ? '{DEADLINE}' : ''"
+    return f"{_KILLED} && not ({_ASKED}) ? '{OUT_OF_MEMORY}' : {LATE} ? '{DEADLINE}' : ''"
 
 
 def step(retry: Retry) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from argosy.errors import StepError
 from workflows.argo import memory
 from workflows.argo.handoff import Attempts
-from workflows.argo.pod.message import note, say_why
+from workflows.argo.pod.message import NEEDS, say_why
 from workflows.argo.profile import Retry
 from workflows.local import RunResult
 
@@ -44,10 +44,8 @@ def lacks_memory(attempts: Attempts) -> bool:
     """Whether this pod has less memory than attempts before it were short of: then the next one is to have more."""
     has = int(os.environ.get("ARGOSY_MEMORY_STEP") or attempts.out_of_memory)
     if has < attempts.out_of_memory:
-        say_why(f"{memory.NEEDS.format(attempts.out_of_memory)} an earlier attempt ran out of memory with less")
+        say_why(f"{NEEDS.format(attempts.out_of_memory)} an earlier attempt ran out of memory with less")
         return True
-    if has:
-        note(memory.HAS.format(has))
     return False
 
 
@@ -76,5 +74,5 @@ def _out_of_memory(why: str, attempts: Attempts, retry: Retry, plan: Path, batch
     if count > retry.out_of_memory:
         say_why(f"{why}\n{_TOO_LITTLE.format(count)}")
         return FAILED
-    say_why(f"{memory.NEEDS.format(count)} {why}")
+    say_why(f"{NEEDS.format(count)} {why}")
     return OUT_OF_MEMORY

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 
 TERMINATION_LOG = Path("/dev/termination-log")
 _MOST = 2048  # characters that Kubernetes keeps
+HAS, NEEDS = "[memory step {}]", "[needs memory step {}]"  # for workflows.argo.memory
 _noted = ""
 
 
@@ -19,10 +21,13 @@ def say_why(message: str) -> None:
             TERMINATION_LOG.write_text((_noted + message)[:_MOST], encoding="utf-8")
 
 
-def note(text: str) -> None:
-    """Make `text` begin the reason, also where this process is killed without another word."""
+def note_memory() -> None:
+    """Let the reason begin with how much memory this pod was given, also where it is killed without another word."""
     global _noted
-    _noted = f"{text} "
+    step = os.environ.get("ARGOSY_MEMORY_STEP", "0")
+    if step in ("", "0"):
+        return
+    _noted = f"{HAS.format(step)} "
     if TERMINATION_LOG.is_file():
         with contextlib.suppress(OSError):
             TERMINATION_LOG.write_text(_noted, encoding="utf-8")
