@@ -6,11 +6,12 @@ import json
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from argosy.tracking.server import one_line, without_password
+from argosy.tracking.server import one_line
 from workflows.nightly.judged import Alarm, alarms, told
 
 TIMEOUT_S = 10.0
@@ -32,12 +33,17 @@ def tell(store: Path, by: str, webhook: str = "", links: Mapping[str, str] | Non
             red.append(alarm.sentence)
             told(store, alarm, by, "exit code")
         elif reason := post(webhook, message(alarm, links or {})):
-            print(f"warning: the webhook {without_password(webhook)} was not told ({reason}); the next night tries "
+            print(f"warning: the webhook at {_host(webhook)} was not told ({reason}); the next night tries "
                   f"again: {alarm.sentence}", file=sys.stderr, flush=True)
         else:
-            print(f"told {without_password(webhook)}: {alarm.sentence}", flush=True)
+            print(f"told {_host(webhook)}: {alarm.sentence}", flush=True)
             told(store, alarm, by, "webhook")
     return red
+
+
+def _host(url: str) -> str:
+    """All of a webhook that may be shown: its path is what lets one post."""
+    return urllib.parse.urlsplit(url).netloc.rpartition("@")[2] or "an address without a host"
 
 
 def message(alarm: Alarm, links: Mapping[str, str]) -> dict[str, object]:
@@ -59,7 +65,9 @@ def post(url: str, body: Mapping[str, object], sleep: Callable[[float], None] = 
             reason = f"HTTP {error.code}"
             if 400 <= error.code < 500 and error.code not in (408, 429):
                 return reason  # another attempt would be answered alike
-        except (OSError, ValueError) as error:
+        except ValueError:
+            return "it is no URL that can be asked"
+        except OSError as error:
             reason = one_line(error)
         if pause is not None:
             sleep(pause)
