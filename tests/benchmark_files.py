@@ -85,7 +85,10 @@ def openbookqa(count: int) -> Published:
              for i in items]  # fmt: skip
     rows = [{"id": i.id, "question_stem": i.question, "choices": _labelled(i), "answerKey": "ABCD"[i.answer]}
             for i in items]  # fmt: skip
-    return Published("openbookqa", "openbookqa", "openbookqa", "openbookqa", {"openbookqa/test.jsonl": files}, rows)
+    more = [{"id": f"more/{n}", "question": {"stem": i.question, "choices": _pairs(i)}, "answerKey": "ABCD"[i.answer]}
+            for n, i in enumerate(_instructions("openbookqa", 3 * count + 30)[3 * count :])]  # fmt: skip
+    return Published("openbookqa", "openbookqa", "openbookqa", "openbookqa",
+                     {"openbookqa/test.jsonl": files, "openbookqa/train.jsonl": more}, rows)  # fmt: skip
 
 
 def arc_easy(count: int) -> Published:
@@ -204,11 +207,30 @@ def blimp(name: str, count: int) -> Published:
     return Published(f"blimp_{name}", "blimp", "blimp_choice", "blimp", {f"blimp/{name}.jsonl": rows}, rows, "train")
 
 
-def gsm8k(count: int) -> Published:
+def gsm8k(count: int, shots: int = 5) -> Published:
     text = (needs("gsm8k") / "grade_school_math__data__test.jsonl").read_text(encoding="utf-8")
-    rows = [json.loads(line) for line in text.splitlines()[: count + 5]]
-    files = {"gsm8k/test.jsonl": rows[5:], "gsm8k/train.jsonl": rows[:5]}
-    return Published("gsm8k", "gsm8k", "gsm8k", "gsm8k", files, rows[5:])
+    rows = [json.loads(line) for line in text.splitlines()[: count + shots]]
+    files = {"gsm8k/test.jsonl": rows[shots:], "gsm8k/train.jsonl": rows[:shots]}
+    return Published("gsm8k", "gsm8k", "gsm8k", "gsm8k", files, rows[shots:])
+
+
+def hellaswag(count: int) -> Published:
+    """HellaSwag's fields; scenes that are made up."""
+    scene = {"activity_label": "Baking", "ctx_a": "A man bakes.", "ctx_b": "he", "source_id": "v", "label": 1}
+    rows = [{**scene, "ind": n, "endings": [f"eats {n}.", "sleeps.", "runs.", "sings."]} for n in range(count)]
+    return Published("hellaswag", "hellaswag", "hellaswag", "hellaswag", {"hellaswag/hellaswag_val.jsonl": rows}, rows)
+
+
+def gaokao(count: int) -> Published:
+    """A few records of each file that has a format of its own."""
+    folder, files = needs("gaokao_bench"), {}
+    for name in ("2010-2022_History_MCQs", "2010-2022_Physics_MCQs", "2010-2013_English_MCQs",
+                 "2010-2022_Chinese_Modern_Lit", "2010-2022_English_Fill_in_Blanks", "2010-2022_English_Reading_Comp",
+                 "2012-2022_English_Cloze_Test"):  # fmt: skip
+        text = (folder / f"Data__Objective_Questions__{name}.json").read_text(encoding="utf-8")
+        size = count if "MCQs" in name else 1
+        files[f"gaokao_bench/Data/Objective_Questions/{name}.json"] = {"example": json.loads(text)["example"][:size]}
+    return Published("gaokao", "", "gaokao", "gaokao", files, [])
 
 
 def texts(published: Sequence[Published]) -> list[str]:

@@ -162,8 +162,8 @@ def test_generated_solutions_are_those_of_lm_eval(tmp_path: Path) -> None:
     """GSM8K with three worked examples: the prompts, what is written, and what both rules read in it."""
     task, kind, count = files.gsm8k(6), "byte_level", 3
     files.Published("", "", "", "", {"train.jsonl": task.files["gsm8k/train.jsonl"]}, []).write(tmp_path)
-    base = lm_evals_task(task, tmp_path, fewshot_split="train", num_fewshot=count, fewshot_config={"sampler": "first_n"},
-                         data_files={"train": str(tmp_path / "train.jsonl")})  # fmt: skip
+    base = lm_evals_task(task, tmp_path, fewshot_split="train", num_fewshot=count,
+                         fewshot_config={"sampler": "first_n"}, data_files={"train": str(tmp_path / "train.jsonl")})
     samples = run(theirs(kind), base, task.name)["samples"][task.name]
     for rule in ("strict", "flexible"):
         layout = {"form": "generated", "before": "Question: ", "cue": "\nAnswer:", "extract": f"gsm8k_{rule}"}
