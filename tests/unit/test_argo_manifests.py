@@ -10,12 +10,15 @@ import pytest
 import yaml
 
 from argosy.errors import InputError
+from workflows.argo.evaluate_template import evaluate_template
 from workflows.argo.handoff import deal
 from workflows.argo.manifests import manifests, to_yaml
+from workflows.argo.memory import LATE
 from workflows.argo.pod_spec import mebibytes, memory_mb, pod_patch
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile, profile_names
 from workflows.argo.tasks import assign, tasks_of
+from workflows.argo.templates import lifecycle_template
 from workflows.compose import compose
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.node import Resources
@@ -128,13 +131,50 @@ def test_quantities_in_mebibytes(quantity: str, expected: int) -> None:
         ({"storage": {"claim": "a"}, "parallelism": 0}, "parallelism"),
         ({"storage": {"claim": "a"}, "defaults": {"memory": "much"}}, "memory"),
         ({"storage": {"claim": "a"}, "imges": {}}, "images"),
+        ({"storage": {"claim": "a"}, "stages": {"pretrian": {"cpu": "2"}}}, "pretrain"),
+        ({"storage": {"claim": "a"}, "namespace": "team.a"}, "namespace"),
+        ({"storage": {"claim": "a"}, "tracking": {"uri": "https://me:hunter2@mlflow.example.com"}}, "uri has a user"),
+        ({"storage": {"claim": "a"}, "defaults": {"env": {"HF_TOKEN": "hunter2"}}}, "HF_TOKEN"),
+        ({"storage": {"claim": "a"}, "nightly": {"webhook": "https://hooks.example.com/hunter2"}}, "webhook_secret"),
     ],
 )
 def test_a_wrong_profile_names_the_field(wrong: dict[str, Any], named: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(wrong))
-    with pytest.raises(InputError, match=named):
+    with pytest.raises(InputError, match=named) as error:
         load_profile(str(file))
+    assert "hunter2" not in str(error.value)
+
+
+def test_what_places_a_stage_may_be_said_of_those_of_the_graph_and_of_the_judge() -> None:
+    stages = {name: {"cpu": "1"} for name in ("pretrain", "long_context", "evaluate", "compare", "judge")}
+    given = {"storage": {"claim": "a"}, "stages": stages, "defaults": {"env": {"TOKENIZERS_PARALLELISM": "true"}}}
+    assert Profile.model_validate(given).of_stage("judge").cpu == "1"
+
+
+def test_the_webhook_is_in_a_secret_that_the_judge_alone_reads() -> None:
+    profile = Profile.model_validate({"storage": {"claim": "a"}, "nightly": {"webhook_secret": "hooks/url"}})
+    spec = evaluate_template(profile).to_dict()["spec"]
+    wanted = {"name": "ARGOSY_WEBHOOK", "valueFrom": {"secretKeyRef": {"name": "hooks", "key": "url"}}}
+    having = [each["name"] for each in spec["templates"] if wanted in each.get("container", {}).get("env", [])]
+    assert having == ["judge"]
+
+
+def test_a_plan_whose_image_is_not_there_ends() -> None:
+    """The deadline is of the pod, from when the node took it: pulling the image counts."""
+    profile = Profile.model_validate({"storage": {"claim": "a"}, "plan_deadline_s": 60})
+    for template in (lifecycle_template(profile), evaluate_template(profile)):
+        [planned] = [each for each in template.to_dict()["spec"]["templates"] if each["name"] == "plan"]
+        assert planned["activeDeadlineSeconds"] == 60
+        assert f"not ({LATE})" in planned["retryStrategy"]["expression"]  # another attempt would end alike
+
+
+def test_a_command_that_the_image_lacks_is_not_tried_again() -> None:
+    spec = lifecycle_template(load_profile("laptop")).to_dict()["spec"]
+    templates = {each["name"]: each for each in spec["templates"]}
+    for name in ("plan", "step", "finish", "promote"):
+        codes = templates[name]["retryStrategy"]["expression"].partition("[")[2].partition("]")[0]
+        assert set(codes.split(", ")) == {"'1'", "'2'", "'126'", "'127'", "'128'"}
 
 
 def test_a_profile_that_is_not_there_names_the_nearest() -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from argosy.step_files import OUTPUTS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
+from workflows.argo import failures
+from workflows.argo.evaluate_template import evaluate_template
+from workflows.argo.failures import NONE, SHUTDOWN
+from workflows.argo.profile_load import load_profile
 from workflows.argo.tasks import tasks_of
+from workflows.argo.templates import lifecycle_template
 from workflows.compose import compose
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local import run_plan
@@ -34,7 +42,7 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(tmp_path: Pat
         ours, theirs = tmp_path / "store" / name, tmp_path / "laptop" / name
         assert (ours / OUTPUTS).read_bytes() == (theirs / OUTPUTS).read_bytes()
     end = ("finish", "--workflow", "wf", "--profile", "here", "--status", "Succeeded")
-    assert pod(profiles, *end, env={"ARGOSY_FAILURES": '"null"'}).returncode == 0  # as Argo writes that there are none
+    assert pod(profiles, *end, env={"ARGOSY_FAILURES": NONE}).returncode == 0
     assert json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()) == {"status": "FINISHED"}
 
     again = plan_pod(profiles, tmp_path / "again", *RANGE, workflow="wf-2")
@@ -81,19 +89,46 @@ def test_a_profile_of_another_store_than_the_template_s_is_refused(tmp_path: Pat
     assert "the WorkflowTemplate was made for claim team-store, at /store/runs" in wrong.stderr
 
 
+def test_promotion_without_a_comparison_is_refused_by_the_plan(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    wrong = plan_pod(profiles, tmp_path / "out", "--to", "data", "--promote", "ask")
+    assert wrong.returncode == 2
+    assert "promote is 'ask', but compare" in wrong.stderr
+    assert not (tmp_path / "out").exists()
+    assert plan_pod(profiles, tmp_path / "out", "--promote", "ask").returncode == 0
+
+
 def test_a_retry_that_starts_nothing_says_how_to_go_on(tmp_path: Path) -> None:
     profiles = write_profile(tmp_path)
     assert plan_pod(profiles, tmp_path / "out", *RANGE).returncode == 0
 
-    def finish(*failed: tuple[str, str], retry: str = "0") -> subprocess.CompletedProcess[str]:
-        told = [{"displayName": name, "templateName": "step", "finishedAt": at} for name, at in failed]
-        own = {"displayName": "finish(0)", "templateName": "finish", "finishedAt": retry}
-        env = {"ARGOSY_FAILURES": json.dumps(json.dumps([*told, own])), "ARGOSY_RETRY": retry}
+    def finish(failed: str, retry: str = "0", stopped: str = "false") -> subprocess.CompletedProcess[str]:
+        env = {"ARGOSY_FAILURES": failed, "ARGOSY_RETRY": retry, "ARGOSY_STOPPED": stopped}
         return pod(profiles, "finish", "--workflow", "wf", "--profile", "here", "--status", "Failed", env=env)
 
-    assert finish(("main", "10:00"), ("data", "09:59")).returncode == 0
-    assert finish(("data", "09:59"), ("main", "10:00"), retry="1").returncode == 0  # the same pod's second attempt
-    again = finish(("data", "09:59"), ("main", "10:00"))
+    def status() -> dict[str, str]:
+        return dict(json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()))
+
+    assert finish("a digest", stopped="true").returncode == 0
+    assert status() == {"status": "KILLED"}
+    assert finish("a digest", retry="1").returncode == 0  # the same pod's second attempt
+    assert status() == {"status": "FAILED"}
+    again = finish("a digest")
     assert again.returncode == 1
     assert "argo retry wf --restart-successful --node-field-selector displayName=plan" in again.stderr
-    assert finish(("main", "10:10"), ("data", "10:09")).returncode == 0  # this time it ran, and failed again
+    assert finish("another digest").returncode == 0  # this time it ran, and failed again
+    assert [finish(NONE).returncode for _ in range(2)] == [0, 0]
+
+
+@pytest.mark.parametrize("message", ["workflow shutdown with strategy:  Stop", "Stopped with strategy 'Stop'"])
+def test_argo_s_words_for_a_stop_are_known(message: str) -> None:
+    assert re.search(SHUTDOWN, message)
+
+
+def test_the_exit_handler_s_arguments_do_not_grow_with_the_failures() -> None:
+    for template in (lifecycle_template, evaluate_template):
+        spec = template(load_profile("laptop")).to_dict()["spec"]
+        [finish] = [each for each in spec["templates"] if each["name"] == "finish"]
+        values = [each["value"] for each in finish["container"]["env"]] + finish["container"]["args"]
+        assert not [each for each in values if "{{workflow.failures}}" in each]
+        assert {f"{{{{={failures.stopped()}}}}}", f"{{{{={failures.digest()}}}}}"} <= set(values)

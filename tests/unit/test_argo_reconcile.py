@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from tests.nightly_fixtures import serving
 from workflows.argo import reconcile
 from workflows.argo.client_http import HttpTransport
 from workflows.argo.handoff import Handoff
+from workflows.argo.pod.finish import conclude
 from workflows.argo.reconcile import Reconciler, folders, status_of
 
 LINE = "a line"
@@ -32,6 +34,7 @@ class Cluster:
         self.events: list[dict[str, Any]] = []
         self.asked: list[str] = []
         self.broken = 0
+        self.silent_s = 0.0
 
     def set(self, name: str, phase: str, **spec: str) -> None:
         self.workflows[name] = {"metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
@@ -48,6 +51,8 @@ class Cluster:
                 if cluster.broken:
                     return
                 if "watch=1" in self.path:
+                    self.wfile.flush()
+                    time.sleep(cluster.silent_s)
                     for event in cluster.events:
                         self.wfile.write(json.dumps(event).encode() + b"\n")
                     return
@@ -71,7 +76,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "store"
 
 
-def submitted(store: Path, workflow: str, pipeline: str, age_s: float = 0) -> Path:
+def submitted(store: Path, workflow: str, pipeline: str, age_s: float = 0, **where: Any) -> Path:
     """What a plan and a killed step leave."""
     PipelineTracker(store, pipeline, LINE).start({"a": 1})
     step = Tracker(store / f"sft-{pipeline}" / "tracking")
@@ -79,7 +84,7 @@ def submitted(store: Path, workflow: str, pipeline: str, age_s: float = 0) -> Pa
     step.status("RUNNING")
     step.close()
     node = {"dir": str(store / f"sft-{pipeline}")}
-    handoff = Handoff(store=str(store), line=LINE, pipeline=pipeline, nodes={"sft": node}, batches={})
+    handoff = Handoff(store=str(store), line=LINE, pipeline=pipeline, nodes={"sft": node}, batches={}, **where)
     path = handoff.write(workflow)
     os.utime(path, (time.time() - age_s,) * 2)
     return path.parent
@@ -246,3 +251,76 @@ def test_it_survives_an_api_server_that_is_away(
     assert pauses == [1.0, 2.0]
     assert capsys.readouterr().err.count("asked again later") == 1  # one warning for each outage
     assert concluded == [("wf", "FAILED")]
+
+
+def hold(directory: Path, beats_s: float = 0) -> threading.Event:
+    """A lease of a process on another machine; with `beats_s` it lives until the event is set."""
+    lease, ended = directory / ".lease", threading.Event()
+    lease.write_text(json.dumps({"host": "node-7", "pid": 1, "started": "1", "machine": "another", "token": "t"}))
+
+    def beat() -> None:
+        while not ended.wait(beats_s):
+            os.utime(lease)
+
+    if beats_s:
+        threading.Thread(target=beat, daemon=True).start()
+    return ended
+
+
+def test_a_pod_that_was_killed_just_before_the_end_is_not_running_for_ever(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "1")
+    folder = submitted(store, "killed", "a" * 12)
+    hold(store / f"sft-{'a' * 12}")
+    assert conclude(folder / "plan.json", "FAILED") == 0
+    assert statuses(store) == {f"{LINE} {'a' * 12}": "FAILED", f"sft-{'a' * 12}": "KILLED"}
+
+
+def test_a_node_that_another_workflow_is_at_stays_running(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "1")
+    folder = submitted(store, "stopped", "a" * 12)
+    ended = hold(store / f"sft-{'a' * 12}", beats_s=0.1)
+    assert conclude(folder / "plan.json", "KILLED") == 0
+    ended.set()
+    assert statuses(store)[f"sft-{'a' * 12}"] == "RUNNING"
+
+
+def test_one_unreadable_plan_holds_up_nobody(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = submitted(store, "broken", "a" * 12, age_s=60)
+    (broken / "plan.json").write_text('{"store": 1, "from": "another version"}')
+    folder = submitted(store, "deleted", "b" * 12)
+    with Cluster().served() as url:
+        reconciler = Reconciler(store, HttpTransport(url), "argosy", 1e6)
+        assert [reconciler.sweep() for _ in range(2)] == [0, 0]
+    assert finished(folder) == {"status": "KILLED"}
+    assert not (broken / "finished.json").exists()
+    assert capsys.readouterr().err.count("reconcile: broken: ") == 1
+
+
+def test_workflows_of_another_namespace_or_cluster_are_left_alone(
+    store: Path, concluded: list[tuple[str, str]]
+) -> None:
+    where: dict[str, dict[str, Any]] = {
+        "theirs": {"namespace": "team-b", "cluster": "east"},
+        "west": {"namespace": "argosy", "cluster": "west"},
+        "ours": {"namespace": "argosy", "cluster": "east"},
+    }
+    for number, (name, at) in enumerate(where.items()):
+        submitted(store, name, f"{number}" * 12, **at)
+    with Cluster().served() as url:
+        assert Reconciler(store, HttpTransport(url), "argosy", 1e6, "east").sweep() == 0
+    assert concluded == [("ours", "KILLED")]
+
+
+def test_a_watch_that_goes_silent_is_given_up(
+    store: Path, concluded: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reconcile, "SILENCE_S", 0.2)
+    cluster = Cluster()
+    cluster.silent_s = 3
+    turns = iter([True, True, False])
+    with cluster.served() as url:
+        Reconciler(store, HttpTransport(url), "argosy", 60).follow(lambda _: None, lambda: next(turns))
+    assert len([path for path in cluster.asked if "watch=1" in path]) == 2
+    assert "asked again later" in capsys.readouterr().err

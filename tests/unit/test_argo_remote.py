@@ -25,6 +25,7 @@ from workflows.argo.remote.files import PIECE, Remote
 from workflows.argo.remote.lease import Leases
 from workflows.argo.remote.mirror import Mirror
 from workflows.argo.remote.node import FILES, RemoteNode
+from workflows.argo.remote.pods import last_is_over
 from workflows.argo.remote.records import pull_records
 from workflows.argo.remote.snapshot import stage
 from workflows.argo.remote.upstream import pull_upstream
@@ -289,6 +290,17 @@ def test_one_pod_at_a_time_holds_a_lease_and_a_dead_one_s_is_taken_over(remote: 
     assert f"{NODE}/{LEASE}" not in remote.list()
 
 
+@pytest.mark.parametrize(("code", "over"), [(None, False), ("0", False), ("-1", False), ("75", True), ("137", True)])
+def test_a_pod_that_left_no_exit_code_may_still_be_writing(
+    code: str | None, over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Argo says 0 of an attempt without one: its pod was deleted, or its node is lost and may come back."""
+    monkeypatch.delenv("ARGOSY_LAST_EXIT", raising=False)
+    if code is not None:
+        monkeypatch.setenv("ARGOSY_LAST_EXIT", code)
+    assert last_is_over() is over
+
+
 def _hold(remote: Remote, owner: str, order: list[str]) -> None:
     with Leases(remote, [NODE], owner, beat_s=0.2):
         order.append(owner)
@@ -385,6 +397,12 @@ TRACKED = {"tracking": {"uri": "http://mlflow:5000"}}
         ({"storage": {"uri": "s3://b/p", "claim": "c"}, **TRACKED}, "give one of"),
         ({"storage": {"uri": "b/p"}, **TRACKED}, "uri"),
         ({"storage": {"uri": "s3://b/p", "options": {"key": "k"}}, **TRACKED}, "defaults.secrets"),
+        (
+            {"storage": {"uri": "s3://b/p", "options": {"client_kwargs": {"aws_secret_access_key": "k"}}}, **TRACKED},
+            "client_kwargs.aws_secret_access_key: credentials",
+        ),
+        ({"storage": {"uri": "s3://b/p", "options": {"aws_session_token": "k"}}, **TRACKED}, "aws_session_token"),
+        ({"storage": {"uri": "s3://KEY:SECRET@b/p"}, **TRACKED}, "user before its bucket"),
     ],
 )
 def test_a_wrong_storage_names_what_to_do(wrong: dict[str, Any], named: str) -> None:

@@ -91,6 +91,12 @@ def test_the_reconciler_tells_how_a_workflow_ended_and_removes_what_is_old(profi
     assert not remote(profile).list(FOLDER)
 
 
+def test_the_reconciler_leaves_a_night_alone_that_is_being_planned(profile: Profile) -> None:
+    remote(profile).write(f"{FOLDER}/planning/night.json", b"{}")  # plan.json comes in a moment
+    assert RemoteReconciler(profile, ApiServer(), keep_s=-10).sweep() == 0
+    assert f"{FOLDER}/planning/night.json" in remote(profile).list(FOLDER)
+
+
 def test_a_judgement_finds_the_night_s_evaluations_and_its_own_results_stay(profile: Profile) -> None:
     store = Path(profile.storage.root)
     evaluation = store / EVALUATION

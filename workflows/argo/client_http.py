@@ -63,9 +63,11 @@ class Transport(ABC):
             raise ApiError(400, f"{self.where} gave no JSON at {path}: is it the right address?") from None
         return found if isinstance(found, dict) else {"items": found}
 
-    def stream(self, path: str, query: Mapping[str, str] | None = None, *, follow: bool = False) -> Iterator[bytes]:
-        """Lines of an answer as they come. Raises ApiError."""
-        with self.open("GET", path, query or {}, None, {}, None if follow else TIMEOUT_S) as (_, answer):
+    def stream(
+        self, path: str, query: Mapping[str, str] | None = None, *, follow: bool = False, silence_s: float | None = None
+    ) -> Iterator[bytes]:
+        """Lines of an answer as they come. Raises ApiError, with `follow` after `silence_s` without a byte."""
+        with self.open("GET", path, query or {}, None, {}, silence_s if follow else TIMEOUT_S) as (_, answer):
             yield from answer
 
     def headers(self, path: str) -> Mapping[str, str]:

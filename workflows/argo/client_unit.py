@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from workflows.argo.client_http import Json
+from workflows.argo.failures import SHUTDOWN
 
 State = Literal["pending", "running", "done", "failed", "stopped", "skipped", "blocked"]
 PHASES: Mapping[str, State] = {
@@ -17,7 +18,7 @@ PHASES: Mapping[str, State] = {
 }  # fmt: skip
 OVER = ("done", "failed", "stopped")
 FINISH = "finish"
-STOPPED = re.compile(r"workflow shutdown with strategy|Stopped with strategy", re.IGNORECASE)
+STOPPED = re.compile(SHUTDOWN)
 _REASON = re.compile(r"^main: \w+ \(exit code \d+\): ", re.DOTALL)
 EXECUTOR = re.compile(r"\blevel=(DEBUG|INFO) .*\bargo=true\b")  # a line that Argo adds to a log
 _BATCH_OF = re.compile(r"-(\d+of\d+)$")

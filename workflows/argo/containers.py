@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hera.workflows import DAG, Artifact, Container, Env, Parameter, RetryStrategy, SecretEnvFrom, Suspend, Task
+from hera.workflows import (
+    DAG,
+    Artifact,
+    Container,
+    Env,
+    Parameter,
+    RetryStrategy,
+    SecretEnv,
+    SecretEnvFrom,
+    Suspend,
+    Task,
+)
 from hera.workflows import models as m
 
 from workflows.argo.outputs import OUTPUTS
@@ -30,6 +41,7 @@ def container(
     args: Sequence[str],
     *,
     env: Sequence[tuple[str, str]] = (),
+    secret_env: Sequence[SecretEnv] = (),
     inputs: Sequence[str] = (),
     **more: Any,
 ) -> Container:
@@ -40,7 +52,7 @@ def container(
         image_pull_policy=profile.images.pull_policy,
         command=["python", "-m", "workflows.argo.pod"],
         args=list(args),
-        env=[Env(name=key, value=value) for key, value in (*_environment(profile), *env)],
+        env=[*(Env(name=key, value=value) for key, value in (*_environment(profile), *env)), *secret_env],
         env_from=_secrets(profile),
         inputs=[Parameter(name=each) for each in inputs],
         resources=more.pop("resources", LIGHT),
@@ -72,16 +84,24 @@ def parameter(name: str) -> str:
     return f"{{{{workflow.parameters.{name}}}}}"
 
 
-def retry(profile: Profile) -> RetryStrategy:
-    """As often as the profile says, but never after a failure that another attempt would not mend."""
+def retry(profile: Profile, *unless: str) -> RetryStrategy:
+    """As often as the profile says, but never after a failure that another attempt would not mend.
+
+    Args:
+        unless: further expressions of such failures.
+    """
     given = profile.retry
-    expression = f"lastRetry.exitCode not in [{', '.join(map(repr, NO_RETRY))}]"
     return RetryStrategy(
         limit=str(given.interruptions + given.failures + given.out_of_memory),
         retry_policy="Always",
-        expression=expression,
+        expression=" && ".join((worth_retrying(), *(f"not ({each})" for each in unless))),
         backoff=m.Backoff(duration=str(given.pause_s), factor=2, cap=str(given.longest_pause_s)),
     )
+
+
+def worth_retrying() -> str:
+    """Expression: whether an attempt ended with a code that another one may mend."""
+    return f"lastRetry.exitCode not in [{', '.join(map(repr, NO_RETRY))}]"
 
 
 def artifact(name: str, file: str) -> Artifact:

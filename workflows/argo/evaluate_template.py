@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hera.workflows import Container, Task, WorkflowTemplate
+from hera.workflows import Container, SecretEnv, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.containers import WORKFLOW, Tail, container, parameter, retry
 from workflows.argo.parameters import evaluate_fields
-from workflows.argo.pod.nightly import EVALUATE
+from workflows.argo.pod.nightly import EVALUATE, WEBHOOK
 from workflows.argo.profile import Profile
 from workflows.argo.showing import REPORT, showing
 from workflows.argo.templates import PLAN, Planned, workflow_template
@@ -49,10 +49,12 @@ def _container(profile: Profile) -> Container:
     resources = m.ResourceRequirements(
         requests={"cpu": placed.cpu or "500m", "memory": "512Mi"}, limits={"memory": placed.memory or MEMORY}
     )
+    name, _, key = profile.nightly.webhook_secret.partition("/")
     return container(
         JUDGE,
         profile,
         [JUDGE, "--workflow", WORKFLOW, "--profile", parameter("profile")],
+        secret_env=[SecretEnv(name=WEBHOOK, secret_name=name, secret_key=key)] if name else (),
         resources=resources,
         retry_strategy=retry(profile),
     )

@@ -43,6 +43,7 @@ class Handoff(Config):
         batches: by name, which is unique in the namespace: pods of the same work have the same name.
         report: directory of the compare node.
         also: further pipeline runs of other model lines: line by pipeline.
+        namespace, cluster: where the workflow is: a store may be of several.
     """
 
     store: str
@@ -52,6 +53,8 @@ class Handoff(Config):
     batches: Mapping[str, Batch]
     report: str = ""
     also: Mapping[str, str] = Field(default_factory=dict)
+    namespace: str = ""
+    cluster: str = ""
 
     def write(self, workflow: str) -> Path:
         """Put it into the store; returns its path."""

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from argosy.config import Config
+from argosy.config_explain import nearest
+from workflows.argo.credentials import has_password, secret_names
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
-
-
-CREDENTIALS = ("key", "secret", "token", "password", "account_key", "sas_token", "connection_string", "credential")
+Label = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]  # a namespace has no dot
+_FROM_SECRETS = (
+    "credentials come from a Secret that defaults.secrets names, as environment variables "
+    "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, MLFLOW_TRACKING_USERNAME, ...)"
+)
 
 
 class Storage(Config):
@@ -47,11 +52,10 @@ class Storage(Config):
                 "give one of claim (a PersistentVolumeClaim), host_path (a directory of the node) "
                 "and uri (an object store)"
             )
-        if given := sorted(set(CREDENTIALS) & self.options.keys()):
-            raise ValueError(
-                f"options has {given[0]}: credentials come from a Secret that defaults.secrets names, as environment "
-                "variables of the object store (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, ...)"
-            )
+        if given := sorted(secret_names(self.options)):
+            raise ValueError(f"options has {given[0]}: {_FROM_SECRETS}")
+        if has_password(self.uri):
+            raise ValueError(f"uri has a user before its bucket (not shown): {_FROM_SECRETS}")
         return self
 
     @property
@@ -113,6 +117,12 @@ class Placement(Config):
     deadline_s: int | None = Field(None, ge=1, description="seconds after which a pod is ended as failed")
     slot: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$", description="CONFIGMAP/KEY of a semaphore")
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if given := sorted(secret_names(self.env)):
+            raise ValueError(f"env has {given[0]}: credentials come from a Secret that secrets names")
+        return self
+
 
 class Retry(Config):
     """When a step is started again, and how often.
@@ -149,6 +159,13 @@ class Tracking(Config):
     url: str = ""
     argo_url: str = ""
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in Tracking.model_fields:
+            if has_password(getattr(self, name)):
+                raise ValueError(f"{name} has a user and password (not shown): {_FROM_SECRETS}")
+        return self
+
 
 class Nightly(Config):
     """When the nightly evaluation starts (cron, in `timezone`), and what it holds checkpoints against."""
@@ -157,7 +174,10 @@ class Nightly(Config):
     timezone: str = "UTC"
     alias: str = Field("reference", description="of the registry: the checkpoint that new ones are compared with")
     model: str = Field("", description="registered model; default: the model line's name")
-    webhook: str = Field("", description="URL that is told of regressions")
+    webhook_secret: str = Field(
+        "", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$",
+        description="SECRET/KEY that holds the URL which is told of regressions",
+    )
     late_s: int = Field(4 * 3600, ge=0, description="a missed start is made up for within so many seconds")
     suspend: bool = False
 
@@ -166,7 +186,8 @@ class Profile(Config):
     """Everything about a cluster that the graph does not know."""
 
     name: Name = "default"
-    namespace: Name = "argosy"
+    namespace: Label = "argosy"
+    cluster: str = Field("", description="its name, where several clusters share the store")
     service_account: Name = "argosy-step"
     executor_account: Name = "argosy-executor"
     storage: Storage
@@ -183,6 +204,7 @@ class Profile(Config):
     batches: int = Field(100, ge=1, le=1000, description="pods that the parts of one task are dealt to, at most")
     priorities: tuple[str, ...] = Field((), description="PriorityClasses to choose from at submission")
     deadline_s: int | None = Field(None, ge=1, description="of a whole workflow")
+    plan_deadline_s: int = Field(1800, ge=1, description="of its first pod, whose image may not be there")
     scheduler: str | None = None
     presets: tuple[str, ...] = Field((), description="presets that the form offers; default: all")
 
@@ -193,11 +215,24 @@ class Profile(Config):
                 "tracking.uri is empty, which means an SQLite file in the store: give an MLflow server's URI, since "
                 "storage.uri is an object store, where no SQLite can be"
             )
+        known = stage_names()
+        for stage in self.stages:
+            if stage not in known:
+                near = nearest(stage, known) or known
+                raise ValueError(f"stages has {stage!r}, which is no stage; nearest: {', '.join(near)}")
         return self
 
     def of_stage(self, stage: str) -> Placement:
         """The defaults, with what the stage sets itself on top; lists and maps are joined."""
         return _joined(self.defaults, self.stages.get(stage, Placement()))
+
+
+@lru_cache(maxsize=1)
+def stage_names() -> tuple[str, ...]:
+    """Stages whose pods a profile may place: those of the graph, and what judges a night."""
+    from workflows.lifecycle import LifecycleConfig, lifecycle
+
+    return (*dict.fromkeys(node.name for node in lifecycle(LifecycleConfig())), "judge")
 
 
 def _joined(base: Placement, own: Placement) -> Placement:

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy.errors import ArgosyError
 from argosy.storage import read_record, write_json
-from workflows.argo.client_http import ApiError, Json, Transport
+from workflows.argo.client_http import Json, Transport
 from workflows.argo.handoff import FOLDER
 from workflows.argo.pod.finish import CONCLUDED, FINISHED, STATUS, conclude
 
 WATCH_S = 300  # of one watch; then all is looked at again
+SILENCE_S = WATCH_S + 30  # a watch that is silent for longer has lost its connection
 BACK_OFF_S = (1.0, 60.0)
 GONE = "KILLED"  # deleted, stopped, terminated
 
@@ -48,6 +50,11 @@ class Folder:
         record = read_record(self.plan)
         return {str(record.get("pipeline", "")), *record.get("also", {})}
 
+    def is_of(self, namespace: str, cluster: str) -> bool:
+        """Whether it was planned there; also where the plan does not say."""
+        record = read_record(self.plan)
+        return (record.get("namespace") or namespace) == namespace and record.get("cluster", cluster) == cluster
+
 
 def folders(store: Path) -> list[Folder]:
     """Those of all workflows, the oldest first."""
@@ -71,11 +78,13 @@ class Reconciler:
 
     Args:
         transport: to the API server; it is asked to get, list and watch workflows, and nothing else.
+        namespace, cluster: whose workflows are looked at; those of others in the same store are theirs.
         keep_s: seconds after which the folder of a workflow that is gone is removed.
     """
 
-    def __init__(self, store: Path, transport: Transport, namespace: str, keep_s: float) -> None:
+    def __init__(self, store: Path, transport: Transport, namespace: str, keep_s: float, cluster: str = "") -> None:
         self._store, self._transport, self._keep_s = store, transport, keep_s
+        self._namespace, self._cluster, self._told = namespace, cluster, set[str]()
         self._path = f"/apis/argoproj.io/v1alpha1/namespaces/{namespace}/workflows"
         self._version = ""
 
@@ -83,10 +92,7 @@ class Reconciler:
         """Look at every folder; returns how many could not be concluded, since MLflow does not take it. ApiError."""
         known = folders(self._store)  # before asking: one that appears later has a workflow that is not asked for
         workflows = self._list() if known else {}
-        left = 0
-        for folder in known:
-            left += not self._one(folder, workflows.get(folder.name), known)
-        return left
+        return sum(not self._try(folder, workflows.get(folder.name), known) for folder in known)
 
     def follow(self, sleep: Callable[[float], None] = time.sleep, forever: Callable[[], bool] = lambda: True) -> None:
         """Sweep, then watch, and again; an API server that does not answer is asked again after 1, 2, ... 60 s."""
@@ -99,7 +105,7 @@ class Reconciler:
                     sleep(BACK_OFF_S[1])
                 else:
                     self._watch()
-            except ApiError as error:
+            except (ArgosyError, OSError, ValueError) as error:
                 if not pause:
                     print(f"reconcile: {error}; asked again later", file=sys.stderr, flush=True)
                 pause = min(max(2 * pause, BACK_OFF_S[0]), BACK_OFF_S[1])
@@ -129,9 +135,19 @@ class Reconciler:
                 return
 
     def _events(self, query: Mapping[str, str]) -> Iterator[Json]:
-        for line in self._transport.stream(self._path, query, follow=True):
+        for line in self._transport.stream(self._path, query, follow=True, silence_s=SILENCE_S):
             if line.strip():
                 yield json.loads(line)
+
+    def _try(self, folder: Folder, workflow: Json | None, known: Sequence[Folder]) -> bool:
+        """As `_one`; what is wrong with one folder is told once, and holds up no other."""
+        try:
+            return not folder.is_of(self._namespace, self._cluster) or self._one(folder, workflow, known)
+        except (ArgosyError, OSError, ValueError) as error:
+            if folder.name not in self._told:
+                print(f"reconcile: {folder.name}: {error}; it is left as it is", file=sys.stderr, flush=True)
+                self._told.add(folder.name)
+            return True
 
     def _one(self, folder: Folder, workflow: Json | None, known: Sequence[Folder]) -> bool:
         """Whether nothing is left to be done for it."""

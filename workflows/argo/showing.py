@@ -5,7 +5,7 @@ from __future__ import annotations
 from hera.workflows import DAG, Parameter, Task
 from hera.workflows import models as m
 
-from workflows.argo.containers import NO_RETRY, WORKFLOW, Tail, artifact, container, parameter
+from workflows.argo.containers import WORKFLOW, Tail, artifact, container, parameter, worth_retrying
 from workflows.argo.profile import Profile
 
 REPORT, SHOW = "report", "show"
@@ -25,7 +25,7 @@ def showing(profile: Profile, after: str, *how: str) -> Tail:
     tries = m.RetryStrategy(
         limit="3",
         retry_policy="Always",
-        expression=" && ".join(f"lastRetry.exitCode != '{code}'" for code in NO_RETRY),
+        expression=worth_retrying(),
         backoff=m.Backoff(duration=str(profile.retry.pause_s), factor=2),
     )
     outputs: list[Parameter] = [artifact(name, file) for name, file in FILES.items()]  # type: ignore[misc]

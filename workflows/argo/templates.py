@@ -9,8 +9,9 @@ from typing import Any
 from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 
+from workflows.argo import failures
 from workflows.argo.containers import WORKFLOW, Tail, container, parameter, retry, volumes
-from workflows.argo.memory import cause, factors, step
+from workflows.argo.memory import LATE, cause, factors, step
 from workflows.argo.outputs import OUTPUTS
 from workflows.argo.parameters import FormField, lifecycle_fields
 from workflows.argo.pod_spec import MEMORY
@@ -58,7 +59,8 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
             "What is done already is not run again.",
             fields=fields,
             tasks=tasks_of(planned.nodes),
-            plan_args=["--preset", parameter("preset"), "--from", parameter("from"), "--to", parameter("to")],
+            plan_args=["--preset", parameter("preset"), "--from", parameter("from"), "--to", parameter("to"),
+                       "--promote", parameter("promote")],
             plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
             after=showing(profile, "compare", "Succeeded") + promotion(profile),
         ),
@@ -150,7 +152,8 @@ def _plan(profile: Profile, planned: Planned) -> Container:
         [*args, *planned.plan_args],
         env=[("ARGOSY_TEMPLATE_STORE", profile.storage.place), *planned.plan_env],
         outputs=[_output(name) for name in outputs] + [_output(FINISH, global_name=FINISH)],
-        retry_strategy=retry(profile),
+        active_deadline_seconds=profile.plan_deadline_s,
+        retry_strategy=retry(profile, LATE),
     )
 
 
@@ -212,6 +215,10 @@ def _end() -> DAG:
 
 def _finish(profile: Profile) -> Container:
     args = [FINISH, "--workflow", WORKFLOW, "--profile", parameter("profile"), "--status", "{{workflow.status}}"]
-    env = [("ARGOSY_FAILURES", "{{workflow.failures}}"), ("ARGOSY_RETRY", "{{retries}}")]
+    env = [
+        ("ARGOSY_STOPPED", f"{{{{={failures.stopped()}}}}}"),
+        ("ARGOSY_FAILURES", f"{{{{={failures.digest()}}}}}"),
+        ("ARGOSY_RETRY", "{{retries}}"),
+    ]
     return container(FINISH, profile, args, env=env, retry_strategy=retry(profile))
 

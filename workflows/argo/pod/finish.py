@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from argosy.lease import live_holder
+from argosy.lease import live_holder, stale_after
 from argosy.step_files import TRACKING, read_done
 from argosy.storage import read_record, write_json
 from argosy.tracking import Tracker
 from argosy.tracking.pipeline import PipelineTracker
+from workflows.argo.failures import NONE
 from workflows.argo.handoff import FOLDER, Handoff, read_handoff
 from workflows.argo.pod.message import say_why
 from workflows.argo.profile_load import load_profile
@@ -24,20 +24,18 @@ from workflows.sender import COMMAND
 
 CONCLUDED = "concluded.json"  # how it ended is known
 FINISHED = "finished.json"  # and MLflow was told
-OWN = ("end", "finish")  # templates of the exit handler itself
 STATUS = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED"}
-LAST = "exit.json"  # which nodes had failed when the exit handler ran last
+LAST = "exit.json"  # what had failed when the exit handler ran last
 NOTHING_RAN = (
     "this retry has started nothing, since no pod had failed: the workflow was stopped just as one ended well, or "
     "while it waited for a person. Retry it with 'Restart successful' and the node field selector displayName=plan "
     "(argo retry {0} --restart-successful --node-field-selector displayName=plan), or submit it again: what is done "
     "stays done"
 )
-STOPPED = "workflow shutdown with strategy"  # Argo's words on each node that `argo stop` ended
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the template fills in; ARGOSY_FAILURES holds Argo's list of failed nodes."""
+    """What the template fills in; ARGOSY_STOPPED and ARGOSY_FAILURES are of `workflows.argo.failures`."""
     parser.add_argument("--workflow", required=True)
     parser.add_argument("--profile", required=True)
     parser.add_argument("--status", required=True)
@@ -57,23 +55,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _same_as_last(file: Path) -> bool:
     """Whether the nodes that failed are those of an end before this one: nothing ran in between. Notes them."""
-    with contextlib.suppress(ValueError):
-        told = json.loads(os.environ.get("ARGOSY_FAILURES") or "null")
-        told = json.loads(told) if isinstance(told, str) else told  # Argo quotes the list
-        failed = sorted([each["displayName"], str(each.get("finishedAt"))] for each in told or ()
-                        if each.get("templateName") not in OWN)  # fmt: skip
-        first = os.environ.get("ARGOSY_RETRY", "0") == "0"  # else this pod follows one that noted the same end
-        same = bool(failed) and first and read_record(file).get("failed") == failed
-        write_json(file, {"failed": failed})
-        return same
-    return False
+    failed = os.environ.get("ARGOSY_FAILURES", NONE)
+    if os.environ.get("ARGOSY_RETRY", "0") != "0":
+        return False  # this pod follows one that noted the same end
+    same = failed != NONE and read_record(file).get("failed") == failed
+    write_json(file, {"failed": failed})
+    return same
 
 
 def _conclude(path: Path, phase: str) -> int:
     if not path.is_file():
         print("nothing was started: the plan failed, or there was nothing to do")
         return 0
-    stopped = STOPPED in os.environ.get("ARGOSY_FAILURES", "").lower()
+    stopped = phase != "Succeeded" and os.environ.get("ARGOSY_STOPPED") == "true"
     status = "KILLED" if stopped else STATUS.get(phase, "KILLED")
     return conclude(path, status)
 
@@ -93,11 +87,21 @@ def conclude(path: Path, status: str) -> int:
 
 
 def _bury(handoff: Handoff) -> None:
+    deadline = time.monotonic() + stale_after() + 1
     for node in handoff.nodes.values():
         directory = Path(node["dir"])
-        if not (directory / TRACKING).is_dir() or read_done(directory) is not None or live_holder(directory):
+        if not (directory / TRACKING).is_dir() or read_done(directory) is not None or not _is_free(directory, deadline):
             continue
         tracker = Tracker(directory / TRACKING)
         if tracker.last_status == "RUNNING":
             tracker.status("KILLED")
         tracker.close()
+
+
+def _is_free(directory: Path, deadline: float) -> bool:
+    """Waits, since a pod that was just killed looks alive for a while; False: another workflow is at this node."""
+    while live_holder(directory):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True

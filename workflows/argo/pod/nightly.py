@@ -33,6 +33,7 @@ from workflows.shipping import parent_params, plan_digest
 
 EVALUATE = Task(name=STAGE, stage=STAGE, own=frozenset(), upstream=(), needs="train")
 FILE = "night.json"  # beside plan.json
+WEBHOOK = "ARGOSY_WEBHOOK"  # whose URL is a secret
 
 
 def plan_night(arguments: argparse.Namespace) -> int:
@@ -46,7 +47,7 @@ def plan_night(arguments: argparse.Namespace) -> int:
         return AGAIN
     print(describe(nights), flush=True)
     nights = _named([night for night in nights if night.pairs])
-    batches = _hand_over(nights, store, arguments.workflow, profile.batches) if nights else {}
+    batches = _hand_over(nights, store, arguments.workflow, profile) if nights else {}
     whole = Plan(store=str(store), stages=(STAGE,), nodes=tuple(cell for night in nights for cell in night.cells))
     write_outputs(whole, [EVALUATE], {STAGE: batches}, profile, arguments, describe(nights))
     write_output(arguments.outputs, "judge", "yes" if nights or alarms(store, arguments.workflow) else "no")
@@ -77,13 +78,13 @@ def _named(nights: Sequence[Night]) -> list[Night]:
     return [night.model_copy(update={"cells": tuple(cells(night))}) for night in nights]
 
 
-def _hand_over(nights: Sequence[Night], store: Path, workflow: str, most: int) -> dict[str, Batch]:
+def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Profile) -> dict[str, Batch]:
     """Write what the pods read, start the pipeline's run of each model line; returns the batches."""
     lines = {plan_digest(night.plan): night for night in nights}
     batches = {
         name: batch.model_copy(update={"pipeline": pipeline})
         for pipeline, night in lines.items()
-        for name, batch in deal(STAGE, night.plan.to_run, pipeline, most).items()
+        for name, batch in deal(STAGE, night.plan.to_run, pipeline, profile.batches).items()
     }
     todo = [cell for night in nights for cell in night.plan.to_run]
     first, *others = lines
@@ -91,6 +92,7 @@ def _hand_over(nights: Sequence[Night], store: Path, workflow: str, most: int) -
         store=str(store), line=lines[first].line, pipeline=first, batches=batches,
         nodes={cell.id: cell.model_dump(mode="json") for cell in todo},
         also={pipeline: lines[pipeline].line for pipeline in others},
+        namespace=profile.namespace, cluster=profile.cluster,
     )  # fmt: skip
     folder = handoff.write(workflow).parent
     # Without the cells, which are in plan.json: the last pod reads which directories to compare.
@@ -122,7 +124,7 @@ def _judge_all(profile: Profile, arguments: argparse.Namespace) -> int:
     folder = store / FOLDER / arguments.workflow
     for pipeline, night in _nights(folder / FILE).items():
         failed += _judge(night, pipeline, folder)
-    worse = tell(store, arguments.workflow, profile.nightly.webhook, _links(profile, arguments.workflow))
+    worse = tell(store, arguments.workflow, os.environ.get(WEBHOOK, "").strip(), _links(profile, arguments.workflow))
     if failed or worse:
         say_why("\n".join((*worse, *failed)))
     return 1 if failed or worse else 0

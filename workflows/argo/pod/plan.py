@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", default="")
     parser.add_argument("--from", dest="first", default="")
     parser.add_argument("--to", dest="last", default="")
+    parser.add_argument("--promote", default="no")
     parser.add_argument("--outputs", type=Path, default=Path(OUTPUTS))
 
 
@@ -66,9 +67,20 @@ def _check_store(profile: Profile) -> None:
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
     config = _config(arguments.preset)
     planned = plan(lifecycle(config), profile.storage.root, arguments.first or None, arguments.last or None)
+    _check_promotion(planned, arguments.promote)
     tasks = tasks_of(plan(lifecycle(LifecycleConfig()), "/nowhere").nodes)
     hand_over(planned, config, config.name, tasks, profile, arguments)
     return 0
+
+
+def _check_promotion(planned: Plan, promote: str) -> None:
+    """Raises InputError where nothing will be compared: a person would be asked for nothing."""
+    compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
+    if promote != "no" and not compared:
+        raise InputError(
+            f"promote is {promote!r}, but compare is not among the stages from --from to --to and was never done: "
+            "end with compare (an empty 'to'), or leave promote at 'no'"
+        )
 
 
 def hand_over(
@@ -87,6 +99,8 @@ def hand_over(
         nodes={node.id: node.model_dump(mode="json") for node in planned.to_run},
         batches={name: batch for dealt in batches.values() for name, batch in dealt.items()},
         report=compare,
+        namespace=profile.namespace,
+        cluster=profile.cluster,
     )
     path = handoff.write(arguments.workflow)
     pipelines.record(Path(planned.store), pipeline, config)

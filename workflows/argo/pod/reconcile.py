@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         reconciler: Reconciler = RemoteReconciler(profile, KubernetesTransport(), keep)
     else:
-        reconciler = Reconciler(Path(profile.storage.root), KubernetesTransport(), profile.namespace, keep)
+        store = Path(profile.storage.root)
+        reconciler = Reconciler(store, KubernetesTransport(), profile.namespace, keep, profile.cluster)
     if arguments.once:
         return 1 if reconciler.sweep() else 0
     signal.signal(signal.SIGTERM, _stop)

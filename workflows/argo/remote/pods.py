@@ -24,6 +24,8 @@ from workflows.argo.remote.records import folder_of, nodes_of, pull_records, pul
 from workflows.argo.remote.upstream import pull_upstream
 from workflows.local.observer import RunObserver
 
+_UNKNOWN = ("", "0", "-1")  # exit codes of an attempt without one: its pod was deleted, its node is lost
+
 
 @contextlib.contextmanager
 def planning(profile: Profile, workflow: str) -> Iterator[None]:
@@ -56,9 +58,8 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
         mirror.pull_below(folder, wanted=lambda name: name.endswith(("/plan.json", f"/attempts/{batch}.json")))
         nodes = read_handoff(mirror.root / folder / "plan.json").of(batch)
         names = [Path(node.dir).name for node in nodes]
-        over = os.environ.get("ARGOSY_LAST_EXIT", "").isdigit()
         every_s = profile.storage.push_s
-        with Leases(mirror.remote, names, f"{workflow}/{batch}", every_s, is_over=over) as leases:
+        with Leases(mirror.remote, names, f"{workflow}/{batch}", every_s, is_over=last_is_over()) as leases:
             directories = [RemoteNode(mirror.remote, mirror.root, name, leases.check) for name in names]
             with _told(mirror, f"{len(nodes)} nodes and what they read"):
                 each(lambda directory: directory.pull(), directories)
@@ -88,6 +89,11 @@ def concluding(profile: Profile, workflow: str) -> Iterator[None]:
     changing = pull_spools(mirror, workflow, *nodes_of(plan))
     yield
     mirror.push(folder, *changing)
+
+
+def last_is_over() -> bool:
+    """Whether the attempt before this one is known to have ended: its pod may be lost, and still run."""
+    return os.environ.get("ARGOSY_LAST_EXIT", "") not in _UNKNOWN
 
 
 def mirror_of(profile: Profile) -> Mirror:

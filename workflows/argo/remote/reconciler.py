@@ -22,7 +22,7 @@ class RemoteReconciler(Reconciler):
 
     def __init__(self, profile: Profile, transport: Transport, keep_s: float) -> None:
         self._mirror = mirror_of(profile)
-        super().__init__(self._mirror.root, transport, profile.namespace, keep_s)
+        super().__init__(self._mirror.root, transport, profile.namespace, keep_s, profile.cluster)
         self._profile = profile
 
     def sweep(self) -> int:
@@ -36,10 +36,11 @@ class RemoteReconciler(Reconciler):
             return super().sweep()
         finally:
             mirror.push(FOLDER)
-            kept = {path.name for path in (mirror.root / FOLDER).glob("*")}
+            planned = {path.parent.name for path in map(PurePosixPath, notes) if path.name == "plan.json"}
+            gone = planned - {path.name for path in (mirror.root / FOLDER).glob("*")}  # not what is being planned now
             mirror.remote.delete(
                 name for name in entries
-                if PurePosixPath(name).parts[1] not in kept or (name in notes and not (mirror.root / name).exists())
+                if PurePosixPath(name).parts[1] in gone or (name in notes and not (mirror.root / name).exists())
             )  # fmt: skip
 
     def _conclude(self, folder: Folder, status: str, known: Sequence[Folder]) -> bool:
