@@ -111,7 +111,7 @@ def _pair(first: Entry, second: Entry, names: set[str]) -> Pair:
 def _side(entry: Entry, name: str) -> Side:
     c: Checkpoint = entry.chosen
     values = entry.headlines.get(name) or entry.rows.values(name)
-    return Side(c.metrics[name], c.stderr.get(name, math.nan), values)
+    return Side(c.metrics[name], c.stderr.get(name, math.nan), values, int(c.counts.get(name) or 0))
 
 
 def _correct(pairs: Sequence[Pair]) -> int:

@@ -12,6 +12,7 @@ from argosy.statistics import Interval, compare_items, paired_ratio_test, tost
 from argosy.statistics.intervals import quantile
 
 ALPHA = 0.05
+TINY = 0.1  # of a margin: below, a difference is none, however sure it is
 SAME_VALUE = 1e-4  # rows are rounded; further apart, the metric is not made of them
 MANY = 10_000  # degrees of freedom of an error that is taken as known
 OTHER_TOKENS = "another tokenizer or other documents"
@@ -19,11 +20,21 @@ OTHER_TOKENS = "another tokenizer or other documents"
 
 @dataclass(frozen=True)
 class Side:
-    """What one checkpoint has of a metric: its value, its standard error (NaN: unknown), and the rows it is made of."""
+    """What one checkpoint has of a metric: its value, its standard error (NaN: unknown), the rows it is made of, and of
+    how many questions it is (0: unknown)."""
 
     value: float
     stderr: float = math.nan
     values: Mapping[str, Value] | None = None
+    count: int = 0
+
+    def error(self, share: bool) -> float:
+        """The standard error; of a share that is 0 or 1, as if one more answer had been right and one wrong: that all
+        of a few agree does not say that all do (Agresti and Coull, 1998)."""
+        if self.stderr > 0 or not share or math.isnan(self.stderr):
+            return self.stderr
+        shifted = (self.value * self.count + 1) / (self.count + 2)
+        return math.sqrt(shifted * (1 - shifted) / (self.count + 2)) if self.count else math.nan
 
 
 @dataclass(frozen=True)
@@ -70,17 +81,18 @@ class Contrast:
 
     @property
     def verdict(self) -> str:
-        """`better`, `worse`, `changed` (neither way is better), `same` (no difference beyond the metric's margin),
-        `cannot tell` (a difference that matters is neither shown nor excluded), or `untested`.
+        """`better`, `worse`, `changed` (neither way is better), `same` (no difference beyond the metric's margin, or
+        one beyond noise that is tiny beside it), `cannot tell` (a difference that matters is neither shown nor
+        excluded), or `untested`.
         """
         if self.p_adjusted is None:
             return "untested"
-        if self.p_adjusted < ALPHA:
+        margin = self.kind.margin
+        if self.p_adjusted < ALPHA and not (margin and self.most < margin * TINY):
             if not self.kind.better:
                 return "changed"
             return "better" if self.difference.value * self.kind.better > 0 else "worse"
-        margin = self.kind.margin
-        return "same" if margin is not None and self.most < margin else "cannot tell"
+        return "same" if margin and self.most < margin else "cannot tell"
 
     @property
     def leans(self) -> bool:
@@ -109,13 +121,13 @@ def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> C
     values = (first.value, second.value)
     if not all(map(math.isfinite, values)):
         return Contrast(name, *labels, *values, _untested(*values), "a value is not a number")
-    pairs = _pairs(first, second)
+    share, pairs = kind_of(name).share, _pairs(first, second)
     if isinstance(pairs, str):
         return Contrast(name, *labels, *values, _untested(*values), pairs)
     if pairs:
         asked = max(len(first.values or ()), len(second.values or ()))
-        return Contrast(name, *labels, *values, _paired(pairs), "paired", asked)
-    error = math.hypot(first.stderr, second.stderr)
+        return Contrast(name, *labels, *values, _paired(pairs, share), "paired", asked)
+    error = math.hypot(*(side.error(share) for side in (first, second)))
     if not math.isfinite(error):
         return Contrast(name, *labels, *values, _untested(*values), "no standard error")
     return Contrast(name, *labels, *values, _independent(second.value - first.value, error), "unpaired")
@@ -137,10 +149,10 @@ def _makes(side: Side) -> bool:
     return bool(side.values) and abs(total(side.values or {}) - side.value) <= SAME_VALUE * max(1.0, abs(side.value))
 
 
-def _paired(pairs: Sequence[tuple[Value, Value]]) -> Tested:
-    """Shares: item by item as the report, the nights and the gate compare. Others, such as losses over lengths: the t
-    test of a ratio, with what is independent as its observations."""
-    if all(a.weight == b.weight == 1.0 and 0 <= min(a.value, b.value) <= max(a.value, b.value) <= 1 for a, b in pairs):
+def _paired(pairs: Sequence[tuple[Value, Value]], share: bool) -> Tested:
+    """Shares of right answers: item by item as the report, the nights and the gate compare. Others, such as
+    probabilities, and losses over lengths: the t test of a ratio, with what is independent as its observations."""
+    if share and all(a.weight == b.weight == 1.0 and 0 <= a.value <= 1 and 0 <= b.value <= 1 for a, b in pairs):
         return _shares(pairs)
     units: dict[str, list[float]] = {}
     for a, b in pairs:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from argosy.comparison.compared import Compared
 from argosy.comparison.entry import Entry
-from argosy.comparison.kinds import HEADLINE, families, kind_of
+from argosy.comparison.kinds import HEADLINE, chance_of, families, kind_of
 from argosy.comparison.text import is_percent, value_text
 from argosy.report.chart import short, ticks
 from argosy.report.checkpoints import Checkpoint
@@ -43,6 +43,7 @@ class Small:
     y_ticks: list[tuple[float, str]]
     lines: list[Line]
     summary: str
+    chance: float | None = None  # height of what guessing scores
 
 
 def curves(found: Compared, by: str = "tokens") -> list[tuple[str, list[Small]]]:
@@ -117,6 +118,8 @@ def _small(name: str, entries: Sequence[Entry], by: str) -> Small:
     xs = [q[0] for _, p in series for q in p]
     late = [q for _, p in series for q in _late(p, name)]
     ys = sorted(scale * y for q in late for y in q[1:] if y is not None and math.isfinite(y))
+    chance = next((c for e in entries if (c := e.chosen.metrics.get(chance_of(name))) is not None), None)
+    ys = sorted([*ys, scale * chance]) if chance is not None and math.isfinite(chance) else ys
     y_ticks = ticks(ys[0], ys[-1], 4)
     said = "; ".join(f"{entries[n].label}: {value_text(name, p[0][1])} to {value_text(name, p[-1][1])}"
                      for n, p in series)
@@ -125,7 +128,8 @@ def _small(name: str, entries: Sequence[Entry], by: str) -> Small:
     lines = [_line(n, p, entries[n], name, by, across, up) for n, p in series]
     labels = [(across(x), short(x)) for x in ticks(min(xs), max(xs), 4) if min(xs) <= x <= max(xs)]
     return Small(name, kind_of(name).short, "%" if scale == 100 else kind_of(name).unit, labels,
-                 [(up(y / scale), short(y)) for y in y_ticks], lines, said)
+                 [(up(y / scale), short(y)) for y in y_ticks], lines, said,
+                 up(chance) if chance is not None and math.isfinite(chance) else None)
 
 
 def _late(found: Sequence[Point], name: str) -> Sequence[Point]:

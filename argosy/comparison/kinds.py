@@ -14,8 +14,8 @@ _HIGHER = re.compile(r"(^|_)(acc|accuracy|consistency|exact|match|em|f1|bleu|rou
                      r"mass|share|lift|margin|top\d+|pass|valid|precision|recall|auc|mrr)(_|@|\d|$)")
 _SHARE = re.compile(r"(^|_)(acc|accuracy|share|consistency|exact|match|em|first|top\d+|pass|valid|win|wins)(_|@|\d|$)")
 _TRACE = re.compile(r"(gap|first)$")
-_MINOR = re.compile(r"^(acc_all|acc_averaged|consistency|position_bias|acc_token|acc_byte|margin|rank|top\d+|nats|"
-                    r"ppl)$")
+_MINOR = re.compile(r"^(chance|acc_all|acc_averaged|consistency|position_bias|acc_token|acc_byte|margin|rank|top\d+|"
+                    r"nats|ppl)$")
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,12 @@ def _guess(family: str, short: str, measure: str) -> Kind:
 
 def _is_share(word: str) -> bool:
     return bool(_SHARE.search(word))
+
+
+def chance_of(name: str) -> str:
+    """The metric that says what guessing scores on an accuracy; "" for another metric."""
+    parts = name.split("/")
+    return "/".join([*parts[:3], "chance"]) if parts[0] == "bench" and len(parts) == 4 and parts[3] == "acc" else ""
 
 
 def families(names: list[str]) -> list[str]:

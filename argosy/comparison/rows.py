@@ -15,6 +15,7 @@ from argosy.evaluation.results import has_items, read_items
 Record = Mapping[str, Any]
 Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
 LN2 = math.log(2)
+ALL = "all"  # of held-out text, the channels together
 _OF_ROW = {"acc": "correct", "acc_norm": "correct_norm"}
 _TOP = re.compile(r"^top(\d+)$")
 
@@ -87,14 +88,14 @@ class Rows:
 
     def _heldout(self, measure: str, channel: str) -> dict[str, Value]:
         below = {"bpb": "bytes", "nats": "tokens"}.get(measure)
-        rows = [r for (_, variant), group in self.groups.items() if variant == channel for r in group if "nats" in r]
+        rows = [r for (_, variant), group in self.groups.items() if channel in (variant, ALL) for r in group
+                if "nats" in r and "bytes" in r]
         found = {}
         for r in rows if below else ():
-            size = _number(r.get(below or ""))
-            nats = _number(r.get("nats"))
+            size, nats = _number(r.get(below or "")), _number(r.get("nats"))
             if nats is not None and size:
-                below_it = size * (LN2 if measure == "bpb" else 1.0)
-                found[str(r["id"])] = Value(str(r["id"]), nats, below_it, str(r["id"]), size)
+                name = f"{r['variant']}/{r['id']}"
+                found[name] = Value(name, nats, size * (LN2 if measure == "bpb" else 1.0), name, size)
         return found
 
 
@@ -116,6 +117,8 @@ def total(values: Mapping[str, Value]) -> float:
 
 
 def _plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
+    if measure == "acc_all":
+        return _all_right(rows)
     found = {}
     for row in rows:
         value = _of_row(row, measure)
@@ -123,6 +126,16 @@ def _plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
             continue
         item = str(row.get("item") or row["id"])
         found[str(row["id"])] = Value(str(row.get("cluster") or item), value, 1.0, item)
+    return found
+
+
+def _all_right(rows: Iterable[Record]) -> dict[str, Value]:
+    """By item, whether every question of it was answered right."""
+    found: dict[str, Value] = {}
+    for value in _plain(rows, "acc").values():
+        before = found.get(value.item)
+        right = value.value if before is None else min(before.value, value.value)
+        found[value.item] = Value(value.unit, right, 1.0, value.item)
     return found
 
 

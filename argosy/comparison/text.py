@@ -38,11 +38,11 @@ def plain(value: float) -> str:
 
 def difference_text(c: Contrast) -> str:
     """`+4.2 [1.0, 7.4]`: points of a share, else the metric's own unit."""
-    scale, digits = _scale(c)
+    scale, spec = _scale(c)
     d = c.difference
     if math.isnan(d.low):
-        return "–" if math.isnan(d.value) else f"{scale * d.value:+.{digits}f}"
-    return f"{scale * d.value:+.{digits}f} [{scale * d.low:+.{digits}f}, {scale * d.high:+.{digits}f}]"
+        return "–" if math.isnan(d.value) else f"{scale * d.value:+{spec}}"
+    return f"{scale * d.value:+{spec}} [{scale * d.low:+{spec}}, {scale * d.high:+{spec}}]"
 
 
 def p_text(p: float | None) -> str:
@@ -66,8 +66,8 @@ def meaning(c: Contrast) -> str:
 
 def amount(c: Contrast, size: float) -> str:
     """`2.1 points`, `0.012 bits a byte`."""
-    scale, digits = _scale(c)
-    return f"{scale * size:.{digits}f} {unit_of(c.kind)}".rstrip()
+    scale, spec = _scale(c)
+    return f"{scale * size:{spec}} {unit_of(c.kind)}".rstrip()
 
 
 def unit_of(kind: Kind) -> str:
@@ -79,9 +79,12 @@ def _sign(c: Contrast) -> int:
     return c.kind.better * (1 if c.difference.value > 0 else -1)
 
 
-def _scale(c: Contrast) -> tuple[float, int]:
+def _scale(c: Contrast) -> tuple[float, str]:
+    """What to multiply with, and how to write it."""
     if c.kind.share:
-        return 100.0, 1
+        return 100.0, ".1f"
     largest = max((abs(v) for v in (c.difference.value, c.difference.low, c.difference.high) if math.isfinite(v)),
                   default=0.0)
-    return 1.0, 1 if largest >= 100 else 3 if largest >= 0.01 else 4
+    if 0 < largest < 0.0005:
+        return 1.0, ".1e"
+    return 1.0, ".1f" if largest >= 100 else ".3f" if largest >= 0.01 else ".4f"

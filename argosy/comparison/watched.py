@@ -7,6 +7,7 @@ import math
 from argosy.comparison.compared import Compared
 from argosy.comparison.curves import points
 from argosy.comparison.entry import Entry
+from argosy.comparison.kinds import chance_of
 from argosy.comparison.rows import Group
 from argosy.statistics import Curve, Point, Watched, worth_watching
 
@@ -31,6 +32,9 @@ def _chance(found: Compared, name: str) -> float | None:
     if parts[0] != "bench" or len(parts) != 4 or parts[3] != "acc":
         return None
     for entry in found.entries:
+        known = entry.chosen.metrics.get(chance_of(name))
+        if known is not None:
+            return known
         forms: list[str] = entry.forms.get(name, [parts[2]])
         for form in forms:
             group: Group = (parts[1], form)

@@ -145,7 +145,7 @@ def test_equal_models_are_seldom_called_different() -> None:
         ("bench/mmlu/plain/acc", 1, True), ("bench/mmlu/plain/position_bias", -1, False),
         ("heldout/bpb/code", -1, False), ("bench/facts/memorisation/text_gap", 0, False),
         ("probe/probes/json/prob", 1, False), ("train/loss", -1, False), ("eval/exact_match", 1, True),
-        ("my/own/thing", 0, False),
+        ("my/own/thing", 0, False), ("bench/mmlu/plain/chance", 0, False),
     ],
 )  # fmt: skip
 def test_the_name_says_which_way_is_better(name: str, better: int, share: bool) -> None:
@@ -194,3 +194,36 @@ def test_what_is_not_alike_is_noted() -> None:
     notes = compare([a, b]).notes
     assert "t: a and b share 40 of 60 questions; differences are of these, values of each one's own." in notes
     assert "a has seen 2M tokens, b 1M: --by tokens compares them at equal ones." in notes
+
+
+def test_a_few_answers_that_all_agree_do_not_exclude_a_difference() -> None:
+    none = Side(0.0, 0.0, None, 20)
+    found = _one("bench/t/permuted/consistency", none, none)
+    one = math.sqrt((1 / 22) * (21 / 22) / 22)
+    assert found.difference.high == pytest.approx(stats.norm.ppf(0.975) * math.sqrt(2) * one)
+    assert found.most > 0.02
+
+
+def test_channels_together_and_all_orders_of_an_item_are_paired() -> None:
+    rows = Rows([{"task": "heldout", "variant": v, "id": str(n), "nats": 2.0 + n, "tokens": 3, "bytes": 4}
+                 for v in ("en", "zh") for n in range(3)])  # fmt: skip
+    every = rows.values("heldout/bpb/all")
+    assert len(every) == 6
+    assert sum(v.value for v in every.values()) / sum(v.weight for v in every.values()) == pytest.approx(
+        18 / (24 * math.log(2)))
+    orders = Rows([{"task": "t", "variant": "permuted", "id": f"{i}#{n}", "item": str(i), "correct": n < i}
+                   for i in range(4) for n in range(3)])  # fmt: skip
+    assert {item: v.value for item, v in orders.values("bench/t/permuted/acc_all").items()} == {
+        "0": 0.0, "1": 0.0, "2": 0.0, "3": 1.0}  # fmt: skip
+
+
+def test_what_is_tiny_beside_the_margin_is_no_difference_however_sure() -> None:
+    rng = np.random.default_rng(2)
+    for size, verdict in ((1e-5, "same"), (0.05, "better")):
+        first = {str(n): Value(str(n), float(v), 1.0, str(n)) for n, v in enumerate(rng.uniform(0.2, 0.6, 50))}
+        second = {name: Value(name, v.value + size * float(rng.uniform(0.9, 1.1)), 1.0, name)
+                  for name, v in first.items()}  # fmt: skip
+        found = _one("probe/probes/json/prob", _side(first), _side(second))
+        assert found.tested.p_value < 1e-6
+        assert Contrast(found.name, "a", "b", found.before, found.after, found.tested, found.how, 50,
+                        found.tested.p_value).verdict == verdict  # fmt: skip
