@@ -109,7 +109,7 @@ def test_common_beginnings_by_counting() -> None:
 @pytest.mark.parametrize("error", ["MemoryError", "CUDA out of memory. Tried to allocate 2 GiB"])
 def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str, monkeypatch: Any) -> None:
     """A model that refuses more than 40 tokens at once: all is scored, and the same but for the last digits."""
-    requests = [*family(Random(1), 10), *family(Random(2), 10, 20)]
+    requests = [*family(Random(1), 5), *family(Random(2), 4, 20)]
     scorer = Scorer(model, 256, 2000)
     scorer._pair = 0.02
     expected = [score.logprob for score in Scorer(model, 256, 2000).score(requests)]
