@@ -6,31 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from evals.items import LETTERS, AnyItem, Item, OpenItem
+from evals.items import LETTERS, AnyItem, OpenItem
+from evals.layout import CUE, PUBLISHED, SEPARATOR, Generation, Layout
 from evals.pool import EMPTY, Pool
-
-CUE = {"en": "\nAnswer:", "zh": "\n答案："}
-# Between the cue and an answer; Chinese has no space there.
-SEPARATOR = {"en": " ", "zh": ""}
-
-
-@dataclass(frozen=True)
-class Generation:
-    """How an answer is generated and read.
-
-    Attributes:
-        answer: the right answer: a label ("B"), several ("AC"), or a text or number ("18").
-        stops: texts that end it; they are no part of it.
-        max_tokens: how many tokens are generated at most.
-        extract: name of the rule (a file of evals/extract) that finds the answer in the text.
-        labels: the labels that the prompt lists; "" where there are no options.
-    """
-
-    answer: str
-    stops: tuple[str, ...]
-    max_tokens: int
-    extract: str
-    labels: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,31 +70,6 @@ class Question:
         return 1 / options if self.generation.extract != "letters" else 1 / (2**options - 1)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How prompts are laid out. The default is the demo corpus's; benchmarks have their own (variant `layout`).
-
-    Attributes:
-        before: text before each question, such as "Question: ".
-        options: between options: " " (all on one line) or a line's end.
-        mark: after a label, such as ". "; None: as the language writes it.
-        cue: after question and options; None: CUE.
-        separator: between cue and answer; None: SEPARATOR.
-        description: what a prompt begins with, once, before shots; `{subject}` is the item's.
-    """
-
-    before: str = ""
-    options: str = " "
-    mark: str | None = None
-    cue: str | None = None
-    separator: str | None = None
-    description: str = ""
-
-    def head(self, subject: str) -> str:
-        """The description of a subject such as "college_biology"."""
-        return self.description.replace("{subject}", subject.replace("_", " "))
-
-
 class Rendered(NamedTuple):
     """What a form makes of a draft."""
 
@@ -146,7 +99,7 @@ class Draft:
     golds: tuple[int, ...] = ()
     answer: str = ""
     solution: str = ""
-    layout: Layout = Layout()
+    layout: Layout = PUBLISHED
     calibration: bool = False
     shots: int = 0  # worked examples before it: how many, and how they are chosen
     shots_choose: str = "balanced"
@@ -245,4 +198,7 @@ def labelled_form(draft: Draft) -> Rendered:
     return Rendered(prompt, tuple(draft.labels[: len(draft.choices)]), True)
 
 
-__all__ = ["Draft", "Form", "Generation", "Item", "Layout", "Question", "Rendered", "labelled_form", "list_options"]
+__all__ = [
+    "CUE", "SEPARATOR", "Draft", "Form", "Generation", "Layout", "Question", "Rendered", "labelled_form",
+    "list_options", "option_mark",
+]  # fmt: skip

@@ -15,7 +15,8 @@ from evals.extract.last_number import LastNumber, plain
 from evals.question import Draft
 from evals.question_numbers import Asked
 from evals.variants.registry import NotApplicable
-from evals.word_problem import Unmapped, WordProblem, template, value_of_source
+from evals.word_problem import Unmapped, WordProblem, value_of_source
+from evals.word_problem_template import template
 
 _TRIES = 60
 _MOST_CHOICES = 200

@@ -14,7 +14,8 @@ from evals.formats import read_items
 from evals.items import OpenItem
 from evals.question import Draft
 from evals.variants import NotApplicable, parse_chain
-from evals.word_problem import Unmapped, WordProblem, template
+from evals.word_problem import Unmapped, WordProblem
+from evals.word_problem_template import template
 
 GSM8K = Path(__file__).parents[3] / "shared/data/gsm8k/grade_school_math__data__test.jsonl"
 ANNOTATION = re.compile(r"<<([^<>=]*)=([^<>=]*)>>")
