@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from evals.items import BrokenItem, Item, parse_item, read_items
+from evals.formats import parse_item, read_items
+from evals.items import BrokenItem, Item
 from evals.variants import NotApplicable, parse_chain
 
 DATA = Path(__file__).parents[2] / "shared/data"

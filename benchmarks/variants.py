@@ -98,7 +98,7 @@ def _peer(model: str) -> Any:
     from lm_eval.evaluator import evaluate
     from lm_eval.models.huggingface import HFLM
 
-    from evals.items import read_items
+    from evals.formats import read_items
     from evals.lm_tasks import VariantTask
     from evals.variants import parse_chain
 
@@ -120,7 +120,8 @@ def _peer(model: str) -> Any:
 def read_or_make(count: int) -> list[dict[str, Any]]:
     """Items: MMLU's test questions, drawn from all subjects, or made up of common words."""
     if MMLU.is_dir():
-        from evals.items import Item, read_items
+        from evals.formats import read_items
+        from evals.items import Item
 
         read = [item for path in sorted(MMLU.glob("*test*.csv")) for item in read_items(path).items]
         found = [item for item in read if isinstance(item, Item)]

@@ -25,7 +25,8 @@ from argosy.provenance import digest_of
 from argosy.statistics import mean
 from argosy.storage import write_json
 from argosy.tracking import Tracker
-from evals.items import Item, parse_item
+from evals.formats import parse_item
+from evals.items import Item
 from evals.question import Question
 from evals.variants import parse_chain
 

@@ -20,7 +20,8 @@ from argosy.provenance import digest_of
 from argosy.statistics import balanced_weights, mean
 from argosy.storage import write_json
 from argosy.tracking import Tracker
-from evals.items import Item, parse_item
+from evals.formats import parse_item
+from evals.items import Item
 from evals.variants import parse_chain
 
 VARIANTS: dict[str, Any] = {

@@ -10,8 +10,6 @@ from typing import Any
 
 from evals.items import LANGS, LETTERS, BrokenItem, Item
 
-MOST_CHOICES = 26
-_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _AROUND = " \t\r\n()[]{}<>.:,、。"
 
 
@@ -29,7 +27,7 @@ def text(record: Mapping[str, Any], name: str) -> str:
     return value.strip()
 
 
-def label_index(value: object, labels: Sequence[str] = _ALPHABET) -> int:
+def label_index(value: object, labels: Sequence[str] = LETTERS) -> int:
     """Index of a label: "B", "b", "(B)", "B." and full-width "Ｂ" are all 1.
 
     Raises:
@@ -50,9 +48,9 @@ def label_indexes(value: object) -> tuple[int, ...]:
     """
     joined = "".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     letters = re.sub(r"[\s,、，;()]+", "", unicodedata.normalize("NFKC", joined)).upper()
-    if not letters or not set(letters) <= set(_ALPHABET):
+    if not letters or not set(letters) <= set(LETTERS):
         raise BrokenItem("answer is not a label of the choices")
-    return tuple(sorted({_ALPHABET.index(letter) for letter in letters}))
+    return tuple(sorted({LETTERS.index(letter) for letter in letters}))
 
 
 def number_index(value: object, first: int) -> int:
@@ -82,8 +80,8 @@ def checked(
     texts = [choice.strip() for choice in found if isinstance(choice, str) and choice.strip()]
     if len(texts) < len(found):
         raise BrokenItem("choices are not a list of texts")
-    if not 2 <= len(texts) <= MOST_CHOICES:
-        raise BrokenItem(f"number of choices is not within 2 to {MOST_CHOICES}")
+    if not 2 <= len(texts) <= len(LETTERS):
+        raise BrokenItem(f"number of choices is not within 2 to {len(LETTERS)}")
     if len(set(texts)) < len(texts):
         raise BrokenItem("two choices are the same")
     if not all(0 <= right < len(texts) for right in (answer, *answers)):
@@ -110,5 +108,3 @@ def subject_of(file: str) -> str:
     """Subject that a file's name says: `abstract_algebra` of `abstract_algebra_test`."""
     return re.sub(r"[_-](test|dev|val|validation|train)$", "", file)
 
-
-__all__ = ["LETTERS", "checked", "label_index", "label_indexes", "mixed", "number_index", "subject_of", "text"]

@@ -10,7 +10,7 @@ from argosy.errors import InputError
 from evals.formats.fields import subject_of
 from evals.formats.format import At, Format, Record
 from evals.formats.registry import find_format
-from evals.items import AnyItem, BrokenItem, Items
+from evals.items import AnyItem, BrokenItem, Item, Items
 
 
 def read_items(
@@ -45,6 +45,18 @@ def read_items(
             f"{path} has no usable item; lines left out: {dict(found.left_out) or 'none, it is empty'}{hint}"
         )
     return found
+
+
+def parse_item(record: Record) -> Item:
+    """The item of a record of argosy's own format.
+
+    Raises:
+        BrokenItem: a field is absent or wrong, or it has no options; says which.
+    """
+    (item,) = find_format("argosy").parse(record, At("record"))
+    if not isinstance(item, Item):
+        raise BrokenItem("no choices")
+    return item
 
 
 def _format(path: Path, name: str) -> Format:

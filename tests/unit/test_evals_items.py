@@ -4,7 +4,7 @@ import pytest
 
 from argosy.errors import InputError
 from argosy.statistics import Estimate
-from evals.items import read_items
+from evals.formats import read_items
 from evals.metrics import answer, metrics, position_bias
 from evals.variants import parse_chain
 from tests.evaluation_fixtures import make_items, write_items
