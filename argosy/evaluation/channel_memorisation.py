@@ -70,24 +70,29 @@ def memorisation(
     document: `member`, `matched` of `tokens`, `exact`, and the scores.
 
     Raises:
-        InputError: files of another tokenizer, or a channel that is not there.
+        InputError: files of another tokenizer, a channel that is not there, or more tokens than the model's positions.
     """
     check_vocabulary(model, directory)
     findings = Findings()
     every: dict[str, dict[str, Estimate]] = {}
     splits: tuple[Split, ...] = ("train", "heldout")
     found = {split: read_channels(directory, split) for split in splits}
+    length = probe.prefix + probe.continuation
+    if length > model.max_length:
+        raise InputError(f"heldout.memorisation: prefix + continuation is {length} tokens, allowed for this model: up "
+                         f"to {model.max_length}, its positions")
     both = sorted(found["train"].keys() & found["heldout"].keys())
+    if not both:
+        findings.leave_out("memorisation", "no channel has both training and held-out text")
     for name in probe.channels:
         if name not in both:
             raise InputError(f"heldout.memorisation.channels has {name!r}; allowed: {', '.join(both)}")
     for name in probe.channels or both:
         drawn: dict[Split, list[_Sample]] = {}
         for split in splits:
-            samples = _draw(found[split][name], probe, f"{seed}/{split}/{name}", model.max_length)
+            samples = _draw(found[split][name], probe, f"{seed}/{split}/{name}")
             if len(samples) < 2:
-                findings.leave_out(f"memorisation/{name}", f"fewer than 2 {split} documents of "
-                                   f"{probe.prefix + probe.continuation} tokens")
+                findings.leave_out(f"memorisation/{name}", f"fewer than 2 {split} documents of {length} tokens")
                 break
             drawn[split] = _score(model, probe, samples)
             if bad := len(samples) - len(drawn[split]):
@@ -103,11 +108,9 @@ def memorisation(
     return findings
 
 
-def _draw(channel: TokenizedChannel, probe: MemorisationProbe, seed: str, most: int) -> list[tuple[int, Tokens]]:
-    """(document, BOS and its first tokens) of documents that are long enough for the model and the probe."""
+def _draw(channel: TokenizedChannel, probe: MemorisationProbe, seed: str) -> list[tuple[int, Tokens]]:
+    """(document, BOS and its first tokens) of documents that are long enough."""
     length = 1 + probe.prefix + probe.continuation
-    if length > most + 1:
-        return []
     lengths = np.diff(channel.offsets) - 1  # without EOS
     long_enough = np.flatnonzero(lengths >= length).tolist()
     chosen = Random(seed).sample(long_enough, min(probe.samples, len(long_enough)))

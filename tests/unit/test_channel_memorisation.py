@@ -183,6 +183,11 @@ def test_wrong_channels_and_nan(tmp_path: Path) -> None:
     tokens = write_tokens(tmp_path, model.tokenizer, SPLITS)
     with pytest.raises(InputError, match=r"memorisation\.channels has 'zh'; allowed: mixed, small"):
         run_heldout(Heldout(memorisation={**PROBE, "channels": ["zh"]}), model, str(tokens), suite="s")
+    with pytest.raises(InputError, match=r"prefix \+ continuation is 72 tokens, allowed for this model: up to 64"):
+        run_heldout(Heldout(memorisation={**PROBE, "prefix": 62}), model, str(tokens), suite="s")
+    alone = write_tokens(tmp_path / "alone", model.tokenizer, {"heldout": SPLITS["heldout"]})
+    found = run_heldout(Heldout(memorisation=PROBE), model, str(alone), suite="s")
+    assert found.left_out["memorisation"] == {"no channel has both training and held-out text": 1}
     broken = language_model(tokenizers_by_kind()["byte_bpe"], 64)
     broken.model.model.norm.weight.data.fill_(math.nan)
     found = run_heldout(Heldout(memorisation={**PROBE, "channels": ["mixed"]}), broken, str(tokens), suite="s")

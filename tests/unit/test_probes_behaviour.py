@@ -150,10 +150,11 @@ def test_prompts_of_a_file(tmp_path: Path) -> None:
         measure(model_of("sentencepiece"), False, kind="refusal", file=str(file))
 
 
-def test_weights_that_are_nan_are_named_and_the_rest_goes_on() -> None:
+@pytest.mark.parametrize("name", ["behaviour", "core_probes"])
+def test_weights_that_are_nan_are_named_and_the_rest_goes_on(name: str) -> None:
     model = language_model(tokenizers_by_kind()["byte_bpe"], chat=True)
     model.model.model.norm.weight.data.fill_(math.nan)
-    suite = load_suite("behaviour", "", [SUITES])
+    suite = load_suite(name, "", [SUITES])
     found = run_probes(suite, model, "", chat=True, seed=0, limit=2)
     assert not found.metrics
     assert {where.split("/")[2] for where in found.left_out} == {probe["name"] for probe in suite.probes or []}
