@@ -87,6 +87,10 @@ def choose(entries: list[Entry], at: At) -> None:
     if at.by == "last":
         return
     steps = at.by == "step"  # counted from each stage's start, so only those of the named one's stage
+    stages = list(dict.fromkeys(e.chosen.stage for e in entries))
+    if steps and at.value is None and len(stages) > 1:
+        raise InputError(f"--by step is of one stage, whose steps it counts; these are of {', '.join(stages)}: use "
+                         "--by tokens")
     lines = [[c for c in e.line if not steps or c.stage == e.chosen.stage] for e in entries]
     wanted = at.value if at.value is not None else min(max(map(at.of, line)) for line in lines)
     for entry, line in zip(entries, lines, strict=True):
