@@ -1,10 +1,10 @@
 """Does the contamination score tell models that were trained on a benchmark from others? Small models, real data.
 
-python -m benchmarks.contamination [--scale 0.25] [--write] [--figure FILE]
+python -m benchmarks.contamination [--scale 0.25] [--write] [--keep DIR]
 
-Trains 27 small models on the text of ../shared/data, with and without a benchmark's items at 1, 4, 16 and 64
+Trains 24 small models on the text of ../shared/data, with and without a benchmark's items at 1, 4, 16 and 64
 exposures, and evaluates each by the code that evaluates any checkpoint. 9 of them, asked OpenBookQA, calibrate the
-score; it is tested on the other 18, asked MMLU, with other seeds and other prose. Clean cases of the test are models
+score; it is tested on the other 15, asked MMLU, with other seeds and other prose. Clean cases of the test are models
 without the items (some of which know the answers), and every model on items that it was not trained on. `auc`: of
 models with 4 exposures or more against the clean cases; `peer`: that of plain accuracy. The last line is JSON.
 """
@@ -12,8 +12,10 @@ models with 4 exposures or more against the clean cases; `peer`: that of plain a
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
+import pickle
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +29,16 @@ from argosy.statistics.contamination_null import DEFAULT, Calibration, calibrate
 from argosy.storage import write_atomic, write_json
 from benchmarks.contamination_data import DATA, mmlu, openbookqa, prose
 from benchmarks.contamination_figure import figure
-from benchmarks.contamination_models import EXPOSURES, Recipe, cloze_accuracy, evidence, make_tokenizer, recipes, train
+from benchmarks.contamination_models import (
+    EXPOSURES,
+    Recipe,
+    cloze_accuracy,
+    evidence,
+    make_tokenizer,
+    recipes,
+    settings,
+    train,
+)
 from evals.items import Item
 
 WORKERS = 2
@@ -67,11 +78,13 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of items and text; 1.0 is what docs report")
     parser.add_argument("--write", action="store_true", help="write the calibration that argosy ships")
     parser.add_argument("--figure", type=Path, default=None, metavar="FILE", help=f"default: {FIGURE.name} at scale 1")
+    parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="models that are measured there are not "
+                        "trained again")
     args = parser.parse_args()
     if not DATA.is_dir():
         parser.error(f"{DATA} is absent: the benchmark trains on its text and items")
     started = time.perf_counter()
-    cases = trained(list(_recipes(args.scale)))
+    cases = trained(list(_recipes(args.scale)), args.keep)
     calibration = calibrated([case for case in cases if case.role == "calibration"])
     tested = [case for case in cases if case.role == "test"]
     scores = [score(case.evidence, case.places, calibration=calibration) for case in tested]
@@ -94,28 +107,39 @@ def _recipes(scale: float) -> Iterable[Recipe]:
     return recipes(scale, pools, text)
 
 
-def trained(todo: Sequence[Recipe]) -> list[Case]:
-    """All models, two at a time; the largest first."""
-    order = sorted(range(len(todo)), key=lambda n: -todo[n].exposures)
+def trained(todo: Sequence[Recipe], keep: Path | None = None) -> list[Case]:
+    """The cases of all models, two models at a time."""
+    order = sorted(range(len(todo)), key=lambda n: todo[n].exposures)
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     found: dict[int, list[Case]] = {}
     with get_context("fork").Pool(WORKERS) as pool:
-        for done, (n, cases) in enumerate(pool.imap_unordered(_one, [(n, todo[n]) for n in order]), 1):
+        for done, (n, cases) in enumerate(pool.imap_unordered(_one, [(n, todo[n], keep) for n in order]), 1):
             found[n] = cases
             print(f"{done} of {len(todo)} models: {todo[n].role} {todo[n].kind} {todo[n].exposures}", flush=True)
     return [case for n in range(len(todo)) for case in found[n]]
 
 
-def _one(task: tuple[int, Recipe]) -> tuple[int, list[Case]]:
-    number, recipe = task
+def _one(task: tuple[int, Recipe, Path | None]) -> tuple[int, list[Case]]:
+    number, recipe, keep = task
+    file = keep / f"{hashlib.sha256(repr((recipe, settings())).encode()).hexdigest()[:16]}.pickle" if keep else None
+    if file is not None and file.is_file():
+        return number, pickle.loads(file.read_bytes())
+    cases = _cases(recipe)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, pickle.dumps(cases))
+    return number, cases
+
+
+def _cases(recipe: Recipe) -> list[Case]:
+    """Train and evaluate: a clean model is asked all sets, one of the test also a set that it has not seen."""
     model = train(recipe, _SHARED["tokenizer"])
-    # A clean model is asked all sets, others their own and one that they have not seen.
-    sets = [recipe.items, *(recipe.unseen if recipe.kind == "clean" else recipe.unseen[:1])]
-    return number, [
+    unseen = recipe.unseen if recipe.kind == "clean" else recipe.unseen[:1] if recipe.role == "test" else ()
+    return [
         Case(recipe.role, recipe.kind, recipe.exposures, own == 0, tuple(evidence(model, items, recipe.seed)),
              {item.id: item.answer for item in items}, cloze_accuracy(model, items) if own == 0 else 0.0)
-        for own, items in enumerate(sets)
+        for own, items in enumerate([recipe.items, *unseen])
     ]  # fmt: skip
 
 

@@ -23,10 +23,10 @@ EXPOSURES = (1, 4, 16, 64)
 MODELS = {
     "calibration": {("clean", 0): 4, ("informed", 0): 1, ("contaminated", 4): 2, ("contaminated", 16): 1,
                     ("contaminated", 64): 1},
-    "test": {("clean", 0): 5, ("informed", 0): 2, ("contaminated", 1): 2, ("contaminated", 4): 4,
-             ("contaminated", 16): 3, ("contaminated", 64): 2},
+    "test": {("clean", 0): 4, ("informed", 0): 2, ("contaminated", 1): 2, ("contaminated", 4): 4,
+             ("contaminated", 16): 2, ("contaminated", 64): 1},
 }  # fmt: skip
-UNSEEN = 3  # sets of items
+UNSEEN = 2  # sets of items
 KNOWING = 16  # exposures of an informed model in other orders, and as many without options
 
 
@@ -51,6 +51,11 @@ class Recipe:
     others: tuple[Item, ...]  # what the form of questions is learnt from, by every model
     prose: tuple[str, ...]
     unseen: tuple[tuple[Item, ...], ...] = ()
+
+
+def settings() -> tuple[object, ...]:
+    """What, beside a recipe, decides the result."""
+    return (SHAPE, ROW, BATCH, RATE, KNOWING)
 
 
 def make_tokenizer(texts: Sequence[str], vocabulary: int = 1024) -> Any:
@@ -150,12 +155,12 @@ def _right(model: LanguageModel, variant: str, items: Sequence[Item], seed: int)
 
 def recipes(scale: float, pools: dict[str, Sequence[Item]], prose: Sequence[str]) -> Iterator[Recipe]:
     """The models: calibration on one benchmark's items, test on another's, with other seeds and other prose."""
-    size = max(40, round(200 * scale))
+    size = max(40, round(160 * scale))
     text = Random("prose").sample(list(prose), len(prose))
     for number, (role, counts) in enumerate(MODELS.items()):
         pool = Random(f"items/{role}").sample(list(pools[role]), (3 + UNSEEN) * size)
         parts = [tuple(pool[start : start + size]) for start in range(0, len(pool), size)]
-        own = tuple(text[number * len(text) // 2 :][: round(300 * scale)])
+        own = tuple(text[number * len(text) // 2 :][: round(240 * scale)])
         kinds = [kind for kind, n in counts.items() for _ in range(n)]
         for seed, (kind, exposures) in enumerate(kinds, 1000 * number):
             yield Recipe(role, kind, exposures, seed, parts[0], parts[1] + parts[2], own, tuple(parts[3:]))

@@ -110,8 +110,8 @@ def score(
 
     Args:
         evidence: measures of different names; those of fewer than 20 items are left out.
-        places: where each item's right option is published: items are weighted so that all places count the same, since
-            a model that prefers a place would stand out where it is the right one.
+        places: where each item's right option is published: all places count the same, since a model that prefers a
+            place stands out where that is the right one (post-stratification).
         clusters: of each item, what related ones share.
         calibration: what clean and contaminated models score; measures that it does not know are left out. None: a
             clean model's effects are 0.
@@ -153,16 +153,21 @@ def _columns(evidence: Sequence[Evidence], reference: Sequence[Evidence]) -> dic
 
 def _part(name: str, column: Mapping[str, float], places: Mapping[str, Hashable] | None,
           clusters: Mapping[str, Hashable] | None, null: Null) -> Part:
-    """The mean in units of the root mean square, with the (clustered) error of the mean."""
+    """The mean over places of the mean over items, in units of the root mean square, with its (clustered) error."""
     items = sorted(column)
     values = np.array([column[item] for item in items])
-    if places is not None:
-        values = values * balanced_weights([places.get(item) for item in items])
     values = values / math.sqrt(float(np.mean(values**2)))
-    found = mean(values.tolist(), [clusters.get(item, item) for item in items] if clusters else None)
-    error = math.hypot(found.stderr, null.error)
-    z = (found.value - null.mean) / error if error > 0 else 0.0
-    return Part(name, found.value, found.stderr, len(items), z, math.erfc(z / math.sqrt(2)) / 2)
+    strata = [places.get(item) for item in items] if places is not None else [None] * len(items)
+    of_place = {place: float(np.mean(values[[other == place for other in strata]])) for place in set(strata)}
+    effect = math.fsum(of_place.values()) / len(of_place)
+    # What a place does is the same for all of its items, and places count the same: no part of the error.
+    rest = (values - [of_place[place] for place in strata]) * balanced_weights(strata)
+    groups = [clusters.get(item, item) for item in items] if clusters else None
+    stderr = mean(rest.tolist(), groups).stderr * math.sqrt((len(items) - 1) / max(1, len(items) - len(of_place)))
+    # As if one more item stood out: some that all stay the same do not say that none ever changes.
+    stderr = math.hypot(stderr, float(np.max(np.abs(values))) / len(items))
+    z = (effect - null.mean) / math.hypot(stderr, null.error)
+    return Part(name, effect, stderr, len(items), z, math.erfc(z / math.sqrt(2)) / 2)
 
 
 def _standing(scores: Sequence[float]) -> float:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT = Path(__file__).with_name("contamination_default.json")
 LEAST_MODELS = 4
+CAP = 5.0  # of z: beyond, it is as sure as it gets, and one model that stands out most must not bend the curve
 _STEPS = 50  # of Newton's method
 
 
@@ -37,7 +38,10 @@ class Null:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Nulls by measure, and the logistic curve from z to a probability. about: what it was made of, for people."""
+    """Nulls by measure, and the logistic curve from z (which counts up to 5, either way) to a probability.
+
+    about: what it was made of, for people.
+    """
 
     nulls: Mapping[str, Null]
     intercept: float
@@ -46,10 +50,8 @@ class Calibration:
 
     def probability(self, z: float) -> float:
         """Of being contaminated, with even odds before; NaN where no contaminated models were known."""
-        power = self.intercept + self.slope * z
-        if math.isnan(power):
-            return math.nan
-        return 1 / (1 + math.exp(-power)) if power > -700 else 0.0
+        power = self.intercept + self.slope * max(-CAP, min(CAP, z))
+        return math.nan if math.isnan(power) else 1 / (1 + math.exp(-power))
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for `from_json`."""
@@ -122,7 +124,7 @@ def _platt(z: Floats, clean: int) -> tuple[float, float]:
     others = len(z) - clean
     targets = np.where(np.arange(len(z)) < clean, 1 / (clean + 2), (others + 1) / (others + 2))
     weights = np.where(np.arange(len(z)) < clean, 0.5 / clean, 0.5 / others)
-    design = np.stack([np.ones_like(z), z], axis=1)
+    design = np.stack([np.ones_like(z), np.clip(z, -CAP, CAP)], axis=1)
     found = np.zeros(2)
     for _ in range(_STEPS):
         chance = 1 / (1 + np.exp(-np.clip(design @ found, -30, 30)))
