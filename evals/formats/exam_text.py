@@ -35,7 +35,8 @@ def clean(text: str, lang: str) -> str:
     if lang == "en":
         text = re.sub(r"(?<=[\w,])\n(?=[a-z])", " ", text)
         return re.sub(r"(?<=\w) (?=[,.?!;:’](\W|$)|’\w)", "", text).strip()
-    return re.sub(rf"(?<={_CJK})\n(?!（\s*\d)(?={_CJK})", "", text).strip()
+    text = re.sub(rf"(?<={_CJK})\n(?!（\s*\d)(?={_CJK})", "", text)
+    return re.sub(r" +(?=[、，。；：！？”’．])|(?<=[“‘]) +", "", text).strip()
 
 
 def runs_of_options(text: str) -> list[Run]:
