@@ -109,6 +109,8 @@ def sorted_rows(rows: Iterable[Mapping[str, Any]], broken: int = 0) -> ItemsFile
     for record in rows:
         try:
             task, variant = str(record["task"]), str(record["variant"])
+            if record.get("calibration"):
+                continue  # asked to measure a preference for places: it counts in acc_pride alone
             if "correct" in record:
                 found.answers.setdefault((task, variant), Answers()).rows.append(_row(record))
             elif "nats" in record:

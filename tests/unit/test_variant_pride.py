@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from argosy.report.answers import sorted_rows
 from evals.debiasing import place_priors
 from evals.metrics import Answer, answer, metric_names, metrics
 from evals.question import Question
@@ -95,3 +96,10 @@ def test_errors_are_clustered_by_what_items_share() -> None:
     found = metrics([a for a in answers if a])["acc"]
     assert found.value == 0.5
     assert found.stderr == pytest.approx(0.5 / math.sqrt(10) * math.sqrt(10 / 9))
+
+
+def test_reports_pass_over_calibration() -> None:
+    row = {"task": "t", "variant": "pride", "item": "i", "correct": True, "chosen": 0, "gold": 0, "scores": [0.0, -1.0]}
+    found = sorted_rows([{**row, "id": "i#0"}, {**row, "id": "i#1", "correct": False, "calibration": True}])
+    assert found.broken == 0
+    assert found.answers["t", "pride"].by_item == {"i": 1.0}
