@@ -43,6 +43,8 @@ class Rows:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.groups: dict[Group, list[Record]] = {}
         for record in records:
+            if record.get("calibration"):
+                continue  # asked to measure a preference for places: it counts in acc_pride alone
             if "task" in record and "variant" in record and "id" in record:
                 self.groups.setdefault((str(record["task"]), str(record["variant"])), []).append(record)
 

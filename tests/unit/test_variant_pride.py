@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from argosy.comparison.rows import Rows
 from argosy.report.answers import sorted_rows
 from evals.debiasing import place_priors
 from evals.metrics import Answer, answer, metric_names, metrics
@@ -103,3 +104,5 @@ def test_reports_pass_over_calibration() -> None:
     found = sorted_rows([{**row, "id": "i#0"}, {**row, "id": "i#1", "correct": False, "calibration": True}])
     assert found.broken == 0
     assert found.answers["t", "pride"].by_item == {"i": 1.0}
+    rows = Rows([{**row, "id": "i#0"}, {**row, "id": "i#1", "correct": False, "calibration": True}])
+    assert [value.value for value in rows.values("bench/t/pride/acc").values()] == [1.0]
