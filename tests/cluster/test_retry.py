@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,16 +60,21 @@ def test_a_workflow_that_is_stopped_in_the_middle_and_retried(
 
 
 def waits(cluster: Cluster, name: str) -> bool:
-    nodes = cluster.get(name)["status"].get("nodes", {}).values()
+    nodes = cluster.get(name).get("status", {}).get("nodes", {}).values()
     return any(node["type"] == "Suspend" and node["phase"] == "Running" for node in nodes)
 
 
 def test_a_retry_that_can_start_nothing_says_how_to_go_on_and_goes_on_from_the_plan(
-    cluster: Cluster, server: ServerClient, store: Path
+    cluster: Cluster, server: ServerClient, store: Path, laptop: Path
 ) -> None:
-    name = cluster.submit(to="data", promote="ask")
+    shutil.copytree(laptop, store)  # all is done: the question comes at once
+    for path in (store, *store.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)  # pods are another user
+    name = cluster.submit(promote="ask")
     cluster.until(lambda: waits(cluster, name), "the question")
     stop(cluster, name)
+    finished = store / ".argo" / name / "finished.json"
+    cluster.until(lambda: json.loads(finished.read_text()) == {"status": "KILLED"}, "the pipeline's true status")
 
     ask(server, name, "retry")  # as the UI's button without its options
     cluster.until(lambda: cluster.phase(name) == "Failed" and cluster.get(name)["status"].get("finishedAt"), "its end")
