@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,8 @@ def _compare(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    wide = {**os.environ, "COLUMNS": "160"}
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env=wide)
 
 
 def test_it_writes_both_files_and_is_done_when_run_again(store: Store) -> None:
@@ -55,11 +57,16 @@ def test_the_terminal_shows_the_numbers_of_the_report(store: Store) -> None:
     comparison = json.loads((store.root / "compare/comparison.json").read_text(encoding="utf-8"))
     changes = comparison["tasks"]["facts"]["stages"]
     sft, dpo = (next(path for path in store.checkpoints if f"/{name}-" in path) for name in ("sft", "dpo"))
-    shown = _compare(sft, dpo, "--store", str(store.root))
+    shown = _compare(sft, dpo, "--store", str(store.root), "--json")
     assert shown.returncode == 0, shown.stderr
-    lines = [line for line in shown.stdout.splitlines() if " permuted " in line and "points" in line]
+    contrasts = {c["metric"]: c for c in json.loads(shown.stdout)["pairs"][0]["contrasts"]}
     (change,) = [c for c in changes if (c["first"], c["second"], c["variant"]) == ("sft", "dpo", "permuted")]
-    assert len(lines) == 1
-    assert f"{100 * change['before']:.1f} %" in lines[0]
-    assert f"{100 * change['interval']['value']:+.1f} points" in lines[0]
-    assert change["verdict"] in lines[0]
+    found = contrasts["bench/facts/permuted/acc"]
+    expected = [change["before"], change["after"], change["p_value"], *change["interval"].values()]
+    same = [found[name] for name in ("before", "after", "p_value")] + [
+        found[{"value": "difference"}.get(name, name)] for name in change["interval"]]  # fmt: skip
+    assert same == pytest.approx(expected, abs=1e-6)
+    text = _compare(sft, dpo, "--store", str(store.root), "--all").stdout
+    (line,) = [line for line in text.splitlines() if line.startswith("bench/facts/permuted/acc ")]
+    assert f"{100 * change['before']:.1f} %" in line
+    assert f"{100 * change['interval']['value']:+.1f} [" in line

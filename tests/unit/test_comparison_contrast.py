@@ -133,7 +133,7 @@ def test_noise_is_told_from_no_difference() -> None:
 def test_steps_are_of_one_stage() -> None:
     first, second = _line("a", 100, 200), _line("b", 100)
     second.chosen.stage = "sft"
-    with pytest.raises(InputError, match="--by step is of one stage, .* these are of pretrain, sft: use --by tokens"):
+    with pytest.raises(InputError, match=r"--by step is of one stage, .* these are of pretrain, sft: use --by tokens"):
         choose([first, second], At.parse("", "step"))
     choose([first, second], At.parse("step=10"))  # asked for, it is taken in each stage
     assert [e.chosen.step for e in (first, second)] == [10, 10]
