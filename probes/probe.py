@@ -8,9 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pydantic import AfterValidator
+
 from argosy.config import Config
 from argosy.evaluation.language_model import LanguageModel
 from argosy.statistics.intervals import Estimate
+
+
+def _filled(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not values:
+        raise ValueError("it is empty; allowed: a list of one or more")
+    return values
+
+
+FILLED = AfterValidator(_filled)  # min_length would call a list empty whose entries are wrong
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ def parse_probe(entry: Mapping[str, Any], suite: str) -> Probe:
     fields = dict(entry)
     where = f"suite {suite}, probe {fields.get('name')!r}"
     kind = fields.pop("kind", None)
+    if kind is None:
+        raise InputError(f"{where}: give its kind (there are: {', '.join(registered())})")
     if kind not in registered():
         near = difflib.get_close_matches(str(kind), registered(), n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -31,8 +31,8 @@ def locate(name: str, data: Path | str | None, what: str) -> Path:
     for place in places:
         if place.exists():
             return place
-    looked = " and ".join(str(place) for place in places) or f"(neither `data` nor {ROOT} is set)"
-    raise NoFileError(f"{name} ({what}) does not exist: looked at {looked}; put it beside the suite, give its absolute "
+    looked = f"looked at {' and '.join(map(str, places))}" if places else f"neither `data` nor {ROOT} is set"
+    raise NoFileError(f"{name} ({what}) does not exist: {looked}; put it beside the suite, give its absolute "
                       f"path, or set {ROOT} to the folder that it is in")
 
 

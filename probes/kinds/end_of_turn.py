@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from argosy.config import Config
 from argosy.evaluation.language_model import LanguageModel
 from argosy.statistics.intervals import mean
 from probes.measures import auc
-from probes.probe import Measured, Probe, Scope
+from probes.probe import FILLED, Measured, Probe, Scope
 from probes.prompts import PLAIN, Turn
 
 
@@ -39,7 +39,7 @@ class EndOfTurn(Probe):
     """
 
     kind: ClassVar[str] = "end_of_turn"
-    cases: tuple[Answered, ...] = Field(min_length=1)
+    cases: Annotated[tuple[Answered, ...], FILLED]
     plain: str = Field(PLAIN, pattern=r"\{prompt\}")
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measured:

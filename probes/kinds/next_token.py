@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,7 +12,7 @@ from argosy.evaluation.language_model import LanguageModel
 from argosy.statistics.intervals import mean
 from probes.continuation import Continuation, continuations
 from probes.measures import distinct, log_sum
-from probes.probe import Measured, Probe, Scope
+from probes.probe import FILLED, Measured, Probe, Scope
 
 
 class Case(Config):
@@ -52,7 +52,7 @@ class NextToken(Probe):
     """
 
     kind: ClassVar[str] = "next_token"
-    cases: tuple[Case, ...] = Field(min_length=1)
+    cases: Annotated[tuple[Case, ...], FILLED]
     top: int = Field(5, ge=1)
     chat: bool = False
     space: Literal["as_written", "either"] = "as_written"

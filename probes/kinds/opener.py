@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,7 @@ from argosy.statistics.intervals import mean
 from probes.continuation import continuations
 from probes.measures import distinct, log_sum
 from probes.openings import FORMATS
-from probes.probe import Measured, Probe, Scope
+from probes.probe import FILLED, Measured, Probe, Scope
 from probes.prompts import PLAIN, Turn
 
 
@@ -37,7 +37,7 @@ class Opener(Probe):
     """
 
     kind: ClassVar[str] = "opener"
-    cases: tuple[FormatCase, ...] = Field(min_length=1)
+    cases: Annotated[tuple[FormatCase, ...], FILLED]
     formats: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     plain: str = Field(PLAIN, pattern=r"\{prompt\}")
 

@@ -254,6 +254,9 @@ def test_shipped_suites_find_their_data(name: str, monkeypatch: pytest.MonkeyPat
         ({"kind": "perplexity", "texts": ["a"], "given": "all"}, "given"),
         ({"kind": "winogender"}, "file is missing"),
         ({"kind": "next_token", "cases": [{"prefix": "a", "text": []}]}, "text is empty"),
+        ({"kind": "next_token", "cases": []}, "cases is wrong: it is empty; allowed: a list of one or more"),
+        ({"kind": "next_token", "cases": [{"prefix": "a", "text": "b", "agains": []}]}, r"nearest: cases\.0\.against$"),
+        ({"texts": ["a"]}, "give its kind"),
     ],
 )
 def test_wrong_fields_are_named(entry: Mapping[str, Any], message: str) -> None:
