@@ -133,8 +133,18 @@ def test_a_promotion_finds_the_comparison_and_the_checkpoints_configs(profile: P
     at.write(f"{compare}/run.json", json.dumps({"config": {"checkpoints": [str(store / SFT)]}}).encode())
     plan = json.loads(at.read(f"{FOLDER}/wf/plan.json") or b"")
     at.write(f"{FOLDER}/wf/plan.json", json.dumps({**plan, "report": str(store / compare)}).encode())
-    with promoting(profile, "wf"):
+    at.write(f"{EVALUATION}/{OUTPUTS}", DONE.encode())
+    at.write(f"{EVALUATION}/items.parquet", b"rows")
+    at.write(f".pipelines/{PIPELINE}/config.json", b"{}")
+    with promoting(profile, "wf") as fetch:
+        assert (store / EVALUATION / OUTPUTS).is_file()  # so that it is found
+        fetch([store / EVALUATION, Path("/elsewhere") / EVALUATION])
+        assert (store / EVALUATION / "items.parquet").read_bytes() == b"rows"
+        assert (store / f".pipelines/{PIPELINE}/config.json").is_file()  # which has the gate
+        (store / ".promotions").mkdir()
+        (store / ".promotions/evidence.json").write_text("{}")
         here = {str(path.relative_to(store)) for path in store.rglob("*") if path.is_file()}
     assert {f"{compare}/{OUTPUTS}", f"{SFT}/checkpoints/final/config.json", f"{SFT}/tracking/spool.jsonl"} <= here
     assert not [name for name in here if name.endswith(".safetensors")]
     assert f"{SFT}/.lease" in at.list()  # the workflow goes on
+    assert at.read(".promotions/evidence.json") == b"{}"

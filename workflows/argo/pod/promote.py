@@ -18,10 +18,10 @@ from workflows.argo.pod.again import AGAIN
 from workflows.argo.pod.message import say_why
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
-from workflows.argo.remote.night import promoting
+from workflows.argo.remote.night import Fetch, promoting
 from workflows.local.process import ROOT
 from workflows.nightly.found import find
-from workflows.nightly.gating import gate_for, hold, reference_of
+from workflows.nightly.gating import evaluations_of, gate_for, hold, reference_of
 from workflows.nightly.promotion import Grounds, Refused, described, final_checkpoint, promote
 from workflows.nightly.reference import Chosen
 from workflows.sender import COMMAND
@@ -38,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 the gate does not hold; 2 nothing to promote; 75 MLflow does not answer."""
     profile = load_profile(arguments.profile)
-    with promoting(profile, arguments.workflow):
-        return _decide(profile, arguments)
+    with promoting(profile, arguments.workflow) as fetch:
+        return _decide(profile, arguments, fetch)
 
 
-def _decide(profile: Profile, arguments: argparse.Namespace) -> int:
+def _decide(profile: Profile, arguments: argparse.Namespace, fetch: Fetch) -> int:
     handoff = read_handoff(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json")
     if arguments.decision == "keep":
         print(f"{profile.nightly.alias} stays as it is{f', says {arguments.by}' if arguments.by else ''}")
@@ -59,7 +59,7 @@ def _decide(profile: Profile, arguments: argparse.Namespace) -> int:
     registry = Registry(Server(tracking_uri(store), store))
     by = arguments.by or f"workflow {arguments.workflow}"
     try:
-        verdict = _verdict(chosen, registry, alias, model, store)
+        verdict = _verdict(chosen, registry, alias, model, store, fetch)
         grounds = Grounds(by, handoff.report, arguments.workflow, verdict)
         before, now = promote(registry, chosen, store, grounds, alias=alias, model=model)
     except Refused as error:
@@ -73,7 +73,9 @@ def _decide(profile: Profile, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _verdict(chosen: Chosen, registry: Registry, alias: str, model: str, store: Path) -> Verdict | None:
+def _verdict(
+    chosen: Chosen, registry: Registry, alias: str, model: str, store: Path, fetch: Fetch
+) -> Verdict | None:
     """What the gate of the model line says, in the pod's log; None where it has none."""
     gate = gate_for(None, store, chosen.trained.line)
     if gate is None:
@@ -81,6 +83,8 @@ def _verdict(chosen: Chosen, registry: Registry, alias: str, model: str, store: 
     reference = reference_of("", alias, model or chosen.trained.line, find(store), store, registry)
     if isinstance(reference, Chosen) and reference.key == chosen.key:
         return None  # the alias names it already
+    compared = [chosen, *([reference] if isinstance(reference, Chosen) else [])]
+    fetch(path for each in compared for path in evaluations_of(each, store))
     verdict = hold(gate, chosen, reference, store)
     print("\n".join(lines(verdict)), flush=True)
     return verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from argosy.step_files import OUTPUTS, RUN, TRACKING, read_done
@@ -15,7 +15,10 @@ from workflows.argo.remote.node import RemoteNode
 from workflows.argo.remote.pods import mirror_of
 from workflows.argo.remote.records import folder_of, nodes_of, pull_records, pull_spools
 from workflows.argo.remote.upstream import pull_directories
+from workflows.nightly.evidence import FOLDER as PROMOTIONS
 from workflows.nightly.judged import FOLDER as NIGHTLY
+
+Fetch = Callable[[Iterable[Path]], None]
 
 
 @contextlib.contextmanager
@@ -58,20 +61,30 @@ def reporting(profile: Profile, workflow: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def promoting(profile: Profile, workflow: str) -> Iterator[None]:
-    """Before: the comparison, the steps that it compares, and what is not yet sent of them. After: what was sent."""
+def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
+    """Before: the records of all steps, the comparison, and what is not yet sent of it. After: what was sent, evidence.
+
+    Yields what fetches the results of further steps, such as the evaluations that a gate asks for.
+    """
     if not profile.storage.uri:
-        yield
+        yield lambda directories: None
         return
     mirror, folder = mirror_of(profile), folder_of(workflow)
+    pull_records(mirror)
     mirror.pull_below(folder)
     plan = mirror.root / folder / "plan.json"
     changing: list[str] = []
     if plan.is_file():
         changing = pull_spools(mirror, workflow, *nodes_of(plan), ended=False)
         _pull_compared(mirror, Path(read_handoff(plan).report).name)
-    yield
-    mirror.push(*changing)
+    yield lambda directories: mirror_directories(mirror, directories)
+    mirror.push(PROMOTIONS, *changing)
+
+
+def mirror_directories(mirror: Mirror, directories: Iterable[Path]) -> None:
+    """Fetch the results in steps' directories of the store; what lies elsewhere is not ours to fetch."""
+    ours = [path for path in directories if path.parent == mirror.root]
+    pull_directories(mirror, {path.name: set() for path in ours})
 
 
 def _pull_compared(mirror: Mirror, report: str) -> None:
