@@ -27,6 +27,7 @@ from workflows.cli import main
 PROFILE = {
     "name": "team", "storage": {"claim": "store"}, "artifacts": True, "priorities": ["high"],
     "defaults": {"secrets": ["hub"], "slot": "slots/training"}, "tracking": {"uri": "http://mlflow:5000"},
+    "nightly": {"webhook_secret": "hooks/url"},
 }  # fmt: skip
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workflowtemplates.argoproj.io"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
@@ -64,6 +65,7 @@ def healthy() -> dict[str, Any]:
         f"{CORE}/configmaps/slots": {"data": {"training": "2"}},
         f"{CORE}/configmaps/artifact-repositories": {"metadata": {}, "data": {"s3": "s3: {bucket: argosy}"}},
         f"{CORE}/secrets/hub": {"metadata": {"name": "hub"}},
+        f"{CORE}/secrets/hooks": {"metadata": {"name": "hooks"}},
     }
 
 
@@ -110,6 +112,7 @@ LACKS: list[tuple[str, Any, str, str]] = [
     (f"{CORE}/configmaps/slots", {"data": {"training": "0"}}, "FAIL", "semaphore slots/training is 0"),
     (f"{CORE}/configmaps/artifact-repositories", None, "FAIL", "no repository is configured"),
     (f"{CORE}/secrets/hub", None, "FAIL", "there is no Secret hub"),
+    (f"{CORE}/secrets/hooks", None, "FAIL", "there is no Secret hooks"),
     ("/version", {"major": "1", "minor": "27"}, "warn", "Kubernetes ?"),
 ]  # fmt: skip
 

@@ -38,7 +38,7 @@ def slots(cluster: Cluster) -> Iterator[Found]:
 def secrets(cluster: Cluster) -> Iterator[Found]:
     """Secrets that pods read or pull with."""
     wanted = {name for each in _placements(cluster) for name in each.secrets}
-    wanted |= {*cluster.profile.images.pull_secrets}
+    wanted |= {*cluster.profile.images.pull_secrets, cluster.profile.nightly.webhook_secret.partition("/")[0]} - {""}
     for name in sorted(wanted):
         if not _is_there(cluster, name):
             yield Found("FAIL", f"there is no Secret {name}: pods that need it would not start",
