@@ -8,10 +8,11 @@ from html import escape
 from argosy.report.chart import ticks
 
 WIDTH, HEIGHT = 720, 340
+WIDE = 5  # points beside each other
 LEFT, RIGHT, TOP, BOTTOM = 56, 700, 40, 280
 CLEAN, SEEN = "#2f6fb0", "#c2410c"
 COLUMNS = ("clean", "other items", "informed", "1 exposure", "4 exposures", "16 exposures", "64 exposures")
-NOTES = ("without the items", "any model, unseen items", "knows, other form", "", "", "", "")
+NOTES = ("not trained on", "not trained on", "in another form", *["as published"] * 4)
 
 
 def figure(points: Sequence[tuple[str, float]], threshold: float) -> str:
@@ -41,12 +42,13 @@ def figure(points: Sequence[tuple[str, float]], threshold: float) -> str:
         values = sorted(z for name, z in points if name == column)
         colour = SEEN if "exposure" in column else CLEAN
         for n, z in enumerate(values):
-            x = centre + (n % 5 - 2) * step / 9
+            row = min(WIDE, len(values) - n // WIDE * WIDE)
+            x = centre + (n % WIDE - (row - 1) / 2) * step / 9
             parts.append(f'<circle cx="{x:.1f}" cy="{y(z):.1f}" r="4" fill="{colour}" fill-opacity="0.75"/>')
         parts.append(f'<text x="{centre:.1f}" y="{BOTTOM + 20}" text-anchor="middle">{escape(column)}</text>'
                      f'<text x="{centre:.1f}" y="{BOTTOM + 36}" text-anchor="middle" fill="#777" font-size="10">'
                      f"{escape(NOTES[number])}</text>")
-    title = "Contamination score (z) of small models, by how often a benchmark was in their training text"
+    title = "Contamination score (z; above 10 compressed) of small models, by what they were trained on"
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
             f'font-family="sans-serif" font-size="12" role="img" aria-label="{escape(title)}">'
             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'

@@ -155,12 +155,12 @@ def _right(model: LanguageModel, variant: str, items: Sequence[Item], seed: int)
 
 def recipes(scale: float, pools: dict[str, Sequence[Item]], prose: Sequence[str]) -> Iterator[Recipe]:
     """The models: calibration on one benchmark's items, test on another's, with other seeds and other prose."""
-    size = max(40, round(160 * scale))
+    size = max(24, round(96 * scale))
     text = Random("prose").sample(list(prose), len(prose))
     for number, (role, counts) in enumerate(MODELS.items()):
         pool = Random(f"items/{role}").sample(list(pools[role]), (3 + UNSEEN) * size)
         parts = [tuple(pool[start : start + size]) for start in range(0, len(pool), size)]
-        own = tuple(text[number * len(text) // 2 :][: round(240 * scale)])
+        own = tuple(text[number * len(text) // 2 :][: round(144 * scale)])
         kinds = [kind for kind, n in counts.items() for _ in range(n)]
         for seed, (kind, exposures) in enumerate(kinds, 1000 * number):
             yield Recipe(role, kind, exposures, seed, parts[0], parts[1] + parts[2], own, tuple(parts[3:]))
