@@ -16,7 +16,9 @@ from workflows.cli.run import positive
 MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050), or is the directory of a model that
 transformers loads. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md says where each is
 from), or `huggingface`, or the directory of a data step; without it ARGOSY_BENCHMARKS says where they are.
-Done already is done: the same checkpoint, suite and files are not evaluated again."""
+Done already is done: the same checkpoint, suite and files are not evaluated again, and of another suite only what it
+asks anew is computed (scores are kept in the store's .scores)."""
+SCORES = ".scores"  # below the store: scores by checkpoint and request
 SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first")  # of a benchmark; results.json has all
 
 
@@ -29,6 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=positive, metavar="N", help="the first N items of each file")
     parser.add_argument("--chat", choices=("auto", "on", "off"), default="auto", help="prompts in the chat template")
     parser.add_argument("--threads", type=positive, default=os.cpu_count() or 1, metavar="N", help="of torch")
+    parser.add_argument("--processes", type=positive, default=1, metavar="N", help="that score at a time, a GPU each")
+    parser.add_argument("--backend", choices=("transformers", "vllm"), default="transformers")
+    parser.add_argument("--no-cache", action="store_true", help="compute again what is known of this checkpoint")
     add_store(parser)
 
 
@@ -60,6 +65,9 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
         os.environ["ARGOSY_BENCHMARKS"] = args.data if args.data == "huggingface" else str(_folder(args.data))
     if args.tokens:
         config["tokens"] = str(args.tokens.absolute())
+    config |= {"processes": args.processes, "backend": args.backend}
+    if not args.no_cache:
+        config["cache"] = str((args.store / SCORES).absolute())
     return config | ({"limit": args.limit} if args.limit else {})
 
 
