@@ -41,6 +41,8 @@ class Argosy(Format):
         if not isinstance(choices, list):
             raise BrokenItem("choices are not a list of texts")
         rights = record.get("answers") or [record["answer"]]
+        if not isinstance(rights, list):
+            raise BrokenItem("answers are not a list")
         answers = tuple(sorted({self._index(right, at) for right in rights}))
         question = text(record, "question")
         return [checked(str(record["id"]), lang, question, choices, answers[0], answers=answers, **about)]

@@ -100,6 +100,8 @@ def _parse(record: Record | BrokenItem, format: Format, at: At) -> Iterable[AnyI
         found += format.parse(record, at)
     except BrokenItem as reason:
         found.append(reason)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError):  # a field of another kind
+        found.append(BrokenItem(f"fields are not as format {format.name} has them"))
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from argosy.errors import InputError
-from evals.formats import At, find_format, read_items, registered
+from evals.formats import At, find_format, parse_records, read_items, registered
 from evals.formats.fields import label_index, label_indexes, mixed, number_index
 from evals.items import BrokenItem, Item, OpenItem
 
@@ -220,3 +220,40 @@ def test_unknown_formats_and_suffixes_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"format ceval is read from \.csv"):
         read_items(path, format="ceval")
     assert {"argosy", "mmlu", "ceval", "gaokao", "arc", "gsm8k"} <= set(registered())
+
+
+GOOD: dict[str, dict[str, Any]] = {
+    "argosy": {"id": 1, "question": "Q", "choices": ["x", "y"], "answer": 0, "answers": [0, 1]},
+    "mmlu": {"question": "Q", "choices": ["x", "y"], "answer": "A"},
+    "ceval": {"question": "Q", "A": "x", "B": "y", "answer": "A"},
+    "gaokao": {"question": "Q A．w B．x C．y D．z", "answer": ["A"]},
+    "arc": {"id": "1", "question": {"stem": "Q", "choices": [{"label": "A", "text": "x"}, {"label": "B", "text": "y"}]},
+            "answerKey": "A"},
+    "openbookqa": {"question_stem": "Q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"},
+    "piqa": {"goal": "Q", "sol1": "x", "sol2": "y", "label": 0},
+    "siqa": {"context": "C", "question": "Q", "answerA": "x", "answerB": "y", "answerC": "z", "label": "1"},
+    "winogrande": {"qID": "1", "sentence": "a _ b", "option1": "x", "option2": "y", "answer": "1"},
+    "mathqa": {"Problem": "P", "options": "a ) 1 , b ) 2", "correct": "a"},
+    "truthfulqa_mc1": {"question": "Q", "mc1_targets": {"choices": ["x", "y"], "labels": [1, 0]}},
+    "truthfulqa_mc2": {"question": "Q", "mc2_targets": {"choices": ["x", "y", "z"], "labels": [1, 0, 1]}},
+    "hellaswag": {"activity_label": "L", "ctx_a": "A", "ctx_b": "b", "endings": ["x", "y"], "label": 0},
+    "gsm8k": {"question": "Q", "answer": "1 #### 1"},
+    "blimp": {"sentence_good": "x", "sentence_bad": "y", "UID": "u", "pairID": 1},
+    "instructions": {"instruction": "Please choose the correct answer to the question: Q Answer1: x Answer2: y",
+                     "answer": "answer1"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(set(registered()) - {"cmmlu"}))
+def test_a_field_of_another_kind_is_left_out_and_the_rest_is_read(name: str) -> None:
+    """Whatever stands in it: nothing but an item or a reason comes out."""
+    good = GOOD[name]
+    values: list[Any] = [None, 7, -1, True, "", "?", [], [1], {}, {"choices": ["x"], "labels": [1, 0]}, 1.5]
+    broken = [{**good, field: value} for field in good for value in values]
+    broken += [{key: value for key, value in good.items() if key != field} for field in good]
+    broken += [{**good, key: {**value, inner: junk}} for key, value in good.items() if isinstance(value, dict)
+               for inner in value for junk in values]  # fmt: skip
+    found = parse_records([*broken, good], find_format(name), At("f"))
+    assert any(item.question and item.id for item in found.items)
+    assert sum(found.left_out.values()) >= len(good)
+    assert len(found.items) + sum(found.left_out.values()) >= len(broken) + 1
