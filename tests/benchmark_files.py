@@ -215,10 +215,13 @@ def gsm8k(count: int, shots: int = 5) -> Published:
 
 
 def hellaswag(count: int) -> Published:
-    """HellaSwag's fields; scenes that are made up."""
-    scene = {"activity_label": "Baking", "ctx_a": "A man bakes.", "ctx_b": "he", "source_id": "v", "label": 1}
-    rows = [{**scene, "ind": n, "endings": [f"eats {n}.", "sleeps.", "runs.", "sings."]} for n in range(count)]
-    return Published("hellaswag", "hellaswag", "hellaswag", "hellaswag", {"hellaswag/hellaswag_val.jsonl": rows}, rows)
+    """HellaSwag's fields and marks; situations of Social IQa."""
+    rows = [{"ind": n, "activity_label": "Meeting  people", "ctx_a": f"[header] {i.question} [title] Then",
+             "ctx_b": "they", "source_id": "v", "label": str(i.answer),
+             "endings": [*(f"{text} [step] and [title] done" for text in i.choices), "sleep."]}
+            for n, i in enumerate(_instructions("social_i_qa", count))]  # fmt: skip
+    files = {"hellaswag/hellaswag_val.jsonl": rows}
+    return Published("hellaswag", "hellaswag", "hellaswag", "hellaswag", files, rows, "validation")
 
 
 def gaokao(count: int) -> Published:

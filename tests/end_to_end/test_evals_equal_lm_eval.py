@@ -32,6 +32,7 @@ MAKE: dict[str, Callable[[], files.Published]] = {
     "piqa": lambda: files.piqa(COUNT),
     "social_iqa": lambda: files.social_iqa(COUNT),
     "winogrande": lambda: files.winogrande(COUNT),
+    "hellaswag": lambda: files.hellaswag(COUNT),
     "mathqa": lambda: files.mathqa(COUNT),
     "truthfulqa_mc1": lambda: files.truthfulqa(1, COUNT),
     "truthfulqa_mc2": lambda: files.truthfulqa(2, COUNT),
