@@ -74,8 +74,9 @@ def _traces(
         except NotApplicable as reason:
             findings.leave_out(where, str(reason))
     pairs = [_pair(model, question, chat) for _, questions in asked for question in questions]
-    answers = iter(model.loglikelihood(pairs))
-    texts = iter(model.text_loglikelihood([context + answer for context, answer in pairs]))
+    whole_texts = [context + answer for context, answer in pairs]
+    model.prepare(pairs, whole_texts)
+    answers, texts = iter(model.loglikelihood(pairs)), iter(model.text_loglikelihood(whole_texts))
     traces = []
     for item, questions in asked:
         whole = tuple(next(texts).logprob for _ in questions)

@@ -101,6 +101,12 @@ class LanguageModel:
         found = dict(self.scorer.next_token(encoded))
         return [found[index] for index in range(len(contexts))]
 
+    def prepare(self, pairs: Sequence[tuple[str, str]], texts: Sequence[str]) -> None:
+        """Score both in one pass, which shares what they have in common: `loglikelihood` of the pairs and
+        `text_loglikelihood` of the texts know it then."""
+        windows = [window for tokens in self.encode(texts, special=False) for window in self.windows(tokens)]
+        self.scorer.score([*self.encode_pairs(pairs), *windows])
+
     def text_loglikelihood(self, texts: Sequence[str]) -> list[Score]:
         """Of whole texts, each in windows of the model's length that do not overlap: lm-eval's rolling one, but the
         BOS that a tokenizer adds is never scored (HFLM scores it, after its prefix BOS)."""

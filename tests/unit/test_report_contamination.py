@@ -59,6 +59,9 @@ class _Model:
             found.append(Score(self._speaks(question)[question.continuations.index(letter.strip())], False, 1))
         return found
 
+    def prepare(self, pairs: Sequence[tuple[str, str]], texts: Sequence[str]) -> None:
+        assert [context + answer for context, answer in pairs] == list(texts)
+
     def text_loglikelihood(self, texts: Sequence[str]) -> list[Score]:
         return self.loglikelihood([(text[:-2], text[-2:]) for text in texts])
 
