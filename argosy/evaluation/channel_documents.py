@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -56,7 +56,8 @@ def tokenized_documents(model: LanguageModel, directory: Path, most: int) -> dic
 
 
 def text_documents(model: LanguageModel, texts: Mapping[str, str] | str, most: int) -> dict[str, Documents]:
-    """Documents of raw text, up to `most` bytes a channel, at least one; the same ones for every tokenizer.
+    """Documents of raw text, up to `most` bytes a channel (the beginning of the shortest one where none fits); the same
+    ones for every tokenizer.
 
     A text that spells a special token ("<|end|>") is text. One with a character that the tokenizer has no token for is
     left out: its probability is not known.
@@ -133,7 +134,7 @@ def _read_again_when_changed(
     for _, found in _documents(named):  # again, so that only what is chosen is in memory
         if isinstance(found, Document):
             if at[found.channel] in chosen[found.channel]:
-                kept[found.channel].append(found)
+                kept[found.channel].append(replace(found, text=_cut(found.text, most)))
             at[found.channel] += 1
     every = {**{name: [] for name in left_out}, **kept}
     return {name: (documents, dict(left_out.get(name, {}))) for name, documents in every.items()}
@@ -146,6 +147,12 @@ def _documents(named: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, Docume
         for file in list_inputs([path])[0]:
             for found, _ in read_source(file, config):
                 yield name, found if isinstance(found, Document) else found.reason
+
+
+def _cut(text: str, most: int) -> str:
+    """Its first `most` bytes, at a character's end: of the one document that is taken where none fits."""
+    encoded = text.encode()
+    return text if len(encoded) <= most else encoded[:most].decode(errors="ignore").rstrip() or text[:1]
 
 
 def _choose(channel: str, sizes: list[int], most: int) -> list[int]:

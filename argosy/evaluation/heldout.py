@@ -29,7 +29,7 @@ class Heldout(Config):
     Attributes:
         tokens_per_channel: of the tokenized held-out files; whole documents, at least one.
         texts: raw text instead: a path (JSONL, text files, or a folder of them), or a path for each channel.
-        bytes_per_channel: of `texts`; whole documents, at least one.
+        bytes_per_channel: of `texts`; whole documents, or the beginning of the shortest one where none fits.
         stride: tokens scored at a time in documents longer than the model; nothing: windows do not overlap.
         positions: loss by position and what the context is worth; `{}` for the defaults.
         memorisation: training text against held-out text; needs the tokenize step; `{}` for the defaults.

@@ -142,6 +142,9 @@ def test_channels_of_a_folder(tmp_path: Path) -> None:
     found = text_documents(model, str(tmp_path), 10**6)
     assert {name: len(documents.ids) for name, documents in found.items()} == {"books": 1, "x": 1, "y": 1}
     assert found["books"].sizes == [len(("A river.\n\n" * 3000).strip())]
+    (tmp_path / "books/a.txt").write_text("长江" * 3000, encoding="utf-8")
+    cut = text_documents(model, str(tmp_path), 100)["books"]  # longer than all that is asked for: its beginning
+    assert (cut.ids, cut.sizes) == (found["books"].ids, [99])
 
 
 def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:
