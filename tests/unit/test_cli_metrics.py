@@ -1,0 +1,54 @@
+"""`argosy metrics` on a made-up store: what it says of each metric, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from argosy.report.load import read_checkpoints
+from argosy.report.watchlist import watchlist
+from argosy.step_files import read_done
+from argosy.storage import write_json
+from tests.report_fixtures import HONEST, make_store
+from workflows.cli import main
+
+
+def test_metrics_of_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_store(tmp_path, HONEST)
+    assert main(["metrics", "--store", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[0].split() == ["METRIC", "VERDICT", "LAST", "95", "%", "CHANCE", "SIGNAL", "NOISE", "SNR",
+                                            "TAU", "CHECKPOINTS"]
+    assert main(["metrics", "--store", str(tmp_path), "bench/facts/cloze/acc", "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "watch"
+    assert found["chance"] == 0.25
+    assert found["checkpoints"] == len(HONEST)
+    assert found["found"]["ratio"] == pytest.approx(found["found"]["signal"] / found["found"]["noise"])
+    assert main(["metrics", "--store", str(tmp_path), "--watch", "--snr", "1e9"]) == 0
+    assert capsys.readouterr().out.strip() == ""
+    assert main(["metrics", "--store", str(tmp_path), "bench/nothing/*"]) == 2
+    assert "no metric is like bench/nothing/*" in capsys.readouterr().err
+    assert main(["metrics", "--store", str(tmp_path / "empty")]) == 2
+    assert "no finished evaluation" in capsys.readouterr().err
+
+
+def test_steps_that_differ_in_their_seed_alone_are_seeds_of_one_model(tmp_path: Path) -> None:
+    stores = [make_store(tmp_path, HONEST[:3], line=line) for line in ("a", "b")]
+    training = [Path(path) for store in stores for path in store.checkpoints]
+    evaluations = [path for store in stores for path in store.evaluations]
+    name = "bench/facts/plain/acc"
+
+    def seeds() -> float:
+        [found] = watchlist(read_checkpoints(training, evaluations), training, metrics=[name])
+        return found.found.seeds
+
+    assert seeds() != seeds()  # NaN: the steps differ in a setting, so they are two models
+    for number, path in enumerate(training):
+        done = read_done(path)
+        assert done is not None
+        done["made_from"]["config"] |= {"line": "same", "seed": number}
+        write_json(path / "outputs.json", done)
+    assert seeds() == 0.0  # the same made-up answers
