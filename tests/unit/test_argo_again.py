@@ -22,7 +22,7 @@ from workflows.argo import memory
 from workflows.argo.handoff import Attempts
 from workflows.argo.pod import again, message
 from workflows.argo.pod.message import HAS, NEEDS
-from workflows.argo.profile import Retry
+from workflows.argo.profile_settings import Retry
 from workflows.graph import Node, Resources
 from workflows.local import NodeResult, RunObserver, RunResult, run_plan
 from workflows.plan import plan

@@ -20,13 +20,13 @@ from workflows.argo.containers import volumes
 from workflows.argo.pod_spec import pod_patch
 from workflows.argo.profile import Profile
 from workflows.argo.profile_load import load_profile
-from workflows.argo.remote.attempts import ATTEMPTS, RemoteError
 from workflows.argo.remote.files import PIECE, Remote
 from workflows.argo.remote.lease import Leases
 from workflows.argo.remote.mirror import Mirror
 from workflows.argo.remote.node import FILES, RemoteNode
 from workflows.argo.remote.pods import last_is_over
 from workflows.argo.remote.records import pull_records
+from workflows.argo.remote.requests import ATTEMPTS, RemoteError
 from workflows.argo.remote.snapshot import stage
 from workflows.argo.remote.upstream import pull_upstream
 from workflows.node import Resources

@@ -8,7 +8,7 @@ attempts before it have shown to be needed (the last one was deleted, say, and l
 from __future__ import annotations
 
 from workflows.argo.pod.message import HAS, NEEDS
-from workflows.argo.profile import Retry
+from workflows.argo.profile_settings import Retry
 
 OUT_OF_MEMORY, DEADLINE = "memory", "deadline"  # what `cause` says
 _KILLED = "lastRetry.message contains 'OOMKilled'"  # the container runtime's reason; 137 alone is any SIGKILL

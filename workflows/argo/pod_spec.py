@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from argosy.environment import thread_environment
-from workflows.argo.profile import Devices, Placement, Profile
+from workflows.argo.profile import Profile
+from workflows.argo.profile_placement import Devices, Placement
 from workflows.node import Resources
 
 MEMORY = "__MEMORY__"  # filled in by the template, which knows whether the last attempt ran out of it

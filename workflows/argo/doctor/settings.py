@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from workflows.argo.client_http import ApiError
 from workflows.argo.doctor.check import Check, Cluster, Found
-from workflows.argo.profile import Placement
+from workflows.argo.profile_placement import Placement
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 

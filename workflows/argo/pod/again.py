@@ -10,7 +10,7 @@ from argosy.errors import StepError
 from workflows.argo import memory
 from workflows.argo.handoff import Attempts
 from workflows.argo.pod.message import NEEDS, say_why
-from workflows.argo.profile import Retry
+from workflows.argo.profile_settings import Retry
 from workflows.local import RunResult
 
 FAILED, AGAIN, OUT_OF_MEMORY = 1, 75, 137  # 75: EX_TEMPFAIL of sysexits.h

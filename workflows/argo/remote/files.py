@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from argosy.errors import InputError
-from workflows.argo.remote.attempts import RemoteError, Sizes, attempt
+from workflows.argo.remote.requests import RemoteError, Sizes, attempt
 
 T = TypeVar("T")
 PIECE = 16 * 2**20  # of a file in memory; S3 takes 10,000 pieces, so those of files above 160 GB are larger

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 
 from argosy.errors import ArgosyError
 from argosy.lease import LEASE
-from workflows.argo.remote.attempts import RemoteError
 from workflows.argo.remote.files import Remote
 from workflows.argo.remote.parallel import each
+from workflows.argo.remote.requests import RemoteError
 
 
 class Leases:
