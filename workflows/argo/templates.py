@@ -11,19 +11,19 @@ from hera.workflows import models as m
 
 from workflows.argo import failures
 from workflows.argo.containers import WORKFLOW, Tail, container, parameter, retry, volumes
-from workflows.argo.memory import LATE, cause, factors, step
+from workflows.argo.memory import LATE
 from workflows.argo.outputs import OUTPUTS
 from workflows.argo.parameters import FormField, lifecycle_fields
-from workflows.argo.pod_spec import MEMORY
 from workflows.argo.profile import Profile
 from workflows.argo.promotion import promotion
 from workflows.argo.showing import showing
+from workflows.argo.step_templates import steps, template_of
 from workflows.argo.tasks import Task as StageTask
 from workflows.argo.tasks import tasks_of
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import plan
 
-MAIN, PLAN, END, FINISH, STEP = "main", "plan", "end", "finish", "step"
+MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
             Parameter(name=each.name, value=each.value, description=each.description, enum=each.enum or None)
             for each in planned.fields
         ],
-        templates=[_dag(profile, planned), _plan(profile, planned), *_steps(profile, planned.tasks),
+        templates=[_dag(profile, planned), _plan(profile, planned), *steps(profile, planned.tasks),
                    *planned.after.templates, _end(), _finish(profile)],
         workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
         **_settings(profile),
@@ -125,7 +125,7 @@ def _dag(profile: Profile, planned: Planned) -> DAG:
         tasks.append(
             Task(
                 name=task.name,
-                template=_template_of(profile, task),
+                template=template_of(profile, task),
                 depends=" && ".join([f"{PLAN}.Succeeded", *before]),
                 with_param=f"{{{{tasks.{PLAN}.outputs.parameters.{task.parameter}}}}}",
                 arguments=[
@@ -161,52 +161,6 @@ def _output(name: str, global_name: str | None = None) -> Parameter:
     return Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}"), global_name=global_name)
 
 
-def _steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
-    """A template for each semaphore that stages take, and one for those that take none."""
-    found = {_template_of(profile, task): profile.of_stage(task.stage).slot for task in tasks}
-    return [_step(profile, name, slot) for name, slot in sorted(found.items())]
-
-
-def _template_of(profile: Profile, task: StageTask) -> str:
-    slot = profile.of_stage(task.stage).slot
-    return f"{STEP}-{slot.replace('/', '-').replace('.', '-').replace('_', '-').lower()}" if slot else STEP
-
-
-def _step(profile: Profile, name: str, slot: str) -> Container:
-    return container(
-        name,
-        profile,
-        ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch", "{{inputs.parameters.batch}}"],
-        env=[
-            ("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"),
-            ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
-            ("ARGOSY_MEMORY_STEP", f"{{{{=string({step(profile.retry)})}}}}"),
-            ("ARGOSY_RETRY", "{{retries}}"),
-        ],
-        inputs=["batch", "patch", "memory"],
-        resources=None,
-        pod_spec_patch=_patch(profile),
-        retry_strategy=retry(profile),
-        synchronization=_synchronization(slot),
-    )
-
-
-def _patch(profile: Profile) -> str:
-    """The plan's patch, with more memory after each time that there was too little."""
-    given = f"asInt(inputs.parameters.memory) * {factors(profile.retry)}[{step(profile.retry)}]"
-    return f"{{{{=sprig.replace('{MEMORY}', string(int({given})) + 'Mi', inputs.parameters.patch)}}}}"
-
-
-def _synchronization(slot: str) -> m.Synchronization:
-    """Two workflows that share a node take turns, without a waiting pod; training takes a slot, where asked for."""
-    mutexes = [m.Mutex(name="{{inputs.parameters.batch}}")]
-    if not slot:
-        return m.Synchronization(mutexes=mutexes)
-    name, key = slot.split("/")
-    reference = m.SemaphoreRef(config_map_key_ref=m.ConfigMapKeySelector(name=name, key=key))
-    return m.Synchronization(mutexes=mutexes, semaphores=[reference])
-
-
 def _end() -> DAG:
     """The exit handler: `finish`, without a pod where the plan found nothing to do and all went well."""
     idle = f"workflow.status == 'Succeeded' && (workflow.outputs?.parameters?.{FINISH} ?? 'yes') == 'no'"
@@ -221,4 +175,3 @@ def _finish(profile: Profile) -> Container:
         ("ARGOSY_RETRY", "{{retries}}"),
     ]
     return container(FINISH, profile, args, env=env, retry_strategy=retry(profile))
-
