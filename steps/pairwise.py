@@ -12,13 +12,13 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.config import RUNTIME, Config, External, Seed, Upstream
 from argosy.documents.jsonl import dump_line
-from argosy.errors import StepError
+from argosy.errors import InputError, StepError
 from argosy.step import Step, StepContext
 from argosy.step_files import given_directory
 from argosy.storage import write_atomic
@@ -54,19 +54,6 @@ class PairwiseConfig(Config):
     seed: Seed = 0
     threads: int = Field(1, ge=1, description="of torch, whatever cores there are; changes the scores' last digits")
 
-    @model_validator(mode="after")
-    def _each_once(self) -> Self:
-        for name in ("first", "second"):
-            if bool(getattr(self, name)) == bool(getattr(self, f"{name}_answers")):
-                raise ValueError(f"give either {name} or {name}_answers")
-        if bool(self.judge) == bool(self.judge_url):
-            raise ValueError("give either judge (a checkpoint) or judge_url (a server)")
-        if self.judge_url and not self.judge_model:
-            raise ValueError("judge_url needs judge_model, the model's name there")
-        if not self.prompts:
-            raise ValueError("give prompts, a JSONL file")
-        return self
-
 
 class PairwiseOutputs(Config):
     """metrics: see argosy.judging.verdicts; faults: share of answers with each fault, by model."""
@@ -83,7 +70,7 @@ def run(config: PairwiseConfig, context: StepContext) -> PairwiseOutputs:
     """Answer, judge, log.
 
     Raises:
-        InputError: files or checkpoints that are absent, a server that refuses.
+        InputError: a field that is missing, files or checkpoints that are absent, a server that refuses.
         StepError: the judge judged nothing.
     """
     from argosy.determinism import make_deterministic
@@ -92,6 +79,7 @@ def run(config: PairwiseConfig, context: StepContext) -> PairwiseOutputs:
     from argosy.judging.summary import describe, numbers, shares, verdict_lines
     from argosy.judging.verdicts import metrics
 
+    _check(config)
     make_deterministic(config.seed, config.threads)
     left_out: Counter[str] = Counter()
     prompts = read_prompts(Path(config.prompts), left_out)[: config.limit]
@@ -113,6 +101,18 @@ def run(config: PairwiseConfig, context: StepContext) -> PairwiseOutputs:
                               left_out=dict(sorted(left_out.items())))  # fmt: skip
     print("\n".join(describe(judge.name, values, errors, faults, outputs.left_out)))
     return outputs
+
+
+def _check(config: PairwiseConfig) -> None:
+    for name in ("first", "second"):
+        if bool(getattr(config, name)) == bool(getattr(config, f"{name}_answers")):
+            raise InputError(f"pairwise: give either {name} (a checkpoint) or {name}_answers (a file)")
+    if bool(config.judge) == bool(config.judge_url):
+        raise InputError("pairwise: give either judge (a checkpoint) or judge_url (a server)")
+    if config.judge_url and not config.judge_model:
+        raise InputError("pairwise: judge_url needs judge_model, the model's name there")
+    if not config.prompts:
+        raise InputError("pairwise: give prompts, a JSONL file")
 
 
 def _log(context: StepContext, values: Mapping[str, float], faults: Mapping[str, Mapping[str, float]]) -> None:
