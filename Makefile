@@ -44,8 +44,9 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# As many test files at a time as there are cores; four at most, since each holds a model.
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 crash: setup
 	$(BIN)/python -m tests.end_to_end.crash $(N)

@@ -21,7 +21,7 @@ _OPTION = re.compile(r"Answer\d: (.*?)(?= Answer\d: |$)", re.DOTALL)
 def mmlu(data: Path = DATA) -> list[Item]:
     """Test items of MMLU that are short enough."""
     files = sorted((data / "mmlu").glob("data__mmlu__test__*.csv"))
-    return _short([item for path in files for item in read_items(path).items])
+    return _short([item for path in files for item in read_items(path).items if isinstance(item, Item)])
 
 
 def openbookqa(data: Path = DATA) -> list[Item]:

@@ -17,7 +17,7 @@ from evals.question import SEPARATOR
 from evals.variants import parse_chain
 
 BOS, EOS = "<|bos|>", "<|eos|>"
-SHAPE = {"hidden_size": 96, "intermediate_size": 288, "num_hidden_layers": 2, "num_attention_heads": 4}
+SHAPE: dict[str, Any] = {"hidden_size": 96, "intermediate_size": 288, "num_hidden_layers": 2, "num_attention_heads": 4}
 ROW, BATCH, RATE = 160, 4, 4e-3
 EXPOSURES = (1, 4, 16, 64)
 MODELS = {

@@ -34,7 +34,7 @@ class Side:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self._process.args} ended with {self._process.wait()}")
+            raise RuntimeError(f"{self._process.args!r} ended with {self._process.wait()}")
         found: dict[str, Any] = json.loads(line)
         return found
 

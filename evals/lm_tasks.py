@@ -129,7 +129,7 @@ class VariantTask(Task):  # type: ignore[misc]
         for question in self.questions(doc):
             requests += _requests(question, ctx, kwargs.get("before"))
         return [
-            Instance(kind, doc, arguments, index, metadata=kwargs["metadata"])  # type: ignore[arg-type]
+            Instance(kind, doc, arguments, index, metadata=kwargs["metadata"])
             for index, (kind, arguments) in enumerate(requests)
         ]
 
@@ -179,7 +179,7 @@ class VariantTask(Task):  # type: ignore[misc]
 def _alone(name: str, found: Sequence[Answer], own: dict[str, Estimate]) -> float:
     """A metric that other items have and this one has not: it has one question, or one right option."""
     if name == "mass":
-        return mean([a.mass for a in found if not a.question.calibration])
+        return float(mean([a.mass for a in found if not a.question.calibration]))
     return 1.0 if name == "consistency" else own["acc"].value
 
 

@@ -65,7 +65,13 @@ def test_given_answers_a_server_and_labels(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_is_named_and_ends_with_2(tmp_path: Path) -> None:
-    done = _run(tmp_path / "out", first="x", first_answers="y", second="z", judge_url="http://127.0.0.1:9/v1")
+    done = _run(
+        tmp_path / "out",
+        first=str(tmp_path),
+        first_answers=__file__,
+        second=str(tmp_path),
+        judge_url="http://127.0.0.1:9/v1",
+    )
     assert done.returncode == 2
     assert "either first or first_answers" in done.stderr
     prompts = _write(tmp_path / "p.jsonl", [{"prompt": "a?"}])
