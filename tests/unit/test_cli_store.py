@@ -207,7 +207,8 @@ def test_compare_by_stage_export_and_directory(capsys: Out) -> None:
     _evaluated_store()
     assert main(["compare", "sft", "sft/p050", "runs/twin-000000000002", "runs/sft-000000000001/checkpoints/p050"]) == 0
     out = capsys.readouterr().out
-    assert [line.split()[:2] for line in out.splitlines()[1:5]] == [["A", "sft"], ["B", "sft/p050"], ["C", "twin"], ["D", "sft/p050"]]
+    named = [line.split()[:2] for line in out.splitlines()[1:5]]
+    assert named == [["A", "sft"], ["B", "sft/p050"], ["C", "twin"], ["D", "sft/p050"]]
     rows = {line for line in out.splitlines() if line.startswith("bench/acc")}
     assert any(line.split()[:6] == ["bench/acc", "40.0", "%", "90.0", "%", "+50.0"] for line in rows)  # twin
     assert "Of one of them only, so not compared: 1 metrics, such as heldout/bpb." in out

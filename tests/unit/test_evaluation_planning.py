@@ -128,7 +128,11 @@ def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str
     assert sum(size > 40 for size in sizes) < len(sizes) / 4  # it learns what fits
     with pytest.raises(StepError, match="one text of 60 tokens does not fit"):
         scorer.score([(tuple(range(1, 60)), (1, 2))])
-    monkeypatch.setattr(type(model.base_model), "forward", lambda self, **_: (_ for _ in ()).throw(RuntimeError("other")))
+
+    def other(self: Any, **_: Any) -> None:
+        raise RuntimeError("other")
+
+    monkeypatch.setattr(type(model.base_model), "forward", other)
     with pytest.raises(RuntimeError, match="other"):
         scorer.score([((1, 2, 3), (4, 5, 6))])
 
