@@ -24,7 +24,7 @@ from benchmarks.small_model import SHAPE, make_model
 KINDS = ("blimp", "pararel")
 PATTERNS, CANDIDATES = 4, 20
 BATCHES = (16, 32, 64, 128)
-BATCH_TOKENS = 4096  # of ours: half of the default, for which it needs a little more memory than the peer
+BATCH_TOKENS = 4096  # of ours: half of the default, with which it took a little more memory than the peer
 
 
 def main() -> None:
