@@ -23,7 +23,7 @@ from tests.evaluation_fixtures import make_model
 from tests.tokenizer_fixtures import make_bpe
 from tests.tokenizer_kinds import make_sentencepiece
 
-COUNT = 24
+COUNT = 16
 MAKE: dict[str, Callable[[], files.Published]] = {
     "mmlu_college_biology": lambda: files.mmlu("college_biology", COUNT),
     "mmlu_international_law": lambda: files.mmlu("international_law", COUNT),

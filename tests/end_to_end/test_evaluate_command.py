@@ -35,7 +35,8 @@ def test_a_model_directory_is_evaluated_with_the_core_suite(
     save_checkpoint(tmp_path / "model")
     (tmp_path / "model/argosy.json").unlink()
     write_benchmarks(tmp_path / "data")
-    command = ["evaluate", str(tmp_path / "model"), "--data", str(tmp_path / "data"), "--store", str(tmp_path / "runs")]
+    command = ["evaluate", str(tmp_path / "model"), "--data", str(tmp_path / "data"), "--store", str(tmp_path / "runs"),
+               "--threads", "1"]  # fmt: skip
     assert main(command) == 0
     printed = capsys.readouterr().out
     directory = Path(printed.strip().splitlines()[-1].rpartition(": ")[2])
