@@ -122,6 +122,7 @@ def run(cluster: Cluster, spec: dict[str, Any]) -> dict[str, Any]:
     template = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "WorkflowTemplate", "metadata": metadata, "spec": spec}
     custom, where = cluster.custom(), (GROUP, VERSION, cluster.namespace)
     custom.create_namespaced_custom_object(*where, "workflowtemplates", template)
+    time.sleep(3)  # until the controller has seen it
     try:
         body = submission(name, cluster.namespace, {})
         made = custom.create_namespaced_custom_object(*where, "workflows", body)["metadata"]["name"]
