@@ -18,6 +18,7 @@ from argosy.step import Step, StepContext
 from argosy.step_files import given_directory
 from argosy.storage import write_json
 from argosy.tokens.chat_template import SPECIAL_FILE
+from argosy.tokens.digest import SAMPLE, tokenizer_digest
 from argosy.tokens.encode import Encoder, Pieces, conversation_pieces, document_pieces, text_bytes
 from argosy.tokens.split import heldout_ids
 from argosy.tokens.tokenizer import load_tokenizer
@@ -68,7 +69,8 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
     tokenizer = load_tokenizer(given_directory("tokenizer", config.tokenizer, "train_tokenizer") / "tokenizer")
     encoder = Encoder(tokenizer)
     sources = _sources(config)
-    with TokensWriter(context.out, tokenizer.get_vocab_size()) as writer:
+    digest = tokenizer_digest(tokenizer.get_vocab(), tokenizer.encode(SAMPLE, add_special_tokens=False).ids)
+    with TokensWriter(context.out, tokenizer.get_vocab_size(), digest) as writer:
         for number, source in enumerate(sources):
             context.progress.update(number, len(sources), "channels", source.channel)
             _write_channel(source, encoder, writer, config)
@@ -120,7 +122,7 @@ def _metrics(counts: dict[str, dict[str, dict[str, int]]]) -> dict[str, float]:
     }
 
 
-STEP = Step("tokenize", TokenizeConfig, run, version=3)
+STEP = Step("tokenize", TokenizeConfig, run, version=4)
 
 if __name__ == "__main__":
     STEP.main()

@@ -14,6 +14,7 @@ from argosy.documents.source import SourceConfig, list_inputs, read_source
 from argosy.errors import InputError
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.rows import Tokens
+from argosy.tokens.digest import SAMPLE, tokenizer_digest
 from argosy.tokens.permutation import derive_seed, permuted_index
 from argosy.tokens.reader import read_channels, read_index
 from argosy.training.heldout import choose_documents
@@ -86,17 +87,24 @@ def text_documents(model: LanguageModel, texts: Mapping[str, str] | str, most: i
 
 
 def check_vocabulary(model: LanguageModel, directory: Path) -> None:
-    """Whether tokenized files are of the model's tokenizer.
+    """Whether tokenized files are of the model's tokenizer: by its digest, by its size alone in a directory made before
+    there was one.
 
     Raises:
         InputError: they are of another one.
     """
-    size, made_with = len(model.tokenizer), read_index(directory)["vocab_size"]
+    index, tokenizer = read_index(directory), model.tokenizer
+    size, made_with = len(tokenizer), index["vocab_size"]
+    advice = "give the `tokens` that were made with the checkpoint's tokenizer, or `heldout.texts`"
     if made_with != size:
-        raise InputError(
-            f"{directory} was tokenized with a vocabulary of {made_with}, the checkpoint's tokenizer has "
-            f"{size} tokens; give the `tokens` that were made with the checkpoint's tokenizer, or `heldout.texts`"
-        )
+        raise InputError(f"{directory} was tokenized with a vocabulary of {made_with}, the checkpoint's tokenizer has "
+                         f"{size} tokens; {advice}")
+    if "tokenizer" not in index:
+        return
+    sample = tokenizer(SAMPLE, add_special_tokens=False)["input_ids"]
+    if index["tokenizer"] != tokenizer_digest(tokenizer.get_vocab(), sample):
+        raise InputError(f"{directory} was tokenized with another tokenizer than the checkpoint's, also of {size} "
+                         f"tokens; {advice}")
 
 
 def _encoded(model: LanguageModel, text: str) -> tuple[Tokens, bool]:

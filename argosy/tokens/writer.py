@@ -65,11 +65,16 @@ class ChannelWriter:
 
 
 class TokensWriter:
-    """All channels and splits; `index.json` is written last, when the block ends without an error."""
+    """All channels and splits; `index.json` is written last, when the block ends without an error.
 
-    def __init__(self, root: Path, vocab_size: int) -> None:
+    Args:
+        tokenizer: its digest (argosy.tokens.digest), for `index.json`.
+    """
+
+    def __init__(self, root: Path, vocab_size: int, tokenizer: str = "") -> None:
         self._root = root
         self._vocab_size = vocab_size
+        self._tokenizer = tokenizer
         self._dtype = dtype_of(vocab_size)
         self._channels: dict[str, dict[str, ChannelWriter]] = {}
 
@@ -99,4 +104,6 @@ class TokensWriter:
             writer.close() if kind is None else writer.discard()
         if kind is None:
             index = {"dtype": self._dtype, "vocab_size": self._vocab_size, "channels": self.counts()}
+            if self._tokenizer:
+                index["tokenizer"] = self._tokenizer
             write_json(self._root / "index.json", index)

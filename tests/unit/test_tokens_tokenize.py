@@ -11,9 +11,10 @@ import pytest
 from argosy.corpus.demo import DemoConfig
 from argosy.documents import Document, JsonlWriters, read_jsonl
 from argosy.errors import InputError, StepError
+from argosy.evaluation.heldout import Heldout, run_heldout
 from argosy.progress import Progress
 from argosy.step import StepContext
-from argosy.storage import read_json
+from argosy.storage import read_json, write_json
 from argosy.tokens.chat_template import SPECIAL_TOKENS
 from argosy.tokens.encode import Encoder, conversation_pieces
 from argosy.tokens.reader import read_channels, read_special
@@ -24,6 +25,7 @@ from argosy.tracking import Tracker
 from steps import data, tokenize
 from steps import train_tokenizer as tokenizer_step
 from steps.data import DataConfig
+from tests.plain_forward import language_model
 
 WEB = {
     f"web-{number}": f"Document {number}: the sea is {number * 7} metres deep.\n中文{number}。" for number in range(60)
@@ -161,6 +163,35 @@ def test_wide_vocabularies_have_wide_ids(tmp_path: Path) -> None:
         writer.open("web")
         writer.add("web", "train", [99_999, 1], 7)
     assert read_channels(tmp_path, "train")["web"].tokens.tolist() == [99_999, 1]
+
+
+def test_another_tokenizer_of_the_same_size_is_refused(inputs: Path, tmp_path: Path) -> None:
+    """Its ids stand for other text: bits a byte, and what a model has memorised, would be of nonsense."""
+    from transformers import AutoTokenizer
+
+    run(inputs, tmp_path / "tokens")
+    own = AutoTokenizer.from_pretrained(inputs / "tokenizer")
+    own.save_pretrained(tmp_path / "again")  # as a training step exports it
+    own = AutoTokenizer.from_pretrained(tmp_path / "again")
+    texts = [text.replace("sea", "rhinoceros") for text in WEB.values()]
+    save_tokenizer(train_tokenizer(texts * 3, len(own), split_han=True), tmp_path / "tokenizer")
+    other = AutoTokenizer.from_pretrained(tmp_path / "tokenizer")
+    assert len(other) == len(own)
+    # the same tokens with the same ids, of a text that is changed before
+    lower = tmp_path / "lower"
+    save_tokenizer(load_tokenizer(inputs / "tokenizer"), lower)
+    layout = read_json(lower / "tokenizer.json") | {"normalizer": {"type": "Lowercase"}}
+    write_json(lower / "tokenizer.json", layout)
+    sections = (Heldout(), Heldout(texts=str(inputs / "documents"), memorisation={"prefix": 2, "continuation": 2}))
+    for section in sections:
+        assert run_heldout(section, language_model(own), str(tmp_path / "tokens"), suite="s").metrics
+        for wrong in (other, AutoTokenizer.from_pretrained(lower)):
+            with pytest.raises(InputError, match=f"with another tokenizer than the checkpoint's, also of {len(own)} to"):
+                run_heldout(section, language_model(wrong), str(tmp_path / "tokens"), suite="s")
+    index = read_json(tmp_path / "tokens" / "index.json")
+    del index["tokenizer"]  # made before there was a digest: only the size is known
+    write_json(tmp_path / "tokens" / "index.json", index)
+    assert run_heldout(Heldout(), language_model(other), str(tmp_path / "tokens"), suite="s").metrics
 
 
 def test_nothing_to_tokenize_is_an_error(inputs: Path, tmp_path: Path) -> None:
