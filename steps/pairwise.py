@@ -62,6 +62,7 @@ class PairwiseOutputs(Config):
     judge: str
     metrics: dict[str, float]
     stderr: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
     faults: dict[str, dict[str, float]]
     left_out: dict[str, int]
 
@@ -77,7 +78,7 @@ def run(config: PairwiseConfig, context: StepContext) -> PairwiseOutputs:
     from argosy.judging.ask import ask
     from argosy.judging.records import read_labels, read_prompts
     from argosy.judging.summary import describe, numbers, shares, verdict_lines
-    from argosy.judging.verdicts import metrics
+    from argosy.judging.verdicts import intervals, metrics
 
     _check(config)
     make_deterministic(config.seed, config.threads)
@@ -98,8 +99,9 @@ def run(config: PairwiseConfig, context: StepContext) -> PairwiseOutputs:
     values, errors = numbers(found)
     _log(context, values, faults)
     outputs = PairwiseOutputs(verdicts=VERDICTS, judge=judge.name, faults=faults, metrics=values, stderr=errors,
+                              intervals=intervals(verdicts),
                               left_out=dict(sorted(left_out.items())))  # fmt: skip
-    print("\n".join(describe(judge.name, values, errors, faults, outputs.left_out)))
+    print("\n".join(describe(judge.name, values, outputs.intervals, faults, outputs.left_out)))
     return outputs
 
 

@@ -11,6 +11,8 @@ from argosy.statistics import Interval
 
 RIDGE = 1.0  # prior variance of the length's weight: keeps it finite where length alone tells every verdict
 DRAWS = 1000
+LEAST_PROMPTS = 8
+LEAST_SHARE = 0.1  # of prompts in which each model's answer is the longer one
 
 
 def length_controlled(
@@ -19,8 +21,9 @@ def length_controlled(
     """The win rate of the first at no difference in length, with its 95 % bootstrap interval over prompts.
 
     A logistic regression of the preference on tanh(difference in characters / its standard deviation); the win rate is
-    the model's at difference 0. Of AlpacaEval's terms that is the model and the length; difficulty by instruction needs
-    many models. None where there are fewer than 8 prompts.
+    the model's at difference 0. Of AlpacaEval's terms that is the model and the length; difficulty by instruction
+    needs many models. None where there are fewer than 8 prompts, or where one model's answers are the longer ones in
+    more than nine of ten: nothing tells then what it would win at equal length.
 
     Args:
         preferences: 0 to 1 for each prompt, 0.5 for a tie.
@@ -28,7 +31,8 @@ def length_controlled(
     """
     y = np.asarray(preferences, dtype=np.float64)
     difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    if len(y) < 8:
+    share = min(float((difference > 0).mean()), float((difference < 0).mean()))
+    if len(y) < LEAST_PROMPTS or (share < LEAST_SHARE and bool(difference.any())):
         return None
     spread = float(difference.std())
     x = np.tanh(difference / spread) if spread > 0 else np.zeros_like(difference)

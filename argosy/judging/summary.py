@@ -11,7 +11,6 @@ from argosy.judging.verdicts import Verdict
 from argosy.quality import Generated, faults
 from argosy.statistics.intervals import Estimate
 
-Z_95 = 1.96
 Shares = Mapping[str, float]
 
 
@@ -43,19 +42,30 @@ def verdict_lines(
 
 
 def describe(
-    judge: str, values: Shares, errors: Shares, found: Mapping[str, Shares], left_out: Mapping[str, int]
+    judge: str,
+    values: Shares,
+    bounds: Mapping[str, Sequence[float]],
+    found: Mapping[str, Shares],
+    left_out: Mapping[str, int],
 ) -> Iterator[str]:
     """Lines for the terminal."""
 
     def rate(name: str) -> str:
-        return f"{values[name]:.3f}" + (f" ±{Z_95 * errors[name]:.3f}" if name in errors else "")
+        low, high = bounds[name]
+        return f"{values[name]:.3f} [{low:.3f}, {high:.3f}]"
 
-    yield (f"judged by {judge}: the first wins {values['wins']:.1%}, ties {values['ties']:.1%}, loses "
-           f"{values['losses']:.1%}; win rate {rate('win_rate')}")
+    yield (
+        f"judged by {judge}: the first wins {values['wins']:.1%}, ties {values['ties']:.1%}, loses "
+        f"{values['losses']:.1%}; win rate {rate('win_rate')}"
+    )
     if "win_rate_length_controlled" in values:
         yield f"at equal length: win rate {rate('win_rate_length_controlled')}"
-    yield (f"it says the same in both orders in {values['orders_agree']:.1%}; the answer that stands first gains "
-           f"{values['position_bias']:+.3f}")
+    else:
+        yield "at equal length: not known (fewer than 8 prompts, or one model's answers are nearly always the longer)"
+    yield (
+        f"it says the same in both orders in {values['orders_agree']:.1%}; the answer that stands first gains "
+        f"{values['position_bias']:+.3f}"
+    )
     if "agreement" in values:
         kappa = f" (kappa {values['kappa']:.2f})" if "kappa" in values else ""
         yield f"it agrees with the labels in {values['agreement']:.1%}{kappa}"

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.judging.length import length_controlled
-from argosy.statistics.intervals import Estimate, mean
+from argosy.statistics import Interval
+from argosy.statistics.intervals import Estimate, mean, share_interval
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,7 @@ def metrics(verdicts: Sequence[Verdict], labels: Mapping[str, str]) -> dict[str,
     if decided:
         longer = [float((v.winner == "first") == (v.lengths[0] > v.lengths[1])) for v in decided]
         found["longer_wins"] = mean(longer)
-    first, second = [v.lengths[0] for v in verdicts], [v.lengths[1] for v in verdicts]
-    equal = length_controlled([v.score for v in verdicts], first, second)
+    equal = _at_equal_length(verdicts)
     if equal is not None:
         found["win_rate_length_controlled"] = Estimate(equal.value, (equal.high - equal.low) / 3.92, len(verdicts))
     both = [(v.winner, labels[v.id]) for v in verdicts if v.id in labels]
@@ -68,6 +68,20 @@ def metrics(verdicts: Sequence[Verdict], labels: Mapping[str, str]) -> dict[str,
         found["agreement"] = mean([float(a == b) for a, b in both])
         found["kappa"] = Estimate(kappa(both), math.nan, len(both))
     return found
+
+
+def intervals(verdicts: Sequence[Verdict]) -> dict[str, tuple[float, float]]:
+    """95 % intervals: of the win rate Wilson's (which has a width also where one model wins all), of the one at equal
+    length the bootstrap's."""
+    rate = mean([v.score for v in verdicts])
+    found = {"win_rate": share_interval(rate.value, rate.stderr, rate.n)}
+    equal = _at_equal_length(verdicts)
+    return found | ({"win_rate_length_controlled": (equal.low, equal.high)} if equal else {})
+
+
+def _at_equal_length(verdicts: Sequence[Verdict]) -> Interval | None:
+    first, second = [v.lengths[0] for v in verdicts], [v.lengths[1] for v in verdicts]
+    return length_controlled([v.score for v in verdicts], first, second)
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float:

@@ -33,21 +33,35 @@ _ZH = """两个助手回答了同一个请求。请判断哪个回答对用户�
 {second}
 
 哪个回答更好？只回复一个字母：A 或 B{tie}。"""
+# Of a judge that writes its reply, and may reason first.
 _TIE = {"en": ", or C if they are equally good", "zh": "；如果一样好，回复 C"}
-# Models that reason first say their verdict last; a bare letter may stand in marks or brackets.
-_LETTER = re.compile(r"(?<![A-Za-z])([ABC])(?![A-Za-z])")
+_REASON = {
+    "en": ' If you have to reason first, end with a line "Verdict: " and the letter.',
+    "zh": "需要先分析的话，最后一行写“结论：”和这个字母。",
+}
+# A letter inside a sentence is no verdict: "A is worse than B" ends in B and means B, "A is better than B" does not.
+_BARE = re.compile(r"[\W_]*([ABC])[\W_]*")
+_SAID = re.compile(
+    r"\W*(?:the )?(?:final )?(?:verdict|answer|choice|结论|答案|判断)(?: is|是|为)?[\W_]*([ABC])[\W_]*", re.IGNORECASE
+)
 _PREFERENCE = {"A": 1.0, "B": 0.0, "C": 0.5}
 
 
-def question(comparison: Comparison, *, tie: bool) -> str:
-    """The judge's prompt; with `tie` it may call them equal."""
+def question(comparison: Comparison, *, writes: bool) -> str:
+    """The judge's prompt. One that `writes` its verdict may call the answers equal, and say why first."""
     lang = "zh" if is_han(comparison.prompt) else "en"
-    text = {"en": _EN, "zh": _ZH}[lang]
-    return text.format(prompt=comparison.prompt, first=comparison.first.strip(), second=comparison.second.strip(),
-                       tie=_TIE[lang] if tie else "")  # fmt: skip
+    text = {"en": _EN, "zh": _ZH}[lang].format(
+        prompt=comparison.prompt,
+        first=comparison.first.strip(),
+        second=comparison.second.strip(),
+        tie=_TIE[lang] if writes else "",
+    )
+    return text + (_REASON[lang] if writes else "")
 
 
 def read_verdict(reply: str) -> float | None:
-    """1.0 for A, 0.0 for B, 0.5 for C; None where the reply has no letter. The last one counts."""
-    letters = _LETTER.findall(reply)
-    return _PREFERENCE[letters[-1]] if letters else None
+    """1.0 for A, 0.0 for B, 0.5 for C: of a reply that is the letter alone, or whose last line is the letter or says
+    the verdict as it was asked for. None for any other reply, whatever letters it has."""
+    lines = [line for line in reply.splitlines() if line.strip()]
+    said = (_BARE.fullmatch(lines[-1]) or _SAID.fullmatch(lines[-1])) if lines else None
+    return _PREFERENCE[said[1].upper()] if said else None

@@ -19,7 +19,7 @@ from argosy.judging.judges.chat_api import ChatApiJudge
 from argosy.judging.judges.checkpoint import CheckpointJudge
 from argosy.judging.length import length_controlled
 from argosy.judging.records import Answer, Prompt, read_answers, read_labels, read_prompts
-from argosy.judging.verdicts import Verdict, kappa, metrics
+from argosy.judging.verdicts import Verdict, intervals, kappa, metrics
 from argosy.judging.wording import question, read_verdict
 from tests.evaluation_fixtures import make_language_model
 from tests.judge_server import judge_server
@@ -41,18 +41,19 @@ def _longer(text: str, _: int) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("reply", "preference"), [
-    ("A", 1.0), (" **B**", 0.0), ("[[C]]", 0.5), ("A is fluent but wrong, so my verdict: B.", 0.0), ("答案是A。", 1.0),
-    ("Both are bad.", None), ("", None)])  # fmt: skip
-def test_a_verdict_is_the_last_letter(reply: str, preference: float | None) -> None:
+    ("A", 1.0), (" **B**", 0.0), ("[[C]]", 0.5), ("A is fluent but wrong.\n\nVerdict: B.", 0.0), ("答案是A。", 1.0),
+    ("结论：B", 0.0), ("The final verdict is: A", 1.0), ("Answer A is better than B.", None), ("回答A比B更好", None),
+    ("I prefer A over B", None), ("A (C would be wrong)", None), ("Both are bad.", None), ("", None)])  # fmt: skip
+def test_a_verdict_is_a_letter_alone_or_a_last_line_that_says_so(reply: str, preference: float | None) -> None:
     assert read_verdict(reply) == preference
 
 
 def test_the_question_is_in_the_prompts_language_and_has_both_answers() -> None:
-    zh = question(Comparison("法国的首都是哪里？", "{巴黎}", "伦敦"), tie=True)
+    zh = question(Comparison("法国的首都是哪里？", "{巴黎}", "伦敦"), writes=True)
     assert "【回答A】\n{巴黎}" in zh
     assert "【回答B】\n伦敦" in zh
     assert "回复 C" in zh
-    assert "C" not in question(Comparison("Where is Paris?", "here", "there"), tie=False).split("Reply")[1]
+    assert "C" not in question(Comparison("Where is Paris?", "here", "there"), writes=False).split("Reply")[1]
 
 
 def test_a_server_is_asked_with_key_and_model_and_its_word_counts() -> None:
@@ -110,7 +111,7 @@ def test_a_checkpoint_judges_by_the_probability_of_the_letters() -> None:
     comparison = Comparison("第1号是什么？", "北京", "长江")
     judge = CheckpointJudge(model, chat=True, name="j")
     judge.prefer([comparison, Comparison("x" * 2000, "a", "b")], lambda i, p: found.update({i: p}))
-    text = model.chat(question(comparison, tie=False))
+    text = model.chat(question(comparison, writes=False))
     logs = []
     for letter in "AB":
         context = model.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -211,6 +212,7 @@ def test_the_length_controlled_rate_stays_finite_where_length_tells_all_and_is_n
     assert rate is not None
     assert 0.2 < rate.value < 0.8
     assert length_controlled([1.0] * 7, [1] * 7, [2] * 7) is None
+    assert length_controlled([1.0, 0.0] * 10, [300] * 20, [20] * 20) is None  # always longer: nothing can be told
     same = length_controlled([1.0, 0.0] * 10, [5] * 20, [5] * 20)
     assert same is not None
     assert same.value == pytest.approx(0.5)
@@ -234,6 +236,20 @@ def test_metrics_of_verdicts_by_hand() -> None:
     assert found["position_bias"].value == pytest.approx((0.05 + 0.15 - 0.05) / 3)
     assert found["longer_wins"].value == 1.0
     assert found["agreement"].value == 0.5
+
+
+def test_who_wins_all_of_five_is_not_sure_to_win_always() -> None:
+    found = intervals([Verdict(str(n), 1.0, 1.0, (10 + n, 12)) for n in range(5)])
+    assert found["win_rate"][1] == 1.0
+    assert 0.5 < found["win_rate"][0] < 0.6  # Wilson's
+
+
+def test_a_reply_that_was_cut_says_so() -> None:
+    cut = {"choices": [{"message": {"content": "Let me think about A and"}, "finish_reason": "length"}]}
+    with judge_server(lambda *_: (200, cut)) as asked:
+        found = _asked(ChatApiJudge(asked.url, "m"), [Comparison("Q?", "a", "b")])
+    assert found[0].first is None
+    assert "judge_tokens" in found[0].reason
 
 
 def test_answers_are_the_models_own_greedy_ones_and_end_where_a_turn_ends() -> None:

@@ -24,6 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="JSONL of prompts: id, prompt")
     parser.add_argument("--judge", required=True, metavar="NAME|URL", help="a checkpoint, or an API up to and with /v1")
     parser.add_argument("--judge-model", default="", metavar="NAME", help="the model's name at that URL")
+    parser.add_argument("--judge-tokens", type=positive, default=16, metavar="N",
+                        help="of its reply at that URL (default: 16); one that reasons first needs many")
     parser.add_argument("--labels", type=Path, metavar="FILE", help="JSONL of people's verdicts: id, winner")
     parser.add_argument("--max-new-tokens", type=positive, default=256, metavar="N", help="of an answer (default: 256)")
     parser.add_argument("--limit", type=positive, metavar="N", help="the first N prompts")
@@ -38,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     out = run_single("pairwise", _config(args), args.store)
     outputs = read_outputs(out)
-    print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["stderr"], outputs["faults"],
+    print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["intervals"], outputs["faults"],
                              outputs["left_out"])))
     print(f"each verdict with both answers: {out / outputs['verdicts']}")
     return 0
@@ -53,7 +55,7 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
     if "://" in args.judge:
         if not args.judge_model:
             raise InputError(f"--judge is the URL {args.judge}: say with --judge-model which model judges there")
-        return config | {"judge_url": args.judge, "judge_model": args.judge_model}
+        return config | {"judge_url": args.judge, "judge_model": args.judge_model, "judge_tokens": args.judge_tokens}
     return config | _checkpoint(args.store, "judge", args.judge)
 
 

@@ -64,7 +64,7 @@ class ChatApiJudge:
 
     def _ask(self, comparison: Comparison) -> Preference:
         body = {"model": self.model, "temperature": 0, "max_tokens": self.max_tokens, "seed": 0,
-                "messages": [{"role": "user", "content": question(comparison, tie=True)}]}  # fmt: skip
+                "messages": [{"role": "user", "content": question(comparison, writes=True)}]}  # fmt: skip
         for attempt in range(self.attempts):
             try:
                 return _preference(self._post(body))
@@ -90,11 +90,15 @@ class ChatApiJudge:
 
 def _preference(reply: dict[str, Any]) -> Preference:
     try:
-        text = reply["choices"][0]["message"]["content"] or ""
+        choice = reply["choices"][0]
+        text = choice["message"]["content"] or ""
     except (KeyError, IndexError, TypeError):
         raise ValueError("the reply has no choices[0].message.content") from None
     verdict = read_verdict(text)
-    return Preference(None, "the judge's reply names no answer") if verdict is None else Preference(verdict)
+    if verdict is not None:
+        return Preference(verdict)
+    cut = " within its limit of tokens (judge_tokens)" if choice.get("finish_reason") == "length" else ""
+    return Preference(None, f"the judge's reply names no answer{cut}")
 
 
 def _said(error: urllib.error.HTTPError) -> str:

@@ -42,7 +42,7 @@ class CheckpointJudge:
                 save(index, Preference(1 / (1 + math.exp(min(700.0, b - a)))))
 
     def _requests(self, comparison: Comparison) -> list[tuple[str, str]]:
-        text = question(comparison, tie=False)
+        text = question(comparison, writes=False)
         if self.chat:
             return [(self.model.chat(text), self.model.answer(letter)) for letter in LETTERS]
         return [(text + CUE, letter) for letter in LETTERS]
