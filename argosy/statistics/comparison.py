@@ -17,7 +17,8 @@ class Paired:
     """Second minus first over the same items.
 
     Attributes:
-        low, high: the percentile bootstrap's interval, over clusters where there are any.
+        low, high: the percentile bootstrap's interval, over clusters where there are any; of fewer than 30 the t
+            interval, of one -inf to inf.
         stderr: of the difference, clustered, as if one more item (cluster) had changed (Agresti and Min, 2005): some
             items that all stayed the same do not say that none ever changes. Equivalence rests on it.
         p_value: two-sided; of McNemar's exact test or of sign flips, as `test` says.

@@ -113,6 +113,29 @@ def test_related_items_are_called_different_rarely() -> None:
     assert naive > 100
 
 
+@pytest.mark.parametrize(("groups", "uneven"), [(1, False), (2, False), (3, False), (5, True), (10, True), (20, True)])
+def test_intervals_of_few_clusters_cover_the_truth(groups: int, uneven: bool) -> None:
+    rng = np.random.default_rng(groups)
+    covered = 0
+    for _ in range(1000):
+        labels = np.repeat(np.arange(groups), rng.integers(6, 15, groups) if uneven else 10)
+        differences = rng.normal(size=groups)[labels] + rng.normal(size=len(labels))
+        found = cluster_bootstrap(differences.tolist(), labels.tolist(), draws=200)
+        covered += found.low <= 0 <= found.high
+    assert covered >= 930  # of 1000; the bootstrap's percentiles: 120 (1 cluster), 800 (3), 860 (5), 940 (20)
+
+
+def test_few_clusters_have_the_t_interval_and_one_has_none() -> None:
+    rng = np.random.default_rng(7)
+    values, labels = rng.normal(0.2, 1, 32).tolist(), [n // 4 for n in range(32)]
+    found = compare_items([0.0] * 32, values, labels)
+    means = np.reshape(values, (8, 4)).mean(axis=1)
+    expected = stats.ttest_1samp(means, 0).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    alone = compare_items([0.0] * 32, values, [0] * 32)
+    assert (alone.low, alone.high) == (-math.inf, math.inf)
+
+
 def test_balanced_weights_and_wrong_lengths() -> None:
     assert sum(balanced_weights(["a", "a", "b"])) == pytest.approx(3)
     with pytest.raises(ValueError, match="2 values and 3 clusters"):
