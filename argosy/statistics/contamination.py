@@ -18,16 +18,17 @@ Each is an effect: the mean over items in units of its root mean square, so that
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.statistics.balance import balanced_weights
 from argosy.statistics.contamination_null import Calibration, Null
 from argosy.statistics.intervals import mean, quantile
 
 LEAST_ITEMS = 20
+LEAST_OF_PLACE = 10  # items with their right option at a place: of fewer, neither what it does nor its error is known
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Contamination:
         z: of that measure, in errors.
         p_value: one-sided, corrected for the number of measures (Sidak): how often a clean model scores as high.
         probability: that it is contaminated, by calibration, with even odds before; NaN without a calibration.
+        left_out: items whose right option's place is too rare to know what it does.
     """
 
     measure: str
@@ -96,6 +98,7 @@ class Contamination:
     probability: float
     items: int
     parts: tuple[Part, ...]
+    left_out: int = 0
 
 
 def score(
@@ -110,8 +113,10 @@ def score(
 
     Args:
         evidence: measures of different names; those of fewer than 20 items are left out.
-        places: where each item's right option is published: all places count the same, since a model that prefers a
-            place stands out where that is the right one (post-stratification).
+        places: where each item's right option is published, as (place, number of options) where that number varies:
+            places of one number count the same, since a model that prefers a place stands out where that is the right
+            one (post-stratification); numbers of options count by their items. A number of which a place has fewer than
+            10 items is left out, without numbers such a place.
         clusters: of each item, what related ones share.
         calibration: what clean and contaminated models score; measures that it does not know are left out. None: a
             clean model's effects are 0.
@@ -120,12 +125,14 @@ def score(
     Raises:
         ValueError: no measure is left.
     """
-    columns = _columns(evidence, reference)
+    columns, left_out = _columns(evidence, reference, places)
     if calibration is not None:
         columns = {name: column for name, column in columns.items() if name in calibration.nulls}
     if not columns:
         names = ", ".join(each.name for each in evidence) or "none"
-        raise ValueError(f"no measure of contamination of {LEAST_ITEMS} or more items that are comparable: {names}")
+        rare = f"{left_out} items have their right option at a place of fewer than {LEAST_OF_PLACE}"
+        raise ValueError(f"no measure of contamination of {LEAST_ITEMS} or more items that are comparable: {names}"
+                         + (f"; {rare}" if left_out else ""))
     nulls = {name: calibration.nulls[name] if calibration else Null(0.0, 0.0) for name in columns}
     found = [_part(name, column, places, clusters, nulls[name]) for name, column in columns.items()]
     most = max(found, key=lambda part: part.z)
@@ -135,20 +142,41 @@ def score(
     p_value = -math.expm1(len(found) * math.log1p(-most.p_value)) if most.p_value < 1 else 1.0
     probability = calibration.probability(most.z) if calibration else math.nan
     return Contamination(most.name, excess, excess - half, excess + half, most.z, p_value, probability,
-                         max(part.items for part in found), tuple(found))
+                         max(part.items for part in found), tuple(found), left_out)
 
 
-def _columns(evidence: Sequence[Evidence], reference: Sequence[Evidence]) -> dict[str, dict[str, float]]:
+def _columns(
+    evidence: Sequence[Evidence], reference: Sequence[Evidence], places: Mapping[str, Hashable] | None
+) -> tuple[dict[str, dict[str, float]], int]:
+    """Values by measure and item, and how many items are left out for their place."""
     known = {each.name: each.values() for each in reference}
-    found = {}
+    found: dict[str, dict[str, float]] = {}
+    rare: set[str] = set()
     for each in evidence:
         values = {item: value for item, value in each.values().items() if math.isfinite(value)}
         if reference:
             other = known.get(each.name, {})
             values = {item: value - other[item] for item, value in values.items() if item in other}
+        left = _rare(values, places) if places is not None else set()
+        rare |= left
+        values = {item: value for item, value in values.items() if item not in left}
         if len(values) >= LEAST_ITEMS and any(values.values()):
             found[each.name] = values
-    return found
+    return found, len(rare)
+
+
+def _rare(items: Iterable[str], places: Mapping[str, Hashable]) -> set[str]:
+    """Items of places that are too rare; of all with a number of options of which one place is."""
+    sizes = Counter(places.get(item) for item in items)
+    short = {place for place, size in sizes.items() if size < LEAST_OF_PLACE}
+    options = {_options(place) for place in sizes} - {None}
+    broken = {n for n in options if n is not None and any(sizes[at, n] < LEAST_OF_PLACE for at in range(n))}
+    return {item for item in items if places.get(item) in short or _options(places.get(item)) in broken}
+
+
+def _options(place: Hashable) -> int | None:
+    """The number of options that a place is one of, where it says so."""
+    return place[1] if isinstance(place, tuple) and len(place) == 2 and isinstance(place[1], int) else None
 
 
 def _part(name: str, column: Mapping[str, float], places: Mapping[str, Hashable] | None,
@@ -157,15 +185,19 @@ def _part(name: str, column: Mapping[str, float], places: Mapping[str, Hashable]
     items = sorted(column)
     values = np.array([column[item] for item in items])
     values = values / math.sqrt(float(np.mean(values**2)))
-    strata = [places.get(item) for item in items] if places is not None else [None] * len(items)
-    of_place = {place: float(np.mean(values[[other == place for other in strata]])) for place in set(strata)}
-    effect = math.fsum(of_place.values()) / len(of_place)
-    # What a place does is the same for all of its items, and places count the same: no part of the error.
-    rest = (values - [of_place[place] for place in strata]) * balanced_weights(strata)
+    strata = [places.get(item) if places is not None else None for item in items]
+    sizes, alike = Counter(strata), Counter(_options(place) for place in set(strata))
+    of_options = Counter(map(_options, strata))
+    of_place = {place: float(np.mean(values[[other == place for other in strata]])) for place in sizes}
+    weights = np.array([of_options[_options(p)] / alike[_options(p)] / sizes[p] for p in strata])
+    effect = float(np.mean(values * weights))
+    # What a place does is the same for all of its items: no part of the error. It takes one degree of freedom of each.
+    freed = np.array([math.sqrt(sizes[p] / max(1, sizes[p] - 1)) for p in strata])
+    rest = (values - [of_place[place] for place in strata]) * weights * freed
     groups = [clusters.get(item, item) for item in items] if clusters else None
-    stderr = mean(rest.tolist(), groups).stderr * math.sqrt((len(items) - 1) / max(1, len(items) - len(of_place)))
+    stderr = mean(rest.tolist(), groups).stderr * math.sqrt(1 - 1 / len(items))
     # As if one more item stood out: some that all stay the same do not say that none ever changes.
-    stderr = math.hypot(stderr, float(np.max(np.abs(values))) / len(items))
+    stderr = math.hypot(stderr, float(np.max(np.abs(values) * weights)) / len(items))
     z = (effect - null.mean) / math.hypot(stderr, null.error)
     return Part(name, effect, stderr, len(items), z, math.erfc(z / math.sqrt(2)) / 2)
 

@@ -46,6 +46,36 @@ def test_clean_models_have_uniform_p_values_and_seen_items_stand_out() -> None:
         assert 0 < found.low < found.score < found.high
 
 
+@pytest.mark.parametrize("sizes", [{4: 197, 3: 3}, {4: 160, 3: 36, 5: 4}, {4: 120, 2: 60, 5: 20}, {4: 44}])
+def test_clean_noise_with_mixed_numbers_of_options_is_called_rarely(sizes: dict[int, int]) -> None:
+    """Few items of a number of options do not count as much as all others, nor without an error."""
+    called = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        options = [n for n, size in sizes.items() for _ in range(size)]
+        places = {str(i): (i % n, n) for i, n in enumerate(options)}
+        preferred = rng.normal(0, 0.5, 5)  # nats that the model gives a letter, wherever the right option is
+        scores = {str(i): (rng.normal(0, 1, n) + np.roll(preferred[:n], -(i % n))).tolist()
+                  for i, n in enumerate(options)}
+        called += score([Equals("answer_order", scores)], places).p_value < 0.05
+    assert called <= 28  # 7%; 5% are expected
+
+
+def test_numbers_of_options_count_by_their_items_and_rare_places_are_counted_out() -> None:
+    rng = np.random.default_rng(1)
+    options = [4] * 80 + [2] * 40 + [3] * 12
+    places = {str(i): (i % n, n) for i, n in enumerate(options)}
+    changed = {str(i): float(v) for i, v in enumerate(rng.normal(size=132))}
+    found = score([Gap("order_gap", changed, dict.fromkeys(changed, 0.0))], places)
+    assert (found.items, found.left_out) == (120, 12)  # 4 items at each of 3 places
+    kept = np.array([changed[str(i)] for i in range(120)])
+    expected = sum(kept[[places[str(i)] == (p, n) for i in range(120)]].mean() * share / n
+                   for n, share in ((4, 80 / 120), (2, 40 / 120)) for p in range(n))
+    assert found.score == pytest.approx(expected / math.sqrt((kept**2).mean()))
+    with pytest.raises(ValueError, match="132 items have their right option at a place of fewer than 10"):
+        score([Gap("order_gap", changed, dict.fromkeys(changed, 0.0))], dict.fromkeys(changed, (0, 4)))
+
+
 def test_effects_by_hand() -> None:
     scores = {str(n): [1.0, 0.0, 0.0, -1.0] if n % 2 else [0.0, 1.0, 0.0, -1.0] for n in range(40)}
     [part] = score([Equals("x", scores)]).parts
