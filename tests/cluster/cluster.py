@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -111,6 +112,35 @@ class Cluster:
         from kubernetes import client
 
         client.CoreV1Api().delete_namespaced_pod(name, namespace or self.namespace, grace_period_seconds=0)
+
+    def reconcile(self) -> None:
+        """Run the reconciler once, in a pod with its account, and wait for its end."""
+        from kubernetes import client
+
+        spec = manifests(self.profile)["lifecycle"][0]["spec"]
+        [finish] = [each for each in spec["templates"] if each["name"] == "finish"]
+        container = {key: value for key, value in finish["container"].items() if key != "env"}
+        container |= {
+            "name": "main", "args": ["reconcile", "--profile", self.profile.name, "--once"],
+            "env": [each for each in finish["container"]["env"] if "{{" not in each["value"]],
+        }  # fmt: skip
+        pod = {
+            "serviceAccountName": "argosy-reconciler", "automountServiceAccountToken": True, "restartPolicy": "Never",
+            "containers": [container], "securityContext": spec["securityContext"], "volumes": spec["volumes"],
+        }  # fmt: skip
+        text = json.dumps({"metadata": {"generateName": "test-reconcile-"}, "spec": pod})
+        for name, value in {"profile": self.profile.name, "image-tag": self.profile.images.tag}.items():
+            text = text.replace(f"{{{{workflow.parameters.{name}}}}}", value)
+        core = client.CoreV1Api()
+        name = core.create_namespaced_pod(self.namespace, json.loads(text)).metadata.name
+
+        def phase() -> str:
+            return str(core.read_namespaced_pod(name, self.namespace).status.phase)
+
+        self.until(lambda: phase() in ("Succeeded", "Failed"), f"the end of {name}")
+        said = core.read_namespaced_pod_log(name, self.namespace)
+        assert phase() == "Succeeded", said
+        self.delete_pod(name)
 
     def custom(self) -> Any:
         """The API of custom resources."""

@@ -6,13 +6,14 @@ import contextlib
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
-from argosy.step_files import RUN
+from argosy.step_files import LOG, OUTPUTS, RUN
 from argosy.storage import read_record
-from tests.cluster.cluster import Cluster, pod_nodes
+from tests.cluster.cluster import PATIENCE_S, Cluster, pod_nodes
 from tests.store_comparison import differences
 
 pytestmark = pytest.mark.cluster
@@ -31,26 +32,43 @@ def check(cluster: Cluster, name: str, store: Path, laptop: Path) -> None:
     assert attempts(store, "clean") == 1  # what was done is not done again
 
 
+def check_resumed(cluster: Cluster, name: str, store: Path, laptop: Path) -> None:
+    check(cluster, name, store, laptop)
+    assert attempts(store, "pretrain") == 2
+    [directory] = store.glob("pretrain-*")
+    assert "continuing after step" in (directory / LOG).read_text()
+
+
+def freeze_in_the_middle(cluster: Cluster, name: str, store: Path) -> None:
+    """Stops the process of pretraining once it has a state to go on from: however fast, it is in the middle then."""
+    words = ("steps.pretrain", cluster.profile.storage.root)
+    deadline = time.monotonic() + PATIENCE_S
+    while not list(store.glob("pretrain-*/state/step-*")):
+        assert time.monotonic() < deadline, "pretraining has saved no state"
+        time.sleep(0.02)
+    found = processes(*words)
+    for pid in found:
+        os.kill(pid, signal.SIGSTOP)
+    if not found:
+        cluster.wait(name)
+        pytest.skip("the pods' processes are not this machine's, or it was too fast")
+    assert not list(store.glob(f"pretrain-*/{OUTPUTS}"))
+
+
 def test_a_pod_that_is_deleted(cluster: Cluster, store: Path, laptop: Path) -> None:
     name = cluster.submit(**RANGE)
+    freeze_in_the_middle(cluster, name, store)
     cluster.delete_pod(cluster.running(name, "pretrain"))
-    check(cluster, name, store, laptop)
+    check_resumed(cluster, name, store, laptop)
 
 
 def test_a_container_whose_process_is_killed(cluster: Cluster, store: Path, laptop: Path) -> None:
     name = cluster.submit(**RANGE)
-    cluster.running(name, "pretrain")
-    found: list[int] = []
-
-    def look() -> bool:
-        found.extend(processes("workflows.argo.pod", "run", "pretrain-"))
-        return bool(found) or cluster.phase(name) == "Succeeded"
-
-    cluster.until(look, "the process of pretraining")
-    if not found:
-        pytest.skip("the pods' processes are not this machine's")
-    os.kill(found[0], signal.SIGKILL)
-    check(cluster, name, store, laptop)
+    freeze_in_the_middle(cluster, name, store)
+    [pod] = processes("workflows.argo.pod", "run", f"--workflow {name}", "pretrain-")
+    os.kill(pod, signal.SIGKILL)
+    check_resumed(cluster, name, store, laptop)
+    assert len(set(memory_of(cluster, name, "pretrain"))) <= 1  # 137 without OOMKilled is no reason for more
 
 
 def processes(*words: str) -> list[int]:
@@ -63,6 +81,14 @@ def processes(*words: str) -> list[int]:
             if command[0].endswith(b"python") and all(word in text for word in words):
                 found.append(int(path.parent.name))
     return found
+
+
+def memory_of(cluster: Cluster, name: str, task: str) -> list[str]:
+    """Limits of the task's pods that are still there."""
+    pods = [pod for pod in cluster.pods(name)
+            if f".{task}(" in pod.metadata.annotations["workflows.argoproj.io/node-name"]]  # fmt: skip
+    main = [each for pod in pods for each in pod.spec.containers if each.name == "main"]
+    return [each.resources.limits["memory"] for each in main]
 
 
 def test_too_little_memory(cluster: Cluster, store: Path, laptop: Path) -> None:
