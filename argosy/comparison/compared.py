@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from argosy.comparison.contrast import Contrast, Side, contrast
+from argosy.comparison.contrast import Contrast, Side, alike, contrast
 from argosy.comparison.entry import Entry
 from argosy.comparison.headlines import add_headlines
 from argosy.comparison.kinds import HEADLINE, families, kind_of, order
@@ -105,7 +105,8 @@ def _shown(every: set[str], entries: Sequence[Entry]) -> set[str]:
 def _pair(first: Entry, second: Entry, names: set[str]) -> Pair:
     both = [n for n in _sorted(names) if n in first.chosen.metrics and n in second.chosen.metrics]
     labels = (first.label, second.label)
-    return Pair(first, second, [contrast(n, labels, _side(first, n), _side(second, n)) for n in both])
+    sides = ((n, alike(n, _side(first, n), _side(second, n), first.rows, second.rows)) for n in both)
+    return Pair(first, second, [contrast(n, labels, *each) for n, each in sides])
 
 
 def _side(entry: Entry, name: str) -> Side:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.comparison.kinds import Kind, kind_of
-from argosy.comparison.rows import Value, total
+from argosy.comparison.rows import Rows, Value, shared_suite, total
 from argosy.statistics import Interval, compare_items, paired_ratio_test, tost
 from argosy.statistics.intervals import quantile
 
@@ -15,7 +15,8 @@ ALPHA = 0.05
 TINY = 0.1  # of a margin: below, a difference is none, however sure it is
 SAME_VALUE = 1e-4  # rows are rounded; further apart, the metric is not made of them
 MANY = 10_000  # degrees of freedom of an error that is taken as known
-OTHER_TOKENS = "another tokenizer or other documents"
+OTHER_TOKENS = "another suite, another tokenizer or other documents"
+OTHER_QUESTIONS = "other questions of the same names"
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,25 @@ class Contrast:
         return abs(self.difference.value) / unit if math.isfinite(unit * self.difference.value) else 0.0
 
 
+def alike(name: str, first: Side, second: Side, before: Rows, after: Rows) -> tuple[Side, Side]:
+    """Held-out text as one suite measured it for both sides, of several the second's newest; others as they are."""
+    suite = shared_suite(name, before, after)
+    return _of_suite(name, suite, first, before), _of_suite(name, suite, second, after)
+
+
+def _of_suite(name: str, suite: str, side: Side, rows: Rows) -> Side:
+    if not suite or suite == rows.suites(name)[-1]:
+        return side
+    values = rows.values(name, suite)
+    return Side(total(values), math.nan, values, len(values)) if values else side
+
+
 def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> Contrast:
     """Compare one metric: paired where both sides' rows make it, else by the standard errors, else untested."""
     values = (first.value, second.value)
     if not all(map(math.isfinite, values)):
         return Contrast(name, *labels, *values, _untested(*values), "a value is not a number")
-    share, pairs = kind_of(name).share, _pairs(first, second)
+    share, pairs = kind_of(name).share, _pairs(name, first, second)
     if isinstance(pairs, str):
         return Contrast(name, *labels, *values, _untested(*values), pairs)
     if pairs:
@@ -133,15 +147,15 @@ def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> C
     return Contrast(name, *labels, *values, _independent(second.value - first.value, error), "unpaired")
 
 
-def _pairs(first: Side, second: Side) -> list[tuple[Value, Value]] | str:
+def _pairs(name: str, first: Side, second: Side) -> list[tuple[Value, Value]] | str:
     """What both were asked; nothing where the rows do not make the metric; why, where they cannot be compared."""
     if not (first.values and second.values and _makes(first) and _makes(second)):
         return []
-    both = [(first.values[name], second.values[name]) for name in sorted(first.values.keys() & second.values.keys())]
+    both = [(first.values[key], second.values[key]) for key in sorted(first.values.keys() & second.values.keys())]
     if not both:
         return "no questions in common"
-    if any(a.check != b.check for a, b in both):
-        return OTHER_TOKENS
+    if any(None not in (a.check, b.check) and a.check != b.check for a, b in both):
+        return OTHER_TOKENS if name.startswith("heldout/") else OTHER_QUESTIONS
     return both
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from argosy.comparison.contrast import OTHER_TOKENS
+from argosy.comparison.contrast import OTHER_QUESTIONS, OTHER_TOKENS
 from argosy.comparison.entry import Entry
 from argosy.report.chart import short
 
@@ -30,7 +30,12 @@ def notes_of(entries: Sequence[Entry], pairs: Sequence[Pair]) -> list[str]:
         elsewhere = [c.kind.short for c in pair.contrasts if c.how == OTHER_TOKENS]
         if elsewhere:
             notes.append(f"{', '.join(elsewhere)}: not comparable between {pair.first.label} and {pair.second.label}, "
-                         "the tokens or the documents are not the same.")
+                         "the suite, the tokens or the documents are not the same.")
+        other = [f"{c.kind.family} {c.kind.short}" for c in pair.contrasts if c.how == OTHER_QUESTIONS]
+        if other:
+            notes.append(f"{', '.join(other)}: not compared between {pair.first.label} and {pair.second.label}, "
+                         "questions of the same names have other right options, or another number of options: evaluate "
+                         "both with the same suite, seed and data.")
         notes += _partly(pair) + _elsewhere(pair)
     return list(dict.fromkeys(notes))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,15 @@ class Value:
     Attributes:
         unit: what is independent of others: the cluster, else the item, else the row itself.
         item: what it is a question about.
-        check: what must be equal for two checkpoints to be asked the same (bytes, or tokens, of a document).
+        check: what must be equal for two checkpoints to be asked the same: the suite and the bytes, or tokens, of a
+            document; the right option and the number of options of a question. None: not known.
     """
 
     unit: str
     value: float
     weight: float = 1.0
     item: str = ""
-    check: float = 0.0
+    check: Hashable = None
 
 
 class Rows:
@@ -49,16 +50,23 @@ class Rows:
                 self.groups.setdefault((str(record["task"]), str(record["variant"])), []).append(record)
 
     def update(self, other: Rows) -> None:
-        """Take what a newer evaluation found instead of what is here."""
-        self.groups.update(other.groups)
+        """Take what a newer evaluation found instead of what is here; what is newest comes last."""
+        for group, rows in other.groups.items():
+            self.groups.pop(group, None)
+            self.groups[group] = rows
 
-    def values(self, name: str) -> dict[str, Value]:
-        """By row's id, what the metric `name` is made of; empty where the rows do not say."""
+    def values(self, name: str, suite: str = "") -> dict[str, Value]:
+        """By row's id, what the metric `name` is made of; empty where the rows do not say.
+
+        Args:
+            suite: of held-out text, whose rows are meant; "": the newest one's. Suites may measure one channel in
+                different ways (other documents, another stride), so theirs are never mixed.
+        """
         parts = name.split("/")
         if parts[0] == "bench" and len(parts) == 4:
             return self._bench(parts[1], parts[2], parts[3])
         if parts[0] == "heldout" and len(parts) >= 3:
-            return self._heldout(parts[1], "/".join(parts[2:]))
+            return self._heldout(parts[1], "/".join(parts[2:]), suite)
         if parts[0] == "probe" and len(parts) >= 4:
             return self._probe(parts[1], parts[2:-1], parts[-1])
         return {}
@@ -67,8 +75,16 @@ class Rows:
         """For each item that was asked in all of `forms`, the mean over them; every form counts the same."""
         by_form = [_item_means(self._bench(task, form, "acc")) for form in forms]
         items = set.intersection(*map(set, by_form)) if by_form else set()
-        return {item: Value(by_form[0][item].unit, sum(form[item].value for form in by_form) / len(by_form), 1.0, item)
-                for item in sorted(items)}
+        return {item: Value(by_form[0][item].unit, sum(form[item].value for form in by_form) / len(by_form), 1.0, item,
+                            _together(form[item].check for form in by_form)) for item in sorted(items)}
+
+    def suites(self, name: str) -> list[str]:
+        """The suites whose rows a metric of held-out text could be made of, the newest last; none for other metrics."""
+        parts = name.split("/")
+        if parts[0] != "heldout" or len(parts) < 3:
+            return []
+        found = [suite for suite, _, _ in self._texts("/".join(parts[2:]))]
+        return list(reversed(dict.fromkeys(reversed(found))))
 
     def langs(self, task: str) -> dict[str, str]:
         """The language of each item of a benchmark."""
@@ -88,17 +104,24 @@ class Rows:
         rows = self.groups.get((suite, "/".join(names[:-1])), ())
         return _plain([row for row in rows if str(row.get("group")) == names[-1]], measure)
 
-    def _heldout(self, measure: str, channel: str) -> dict[str, Value]:
+    def _heldout(self, measure: str, channel: str, suite: str) -> dict[str, Value]:
         below = {"bpb": "bytes", "nats": "tokens"}.get(measure)
-        rows = [r for (_, variant), group in self.groups.items() if channel in (variant, ALL) for r in group
-                if "nats" in r and "bytes" in r]
+        every = self._texts(channel)
+        wanted = suite or (self.suites(f"heldout/{measure}/{channel}") or [""])[-1]
         found = {}
-        for r in rows if below else ():
-            size, nats = _number(r.get(below or "")), _number(r.get("nats"))
-            if nats is not None and size:
-                name = f"{r['variant']}/{r['id']}"
-                found[name] = Value(name, nats, size * (LN2 if measure == "bpb" else 1.0), name, size)
+        for _, variant, rows in (each for each in every if each[0] == wanted and below):
+            for r in rows:
+                size, nats = _number(r.get(below or "")), _number(r.get("nats"))
+                if nats is not None and size:
+                    name = f"{variant}/{r['id']}"
+                    found[name] = Value(name, nats, size * (LN2 if measure == "bpb" else 1.0), name, (wanted, size))
         return found
+
+    def _texts(self, channel: str) -> list[tuple[str, str, list[Record]]]:
+        """(suite, channel, rows of its documents), the newest last."""
+        every = [(suite, variant, [r for r in rows if "nats" in r and "bytes" in r])
+                 for (suite, variant), rows in self.groups.items() if channel in (variant, ALL)]
+        return [each for each in every if each[2]]
 
 
 def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
@@ -111,6 +134,11 @@ def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
         except InputError as error:
             notes.append(f"{directory.name} is not compared item by item: {error}")
     return found
+
+
+def shared_suite(name: str, first: Rows, second: Rows) -> str:
+    """The newest suite of `second` that measured a metric of held-out text for `first` too; "" where there is none."""
+    return next((suite for suite in reversed(second.suites(name)) if suite in first.suites(name)), "")
 
 
 def total(values: Mapping[str, Value]) -> float:
@@ -127,7 +155,7 @@ def _plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
         if value is None:
             continue
         item = str(row.get("item") or row["id"])
-        found[str(row["id"])] = Value(str(row.get("cluster") or item), value, 1.0, item)
+        found[str(row["id"])] = Value(str(row.get("cluster") or item), value, 1.0, item, _question(row, item))
     return found
 
 
@@ -137,7 +165,7 @@ def _all_right(rows: Iterable[Record]) -> dict[str, Value]:
     for value in _plain(rows, "acc").values():
         before = found.get(value.item)
         right = value.value if before is None else min(before.value, value.value)
-        found[value.item] = Value(value.unit, right, 1.0, value.item)
+        found[value.item] = Value(value.unit, right, 1.0, value.item, value.check)
     return found
 
 
@@ -158,5 +186,19 @@ def _item_means(values: Mapping[str, Value]) -> dict[str, Value]:
     found: dict[str, list[Value]] = {}
     for value in values.values():
         found.setdefault(value.item, []).append(value)
-    return {item: Value(each[0].unit, sum(v.value for v in each) / len(each), 1.0, item)
+    return {item: Value(each[0].unit, sum(v.value for v in each) / len(each), 1.0, item, each[0].check)
             for item, each in found.items()}
+
+
+def _question(row: Record, item: str) -> Hashable:
+    """What tells a question from another one of the same id: its right option, and of how many. Of an item that is
+    asked in several orders the number alone, since the orders are drawn."""
+    if "gold" not in row or "scores" not in row:
+        return None
+    right = tuple(row.get("golds") or ()) or row["gold"]
+    return (right if str(row["id"]) == item else None, len(row["scores"] or ()))
+
+
+def _together(checks: Iterable[Hashable]) -> Hashable:
+    found = tuple(checks)
+    return None if None in found else found

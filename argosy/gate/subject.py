@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from argosy.comparison.contrast import Contrast, Side, contrast
+from argosy.comparison.contrast import Contrast, Side, alike, contrast
 from argosy.comparison.rows import Rows, Value, read_rows, total
 from argosy.errors import InputError
 from argosy.report.checkpoints import Checkpoint
@@ -72,7 +72,8 @@ def compared(name: str, new: Subject, reference: Subject) -> Contrast | str:
             return f"is not measured for {subject.label}"
     assert first is not None
     assert second is not None
-    found = contrast(name, (reference.label, new.label), first, second)
+    sides = alike(name, first, second, reference.rows, new.rows)
+    found = contrast(name, (reference.label, new.label), *sides)
     return found if found.tested.p_value is not None else f"cannot be compared: {found.how}"
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from argosy.comparison.compared import compare
-from argosy.comparison.contrast import OTHER_TOKENS, Contrast, Side, contrast
+from argosy.comparison.contrast import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, contrast
 from argosy.comparison.entry import At, Entry, choose
 from argosy.comparison.kinds import kind_of
 from argosy.comparison.rows import Rows, Value
@@ -80,12 +81,66 @@ def test_rows_that_do_not_make_the_metric_are_not_paired() -> None:
         (Side(math.nan, 0.1), Side(0.5, 0.1), "a value is not a number"),
         (Side(0.5), Side(0.6), "no standard error"),
         (_side({"a": Value("a", 1.0)}), _side({"b": Value("b", 0.0)}), "no questions in common"),
-        (_side({"a": Value("a", 9.0, 4.0, "a", 4.0)}), _side({"a": Value("a", 9.0, 3.0, "a", 3.0)}), OTHER_TOKENS),
+        (_side({"a": Value("a", 9.0, 4.0, "a", 4.0)}), _side({"a": Value("a", 9.0, 3.0, "a", 3.0)}), OTHER_QUESTIONS),
     ],
 )
 def test_what_cannot_be_tested_says_why(first: Side, second: Side, how: str) -> None:
     found = _one("bench/t/plain/acc", first, second)
     assert (found.how, found.tested.p_value, found.verdict) == (how, None, "untested")
+
+
+def test_questions_of_one_name_with_another_right_option_are_not_paired() -> None:
+    def rows(gold: int, options: int, **more: Any) -> Rows:
+        return Rows({"task": "t", "variant": "plain", "id": str(n), "item": str(n), "correct": n % 2 == 0,
+                     "gold": gold, "scores": [0.0] * options, **more} for n in range(30))  # fmt: skip
+
+    name = "bench/t/plain/acc"
+    same, *others = (_side(each.values(name)) for each in
+                     (rows(1, 4), rows(2, 4), rows(1, 3), rows(1, 4, golds=[1, 2])))  # fmt: skip
+    assert _one(name, same, _side(rows(1, 4).values(name))).how == "paired"
+    assert [_one(name, same, other).how for other in others] == [OTHER_QUESTIONS] * 3
+    headlines = [_side(rows(gold, 4).headline("t", ["plain"])) for gold in (1, 2)]
+    assert _one("bench/t/headline/acc", *headlines).how == OTHER_QUESTIONS
+
+
+def test_orders_that_another_seed_draws_are_the_same_question() -> None:
+    first, second = (Rows({"task": "t", "variant": "permuted", "id": f"{n}#{k}", "item": str(n), "correct": k == 0,
+                           "gold": (n + k + seed) % 4, "scores": [0.0] * 4} for n in range(30) for k in range(3))
+                     for seed in (0, 1))  # fmt: skip
+    name = "bench/t/permuted/acc"
+    assert _one(name, _side(first.values(name)), _side(second.values(name))).how == "paired"
+
+
+def _text(suite: str, bits: float, size: int = 400) -> list[dict[str, Any]]:
+    return [{"task": suite, "variant": "en", "id": str(n), "nats": size * math.log(2) * bits * (1 + n / 10),
+             "tokens": 100, "bytes": size} for n in range(12)]  # fmt: skip
+
+
+def _texts(label: str, *suites: list[dict[str, Any]]) -> Entry:
+    """Evaluated with one suite after the other: the metric is the last one's."""
+    entry, rows = _line(label, 100), Rows()
+    for suite in suites:
+        rows.update(Rows(suite))
+    nats, size = (math.fsum(row[key] for row in suites[-1]) for key in ("nats", "bytes"))
+    entry.chosen.metrics = {"heldout/bpb/en": nats / size / math.log(2)}
+    entry.__dict__["rows"] = rows
+    return entry
+
+
+def test_two_suites_of_one_channel_are_not_mixed() -> None:
+    """`channels` has a stride and costs less; a checkpoint is equal to itself whatever else it was evaluated with."""
+    stride, whole = _text("channels", 0.9), _text("heldout", 1.0)
+    for first, second in (([whole], [whole, stride]), ([whole], [stride, whole]), ([stride, whole], [whole, stride])):
+        [found] = compare([_texts("a", *first), _texts("b", *second)]).pairs[0].contrasts
+        assert (found.how, found.tested.n, found.asked) == ("paired", 12, 12)
+        assert found.difference.value == pytest.approx(0, abs=1e-12)
+    both = _texts("a", whole, stride).rows
+    assert {check[0] for v in both.values("heldout/bpb/en").values() if isinstance(check := v.check, tuple)} == {
+        "channels"}  # fmt: skip
+    [found] = compare([_texts("a", whole), _texts("b", stride)]).pairs[0].contrasts
+    assert found.how == OTHER_TOKENS
+    [found] = compare([_texts("a", whole), _texts("b", _text("heldout", 1.0, 401))]).pairs[0].contrasts
+    assert found.how == OTHER_TOKENS
 
 
 def test_related_items_count_once() -> None:
