@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,3 +48,38 @@ def bare(model: LanguageModel, text: str) -> list[int]:
 def sentence(model: LanguageModel, text: str) -> float:
     """Log-probability of a text as a document of its own."""
     return sequence(model, [model.prefix_token], bare(model, text))
+
+
+@cache
+def piece(kind: str, name: str) -> bytes:
+    """Bytes of a token by its name, worked out apart from argosy's own."""
+    if kind == "sentencepiece":
+        return bytes.fromhex(name[3:5]) if name.startswith("<0x") else name.replace("▁", " ").encode()
+    hidden = (byte for byte in range(256) if not chr(byte).isprintable() or byte in (32, 173))
+    shifted = {chr(256 + n): byte for n, byte in enumerate(hidden)}
+    return bytes(shifted.get(c, ord(c)) for c in name)
+
+
+def covered(model: LanguageModel, kind: str, strings: list[str], common: list[int], target: bytes) -> float:
+    """Probability that the bytes `target` come after `common`: every path of tokens that begins as one of `strings`
+    is tokenised, ended by any token that reaches over the target's end."""
+    written = [bare(model, string) for string in strings]
+    starts = {tuple(tokens[: n + 1]) for tokens in written for n in range(len(tokens))}
+    names = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
+    special = set(model.tokenizer.all_special_ids)
+    total = 0.0
+
+    def walk(path: list[int], reached: bytes, probability: float) -> None:
+        nonlocal total
+        after = distributions(model, [model.prefix_token, *common, *path])[-1]
+        for index, name in enumerate(names):
+            if index in special or name.startswith("<|"):
+                continue
+            now = reached + piece(kind, name)
+            if now.startswith(target):
+                total += probability * math.exp(after[index])
+            elif target.startswith(now) and (*common, *path, index) in starts:
+                walk([*path, index], now, probability * math.exp(after[index]))
+
+    walk([], b"", 1.0)
+    return total

@@ -11,7 +11,7 @@ import pytest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.token_bytes import token_bytes
 from probes.continuation import NO_TOKENS, UNKNOWN, continuations
-from tests.plain_forward import bare, distributions, language_model, sequence
+from tests.plain_forward import bare, covered, distributions, language_model, piece, sequence
 from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy, tokenizers_by_kind
 
 KINDS = ("bytes", "byte_bpe", "sentencepiece")
@@ -20,15 +20,6 @@ KINDS = ("bytes", "byte_bpe", "sentencepiece")
 @lru_cache(maxsize=4)
 def model_of(kind: str) -> LanguageModel:
     return language_model(tokenizers_by_kind()[kind])
-
-
-def piece(kind: str, name: str) -> bytes:
-    """Bytes of a token by its name, worked out apart from argosy's own."""
-    if kind == "sentencepiece":
-        return bytes.fromhex(name[3:5]) if name.startswith("<0x") else name.replace("▁", " ").encode()
-    hidden = (byte for byte in range(256) if not chr(byte).isprintable() or byte in (32, 173))
-    shifted = {chr(256 + n): byte for n, byte in enumerate(hidden)}
-    return bytes(shifted.get(c, ord(c)) for c in name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,31 +39,6 @@ def test_bytes_of_tokens_are_those_of_texts(kind: str) -> None:
         assert set(table.starting_with(start)) == expected_ids
     beginnings = {n for n, token in enumerate(table.of) if token and b"Paris".startswith(token) and token != b"Paris"}
     assert set(table.within(b"Paris")) == beginnings
-
-
-def covered(model: LanguageModel, kind: str, strings: list[str], common: list[int], target: bytes) -> float:
-    """Probability that the bytes `target` come after `common`: every path of tokens that begins as one of `strings`
-    is tokenised, ended by any token that reaches over the target's end."""
-    written = [bare(model, string) for string in strings]
-    starts = {tuple(tokens[: n + 1]) for tokens in written for n in range(len(tokens))}
-    names = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
-    special = set(model.tokenizer.all_special_ids)
-    total = 0.0
-
-    def walk(path: list[int], reached: bytes, probability: float) -> None:
-        nonlocal total
-        after = distributions(model, [model.prefix_token, *common, *path])[-1]
-        for index, name in enumerate(names):
-            if index in special or name.startswith("<|"):
-                continue
-            now = reached + piece(kind, name)
-            if now.startswith(target):
-                total += probability * math.exp(after[index])
-            elif target.startswith(now) and (*common, *path, index) in starts:
-                walk([*path, index], now, probability * math.exp(after[index]))
-
-    walk([], b"", 1.0)
-    return total
 
 
 @pytest.mark.parametrize("kind", KINDS)
