@@ -149,3 +149,19 @@ def test_categories_of_mmlu_have_every_subject_once() -> None:
     listed = sorted(subject for subjects in tasks["mmlu"].categories.values() for subject in subjects)
     assert listed == sorted({item.subject for item in tasks["mmlu"].read(folder.parent, 1).items})
     assert len(tasks["mmlu"].read(folder.parent).items) == 14033  # 9 of the 14,042 have an option twice
+
+
+def test_shots_of_files_with_the_names_of_the_items_files_are_all_shown(tmp_path: Path) -> None:
+    """CMMLU has test/anatomy.csv and dev/anatomy.csv: a row has the same id in both."""
+    for folder, count in (("test", 7), ("dev", 5)):
+        rows = [f"{n},{folder}第{n}题是？,甲{n},乙{n},丙{n},丁{n},{'ABCD'[n % 4]}\n" for n in range(count)]
+        (tmp_path / "cmmlu" / folder).mkdir(parents=True)
+        (tmp_path / "cmmlu" / folder / "anatomy.csv").write_text(",Question,A,B,C,D,Answer\n" + "".join(rows))
+    task = load_suite("cmmlu", "", [ROOT / "evals/suites"]).section("benchmarks", Benchmarks).tasks["cmmlu"]
+    chain = parse_chain("x", {"few_shot": {"n": 5, "choose": "first"}})
+    questions, left_out = chain.all_questions(task.read(tmp_path).items, 0, task.pool(tmp_path, chain))
+    assert not left_out
+    assert len(questions) == 7
+    for question in questions:
+        asked = [line for line in question.prompt.splitlines() if "题是" in line]
+        assert asked[:5] == [f"dev第{n}题是？" for n in range(5)]
