@@ -87,14 +87,18 @@ class TaskSpec(Config):
         """Items that few-shot examples come from; none where the task names no `shots`, or `chain` wants none.
 
         Raises:
-            InputError: as `read`.
+            InputError: as `read`; also of an optional task that has items: they are no examples for each other where
+                others are named.
         """
         if chain is not None and not any(variant.name == "few_shot" for variant in chain.variants):
             return []
         hub = use_hub(self)
         if not (self.shots_split if hub else self.shots):
             return []
-        return self._read(self.shots, self.shots_split, data, None).items
+        found = self._read(self.shots, self.shots_split, data, None)
+        if not found.items and self.read(data, 1).items:
+            raise NoFileError(f"its few-shot examples: {'; '.join(found.left_out)}")
+        return found.items
 
     def chains(self, variants: Mapping[str, Any]) -> dict[str, Any]:
         """What the task is asked in: those of the suite's `variants`, and its own."""

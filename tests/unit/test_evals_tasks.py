@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from argosy.errors import InputError
+from argosy.evaluation.findings import Findings
 from argosy.evaluation.suite import load_suite, named_files
+from evals.asked import ask, read_tasks
 from evals.items import Item
 from evals.runner import Benchmarks
 from evals.task_spec import TaskSpec
@@ -165,3 +167,18 @@ def test_shots_of_files_with_the_names_of_the_items_files_are_all_shown(tmp_path
     for question in questions:
         asked = [line for line in question.prompt.splitlines() if "题是" in line]
         assert asked[:5] == [f"dev第{n}题是？" for n in range(5)]
+
+
+def test_shots_that_are_named_and_absent_fail_the_variant_also_of_an_optional_task(tmp_path: Path) -> None:
+    task = spec(files=["a.jsonl"], shots=["dev.jsonl*"], source="S", optional=True)
+    chains = [("plain", None), ("x", {"few_shot": {"n": 2}})]
+    assert task.read(tmp_path).items == task.pool(tmp_path) == []  # the task is left out as a whole
+    write_items(tmp_path / "a.jsonl", make_items(8))
+    with pytest.raises(InputError, match=r"few-shot examples: no file dev\.jsonl\*; get it from S"):
+        task.pool(tmp_path)
+    findings = Findings()
+    asked = ask(read_tasks({"t": task}, dict(chains), tmp_path, None, findings), 0, findings)
+    assert [each.variant for each in asked] == ["plain"]
+    assert list(findings.failed) == ["bench/t/x"]
+    write_items(tmp_path / "dev.jsonl", make_items(4, seed=9))
+    assert len(task.pool(tmp_path)) == 4
