@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -67,5 +68,5 @@ def _plain(value: Any, labels: dict[str, str]) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, labels) for item in value]
     if isinstance(value, float):
-        return round(value, DIGITS)
+        return round(value, DIGITS) if math.isfinite(value) else None  # an interval that nothing bounds
     return labels.get(value, value) if isinstance(value, str) else value

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from argosy.report.record import rounded
 from argosy.statistics import (
     balanced_weights,
     cluster_bootstrap,
@@ -134,6 +135,7 @@ def test_few_clusters_have_the_t_interval_and_one_has_none() -> None:
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     alone = compare_items([0.0] * 32, values, [0] * 32)
     assert (alone.low, alone.high) == (-math.inf, math.inf)
+    assert rounded({"low": alone.low, "value": 0.5}) == {"low": None, "value": 0.5}  # as JSON has it
 
 
 def test_balanced_weights_and_wrong_lengths() -> None:
