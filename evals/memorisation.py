@@ -15,6 +15,7 @@ from argosy.evaluation.language_model import LanguageModel
 from argosy.statistics.balance import balanced_weights
 from argosy.statistics.intervals import Estimate, mean
 from evals.items import Item
+from evals.natural import natural_order
 from evals.question import SEPARATOR, Question
 from evals.variants import NotApplicable, parse_chain
 
@@ -107,4 +108,5 @@ def _place(item: Item) -> tuple[int, int]:
 def _row(task: str, trace: Trace) -> dict[str, Any]:
     scores = [[round(value, 5) for value in values] for values in (trace.texts, trace.answers)]
     return {"task": task, "variant": "memorisation", "id": trace.item.id, "lang": trace.item.lang,
-            "place": _place(trace.item), "scores": scores}
+            "place": _place(trace.item), "scores": scores} | (
+                {"natural": True} if natural_order(trace.item.choices) else {})

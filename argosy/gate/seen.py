@@ -13,14 +13,24 @@ PLAIN = "plain"
 GAPS = {"permuted": "order_gap"}  # forms that are as hard as the published one for who knows the answer
 
 
-def contamination_of(rows: Rows, task: str, calibration: Calibration | None = None) -> Contamination | str:
-    """The score of one benchmark, or why there is none."""
-    evidence, places, clusters = _evidence(rows, task)
+def contamination_of(
+    rows: Rows, task: str, calibration: Calibration | None = None, reference: Rows | None = None
+) -> Contamination | str:
+    """The score of one benchmark, or why there is none.
+
+    Args:
+        reference: of a clean checkpoint that was asked the same.
+    """
+    evidence, places, clusters = evidence_of(rows, task)
     if not evidence:
         return (f"{task} has neither memorisation nor a plain and a permuted form: evaluate it with a suite that has "
                 "memorisation: {k: 3}")
+    known = evidence_of(reference, task)[0] if reference is not None else []
+    if reference is not None and not known:
+        return (f"{task} is not measured for the reference: evaluate it with the same suite, or leave out "
+                "reference: true")
     try:
-        return score(evidence, places, clusters, calibration or default_calibration())
+        return score(evidence, places, clusters, calibration or default_calibration(), known)
     except ValueError as error:
         return f"{task}: {error}"
 
@@ -28,12 +38,15 @@ def contamination_of(rows: Rows, task: str, calibration: Calibration | None = No
 def tasks_of(rows: Rows) -> list[str]:
     """Benchmarks that there is evidence of."""
     wanted = {"memorisation", PLAIN}
-    return sorted({task for task, variant in rows.groups if variant in wanted and _evidence(rows, task)[0]})
+    return sorted({task for task, variant in rows.groups if variant in wanted and evidence_of(rows, task)[0]})
 
 
-def _evidence(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:
-    orders = rows.groups.get((task, "memorisation"), ())
-    plain = rows.groups.get((task, PLAIN), ())
+def evidence_of(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:
+    """Measures, places of right options and clusters. Items whose published order everybody would choose (`natural`:
+    sorted numbers) are left out: that it stands out says nothing."""
+    natural = {str(r["id"]) for r in rows.groups.get((task, "memorisation"), ()) if r.get("natural")}
+    orders, plain = ([r for r in rows.groups.get((task, form), ()) if str(r.get("item") or r["id"]) not in natural]
+                     for form in ("memorisation", PLAIN))
     places: dict[str, Hashable] = {str(r["id"]): tuple(r["place"]) for r in orders if "place" in r}
     clusters: dict[str, Hashable] = {str(r.get("item") or r["id"]): r["cluster"] for r in (*orders, *plain)
                                      if r.get("cluster")}

@@ -120,7 +120,8 @@ def score(
         clusters: of each item, what related ones share.
         calibration: what clean and contaminated models score; measures that it does not know are left out. None: a
             clean model's effects are 0.
-        reference: measures of a clean model asked the same: its effects are taken off item by item.
+        reference: measures of a clean model asked the same: its effects are taken off item by item, so that what is
+            normal is 0; the spread between clean models counts twice.
 
     Raises:
         ValueError: no measure is left.
@@ -134,6 +135,8 @@ def score(
         raise ValueError(f"no measure of contamination of {LEAST_ITEMS} or more items that are comparable: {names}"
                          + (f"; {rare}" if left_out else ""))
     nulls = {name: calibration.nulls[name] if calibration else Null(0.0, 0.0) for name in columns}
+    if reference:
+        nulls = {name: Null(0.0, math.sqrt(2) * null.error) for name, null in nulls.items()}
     found = [_part(name, column, places, clusters, nulls[name]) for name, column in columns.items()]
     most = max(found, key=lambda part: part.z)
     error = math.hypot(most.stderr, nulls[most.name].error)

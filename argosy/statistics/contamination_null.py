@@ -53,6 +53,11 @@ class Calibration:
         power = self.intercept + self.slope * max(-CAP, min(CAP, z))
         return math.nan if math.isnan(power) else 1 / (1 + math.exp(-power))
 
+    @property
+    def most(self) -> float:
+        """The largest probability that it gives."""
+        return max(self.probability(CAP), self.probability(-CAP))
+
     def as_json(self) -> dict[str, Any]:
         """Plain values, for `from_json`."""
         return asdict(self)
@@ -75,6 +80,8 @@ def calibrate(
     contaminated: Sequence[Sequence[Evidence]] = (),
     places: Sequence[Mapping[str, Any] | None] = (),
     about: str = "",
+    clusters: Sequence[Mapping[str, Any] | None] = (),
+    curve: tuple[float, float] | None = None,
 ) -> Calibration:
     """A calibration from models of which it is known.
 
@@ -84,7 +91,9 @@ def calibrate(
     none.
 
     Args:
-        places: of each model (clean ones first) the places of right options, as for `score`.
+        places, clusters: of each model (clean ones first), as for `score`.
+        curve: intercept and slope that are taken where no contaminated models are known; z is in errors, so it can be
+            that of other models.
 
     Raises:
         ValueError: there are fewer than 4 clean models, or models share no measure.
@@ -94,18 +103,19 @@ def calibrate(
     if len(clean) < LEAST_MODELS:
         raise ValueError(f"{len(clean)} clean models; allowed: {LEAST_MODELS} or more")
     where = list(places) or [None] * (len(clean) + len(contaminated))
-    raw = [score(evidence, at) for evidence, at in zip([*clean, *contaminated], where, strict=True)]
+    related = list(clusters) or [None] * len(where)
+    every = list(zip([*clean, *contaminated], where, related, strict=True))
+    raw = [score(evidence, at, of) for evidence, at, of in every]
     names = [part.name for part in raw[0].parts if all(part.name in {p.name for p in found.parts} for found in raw)]
     if not names:
         raise ValueError("the models have no measure in common")
     effects = np.array([[_part(found, name, "effect") for name in names] for found in raw])
     errors = np.array([[_part(found, name, "stderr") for name in names] for found in raw])
     nulls = {name: _null(effects[: len(clean), n], errors[: len(clean), n]) for n, name in enumerate(names)}
-    nothing = Calibration(nulls, math.nan, math.nan, about)
+    nothing = Calibration(nulls, *(curve or (math.nan, math.nan)), about)
     if not contaminated:
         return nothing
-    every = zip([*clean, *contaminated], where, strict=True)
-    z = [score(evidence, at, calibration=nothing).z for evidence, at in every]
+    z = [score(evidence, at, of, nothing).z for evidence, at, of in every]
     return Calibration(nulls, *_platt(np.array(z), len(clean)), about)
 
 
