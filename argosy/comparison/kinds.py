@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 
+from argosy.comparison.measures import BITS, POINTS, Measure, of_judge, of_memorisation, of_probe
+
 HEADLINE = "headline"
-POINTS, BITS = 0.02, 0.01  # the smallest difference of a share, and of bits or nats, that one would act on
 
 _LOWER = re.compile(r"(^|_)(loss|ppl|perplexity|bpb|bpc|nats|nll|error|wer|cer|rank|bias|kl|refused)(_|$)")
 _HIGHER = re.compile(r"(^|_)(acc|accuracy|consistency|exact|match|em|f1|bleu|rouge|chrf|mcc|score|reward|win|wins|prob|"
@@ -50,6 +51,11 @@ def kind_of(name: str) -> Kind:
         return _heldout(parts[1], "/".join(parts[2:]))
     if parts[0] == "probe" and len(parts) >= 4:
         return _probe(parts[1], "/".join(parts[2:-1]), parts[-1])
+    if parts[0] == "memorisation" and len(parts) >= 3:
+        short = f"{'/'.join(parts[2:])} {parts[1]}"
+        return _kind("memorisation", short, parts[1], of_memorisation(parts[1]))
+    if parts[0] == "judge" and len(parts) in (2, 3):
+        return _kind("judge", "/".join(parts[1:]), parts[-1], of_judge(parts[-2], parts[-1]))
     family = parts[0] if len(parts) > 1 else "other"
     return _guess(family, "/".join(parts[1:]) or name, parts[-1])
 
@@ -81,8 +87,14 @@ def _heldout(measure: str, channel: str) -> Kind:
 
 def _probe(suite: str, name: str, measure: str) -> Kind:
     family = "probes" if suite == "probes" else f"probes: {suite}"
-    found = _guess(family, f"{name} {measure}", measure)
-    return Kind(family, found.short, found.share, found.better, found.margin, bool(_MINOR.search(measure)))
+    found = _kind(family, f"{name} {measure}", measure, of_probe(measure))
+    return replace(found, minor=bool(_MINOR.search(measure)))
+
+
+def _kind(family: str, short: str, measure: str, known: Measure | None) -> Kind:
+    if known is None:
+        return _guess(family, short, measure)
+    return Kind(family, short, known.share, known.better, known.margin, unit=known.unit)
 
 
 def _guess(family: str, short: str, measure: str) -> Kind:

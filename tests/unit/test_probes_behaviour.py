@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from argosy.comparison.kinds import kind_of
+from argosy.comparison.measures import of_probe
 from argosy.errors import InputError
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.suite import load_suite
@@ -136,6 +138,7 @@ def test_suite_of_behaviour_in_both_languages(tmp_path: Path) -> None:
         assert {name.split("/")[2] for name in found.metrics} == {probe["name"] for probe in suite.probes or []}
         assert all(math.isfinite(value) for value in found.metrics.values())
         assert not found.left_out
+        assert all(of_probe(name.split("/")[-1]) or kind_of(name).better for name in found.metrics)
     for probe in suite.probes or []:
         if probe["kind"] == "refusal":
             assert len(probe["harmful"]) == len(probe["harmless"]) == len(probe["lookalike"]) >= 8

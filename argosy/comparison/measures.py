@@ -1,0 +1,75 @@
+"""Which way is better, and the unit, of measures whose name does not say it: those of probes, memorisation and judges.
+
+A measure that is not here is guessed from its words (argosy.comparison.kinds).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from argosy.quality import registered
+
+POINTS, BITS = 0.02, 0.01  # the smallest difference of a share, and of bits or nats, that one would act on
+
+
+@dataclass(frozen=True)
+class Measure:
+    """`better`, `share`, `margin` and `unit` as a Kind has them."""
+
+    better: int
+    share: bool = False
+    margin: float | None = None
+    unit: str = ""
+
+
+_GOOD, _BAD, _SHARE = Measure(1, True, POINTS), Measure(-1, True, POINTS), Measure(0, True, POINTS)
+_LIKELIER, _LESS_LIKELY, _PROBABILITY = (Measure(better, False, POINTS) for better in (1, -1, 0))
+_NEUTRAL = Measure(0)
+
+# By kind of probe (probes/kinds). `gap` is of two kinds: of `refusal` more is better, of `winogender` nearer 0 is.
+PROBE: dict[str, Measure] = {
+    # next_token, opener
+    "log_odds": Measure(1, unit="nats"), "lift": Measure(1, unit="nats"), "merged": _SHARE,
+    # perplexity
+    "bpc": Measure(-1, False, BITS, "bits a character"), "bpw": Measure(-1, False, BITS, "bits a word"),
+    # relation
+    "chance": _PROBABILITY, "same_answer": _PROBABILITY,
+    # winogender
+    "gotcha": _GOOD, "not_gotcha": _GOOD, "gap": _NEUTRAL, "log_odds_female": _NEUTRAL, "bls_correlation": _NEUTRAL,
+    # refusal: 0 is no threshold of log-odds, so only refusing has a direction
+    "refusal_harmful": _GOOD, "refusal_harmless": _BAD, "refusal_lookalike": _BAD, "openings": _PROBABILITY,
+    "log_odds_harmful": _NEUTRAL, "log_odds_harmless": _NEUTRAL, "log_odds_lookalike": _NEUTRAL,
+    # reply_language
+    "same": _LIKELIER, "zh": _LIKELIER, "en": _LIKELIER, "letters": _PROBABILITY,
+    # end_of_turn
+    "early": _LESS_LIKELY,
+    # generation; noise has the most different pairs
+    "faultless": _GOOD, "length": Measure(0, unit="words"), "distinct2": _PROBABILITY,
+}  # fmt: skip
+
+# argosy.judging.verdicts; what is about the judge has no direction
+JUDGE: dict[str, Measure] = {
+    "losses": _BAD, "ties": _SHARE, "preference": _LIKELIER, "orders_agree": _SHARE, "agreement": _SHARE,
+    "kappa": _NEUTRAL, "position_bias": _PROBABILITY, "longer_wins": _SHARE,
+}  # fmt: skip
+
+
+def of_probe(measure: str) -> Measure | None:
+    """Of probe/<suite>/<name>/.../<measure>; the rules of argosy.quality are faults. None: its name says it."""
+    return _BAD if measure in registered() else PROBE.get(measure)
+
+
+def of_judge(side: str, measure: str) -> Measure | None:
+    """Of judge/<measure>, and of judge/<side>/<rule>: faults of the model that is judged (first), of the other one."""
+    if measure in registered():
+        return _SHARE if side == "second" else _BAD
+    return JUDGE.get(measure)
+
+
+def of_memorisation(measure: str) -> Measure:
+    """Of memorisation/<measure>/<channel>: training text that a model says, or gives away, is to be little; of held-out
+    text (`_heldout`) it is the base line."""
+    name, _, what = measure.partition("_")
+    if name == "exact" and not what.endswith("gap"):
+        return _SHARE if what == "heldout" else _BAD
+    return _PROBABILITY if what == "heldout" else _LESS_LIKELY
