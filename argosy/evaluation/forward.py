@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _LOGITS_CPU = 2**23  # at a time: 32 MiB as float32, which the allocator keeps instead of giving it back each time
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
+_WINDOWS = ("sliding_window", "window_size", "attention_chunk_size", "local_attention", "attention_window_size",
+            "sliding_window_size")  # fmt: skip
+_WHOLE = {"full_attention", "global"}  # kinds of layers that attend to all tokens before
 Rows = Sequence[Sequence[Wanted]]
 R = TypeVar("R")
 Parts = Iterator[tuple[int, "torch.Tensor"]]
@@ -164,9 +168,14 @@ class Forward:
         self.head = way
         return True
 
-    def find_out(self) -> None:
-        """See what of this is exact for this model: not so where attention is not by these masks (sliding windows,
-        state spaces) or the output layer is not the last."""
+    def find_out(self, max_length: int) -> None:
+        """See what of this is exact for this model: not so where attention is not by these masks (windows, state
+        spaces) or the output layer is not the last. A trial is too short to see a window, which the configuration
+        names.
+
+        Args:
+            max_length: tokens of the longest sequence.
+        """
         import torch
 
         sequences = [tuple((7 * i + 3 * k * (i > 3)) % 50 + 1 for i in range(8)) for k in range(3)]
@@ -188,8 +197,23 @@ class Forward:
 
         ways = ("apart", "within", "whole") if self.head == "apart" else ("whole",)
         self.head = next((way for way in ways if self._made(way) and same((), [[each] for each in wanted])), "whole")
-        self.branching = same((), [wanted]) and same(wanted[0].tokens[:3], [wanted[:2], wanted[2:]])
+        whole = attention_window(self.model.config.get_text_config()) >= max_length
+        self.branching = whole and same((), [wanted]) and same(wanted[0].tokens[:3], [wanted[:2], wanted[2:]])
         self._prefix = ((), None)
+
+
+def attention_window(config: Any) -> float:
+    """Tokens that the layer with the shortest reach attends to; infinite where each layer attends to all before.
+
+    A configuration names a window or chunk even where none of its layers has one (`layer_types`, GPT-Neo's
+    `attention_layers`, Qwen's `use_sliding_window` say which do); 0 where a layer has another kind of attention
+    and nothing says how far it reaches.
+    """
+    kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None) or ()
+    if getattr(config, "use_sliding_window", None) is False or (kinds and set(kinds) <= _WHOLE):
+        return math.inf
+    found = [value for name in _WINDOWS if isinstance(value := getattr(config, name, None), int) and value > 0]
+    return min(found, default=0 if kinds else math.inf)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

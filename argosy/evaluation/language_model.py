@@ -272,8 +272,10 @@ def _device(number: int) -> str:
 
 def _cached(cache: Path, checkpoint: Checkpoint, model: Any, device: str) -> Path:
     import torch
+    import transformers
 
     attention = getattr(model.config, "_attn_implementation", "")
-    about = (str(model.dtype), str(attention), device.partition(":")[0], torch.__version__)
+    made_by = torch.__version__, transformers.__version__
+    about = (str(model.dtype), str(attention), device.partition(":")[0], *made_by)
     return model_directory(cache, checkpoint.path, about)
 

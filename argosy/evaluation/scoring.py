@@ -50,7 +50,7 @@ class Scorer:
         self.work = work or Work()
         self.known = known or Known()
         self.forward = Forward(model)
-        self.forward.find_out()
+        self.forward.find_out(max_length)
         self._pair = _pair_cost(model)
 
     @property

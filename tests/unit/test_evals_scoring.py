@@ -114,19 +114,54 @@ def test_branches_equal_separate_rows_and_any_batch(model: LanguageModel) -> Non
         assert [score.logprob for score in scorer.score(requests)] == pytest.approx(apart, abs=1e-4)
 
 
-def test_a_model_that_branches_would_distort_is_scored_apart() -> None:
-    """A sliding window is not in our mask; the scorer notices and leaves branches out."""
-    from transformers import MistralConfig, MistralForCausalLM
+SHAPE = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 16,
+         "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256}  # fmt: skip
+WINDOWS = [
+    ("MistralConfig", {"sliding_window": 3}),
+    ("MistralConfig", {"sliding_window": 16}),
+    ("MistralConfig", {"sliding_window": 128}),
+    ("Qwen2Config", {"sliding_window": 16, "use_sliding_window": True, "max_window_layers": 1}),
+    ("Gemma3TextConfig", {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}),
+    ("GPTNeoConfig", {"window_size": 16, "attention_types": [[["global", "local"], 1]], "num_layers": 2}),
+]
 
-    config = MistralConfig(
-        vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=64, sliding_window=3,
-    )  # fmt: skip
-    sliding = MistralForCausalLM(config).eval()
-    for weights in sliding.parameters():
+
+def windowed(kind: str, fields: dict[str, Any]) -> Any:
+    """A small random model whose attention is not flat."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, kind)(**{**SHAPE, **fields})
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    for weights in model.parameters():
         if weights.ndim > 1:
-            weights.data.mul_(12)
-    assert not Scorer(sliding, 64).branching
+            weights.data.mul_(8)
+    return model
+
+
+@pytest.mark.parametrize(("kind", "fields"), WINDOWS)
+def test_layers_that_attend_to_a_window_score_as_the_model_does_alone(kind: str, fields: dict[str, Any]) -> None:
+    """A window is not in the masks of rows, so sequences are not joined where one is shorter than the model."""
+    import torch
+
+    model = windowed(kind, fields)
+    scorer = Scorer(model, 256)
+    assert not scorer.branching
+    start = tuple(5 * i % 61 + 1 for i in range(200))
+    requests = [(start[:n], (40 + k, *range(k, k + 6))) for n in (9, 40, 200) for k in range(4)]
+    for (context, continuation), score in zip(requests, scorer.score(requests), strict=True):
+        with torch.inference_mode():
+            logprobs = model(torch.tensor([[*context, *continuation]])).logits[0].double().log_softmax(-1)
+        places = range(len(context) - 1, len(context) + len(continuation) - 1)
+        alone = math.fsum(float(logprobs[at, token]) for at, token in zip(places, continuation, strict=True))
+        assert score.logprob == pytest.approx(alone, abs=1e-3)
+
+
+def test_a_window_as_long_as_the_model_or_of_no_layer_does_not_hinder_sharing() -> None:
+    assert Scorer(windowed("MistralConfig", {"sliding_window": 256}), 256).branching
+    off = {"sliding_window": 16, "layer_types": ["full_attention"] * 2}
+    assert Scorer(windowed("Qwen3Config", off), 256).branching
 
 
 def test_scores_that_are_not_numbers_are_counted_and_the_rest_goes_on() -> None:

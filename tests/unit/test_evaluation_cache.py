@@ -61,6 +61,16 @@ def test_scores_are_known_to_the_next_process_of_the_same_model_alone(tmp_path: 
     assert len(list(cache.iterdir())) == 2
 
 
+def test_scores_of_another_transformers_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, checkpoint = tmp_path / "cache", save_checkpoint(tmp_path / "model")
+    LanguageModel.load(checkpoint, cache=cache).loglikelihood(PAIRS)
+    monkeypatch.setattr("transformers.__version__", "0.0.0")
+    other = LanguageModel.load(checkpoint, cache=cache)
+    sizes = asked_of(other.scorer)
+    other.loglikelihood(PAIRS)
+    assert sum(sizes) == 4
+
+
 def test_broken_entries_are_passed_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Known(tmp_path).add(zip(WANTED, SCORES, strict=True))
     (path,) = tmp_path.iterdir()
