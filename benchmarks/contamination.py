@@ -50,7 +50,8 @@ _SHARED: dict[str, Any] = {}
 
 @dataclass(frozen=True)
 class Case:
-    """A model on a set of items. own: those that it may have been trained on; else items that nobody was."""
+    """A model (by its number) on a set of items. own: those that it may have been trained on; else items that nobody
+    was."""
 
     role: str
     kind: str
@@ -59,6 +60,7 @@ class Case:
     evidence: tuple[Evidence, ...]
     places: dict[str, int]
     cloze: float
+    model: int = 0
 
     @property
     def clean(self) -> bool:
@@ -138,7 +140,8 @@ def _cases(recipe: Recipe) -> list[Case]:
     unseen = recipe.unseen if recipe.kind == "clean" else recipe.unseen[:1] if recipe.role == "test" else ()
     return [
         Case(recipe.role, recipe.kind, recipe.exposures, own == 0, tuple(evidence(model, items, recipe.seed)),
-             {item.id: item.answer for item in items}, cloze_accuracy(model, items) if own == 0 else 0.0)
+             {item.id: item.answer for item in items}, cloze_accuracy(model, items) if own == 0 else 0.0,
+             recipe.seed)
         for own, items in enumerate([recipe.items, *unseen])
     ]  # fmt: skip
 
@@ -167,6 +170,7 @@ def summary(cases: Sequence[Case], scores: Sequence[Any]) -> dict[str, Any]:
     levels = [s.p_value for _, s in clean]
     return {
         "auc": auc([s.z for _, s in many], [s.z for _, s in clean]),
+        **dict(zip(("auc_low", "auc_high"), auc_interval(clean, many), strict=True)),
         "peer": auc([c.accuracy for c, _ in many], [c.accuracy for c, _ in clean]),
         "auc_by_exposures": {n: auc([s.z for _, s in pairs], [s.z for _, s in clean]) for n, pairs in seen.items()},
         "clean_cases": len(clean), "contaminated": sum(len(pairs) for pairs in seen.values()),
@@ -183,6 +187,27 @@ def auc(above: Sequence[float], below: Sequence[float]) -> float:
     if not above or not below:
         return float("nan")
     return round(sum((a > b) + (a == b) / 2 for a in above for b in below) / len(above) / len(below), 4)
+
+
+def auc_interval(
+    clean: Sequence[tuple[Case, Any]], many: Sequence[tuple[Case, Any]], draws: int = 2000
+) -> tuple[float, float]:
+    """95% interval of the AUC over models: each is drawn with all of its cases, so many as there are of its kind and
+    exposures (bootstrap percentiles). Of an AUC of 1 it says nothing beyond these models."""
+    models: dict[tuple[str, int], dict[int, tuple[list[float], list[float]]]] = {}
+    for side, pairs in enumerate((clean, many)):
+        for case, found in pairs:
+            kind = models.setdefault((case.kind, case.exposures), {})
+            kind.setdefault(case.model, ([], []))[side].append(found.z)
+    rng, values = Random(0), []
+    for _ in range(draws):
+        drawn = [each for kind in models.values() for each in rng.choices(list(kind.values()), k=len(kind))]
+        below, above = ([z for each in drawn for z in each[side]] for side in (0, 1))
+        if below and above:
+            values.append(auc(above, below))
+    values.sort()
+    return (values[round(0.025 * (len(values) - 1))], values[round(0.975 * (len(values) - 1))]) if values else (
+        float("nan"), float("nan"))
 
 
 def uniformity(p_values: Sequence[float]) -> float:

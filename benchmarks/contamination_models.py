@@ -157,7 +157,7 @@ def _right(model: LanguageModel, variant: str, items: Sequence[Item], seed: int)
 
 def recipes(scale: float, pools: dict[str, Sequence[Item]], prose: Sequence[str]) -> Iterator[Recipe]:
     """The models: calibration on one benchmark's items, test on another's, with other seeds and other prose."""
-    size = max(24, round(96 * scale))
+    size = max(64, round(96 * scale))  # fewer have places of fewer than 10 items, which count nothing
     text = Random("prose").sample(list(prose), len(prose))
     for number, (role, counts) in enumerate(MODELS.items()):
         pool = Random(f"items/{role}").sample(list(pools[role]), (3 + UNSEEN) * size)

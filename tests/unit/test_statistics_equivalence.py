@@ -26,6 +26,7 @@ from argosy.statistics import (
     tost,
     worth_watching,
 )
+from benchmarks.power import simulated
 
 
 @pytest.mark.parametrize("n", [8, 60, 900])
@@ -73,6 +74,15 @@ def test_power_and_what_can_be_found_agree_with_simulation() -> None:
     assert power(0.03, paired_stderr(0.6, 0.63, 0.6, needed)) == pytest.approx(0.8, abs=2e-3)
     with pytest.raises(ValueError, match="cannot have a correlation"):
         paired_stderr(0.9, 0.1, 0.9, 100)
+
+
+@pytest.mark.parametrize(("spread", "correlation", "share"), [(0.0, 0.0, 0.5), (3.0, 0.54, 0.8), (5.0, 0.7, 0.95)])
+def test_power_by_correlation_is_what_docs_say(spread: float, correlation: float, share: float) -> None:
+    """docs/statistics.md has the figures of 1,000 runs."""
+    alike, found = simulated(spread, 2000, 0.03, 300)
+    assert alike == pytest.approx(correlation, abs=0.03)
+    assert found == pytest.approx(share, abs=0.075)  # three standard errors where half are found: 0.087
+    assert power(0.03, paired_stderr(0.6, 0.63, alike, 2000)) == pytest.approx(found, abs=0.075)
 
 
 def test_corrections_are_scipys_and_holm_is_the_strictest() -> None:
