@@ -144,6 +144,15 @@ def test_suite_of_behaviour_in_both_languages(tmp_path: Path) -> None:
             assert len(probe["harmful"]) == len(probe["harmless"]) == len(probe["lookalike"]) >= 8
 
 
+@pytest.mark.parametrize(("name", "pairs"), [("core_probes", 8), ("probes", 4)])
+def test_no_shipped_chinese_pair_is_told_by_its_length(name: str, pairs: int) -> None:
+    """The probability of a whole text is the lower the longer it is: the wrong one would lose by that alone."""
+    probes = load_suite(name, "", [SUITES]).probes or []
+    found = [pair for probe in probes if probe["name"] in ("grammar_zh", "word_order_zh") for pair in probe["pairs"]]
+    assert len(found) == pairs
+    assert [pair for pair in found if len(pair["good"]) != len(pair["bad"]) or pair["good"] == pair["bad"]] == []
+
+
 def test_prompts_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     lines = [{"prompt": "a", "label": "harmful"}, {"prompt": "b", "label": "harmless"}, {"prompt": "c", "label": "bad"}]
