@@ -14,6 +14,7 @@ from argosy.statistics.intervals import quantile
 ALPHA = 0.05
 TINY = 0.1  # of a margin: below, a difference is none, however sure it is
 SAME_VALUE = 1e-4  # rows are rounded; further apart, the metric is not made of them
+FLIPS, FEW_DRAWN, MORE_DRAWS = "sign flips", 0.002, 40_000
 MANY = 10_000  # degrees of freedom of an error that is taken as known
 OTHER_TOKENS = "another suite, another tokenizer or other documents"
 OTHER_QUESTIONS = "other questions of the same names"
@@ -40,13 +41,17 @@ class Side:
 
 @dataclass(frozen=True)
 class Tested:
-    """A difference: its interval of 95 %, its standard error with degrees of freedom, its p-value, and of how many."""
+    """A difference: its interval of 95 %, its standard error with degrees of freedom, its p-value, and of how many.
+
+    `least`: the smallest p-value that the test can reach with so many independent items, however different the two are.
+    """
 
     difference: Interval
     stderr: float
     degrees: int
     p_value: float | None
     n: int = 0
+    least: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -187,9 +192,17 @@ def _shares(pairs: Sequence[tuple[Value, Value]]) -> Tested:
     for a, b in pairs:
         items.setdefault(a.item, []).append((a, b))
     before, after = ([sum(pair[side].value for pair in each) / len(each) for each in items.values()] for side in (0, 1))
-    found = compare_items(before, after, [each[0][0].unit for each in items.values()])
+    units = [each[0][0].unit for each in items.values()]
+    found = compare_items(before, after, units)
+    if found.test == FLIPS and found.p_value < FEW_DRAWN:  # the draws are the limit, and a correction needs more
+        found = compare_items(before, after, units, draws=MORE_DRAWS)
     return Tested(Interval(found.value, found.low, found.high), found.stderr if found.clusters > 1 else math.inf,
-                  max(1, found.clusters - 1), found.p_value, len(pairs))
+                  max(1, found.clusters - 1), found.p_value, len(pairs), _least(found.clusters, found.test))
+
+
+def _least(clusters: int, test: str) -> float:
+    """Of `compare_items`, where all differ the same way; sign flips of many are drawn, and the observed one counts."""
+    return max(2.0 ** (1 - clusters), 1 / (MORE_DRAWS + 1) if test == FLIPS and clusters > 12 else 0.0)
 
 
 def _independent(difference: float, error: float) -> Tested:

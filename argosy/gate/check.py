@@ -58,18 +58,25 @@ def check(gate: Gate, new: Subject, reference: Subject | None) -> Verdict:
     adjusted = holm(tests)
     judgements = [
         Judgement(rule.name, rule.model_dump(mode="json"),
-                  tuple(_decided(f, adjusted.get((n, i)), gate.alpha) for i, f in enumerate(findings)))
+                  tuple(_decided(f, adjusted.get((n, i)), gate.alpha, len(tests)) for i, f in enumerate(findings)))
         for n, (rule, findings) in enumerate(zip(rules, found, strict=True))
     ]  # fmt: skip
     return Verdict(new, reference, gate, tuple(judgements))
 
 
-def _decided(finding: Finding, p_adjusted: float | None, alpha: float) -> Finding:
+def _decided(finding: Finding, p_adjusted: float | None, alpha: float, tests: int) -> Finding:
     if p_adjusted is None:
         return finding
-    status = finding.significant if p_adjusted < alpha else finding.status
-    return replace(finding, status=status, p_adjusted=p_adjusted,
-                   evidence=f"{finding.evidence}, p {p_adjusted:.2g}")
+    evidence = f"{finding.evidence}, p {p_adjusted:.2g}"
+    if p_adjusted < alpha:
+        status = finding.significant
+    elif finding.least * tests >= alpha:
+        status = CANNOT_TELL
+        evidence += (f"; of so few independent items p cannot be below {finding.least:.2g}, and with {tests} tests in "
+                     f"this gate less than {alpha / tests:.2g} is needed: more items would tell")
+    else:
+        status = finding.status
+    return replace(finding, status=status, p_adjusted=p_adjusted, evidence=evidence)
 
 
 def _worst(statuses: list[str]) -> str:

@@ -30,6 +30,8 @@ class Finding:
         numbers: the same for programs; what is not known is left out.
         p_value: of a test, which the gate corrects over all of its tests (Holm).
         significant: the status where the corrected p-value is below the gate's alpha.
+        least: the smallest p-value that the test can reach; where that cannot be below alpha over the number of the
+            gate's tests, a test that finds nothing says nothing.
     """
 
     about: str
@@ -38,6 +40,7 @@ class Finding:
     numbers: Mapping[str, float] = field(default_factory=dict)
     p_value: float | None = None
     significant: str = ""
+    least: float = 0.0
     p_adjusted: float | None = None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from argosy.comparison.contrast import Contrast, Side, alike, contrast
@@ -12,8 +13,10 @@ from argosy.comparison.rows import Rows, Value, read_rows, total
 from argosy.errors import InputError
 from argosy.report.checkpoints import Checkpoint
 from argosy.statistics import mean
+from argosy.step_files import read_done
 
 HEADLINE = "headline"
+NOT_A_NUMBER = "not a number"  # of a reason why an evaluation left something out
 
 
 @dataclass
@@ -24,6 +27,8 @@ class Subject:
         label: for people; `key` is `<digest>/<export>`.
         headline: by benchmark, the forms that ask for knowledge.
         evaluations: directories that all of this is read from.
+        failed: benchmarks, forms, channels and probes that could not be asked, and why.
+        lost: by the same, how many items have no score that is a number.
         notes: what could not be read, in sentences.
     """
 
@@ -35,7 +40,13 @@ class Subject:
     headline: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rows: Rows = field(default_factory=Rows)
     evaluations: Sequence[str] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def unscored(self, name: str) -> int:
+        """How many items of a metric have no score that is a number."""
+        return sum(n for where, n in self.lost.items() if covers(name, where))
 
     def names(self) -> list[str]:
         """Metrics, with a headline for each benchmark."""
@@ -77,13 +88,40 @@ def compared(name: str, new: Subject, reference: Subject) -> Contrast | str:
     return found if found.tested.p_value is not None else f"cannot be compared: {found.how}"
 
 
+def covers(pattern: str, where: str) -> bool:
+    """Whether a metric, or a pattern, is of a benchmark, form, channel or probe (`bench/facts`, `heldout/code`)."""
+    parts, given = pattern.split("/"), where.split("/")
+    if parts[0] == "heldout" and len(parts) > 2:  # heldout/<measure>/<channel>
+        parts = [parts[0], *parts[2:]]
+    return len(given) <= len(parts) and all(map(fnmatchcase, given, parts))
+
+
 def subject_of(checkpoint: Checkpoint) -> Subject:
     """A checkpoint of a report."""
     notes: list[str] = []
+    failed, lost = _missing(checkpoint.evaluations)
+    notes += [f"{checkpoint.label}: {where} failed: {why}" for where, why in failed.items()]
+    notes += [f"{checkpoint.label}: {where} has {n} without a score that is a number" for where, n in lost.items()]
     rows = read_rows(checkpoint.evaluations, notes)
     headline = checkpoint.headline or {task: checkpoint.variants(task) for task in checkpoint.tasks}
     return Subject(checkpoint.label, checkpoint.key, checkpoint.metrics, checkpoint.stderr, checkpoint.counts, headline,
-                   rows, tuple(map(str, checkpoint.evaluations)), notes)
+                   rows, tuple(map(str, checkpoint.evaluations)), failed, lost, notes)
+
+
+def _missing(evaluations: Sequence[Path]) -> tuple[dict[str, str], dict[str, int]]:
+    """What failed, and how many scores are not numbers, by where; a later evaluation that measured it counts."""
+    failed: dict[str, str] = {}
+    lost: dict[str, int] = {}
+    for outputs in ((read_done(directory) or {}).get("outputs", {}) for directory in evaluations):
+        def unknown(where: str, names: Sequence[str] = tuple(outputs.get("metrics", ()))) -> bool:
+            return not any(covers(name, where) for name in names)
+
+        failed = {where: why for where, why in failed.items() if unknown(where)} | outputs.get("failed", {})
+        lost = {where: n for where, n in lost.items() if unknown(where)}
+        for where, reasons in outputs.get("left_out", {}).items():
+            if n := sum(count for reason, count in reasons.items() if NOT_A_NUMBER in reason):
+                lost[where] = n
+    return failed, lost
 
 
 def read_subject(evaluations: Sequence[Path], label: str = "") -> Subject:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from argosy.comparison.kinds import kind_of
 from argosy.config import Config
 from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, matching
-from argosy.gate.subject import Subject
+from argosy.gate.subject import Subject, covers
 from argosy.statistics import normal_interval, share_interval
 
 
@@ -19,13 +19,18 @@ class Threshold(Config):
     certain: bool = False
 
 
-def look(bounds: Mapping[str, float | Threshold], new: Subject, sign: int) -> list[Finding]:
-    """A finding for each metric; sign 1: at least, -1: at most."""
+def look(bounds: Mapping[str, float | Threshold], new: Subject, reference: Subject | None, sign: int) -> list[Finding]:
+    """A finding for each metric; sign 1: at least, -1: at most. A pattern is also of what the reference has and of what
+    failed for the new checkpoint, so that what is missing is not passed over."""
+    known = sorted({*new.names(), *(reference.names() if reference else ())})
     found = []
     for pattern, given in bounds.items():
         bound = given if isinstance(given, Threshold) else Threshold(value=float(given))
-        names, none = matching([pattern], new.names())
+        names, none = matching([pattern], known)
         found += [_one(name, bound, new, sign) for name in names]
+        found += [Finding(where, CANNOT_TELL, f"{where} failed for {new.label}: {why}")
+                  for where, why in new.failed.items()
+                  if names and covers(pattern, where) and not any(covers(name, where) for name in names)]
         found += [Finding(p, CANNOT_TELL, f"{p} is not measured for {new.label}: evaluate it with a suite that has it")
                   for p in none]
     return found
@@ -34,7 +39,7 @@ def look(bounds: Mapping[str, float | Threshold], new: Subject, sign: int) -> li
 def _one(name: str, bound: Threshold, new: Subject, sign: int) -> Finding:
     side = new.side(name)
     if side is None or not math.isfinite(side.value):
-        return Finding(name, CANNOT_TELL, f"{name} is not measured for {new.label}, or is not a number")
+        return Finding(name, CANNOT_TELL, f"{name} is not measured for {new.label}, or is not a number: evaluate it")
     interval = _interval(name, side.value, side.stderr, new.counts.get(name, len(side.values or ())))
     word = "least" if sign > 0 else "most"
     text = f"{name} {side.value:.4g}" + (f" [{interval[0]:.4g}, {interval[1]:.4g}]" if interval else "")

@@ -29,6 +29,7 @@ def record_night(judged: Sequence[Judged]) -> list[dict[str, Any]]:
                                      "verdict": c.verdict} for c in j.headlines},
               "heldout": {t.channel: {"before": t.before, "after": t.after, "p_adjusted": t.p_adjusted,
                                       "verdict": t.verdict} for t in j.texts},
+              **({"missing": j.missing} if j.missing else {}),
               **({"gate": as_json(j.gate)} if j.gate is not None else {})} for j in judged]
     plain: list[dict[str, Any]] = rounded(found)
     return plain

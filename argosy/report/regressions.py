@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from argosy.gate.render import sentences
 from argosy.gate.rule import CANNOT_TELL, FAILS
 from argosy.report.checkpoints import Checkpoint
-from argosy.report.forgetting import TextChange, text_changes
+from argosy.report.forgetting import PREFIX, TextChange, text_changes
+from argosy.report.load import BENCHMARK
 from argosy.report.paired import DRAWS, HEADLINE, Change, adjust, changes, headline_p_value
 from argosy.report.verdict import percent, points
+from argosy.step_files import read_done
 
 if TYPE_CHECKING:
     from argosy.gate.check import Verdict
@@ -25,6 +27,8 @@ class Judged:
         headlines: by benchmark, from the reference to it, Holm-corrected over all of the night.
         forms: of single forms of the questions, Holm-corrected over the forms of one benchmark.
         texts: of held-out text, Holm-corrected over all of the night.
+        missing: benchmarks and channels that a suite found of the reference and not of it, with which both were
+            evaluated.
         gate: what the model line's gate says; where there is one, it decides what is worse.
     """
 
@@ -34,6 +38,7 @@ class Judged:
     forms: list[Change] = field(default_factory=list)
     texts: list[TextChange] = field(default_factory=list)
     gate: Verdict | None = None
+    missing: list[str] = field(default_factory=list)
 
     @property
     def regressions(self) -> list[str]:
@@ -51,10 +56,11 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """`worse`, `better`, `no difference` that these items can show, `not compared`, or (the gate) `cannot tell`."""
+        """`worse`, `better`, `no difference` that these items can show, `not compared`, or `cannot tell` (the gate
+        cannot, or what was asked is `missing`)."""
         if self.regressions:
             return "worse"
-        if self.gate is not None and not self.gate.holds:
+        if (self.gate is not None and not self.gate.holds) or (self.gate is None and self.missing):
             return CANNOT_TELL
         if not self.headlines and not self.texts:
             return "not compared"
@@ -74,8 +80,29 @@ def judge(pairs: Sequence[tuple[Checkpoint, Checkpoint | None]]) -> list[Judged]
         return [change for change in some if change.second == new.key]
 
     forms = [change for change in found if change.variant != HEADLINE]
-    return [Judged(new, reference, own(headlines, new), own(forms, new), [t for t in texts if t.second == new.key])
-            for new, reference in pairs]
+    return [Judged(new, reference, own(headlines, new), own(forms, new), [t for t in texts if t.second == new.key],
+                   missing=_missing(new, reference) if reference else []) for new, reference in pairs]
+
+
+def _missing(new: Checkpoint, reference: Checkpoint) -> list[str]:
+    """What failed, or has no score that is a number; what only the reference was asked is not missing."""
+    ours, theirs = _by_suite(new), _by_suite(reference)
+    asked = {name for suite in theirs.keys() & ours.keys() for name in theirs[suite]}
+    return sorted(asked - {name for names in ours.values() for name in names})
+
+
+def _by_suite(checkpoint: Checkpoint) -> dict[str, set[str]]:
+    """By suite, `bench/<task>` and `heldout/bpb/<channel>` that evaluations measured."""
+    found: dict[str, set[str]] = {}
+    for directory in checkpoint.evaluations:
+        outputs = (read_done(directory) or {}).get("outputs", {})
+        names = found.setdefault(str(outputs.get("suite", "")), set())
+        for name in outputs.get("metrics", {}):
+            if name.startswith(PREFIX):
+                names.add(name)
+            elif name.startswith(BENCHMARK):
+                names.add("/".join(name.split("/")[:2]))
+    return found
 
 
 def _headlines(found: Sequence[Change], pairs: Sequence[tuple[Checkpoint, Checkpoint]]) -> list[Change]:

@@ -29,4 +29,4 @@ class AtLeast(Rule):
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
         """A finding for each metric."""
-        return thresholds.look(self.metrics, new, 1)
+        return thresholds.look(self.metrics, new, reference, 1)

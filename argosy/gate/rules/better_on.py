@@ -10,7 +10,7 @@ from pydantic import Field
 from argosy.comparison.kinds import kind_of
 from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
 from argosy.gate.subject import Subject, compared
-from argosy.gate.worse import change, numbers_of
+from argosy.gate.worse import change, numbers_of, undecided
 
 
 class BetterOn(Rule):
@@ -40,6 +40,8 @@ class BetterOn(Rule):
         contrast = compared(name, new, reference)
         if isinstance(contrast, str):
             return Finding(name, CANNOT_TELL, f"{name} {contrast}: evaluate both with the same suite and data")
+        if why := undecided(contrast, max(new.unscored(name), reference.unscored(name))):
+            return Finding(name, CANNOT_TELL, f"{change(contrast)}: {why}", numbers_of(contrast))
         gain = kind_of(name).better * contrast.difference.value
         return Finding(name, FAILS, change(contrast), numbers_of(contrast), contrast.tested.p_value,
                        HOLDS if gain > 0 else FAILS)
