@@ -6,18 +6,27 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
 from argosy.evaluation.findings import Findings
 from argosy.statistics.intervals import Estimate
 from evals.asked import reason
 from evals.lm import ArgosyLM
 
+# Not OSError and RuntimeError: a full disk or a device that fails is no matter of a task.
+_STOPS = (ArithmeticError, AssertionError, AttributeError, ConnectionError, ImportError, LookupError,
+          NotImplementedError, TypeError, ValueError)  # fmt: skip
 
-def load_named(names: Sequence[str], include_path: str) -> dict[str, Any]:
-    """The tasks, with lm-eval's defaults.
+
+def load_named(names: Sequence[str], include_path: str, findings: Findings, *, alone: bool) -> dict[str, Any]:
+    """The tasks, with lm-eval's defaults. A name that cannot be loaded (lm-eval does not know it, its data cannot be
+    fetched) has failed, and the others go on.
+
+    Args:
+        alone: whether nothing else is asked.
 
     Raises:
-        InputError: lm-eval knows no task of that name.
+        InputError: nothing else is asked, and lm-eval knows none of these names.
+        StepError: nothing else is asked, and none can be loaded.
     """
     if not names:
         return {}
@@ -25,10 +34,18 @@ def load_named(names: Sequence[str], include_path: str) -> dict[str, Any]:
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     manager = TaskManager(include_path=include_path or None, include_defaults=True)
-    try:
-        tasks: dict[str, Any] = dict(manager.load(list(names))["tasks"])
-    except KeyError as error:
-        raise InputError(f"suite: lm_eval: {error.args[0]}") from None
+    tasks: dict[str, Any] = {}
+    unknown = []
+    for name in names:
+        try:
+            tasks |= manager.load([name])["tasks"]
+        except Exception as error:  # a task's own code and data decide what is raised
+            unknown.append(isinstance(error, KeyError) and name in str(error))
+            why = str(error.args[0]) if unknown[-1] else f"{type(error).__name__}: {reason(error)}"
+            findings.fail(f"bench/{name}", f"lm-eval cannot load it: {why}")
+    if alone and not tasks:
+        failed = "; ".join(f"{name}: {findings.failed[f'bench/{name}']}" for name in names)
+        raise (InputError if all(unknown) else StepError)(f"suite: lm_eval: {failed}")
     for task in tasks.values():
         if task.get_config("num_fewshot") is None:
             task.set_config("num_fewshot", 0)
@@ -46,9 +63,11 @@ def run_named(lm: ArgosyLM, tasks: dict[str, Any], *, chat: bool, limit: int | N
         return found
 
     findings = Findings()
+    if not tasks:
+        return findings
     try:
         results = dict(run(dict(tasks)))
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except _STOPS as error:
         if len(tasks) == 1:
             findings.fail(f"bench/{next(iter(tasks))}", f"lm-eval stopped: {type(error).__name__}: {reason(error)}")
             return findings

@@ -41,10 +41,12 @@ def run_benchmarks(
     section: Benchmarks, model: LanguageModel, data: Path, *, chat: bool, seed: int, limit: int | None
 ) -> Findings:
     """Metrics `bench/<task>/<variant>/<metric>`, over all items of a task and (`<task>_<lang>`, `<task>_<category>`)
-    over some. Tasks that cannot be read, or at which lm-eval stops, are named in `failed`, and the rest goes on.
+    over some. Tasks that cannot be read or loaded, or at which lm-eval stops, are named in `failed`, and the rest goes
+    on.
 
     Raises:
-        InputError: no task can be read, an unknown variant, or an unknown lm-eval task.
+        InputError: no task can be read, an unknown variant, or nothing but unknown lm-eval tasks.
+        StepError: nothing but lm-eval tasks that cannot be loaded.
     """
     findings = Findings()
     tasks = read_tasks(section.tasks, section.variants, data, limit, findings)
@@ -56,7 +58,8 @@ def run_benchmarks(
         from evals.named_tasks import load_named, run_named
 
         lm = ArgosyLM(model, also=[pair for each in pairs for pair in each])
-        named = run_named(lm, load_named(section.lm_eval, section.include_path), chat=chat, limit=limit)
+        loaded = load_named(section.lm_eval, section.include_path, findings, alone=not section.tasks)
+        named = run_named(lm, loaded, chat=chat, limit=limit)
     answers = iter(_answers(model, questions, pairs, chat))
     for each in asked:
         _collect(findings, each, [next(answers) for _ in each.questions])
