@@ -41,6 +41,14 @@ def tasks_of(rows: Rows) -> list[str]:
     return sorted({task for task, variant in rows.groups if variant in wanted and evidence_of(rows, task)[0]})
 
 
+def contamination_record(rows: Rows) -> dict[str, dict[str, Any]]:
+    """By benchmark, the score as JSON has it, by the shipped calibration: what the gate's rule decides on."""
+    found = {task: contamination_of(rows, task) for task in tasks_of(rows)}
+    return {task: {"measure": s.measure, "score": s.score, "low": s.low, "high": s.high, "z": s.z, "p_value": s.p_value,
+                   "probability": s.probability, "items": s.items, "left_out": s.left_out}
+            for task, s in found.items() if not isinstance(s, str)}
+
+
 def evidence_of(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:
     """Measures, places of right options and clusters. Items whose published order everybody would choose (`natural`:
     sorted numbers) are left out: that it stands out says nothing."""

@@ -12,7 +12,7 @@ from argosy.report.checkpoints import Checkpoint
 from argosy.report.intervals import interval
 from argosy.report.leads import PLAIN, Lead, leads
 from argosy.report.paired import ALPHA, DRAWS
-from argosy.statistics import balanced_weights, holm, paired_bootstrap, paired_permutation
+from argosy.statistics import balanced_weights, holm, mean, paired_bootstrap, paired_permutation
 
 LEAST = 2  # items with their right option at a place, to tell what the place does
 SAME_FORM = "permuted"  # the published form in other orders of its options: as hard for who knows the answer
@@ -113,7 +113,8 @@ def _gap(c: Checkpoint, task: str) -> Trace | None:
 def _first(c: Checkpoint, task: str) -> Trace | None:
     """Share of items whose published order makes the right letter likelier than every other order does."""
     name = f"bench/{task}/memorisation/answer_first"
-    bounds, known = interval(c, name), c.orders.get(task, {}).values()
+    bounds, orders = interval(c, name), c.orders.get(task, {})
+    known = orders.values()
     weights = _weights([p.place for p in known])
     if bounds is None or weights is None:
         return None
@@ -121,6 +122,10 @@ def _first(c: Checkpoint, task: str) -> Trace | None:
     n = len(weights)
     chance = math.fsum(w * share for w, share in zip(weights, shares, strict=True)) / n
     variance = math.fsum(w * w * share * (1 - share) for w, share in zip(weights, shares, strict=True)) / n**2
+    related = c.answers[task, PLAIN].clusters
+    first = [w * (p.answers[0] > max(p.answers[1:])) for w, p in zip(weights, known, strict=True)]
+    error = mean(first, [related.get(item, item) for item in orders]).stderr
+    variance = max(variance, error**2) if math.isfinite(error) else math.inf  # related items err together
     z = (c.metrics[name] - chance) / math.sqrt(variance)
     return Trace("published order first", c.metrics[name], chance, *bounds, n, math.erfc(abs(z) / math.sqrt(2)))
 

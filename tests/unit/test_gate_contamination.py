@@ -14,7 +14,7 @@ from argosy.evaluation.results import write_items
 from argosy.gate.calibrate import main
 from argosy.gate.check import check
 from argosy.gate.config import Gate
-from argosy.gate.seen import contamination_of
+from argosy.gate.seen import contamination_of, contamination_record
 from argosy.gate.subject import Subject
 from argosy.statistics.contamination import Contamination
 from argosy.statistics.contamination_null import default_calibration
@@ -90,6 +90,15 @@ def test_a_calibration_that_is_absent_or_broken_is_named(tmp_path: Path) -> None
     (tmp_path / "broken.json").write_text("{}")
     with pytest.raises(ValueError, match=r"broken\.json is no calibration"):
         Gate.model_validate({"rules": [{"contamination": {"calibration": str(tmp_path / "broken.json")}}]})
+
+
+def test_the_record_of_a_comparison_has_the_score_that_the_gate_decides_on() -> None:
+    given = Rows(rows(1, seen=0.5))
+    found = json.loads(json.dumps(contamination_record(given), allow_nan=False))["facts"]
+    expected = contamination_of(given, "facts")
+    assert isinstance(expected, Contamination)
+    assert found["probability"] == expected.probability
+    assert (found["low"], found["score"], found["high"]) == (expected.low, expected.score, expected.high)
 
 
 def test_items_in_natural_order_are_left_out() -> None:

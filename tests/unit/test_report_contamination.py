@@ -133,3 +133,19 @@ def test_weights_give_each_group_the_same_share() -> None:
     for group in "abc":
         assert math.fsum(w for w, g in zip(weights, groups, strict=True) if g == group) == pytest.approx(2)
     assert balanced_weights("abcabc") == [1.0] * 6
+
+
+def test_related_items_that_fall_together_leave_a_trace_rarely() -> None:
+    """Clean models; in each passage of 8 items, the published orders are all the likeliest or none is."""
+    name, called = "bench/facts/memorisation/answer_first", 0
+    for seed in range(200):
+        rng = Random(seed)
+        first = [float(each) for each in (rng.random() < 0.25 for _ in range(25)) for _ in range(8)]
+        c = Checkpoint("c", "c", "c", "c", 0, 0, label="c")
+        c.answers["facts", "plain"] = Answers([Row(str(n), str(n), "en", True, 0, n % 4, (0.0,) * 4, str(n // 8))
+                                               for n in range(200)])  # fmt: skip
+        c.orders["facts"] = {str(n): Published(Place(n % 4, 4), (2 * each, 1.0, 0.0, 0.0))
+                             for n, each in enumerate(first)}
+        c.metrics, c.stderr, c.counts = {name: sum(first) / 200}, {name: 0.03}, {name: 200}
+        called += _of(suspicions([c], "facts"), "c")["published order first"].p_value < 0.05
+    assert called <= 20  # 10 are expected; as if items were independent, 100
