@@ -10,6 +10,7 @@ from random import Random
 
 from evals.formats import parse_item, read_items
 from evals.items import BrokenItem, Item
+from evals.natural import natural_order
 from evals.variants import NotApplicable, parse_chain
 
 DATA = Path(__file__).parents[2] / "shared/data"
@@ -41,10 +42,10 @@ def openbookqa(data: Path = DATA) -> list[Item]:
 
 
 def _short(items: Sequence[Item]) -> list[Item]:
-    """One of each question, with four options that can be in any order."""
+    """One of each question, with four options that can be in any order and are in none that everybody would choose."""
     known = {item.question: item for item in items
              if len(item.choices) == 4 and len(item.question) + sum(map(len, item.choices)) <= LONGEST}
-    return [item for item in known.values() if _any_order(item)]
+    return [item for item in known.values() if _any_order(item) and not natural_order(item.choices)]
 
 
 def _any_order(item: Item) -> bool:

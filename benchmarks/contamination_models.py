@@ -13,7 +13,6 @@ from argosy.statistics.contamination import Equals, Evidence, Gap
 from evals.items import Item
 from evals.memorisation import Memorisation, memorisation
 from evals.metrics import answer
-from evals.natural import natural_order
 from evals.question import SEPARATOR
 from evals.variants import parse_chain
 
@@ -127,9 +126,8 @@ def _rows(documents: Sequence[str], tokenizer: Any) -> list[list[int]]:
 def evidence(model: LanguageModel, items: Sequence[Item], seed: int) -> list[Evidence]:
     """What an evaluation measures of a model: by the code that evaluates any checkpoint."""
     found = memorisation(model, "items", items, Memorisation(k=3), chat=False, seed=seed)
-    rows = [row for row in found.rows if row["variant"] == "memorisation" and not row.get("natural")]
-    kept = [item for item in items if not natural_order(item.choices)]
-    right = {name: _right(model, name, kept, seed) for name in ("plain", "permuted")}
+    rows = [row for row in found.rows if row["variant"] == "memorisation"]
+    right = {name: _right(model, name, items, seed) for name in ("plain", "permuted")}
     return [
         Equals("text_order", {row["id"]: row["scores"][0] for row in rows}),
         Equals("answer_order", {row["id"]: row["scores"][1] for row in rows}),

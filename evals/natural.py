@@ -16,7 +16,7 @@ def natural_order(choices: Sequence[str]) -> bool:
     """Whether options are sorted numbers (up or down; also with one unit, or roman ones), or words that are usually
     said in this order (True, False; and their pairs: True, True; False, False; True, False; False, True)."""
     numbers = [value for choice in choices if (value := _number(choice)) is not None]
-    if len(numbers) == len(choices) > 1 and (numbers == sorted(numbers) or numbers == sorted(numbers, reverse=True)):
+    if len(set(numbers)) == len(choices) > 1 and numbers in (sorted(numbers), sorted(numbers, reverse=True)):
         return True
     words = [tuple(re.split(r"[,;/，、\s]+", choice.strip().rstrip(".。").lower())) for choice in choices]
     if any([(first,), (second,)] == words[:2] for first, second in _USUAL):

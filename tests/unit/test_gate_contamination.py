@@ -130,6 +130,7 @@ def test_rows_say_that_the_published_order_is_natural(choices: tuple[str, ...]) 
         (("True, True", "False, False", "True, False", "False, True"), True),
         (("3", "1", "2", "10"), False), (("red", "blue"), False), (("I only", "III only", "II only"), False),
         (("False", "True"), False), (("1 cat", "two", "3"), False), (("in 1990", "since 1991"), False),
+        (("2 oak trees", "2 cats", "2 bacteria"), False),
     ],
 )  # fmt: skip
 def test_natural_orders(choices: tuple[str, ...], natural: bool) -> None:
