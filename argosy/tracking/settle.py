@@ -48,10 +48,18 @@ class Settling(Generic[T]):
         marked = [key for key, each in found.items() if self.is_marked(each)]
         kept = found[min(marked or found)]
         if not marked:
-            self.mark(kept)
+            self._mark(kept)
         if made and self.key(kept) != self.key(given):
             self.remove(given)
         return kept
+
+    def _mark(self, kept: T) -> None:
+        """Mark it, unless another process does so at this moment: the server's database refuses one of the two."""
+        try:
+            self.mark(kept)
+        except Exception:
+            if not any(self.is_marked(each) for each in self.search() if self.key(each) == self.key(kept)):
+                raise
 
 
 def best(found: Sequence[T], is_marked: Callable[[T], bool]) -> T | None:

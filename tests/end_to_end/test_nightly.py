@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from argosy.step_files import read_done
+from argosy.tracking.records import PIPELINES
 from argosy.tracking.registry import Registry
 from argosy.tracking.server import Server, default_uri
 from tests.argo_fixtures import batches, pod, run_batches, write_profile
@@ -51,6 +52,10 @@ def store(evaluated: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Path
         shutil.rmtree(path, ignore_errors=True)
     for path in kept.iterdir():
         shutil.copytree(path, store / path.name)
+    for path in store.glob(f"{PIPELINES}/*/config.json"):  # not another test's gate
+        config = json.loads(path.read_text())
+        if config.pop("gate", None):
+            path.write_text(json.dumps(config))
     return store
 
 
@@ -195,7 +200,7 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(
     assert (now.checkpoint, now.tags["argosy.promoted.gate"]) == (key, "fails")
     assert now.tags["argosy.promoted.forced"] == "a dry run of the release"
 
-    rules.write_text("rules: [not_worse, no_channel_worse, {at_least: {bench/facts/plain/acc: 0}}]")
+    rules.write_text("rules: [not_worse, {no_channel_worse: {channels: [code]}}, {at_least: {bench/facts/plain/acc: 0}}]")
     assert promote(other) == 0  # the same weights: not worse than what the alias names
     moved = registry.at("tiny", "gated")
     assert moved is not None

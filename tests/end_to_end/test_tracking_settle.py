@@ -99,3 +99,22 @@ def test_one_that_is_marked_is_taken_though_another_has_a_lower_id() -> None:
     assert settling.settle("a", made=True, pause=lambda _: None) == "b"
     assert removed == ["a"]
     assert settling.settle("b", made=False, pause=lambda _: pytest.fail("waited")) == "b"
+
+
+def test_two_that_mark_at_the_same_moment_agree() -> None:
+    there = {"a": False}
+
+    def refused(name: str) -> None:
+        there[name] = True  # the other process was first
+        raise RuntimeError("UNIQUE constraint failed")
+
+    def fails(_: str) -> None:
+        raise RuntimeError("the server is gone")
+
+    def settling(mark: Callable[[str], None]) -> settle.Settling[str]:
+        return settle.Settling(search=lambda: list(there), key=str, is_marked=lambda each: there[each], mark=mark,
+                               remove=lambda _: pytest.fail("removed"))  # fmt: skip
+
+    with pytest.raises(RuntimeError, match="gone"):
+        settling(fails).settle("a", made=True, pause=lambda _: None)
+    assert settling(refused).settle("a", made=True, pause=lambda _: None) == "a"
