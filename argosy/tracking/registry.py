@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
 from argosy.tracking.models import CHECKPOINT
 from argosy.tracking.names import quoted
 from argosy.tracking.server import Server, without_password
@@ -55,6 +55,14 @@ def registered_name(line: str) -> str:
     return _NOT_IN_NAME.sub("_", line)
 
 
+class Moved(StepError):
+    """An alias names another checkpoint than it did when somebody decided to move it."""
+
+    def __init__(self, model: str, alias: str, before: str, now: str) -> None:
+        super().__init__(f"{model}@{alias} was moved meanwhile, from {before or 'nothing'} to {now or 'nothing'}, "
+                         "which was not compared with; nothing was moved, run it again")
+
+
 class Registry:
     """The checkpoints and aliases of one server. Every method raises Unavailable where it does not answer."""
 
@@ -85,15 +93,17 @@ class Registry:
                 raise
 
     def move(self, model: str, alias: str, line: str, checkpoint: str, tags: Mapping[str, str],
-             evidence: Path | None = None) -> Version:
+             evidence: Path | None = None, before: str | None = None) -> Version:
         """Let `alias` name `checkpoint`, which MLflow knows, and keep what it named; again changes nothing but tags.
 
         Args:
             tags: of the version; an empty value takes away one of an earlier move.
             evidence: a file that becomes an artifact of the checkpoint's model, below `promotions`.
+            before: the checkpoint that the alias is expected to name ("": nothing); None: whatever it names.
 
         Raises:
             InputError: MLflow does not know the checkpoint.
+            Moved: the alias names another checkpoint than `before`.
         """
         name = registered_name(model)
         with self._server.errors():
@@ -102,7 +112,6 @@ class Registry:
             where = without_password(self._server.uri)
             raise InputError(f"MLflow at {where} knows no checkpoint {checkpoint} of the model line {line!r}; "
                              "what steps logged is sent by: python -m argosy.tracking ship --store DIR --once")
-        before = self.at(model, alias)
         with self._server.errors(), self._server.creating():
             version = self._version_of(name, logged)
             if evidence is not None:
@@ -113,8 +122,12 @@ class Registry:
                     self._server.client.set_model_version_tag(name, version, key, value)
                 elif key in known:
                     self._server.client.delete_model_version_tag(name, version, key)
-            if before is None or before.version != version:
-                self._push(name, alias, before.version if before else "")
+        current = self.at(model, alias)  # as late as can be: MLflow has no "set it if it is still this one"
+        if before is not None and before != (current.checkpoint if current else ""):
+            raise Moved(name, alias, before, current.checkpoint if current else "")
+        with self._server.errors(), self._server.creating():
+            if current is None or current.version != version:
+                self._push(name, alias, current.version if current else "")
                 self._server.client.set_registered_model_alias(name, alias, version)
         found = self.at(model, alias)
         assert found is not None
@@ -177,7 +190,10 @@ class Registry:
             self._server.client.log_model_artifacts(model_id, folder)
 
     def _push(self, name: str, alias: str, version: str) -> None:
-        self._keep(name, alias, [*self._history(name, alias), version][-MOST_HISTORY:])
+        """What a move that was cut off has pushed already is not pushed twice."""
+        history = self._history(name, alias)
+        if history[-1:] != [version]:
+            self._keep(name, alias, [*history, version][-MOST_HISTORY:])
 
     def _history(self, name: str, alias: str) -> list[str]:
         text = self._server.client.get_registered_model(name).tags.get(HISTORY.format(alias), "[]")

@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
     chosen = last_by_name(args.checkpoint, found, store)
     grounds = [path.parent for path in sorted(store.glob("compare-*/outputs.json")) if _compares(path.parent, chosen)]
     comparison = str(max(grounds, key=lambda path: path.stat().st_mtime)) if grounds else ""
-    verdict = _verdict(args, chosen, found, store, registry)
+    verdict, against = _verdict(args, chosen, found, store, registry)
     before, now = promotion.promote(
-        registry, chosen, store, promotion.Grounds(args.by, comparison, "", verdict, args.force.strip()),
+        registry, chosen, store, promotion.Grounds(args.by, comparison, "", verdict, args.force.strip(), against),
         alias=args.alias, model=args.model)  # fmt: skip
     name = f"{registered_name(args.model or chosen.trained.line)}@{args.alias}"
     print(f"{name} is {promotion.described(now)}, {chosen.label}; it was {promotion.described(before)}")
@@ -70,28 +70,34 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--undo asks no gate: leave out --gate, --reference and --force")
 
 
-def _verdict(args: argparse.Namespace, chosen: Chosen, found: Found, store: Path, registry: Registry) -> Verdict | None:
-    """What the gate says, printed; None without a gate, and where the alias names the checkpoint already."""
+def _verdict(args: argparse.Namespace, chosen: Chosen, found: Found, store: Path,
+             registry: Registry) -> tuple[Verdict | None, str | None]:
+    """What the gate says, printed; None without a gate, and where the alias names the checkpoint already. And what the
+    alias named then, which it must still name when it is moved; None where that was not asked."""
     from argosy.gate.render import lines
     from argosy.tracking.shipper import Unavailable
     from workflows.nightly.gating import gate_for, hold, reference_of
+    from workflows.nightly.reference import Chosen
 
     line = chosen.trained.line
     gate = gate_for(args.gate, store, line)
     if gate is None:
         if args.force.strip():
             raise InputError(f"--force: the model line {line!r} has no gate, so there is nothing to force")
-        return None
+        return None, None
     try:
         named = registry.at(args.model or line, args.alias)
         if named is not None and named.checkpoint == chosen.key:
-            return None
+            return None, chosen.key
         reference = reference_of(args.reference, args.alias, args.model or line, found, store, registry)
     except Unavailable as error:
         raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
     verdict = hold(gate, chosen, reference, store)
     print("\n".join(lines(verdict)), flush=True)
-    return verdict
+    if args.reference and args.reference != args.alias:
+        return verdict, None
+    key = reference.key if isinstance(reference, Chosen) else reference or ""
+    return verdict, key
 
 
 def _only(lines: list[str]) -> str:

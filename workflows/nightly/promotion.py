@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import getpass
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError, StepError
 from argosy.gate.render import summary
+from argosy.lease import Lease
 from argosy.step_files import RUN, read_done
-from argosy.storage import read_record
-from argosy.tracking.registry import Registry, Version, registered_name
+from argosy.storage import make_directory, read_record
+from argosy.tracking.registry import Moved, Registry, Version, registered_name
 from argosy.tracking.shipper import Unavailable
-from workflows.nightly.evidence import Evidence, keep
+from workflows.nightly.evidence import FOLDER, Evidence, keep
 from workflows.nightly.found import read_trained
 from workflows.nightly.reference import Chosen
 
@@ -55,6 +59,7 @@ class Grounds:
         comparison: directory of the lifecycle's comparison; workflow: of Argo.
         verdict: of the gate; None where the model line has none.
         force: why it is moved although the gate does not hold; "": it is not.
+        against: the checkpoint that the alias named when the gate was asked ("": nothing); None: it does not matter.
     """
 
     by: str = ""
@@ -62,6 +67,19 @@ class Grounds:
     workflow: str = ""
     verdict: Verdict | None = None
     force: str = ""
+    against: str | None = None
+
+
+@contextlib.contextmanager
+def alone(store: Path) -> Iterator[None]:
+    """Inside, no other process moves an alias from this store: one waits for the other."""
+    lease = Lease(make_directory(store / FOLDER))
+    lease.acquire(lambda: False, lambda holder: print(
+        f"waiting for another promotion, by process {holder.pid} on {holder.host}", file=sys.stderr, flush=True))
+    try:
+        yield
+    finally:
+        lease.release()
 
 
 def promote(registry: Registry, chosen: Chosen, store: Path, grounds: Grounds, *, alias: str = ALIAS,
@@ -74,8 +92,15 @@ def promote(registry: Registry, chosen: Chosen, store: Path, grounds: Grounds, *
     Raises:
         InputError: MLflow does not know the checkpoint.
         Refused: the gate does not hold, and nobody forces it.
+        Moved: the alias names something else than what the gate was asked about.
         StepError: MLflow does not answer.
     """
+    with alone(store):
+        return _promote(registry, chosen, store, grounds, alias, model)
+
+
+def _promote(registry: Registry, chosen: Chosen, store: Path, grounds: Grounds, alias: str,
+             model: str) -> tuple[Version | None, Version]:
     line = chosen.trained.line
     verdict = grounds.verdict
     by, at = grounds.by or _user(), _now()
@@ -83,9 +108,11 @@ def promote(registry: Registry, chosen: Chosen, store: Path, grounds: Grounds, *
         before = registry.at(model or line, alias)
         if before is not None and before.checkpoint == chosen.key:
             return before, before
+        named = before.checkpoint if before else ""
+        if grounds.against is not None and grounds.against != named:
+            raise Moved(registered_name(model or line), alias, grounds.against, named)
         evidence = Evidence("promote", alias, registered_name(model or line), by, at, chosen.key,
-                            before.checkpoint if before else "", grounds.comparison, grounds.workflow, grounds.force,
-                            verdict)
+                            named, grounds.comparison, grounds.workflow, grounds.force, verdict)
         if verdict is not None and not verdict.holds and not grounds.force:
             path = keep(store, evidence, "refused")
             raise Refused(f"the gate {summary(verdict)}, so {evidence.model}@{alias} stays "
@@ -95,7 +122,7 @@ def promote(registry: Registry, chosen: Chosen, store: Path, grounds: Grounds, *
         tags = {"by": by, "alias": alias, "comparison": grounds.comparison, "workflow": grounds.workflow, "at": at,
                 "gate": gate, "forced": grounds.force, "evidence": str(path)}  # fmt: skip
         now = registry.move(model or line, alias, line, chosen.key,
-                            {f"argosy.promoted.{name}": value for name, value in tags.items()}, path)
+                            {f"argosy.promoted.{name}": value for name, value in tags.items()}, path, named)
         keep(store, evidence, "moved", path)
         return before, now
     except Unavailable as error:
@@ -110,8 +137,9 @@ def undo(registry: Registry, line: str, store: Path, *, alias: str = ALIAS, by: 
         StepError: MLflow does not answer.
     """
     try:
-        before = registry.at(line, alias)
-        now = registry.undo(line, alias)
+        with alone(store):
+            before = registry.at(line, alias)
+            now = registry.undo(line, alias)
     except Unavailable as error:
         raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
     keep(store, Evidence("undo", alias, registered_name(line), by or _user(), _now(), now.checkpoint if now else "",

@@ -59,8 +59,8 @@ def _decide(profile: Profile, arguments: argparse.Namespace, fetch: Fetch) -> in
     registry = Registry(Server(tracking_uri(store), store))
     by = arguments.by or f"workflow {arguments.workflow}"
     try:
-        verdict = _verdict(chosen, registry, alias, model, store, fetch)
-        grounds = Grounds(by, handoff.report, arguments.workflow, verdict)
+        verdict, against = _verdict(chosen, registry, alias, model, store, fetch)
+        grounds = Grounds(by, handoff.report, arguments.workflow, verdict, against=against)
         before, now = promote(registry, chosen, store, grounds, alias=alias, model=model)
     except Refused as error:
         say_why(f"{error}; argosy promote --force WHY moves it all the same")
@@ -75,16 +75,16 @@ def _decide(profile: Profile, arguments: argparse.Namespace, fetch: Fetch) -> in
 
 def _verdict(
     chosen: Chosen, registry: Registry, alias: str, model: str, store: Path, fetch: Fetch
-) -> Verdict | None:
-    """What the gate of the model line says, in the pod's log; None where it has none."""
+) -> tuple[Verdict | None, str | None]:
+    """What the gate of the model line says, in the pod's log, and of what the alias named; None where it has none."""
     gate = gate_for(None, store, chosen.trained.line)
     if gate is None:
-        return None
+        return None, None
     reference = reference_of("", alias, model or chosen.trained.line, find(store), store, registry)
     if isinstance(reference, Chosen) and reference.key == chosen.key:
-        return None  # the alias names it already
+        return None, chosen.key  # the alias names it already
     compared = [chosen, *([reference] if isinstance(reference, Chosen) else [])]
     fetch(path for each in compared for path in evaluations_of(each, store))
     verdict = hold(gate, chosen, reference, store)
     print("\n".join(lines(verdict)), flush=True)
-    return verdict
+    return verdict, reference.key if isinstance(reference, Chosen) else reference or ""
