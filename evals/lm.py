@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,24 +12,29 @@ from lm_eval.api.model import LM
 
 from argosy.evaluation.generation import before_stops
 from argosy.evaluation.language_model import LanguageModel
+from argosy.evaluation.scoring import Fit
 
 
 class ArgosyLM(LM):  # type: ignore[misc]
     """lm-eval's LM over a LanguageModel: all requests of all tasks at once, sorted, with shared contexts.
 
     `also`: further (context, continuation) pairs that are scored with the first requests; the model knows them then.
+    `cut`: by task, requests that are longer than the model, of which it sees the end (as with HFLM).
     """
 
     def __init__(self, model: LanguageModel, also: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
         self.language_model = model
         self._also = list(also)
+        self.cut: Counter[str] = Counter()
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
         """(log-probability, is greedy) of each continuation."""
         pairs = [request.args for request in requests]
         also, self._also = self._also, []
         scores = self.language_model.loglikelihood([*pairs, *also])
+        fits = self.language_model.fit(pairs)
+        self.cut.update(str(r.task_name) for r, fit in zip(requests, fits, strict=True) if fit is Fit.CUT)
         return [(score.logprob, score.greedy) for score in scores[: len(pairs)]]
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
@@ -45,13 +51,18 @@ class ArgosyLM(LM):  # type: ignore[misc]
             groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(index)
         for settings, chosen in groups.items():
             prompts, options = [requests[index].args[0] for index in chosen], json.loads(settings)
+            fits = self.language_model.has_room(prompts, _new_tokens(options))
+            self.cut.update(str(requests[i].task_name) for i, fits_in in zip(chosen, fits, strict=True) if not fits_in)
             found |= dict(zip(chosen, self._generate(prompts, options), strict=True))
         return [found[index] for index in range(len(requests))]
 
     def _generate(self, prompts: list[str], options: dict[str, Any]) -> list[str]:
         stops = options.get("until") or []
         stops = [stops] if isinstance(stops, str) else [stop for stop in stops if stop]
-        new_tokens = int(options.get("max_gen_toks", 256))
+        new_tokens = _new_tokens(options)
+        if new_tokens >= self.language_model.max_length:
+            raise ValueError(f"max_gen_toks is {new_tokens}, and the model has {self.language_model.max_length} "
+                             "positions: there is none for the prompt")
         sampling: dict[str, Any] = {key: options[key] for key in ("temperature", "top_p", "top_k") if key in options}
         if not options.get("do_sample"):
             return self.language_model.generate(prompts, stops, new_tokens)
@@ -89,3 +100,7 @@ class ArgosyLM(LM):  # type: ignore[misc]
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """Messages as the tokenizer's template renders them."""
         return self.language_model.render(chat_history, add_generation_prompt)
+
+
+def _new_tokens(options: dict[str, Any]) -> int:
+    return int(options.get("max_gen_toks", 256))  # lm-eval's default

@@ -65,6 +65,7 @@ def run_named(lm: ArgosyLM, tasks: dict[str, Any], *, chat: bool, limit: int | N
     findings = Findings()
     if not tasks:
         return findings
+    lm.cut.clear()
     try:
         results = dict(run(dict(tasks)))
     except _STOPS as error:
@@ -76,6 +77,8 @@ def run_named(lm: ArgosyLM, tasks: dict[str, Any], *, chat: bool, limit: int | N
         return findings
     for name in tasks:
         _collect(findings, name, results[name])
+        if lm.cut[name]:
+            findings.cut[f"bench/{name}"] = lm.cut[name]
     return findings
 
 

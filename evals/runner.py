@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic import ConfigDict, Field
 from argosy.config import Config
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel, answer_start
+from argosy.evaluation.scoring import Fit
 from evals.asked import Asked, ask, read_tasks
 from evals.items import Item
 from evals.memorisation import Memorisation, memorisation
@@ -19,6 +21,8 @@ from evals.question import Question
 from evals.task_spec import TaskSpec
 
 Pair = tuple[str, str]
+_NO_SCORE = dict.fromkeys(Fit, "score is not a number") | {Fit.TOO_LONG: "answer is longer than the model"}
+_NO_ROOM = "prompt and answer are longer than the model"
 
 
 class Benchmarks(Config):
@@ -60,7 +64,8 @@ def run_benchmarks(
         lm = ArgosyLM(model, also=[pair for each in pairs for pair in each])
         loaded = load_named(section.lm_eval, section.include_path, findings, alone=not section.tasks)
         named = run_named(lm, loaded, chat=chat, limit=limit)
-    answers = iter(_answers(model, questions, pairs, chat))
+    fits = _fits(model, pairs)
+    answers = iter(zip(_answers(model, questions, pairs, fits, chat), fits, strict=True))
     for each in asked:
         _collect(findings, each, [next(answers) for _ in each.questions])
     if section.memorisation is not None:
@@ -82,21 +87,35 @@ def _pairs(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:
     return [(model.chat(prompt), start + text) for prompt, text in question.requests]
 
 
+def _fits(model: LanguageModel, pairs: Sequence[Sequence[Pair]]) -> list[Fit]:
+    """The worst of each question's pairs; WHOLE where it has none."""
+    found = iter(model.fit([pair for each in pairs for pair in each]))
+    return [max((next(found) for _ in each), default=Fit.WHOLE) for each in pairs]
+
+
 def _answers(
-    model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], chat: bool
-) -> list[Answer | None]:
-    """One a question; None where a score is not a number."""
+    model: LanguageModel,
+    questions: Sequence[Question],
+    pairs: Sequence[Sequence[Pair]],
+    fits: Sequence[Fit],
+    chat: bool,
+) -> list[Answer | str]:
+    """One a question, or why there is none."""
     scores = iter(model.loglikelihood([pair for each in pairs for pair in each]))
     texts = _generated(model, questions, chat)
-    found = []
+    found: list[Answer | str] = []
     for number, (question, each) in enumerate(zip(questions, pairs, strict=True)):
         values = [next(scores).logprob for _ in each]
-        found.append(generated(question, texts[number]) if number in texts else answer(question, values))
+        if question.generation is None:
+            found.append(answer(question, values) or _NO_SCORE[fits[number]])
+        else:
+            found.append(generated(question, texts[number]) if number in texts else _NO_ROOM)
     return found
 
 
 def _generated(model: LanguageModel, questions: Sequence[Question], chat: bool) -> dict[int, str]:
-    """By a question's number what the model says; those of equal stops and lengths together."""
+    """By a question's number what the model says; those of equal stops and lengths together. One whose prompt and
+    answer are longer than the model is not asked: without its beginning it is another question."""
     groups: dict[tuple[tuple[str, ...], int], list[int]] = {}
     for number, question in enumerate(questions):
         if (about := question.generation) is not None:
@@ -105,15 +124,20 @@ def _generated(model: LanguageModel, questions: Sequence[Question], chat: bool) 
     for (stops, max_tokens), chosen in groups.items():
         prompts = [questions[number].prompt for number in chosen]
         prompts = [model.chat(prompt) for prompt in prompts] if chat else prompts
+        room = model.has_room(prompts, max_tokens)
+        chosen, prompts = list(compress(chosen, room)), list(compress(prompts, room))
         found |= dict(zip(chosen, model.generate(prompts, stops, max_tokens), strict=True))
     return found
 
 
-def _collect(findings: Findings, asked: Asked, answers: Sequence[Answer | None]) -> None:
+def _collect(findings: Findings, asked: Asked, answers: Sequence[tuple[Answer | str, Fit]]) -> None:
+    """Metrics of the answers, and how many of them are to a question that was cut; where there is none, why."""
     where = f"{asked.task}/{asked.variant}"
-    known = [found for found in answers if found is not None]
-    if len(known) < len(answers):
-        findings.leave_out(f"bench/{where}", "score is not a number", len(answers) - len(known))
+    known = [found for found, _ in answers if isinstance(found, Answer)]
+    for why in (found for found, _ in answers if isinstance(found, str)):
+        findings.leave_out(f"bench/{where}", why)
+    if n := sum(fit is Fit.CUT for found, fit in answers if isinstance(found, Answer)):
+        findings.cut[f"bench/{where}"] = n
     groups = {asked.task: known}
     for found in known:
         for name in asked.groups[found.question.item]:

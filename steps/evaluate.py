@@ -66,7 +66,8 @@ class EvaluateConfig(Config):
 
 class EvaluateOutputs(Config):
     """The maps of results.json; headline: by task, the variants whose mean is its one number in comparisons; failed:
-    tasks and variants that could not be asked, and why."""
+    tasks and variants that could not be asked, and why; cut: questions that are longer than the model, of which it saw
+    the end."""
 
     checkpoint: dict[str, Any]
     suite: str
@@ -76,6 +77,7 @@ class EvaluateOutputs(Config):
     left_out: dict[str, dict[str, int]]
     headline: dict[str, list[str]]
     failed: dict[str, str] = Field(default_factory=dict)
+    cut: dict[str, int] = Field(default_factory=dict)
 
 
 def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
@@ -106,6 +108,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
         headline={task: sorted(variants) for task, variants in sorted(findings.headline.items())},
         failed=dict(sorted(findings.failed.items())),
+        cut=dict(sorted(findings.cut.items())),
     )
     _write(outputs, findings, context.out)
     context.tracker.artifact(context.out / "results.json")  # its standard errors and counts, beside the metrics
@@ -120,6 +123,8 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     )
     for where, why in outputs.failed.items():
         print(f"failed: {where}: {why}")
+    for where, n in outputs.cut.items():
+        print(f"cut at the beginning, being longer than the model: {where}: {n}")
     for where, reasons in outputs.left_out.items():
         print(f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}")
     return outputs

@@ -15,6 +15,7 @@ class Findings:
 
     `left_out` counts, by task and reason, items that took no part: broken lines, items that a variant cannot
     make, scores that are not numbers. `failed`: tasks and variants that could not be done at all, and why.
+    `cut` counts, by task and variant, questions whose beginning the model did not see: they are longer than it.
     `headline`: by task, the variants whose mean is its one number in comparisons.
     """
 
@@ -25,6 +26,7 @@ class Findings:
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     headline: dict[str, list[str]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    cut: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, estimate: Estimate) -> None:
         """A metric; a value that is not a number is left out and named, an unknown error is not given."""
@@ -52,6 +54,7 @@ class Findings:
         self.counts.update(other.counts)
         self.rows.extend(other.rows)
         self.failed.update(other.failed)
+        self.cut.update(other.cut)
         for task, variants in other.headline.items():
             self.headline[task] = sorted({*self.headline.get(task, ()), *variants})
         for where, reasons in other.left_out.items():

@@ -16,7 +16,7 @@ from argosy.evaluation.checkpoint import Checkpoint
 from argosy.evaluation.encoder import Encoder, load_encoder
 from argosy.evaluation.generation import Generator, before_stops, ends_of, in_batches
 from argosy.evaluation.rows import Tokens
-from argosy.evaluation.scoring import Score, Scorer
+from argosy.evaluation.scoring import Fit, Score, Scorer
 from argosy.evaluation.work import Work
 
 if TYPE_CHECKING:
@@ -94,6 +94,14 @@ class LanguageModel:
     def loglikelihood(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
         """The score of each continuation given its context ("" = the start of a document)."""
         return self.scorer.score(self.encode_pairs(pairs))
+
+    def fit(self, pairs: Sequence[tuple[str, str]]) -> list[Fit]:
+        """How much of each pair `loglikelihood` scores."""
+        return self.scorer.fit(self.encode_pairs(pairs))
+
+    def has_room(self, prompts: Sequence[str], max_tokens: int) -> list[bool]:
+        """Whether each prompt and `max_tokens` after it are at most as long as the model: `generate` cuts others."""
+        return [max(1, len(tokens)) + max_tokens <= self.max_length for tokens in self.encode(prompts)]
 
     def next_token(self, contexts: Sequence[str]) -> list[torch.Tensor]:
         """Log-probabilities [vocabulary] of the token after each context."""

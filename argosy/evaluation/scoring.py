@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +24,20 @@ from argosy.evaluation.work import Work
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["NOT_SCORED", "Score", "Scored", "Scorer"]
+__all__ = ["NOT_SCORED", "Fit", "Score", "Scored", "Scorer"]
 _ATTENTION = 2.0  # how much slower attention's arithmetic is than that of matrices of weights
 
 
 Request = tuple[Tokens, Tokens]  # context, continuation
+
+
+class Fit(IntEnum):
+    """How much of a request is scored: all, a context that is cut at its left, or nothing (the continuation alone is
+    longer than the model)."""
+
+    WHOLE = 0
+    CUT = 1
+    TOO_LONG = 2
 
 
 class Scorer:
@@ -57,6 +67,17 @@ class Scorer:
     def branching(self) -> bool:
         """Whether sequences that share a beginning are computed together."""
         return self.forward.branching
+
+    def fit(self, requests: Sequence[Request]) -> list[Fit]:
+        """How much of each request the model has positions for."""
+        found = []
+        for context, continuation in requests:
+            if len(continuation) > self.max_length:
+                found.append(Fit.TOO_LONG)
+            else:
+                whole = len(context) + len(continuation) - 1 <= self.max_length
+                found.append(Fit.WHOLE if whole else Fit.CUT)
+        return found
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """A score for each request, in their order.

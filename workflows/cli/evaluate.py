@@ -103,6 +103,8 @@ def _lines(outputs: Mapping[str, Any]) -> list[str]:
     lines = columns(rows, right=(1, 4)).splitlines()
     for where, why in outputs.get("failed", {}).items():
         lines.append(f"failed: {where}: {why}")
+    for where, n in outputs.get("cut", {}).items():
+        lines.append(f"cut at the beginning, being longer than the model: {where}: {n}")
     for where, reasons in outputs["left_out"].items():
         lines.append(f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}")
     return lines
