@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
-# What announces an answer, and what may stand between it and the label.
+# What announces an answer. "Option A" and "to choose A" announce none: much is said of an option.
 STATED = (
-    r"(?:(?i:answers?\s+(?:is|are)|answers?\s*[:：]|options?|choose|pick|select)|\\boxed\s*\{"
-    r"|答案\s*(?:应?[是为选])?|故选|应选|选择|选)"
+    r"(?:(?i:answers?\s+(?:is|are)|answers?\s*[:：]|options?\s+(?:is|are|[:：]))"
+    r"|(?i:\bI(?:['’](?:d|ll)|\s+would|\s+will)?\s+(?:choose|pick|select))|\\boxed\s*\{"
+    r"|答案\s*(?:应?该?[是为选])?|选项\s*[是为]|(?:^|[我故应，。；,;\s])(?:应该?)?选择?)"
 )
-OPEN = r"[\s:：*\"'“‘(（\[【{$]*"
+# What may stand before a label, behind it, and between two of which one is right.
+OPEN = r"[\s:：*\"'“‘(（\[【{$]{0,20}"
+_CLOSE = r"[\s*\"'”’)）\]】}$]{0,9}"
+_OR = r"(?:or\b|或者?|还是)"
+_AND = rf"(?:(?:,\s*)?and\b|[、和与及]|{_OR})"
+_NOT_STATED = r"(?<!is )(?<!are )(?<!: )(?<![是为选案：])"  # "the answer is D, A and B are wrong" is no list of three
+# What says that a label is not the answer: before it, and behind it.
+_NOT = (
+    r"(?:(?i:(?:\bnot|n['’]t|\bnever|\bcannot)\s+(?:be\s+)?(?:(?:choose|pick|select)\s+)?(?:the\s+)?(?:(?:option|answer)s?)?)"
+    r"|(?i:\b(?:rul(?:e|es|ed|ing)\s+out|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing))\s+(?:(?:option|answer)s?)?)"
+    r"|(?:不(?:会|能|可|可以|要|应|应该|该)?(?:选择?|是|为)|排除)(?:选项)?)"
+)
+_WRONG = (
+    r"(?:(?i:(?:is|are)\s+(?:both\s+|also\s+|clearly\s+)?(?:incorrect|wrong|false))"
+    r"|(?i:(?:is|are)(?:n['’]t|\s+not)\s+(?:the\s+)?(?:correct|right|true|answer))"
+    r"|(?:选?项)?(?:都|均|也|皆|是|显然|明显)*(?:不对|不正确|不是|不符|不选|错|有误|排除|可排除))"
+)
 
 
 def label(labels: str, *, alone: bool) -> str:
@@ -26,3 +44,31 @@ def label(labels: str, *, alone: bool) -> str:
     parts += [rf"{before_word}[{words}](?!\w)"] if words else []
     parts += [f"[{re.escape(marks)}]"] if marks else []
     return f"(?:{'|'.join(parts)})"
+
+
+def denied(text: str, labels: str) -> set[int]:
+    """Places of the labels that the text says are not the answer: "not A", "A and B are wrong", "不选A", "A错"."""
+    one, denials = _denials(labels)
+    return {
+        found.start() for run in denials.finditer(text) for found in one.finditer(text, *run.span(run.lastgroup or 0))
+    }
+
+
+def undecided(text: str, labels: str) -> set[int]:
+    """Places of the labels behind which another one stands as possible: "B or C", "B或C"."""
+    return {found.start() for found in _alternatives(labels).finditer(text) if found[1] != found[2]}
+
+
+@cache
+def _denials(labels: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    after, alone = label(labels, alone=False), label(labels, alone=True)
+    more = rf"(?:{_CLOSE}{_AND}{OPEN}{after}){{0,3}}"
+    several = rf"{_NOT_STATED}{alone}(?:{_CLOSE}[,，]{OPEN}{after}){{1,3}}{_CLOSE}{_AND}{OPEN}{after}"
+    denials = rf"{_NOT}{OPEN}(?P<not>{after}{more})|(?P<wrong>{several}|{alone}{more}){_CLOSE}{_WRONG}"
+    return re.compile(after), re.compile(denials)
+
+
+@cache
+def _alternatives(labels: str) -> re.Pattern[str]:
+    after = label(labels, alone=False)
+    return re.compile(rf"({after})(?={_CLOSE}{_OR}{OPEN}({after}))")

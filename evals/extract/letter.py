@@ -6,23 +6,27 @@ import re
 from functools import cache
 from typing import ClassVar
 
-from evals.extract.labels import OPEN, STATED, label
+from evals.extract.labels import OPEN, STATED, denied, label, undecided
 
 
 class Letter:
     """"B", "B.", "(B) Paris", "The answer is B", "答案是B", "故选：B", "\\boxed{B}": a stated label (the last one)
-    goes before the one that the text begins with, and that before the only one that stands alone in it."""
+    goes before the one that the text begins with, and that before the only one that stands alone in it. One that the
+    text denies ("not A", "A is wrong", "不选A") is none of them; "B or C" is no answer."""
 
     name: ClassVar[str] = "letter"
 
     def extract(self, text: str, labels: str) -> str | None:
         """One of `labels`, or None."""
         stated, first, alone = _patterns(labels)
-        if found := stated.findall(text):
-            return str(found[-1])
-        if begins := first.match(text):
-            return str(begins.group(1))
-        standing = set(alone.findall(text))
+        wrong, open_ = denied(text, labels), undecided(text, labels)
+        found = [said for said in stated.finditer(text) if said.start(1) not in wrong]
+        if found:
+            return None if found[-1].start(1) in open_ else found[-1][1]
+        begins = first.match(text)
+        if begins and begins.start(1) not in wrong | open_:
+            return begins[1]
+        standing = set(alone.findall(text)) - {text[place] for place in wrong}
         return str(standing.pop()) if len(standing) == 1 else None
 
     def canonical(self, answer: str) -> str:
