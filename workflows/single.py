@@ -9,7 +9,7 @@ from typing import Any
 from argosy.errors import InputError, StepError
 from argosy.provenance import provenance_of
 from argosy.step_events import output_to
-from argosy.step_files import LOG
+from argosy.step_files import LOG, OUTPUTS, read_done
 from argosy.step_main import parse_config
 from argosy.step_run import Item, run_item
 from argosy.storage import make_directory
@@ -17,11 +17,12 @@ from workflows.node import definition
 from workflows.sender import Sender
 
 
-def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = "") -> Path:
+def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = "", again: bool = False) -> Path:
     """Run `step` in `<store>/<step>-<digest>`, where what is done already is not done again; returns that directory.
 
     Args:
         line: model line that its MLflow run belongs to; "" keeps the environment's.
+        again: do it again where it is done but names what `failed`, which may have been the network or the disk.
 
     Raises:
         InputError: the config or what it names is wrong.
@@ -30,6 +31,9 @@ def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = ""
     defined = definition(step)
     item_config = parse_config(defined, config)
     out = store.absolute() / f"{step}-{provenance_of(defined, item_config, {})['digest']}"
+    if again and (done := read_done(out)) and done["outputs"].get("failed"):
+        print(f"{', '.join(done['outputs']['failed'])} failed last time: evaluated again", flush=True)
+        (out / OUTPUTS).unlink(missing_ok=True)
     if line:
         os.environ["ARGOSY_LINE"] = line
     sender = Sender(["--node", str(out)])
