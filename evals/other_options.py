@@ -15,6 +15,7 @@ _OPTION = re.compile(
     r"|[A-J]\s*[和与或、]\s*[A-J]",
     re.IGNORECASE,
 )
+_ABOVE = re.compile(r"\babove\b|以上|上述", re.IGNORECASE)
 _STEM = re.compile(
     r"\b(which|one|what|select|choose)\b[^?]{0,40}\b(following|these|below|options?|choices|statements?)\b"
     r"|\bexcept\b|以下|下列|下面|哪一?项|哪个选项",
@@ -54,6 +55,12 @@ def options_refer_to_options(choices: Sequence[str]) -> bool:
 def _refer(choices: tuple[str, ...]) -> bool:
     """The same; every variant of an item asks again."""
     return any(_OPTION.search(choice) for choice in choices)
+
+
+def added_about_others(choices: Sequence[str], origin: Sequence[int], *, above: bool = False) -> bool:
+    """Whether an option that a variant added is about the others; `above`: about those that stand before it."""
+    added = [choice for choice, old in zip(choices, origin, strict=True) if old < 0]
+    return any(_ABOVE.search(choice) for choice in added) if above else options_refer_to_options(added)
 
 
 def refers_to_options(question: str, choices: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from evals.other_options import refers_to_options
+from evals.other_options import added_about_others, refers_to_options
 from evals.question import Draft, Rendered
 from evals.variants.registry import NotApplicable
 
@@ -25,6 +25,8 @@ class Cloze:
         """The same question in another form."""
         if not self.every and refers_to_options(draft.question, draft.own_choices):
             raise NotApplicable("speaks of the other options, which a cloze question does not show")
+        if added_about_others(draft.choices, draft.origin):
+            raise NotApplicable("an added option speaks of the others, which a cloze question does not show")
         return [replace(draft, form=cloze_form)]
 
 

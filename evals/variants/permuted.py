@@ -10,7 +10,7 @@ from math import factorial
 from random import Random
 from typing import ClassVar
 
-from evals.other_options import options_refer_to_options
+from evals.other_options import added_about_others, options_refer_to_options
 from evals.question import Draft
 from evals.variants.registry import NotApplicable
 
@@ -40,6 +40,8 @@ class Permuted:
         """Drafts that differ in the order of options alone."""
         if options_refer_to_options(draft.own_choices):
             raise NotApplicable("an option speaks of the other options")
+        if added_about_others(draft.choices, draft.origin, above=True):
+            raise NotApplicable("an added option speaks of those above it, and has to stay the last")
         n = len(draft.choices)
         if self.k:
             return [reordered(draft, order) for order in _orders(n, draft.gold, min(self.k, factorial(n) - 1), rng)]

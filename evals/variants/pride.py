@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from evals.other_options import options_refer_to_options
+from evals.other_options import added_about_others, options_refer_to_options
 from evals.question import Draft
 from evals.variants.registry import NotApplicable
 
@@ -31,6 +31,8 @@ class Pride:
         """The draft, and for a sampled item its cyclic orders."""
         if options_refer_to_options(draft.own_choices):
             raise NotApplicable("an option speaks of the other options")
+        if added_about_others(draft.choices, draft.origin, above=True):
+            raise NotApplicable("an added option speaks of those above it, and has to stay the last")
         if rng.random() >= self.share:
             return [draft]
         n = len(draft.choices)

@@ -152,3 +152,19 @@ def test_every_module_of_variants_is_registered() -> None:
     package = Path(__file__).parents[2] / "evals/variants"
     modules = {path.stem for path in package.glob("*.py")} - {"__init__", "chain", "registry"}
     assert set(registered()) == modules
+
+
+@pytest.mark.parametrize("chain", [["wicked", "permuted"], ["wicked", "pride"], ["wicked", "cloze"],
+                                   ["none_of_the_others", {"cloze": {"every": True}}]])  # fmt: skip
+def test_an_added_option_is_not_moved_before_those_it_speaks_of_nor_asked_without_them(chain: list[object]) -> None:
+    items = make_items(8)
+    assert parse_chain("x", chain[:1]).all_questions(items, 0)[0]
+    questions, left_out = parse_chain("x", chain).all_questions(items, 0)
+    assert not questions
+    assert [n for why, n in left_out.items() if why.startswith("an added option speaks of")] == [8]
+
+
+def test_what_an_added_option_allows_is_made() -> None:
+    for chain in (["permuted", "wicked"], ["none_of_the_others", "permuted"],
+                  [{"single_answers": {"mode": "statements"}}, "cloze"]):  # fmt: skip
+        assert not parse_chain("x", chain).all_questions(make_items(8), 0)[1]
