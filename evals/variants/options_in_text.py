@@ -8,10 +8,18 @@ from random import Random
 from typing import ClassVar
 
 from evals.question import Draft, Rendered
+from evals.variants.registry import NotApplicable
 
 _END = "?？.。:：…_ ＿"
 # The place that an exam leaves for the answer: （ ）, ( ), (\\quad), （ $)$
 _PLACE = re.compile(r"\s*\$?\s*[（(][\s$]*(?:\\quad|\\qquad)?[\s$]*[)）]\s*\$?\s*$")
+_LABEL = r"\(?[A-J]\)?"
+# "Both A and B", "(A) or (C)", "only B", "A和B", as a whole option
+_LABELS = re.compile(
+    rf"^(?:both|neither|either|only|options?|choices?|answers?)?\s*{_LABEL}(?:\s*(?:,|&|and|or|nor|[和与或、])\s*{_LABEL})+"
+    rf"(?:\s+(?:only|(?:is|are)\s+\w+))?\s*[.。]?$|^(?:only|option|choice|answer)\s+{_LABEL}\s*[.。]?$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -24,12 +32,14 @@ class OptionsInText:
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """The same question in another form."""
+        if any(_LABELS.search(choice) for choice in draft.choices):
+            raise NotApplicable("an option names labels, which are not shown")
         return [replace(draft, form=woven_form)]
 
 
 def woven_form(draft: Draft) -> Rendered:
     """The question's sentence, continued by its options."""
-    stem = _PLACE.sub("", draft.question.rstrip(_END)).rstrip(_END) or draft.question
+    stem = _PLACE.sub("", draft.question.rstrip(_END)).rstrip(_END + "（(") or draft.question
     *first, last = [choice.rstrip("。．.；; ") or choice for choice in draft.choices]
     if draft.lang == "zh":
         comma = "；" if any(mark in choice for choice in draft.choices for mark in "、，,；") else "、"

@@ -168,3 +168,19 @@ def test_what_an_added_option_allows_is_made() -> None:
     for chain in (["permuted", "wicked"], ["none_of_the_others", "permuted"],
                   [{"single_answers": {"mode": "statements"}}, "cloze"]):  # fmt: skip
         assert not parse_chain("x", chain).all_questions(make_items(8), 0)[1]
+
+
+@pytest.mark.parametrize("option", ["Both A and B", "neither (a) nor (b).", "A and C only", "A和B", "Options A and B"])
+def test_options_in_text_leave_out_what_names_labels(option: str) -> None:
+    item = Item("x", "en", "Q?", ("a rat", "vitamins A and D of fish", "c", option), 0)
+    found, left_out = parse_chain("options_in_text").all_questions([item], 0)
+    assert (found, left_out) == ([], {"an option names labels, which are not shown": 1})
+    shown = Item("x", "en", "Q?", item.choices[:3], 0)
+    assert parse_chain("options_in_text").all_questions([shown], 0)[0]
+
+
+@pytest.mark.parametrize("end", ["（", "(", "（ ）", "（（）", "（ $(\\quad)$"])
+def test_no_bracket_for_the_answer_stays_open_before_options_in_text(end: str) -> None:
+    item = Item("x", "zh", f"该球面的表面积为{end}", ("8", "9"), 0)
+    (question,) = parse_chain("options_in_text").questions(item, 0)
+    assert question.prompt.startswith("该球面的表面积为：8还是9？")
