@@ -105,7 +105,8 @@ class VariantTask(Task):  # type: ignore[misc]
         template = chat_template if apply_chat_template else None
         start = answer_start(template) if template else None
         chosen = list(self.doc_iterator(rank=rank, limit=limit, world_size=world_size, samples=samples))
-        self._each = sum(_asked(self.questions(doc)) for _, doc in chosen) / max(1, len(chosen))
+        every = list(self.doc_iterator(rank=0, limit=limit, world_size=1, samples=samples))  # of all ranks
+        self._each = sum(_asked(self.questions(doc)) for _, doc in every) / max(1, len(every))
         self._instances = [
             request
             for number, doc in chosen
@@ -157,14 +158,18 @@ class VariantTask(Task):  # type: ignore[misc]
         for name in self._names:
             value = own[name].value if name in own else _alone(name, found, own)
             values[name] = value * _asked([a.question for a in found]) / self._each if name in _OF_QUESTIONS else value
-        return values | {name: [a.question.id for a in found] for name in _OF_ALL if name in values}
+        told = [[a.question.id, list(a.scores) if a.text is None else a.text] for a in found]
+        return values | {name: told for name in _OF_ALL if name in values}
 
     def aggregation(self) -> dict[str, Callable[[list[Any]], float]]:
-        """The mean over documents, or what is of all answers at once."""
+        """The mean over documents, or what is of all answers at once: those of every process of lm-eval's, each of
+        which answers some of the documents."""
 
         def of(name: str) -> Callable[[list[Any]], float]:
-            def value(documents: list[list[str]]) -> float:
-                found = metrics([self.answers[question] for document in documents for question in document])
+            def value(documents: list[list[list[Any]]]) -> float:
+                by_id = {question.id: question for question in self._questions}
+                told = [_answer(by_id[question], said) for document in documents for question, said in document]
+                found = metrics([each for each in told if each is not None])
                 return found[name].value if name in found else math.nan
 
             return value
@@ -174,6 +179,11 @@ class VariantTask(Task):  # type: ignore[misc]
     def higher_is_better(self) -> dict[str, bool]:
         """All but the position bias and the like."""
         return {name: name not in LOWER_IS_BETTER for name in METRICS}
+
+
+def _answer(question: Question, said: str | Sequence[float]) -> Answer | None:
+    """From what was generated, or the scores."""
+    return generated(question, said) if isinstance(said, str) else answer(question, said)
 
 
 def _alone(name: str, found: Sequence[Answer], own: dict[str, Estimate]) -> float:

@@ -180,6 +180,33 @@ def test_scores_that_are_not_numbers_are_counted_and_the_rest_goes_on() -> None:
     assert task.left_out == {"score is not a number": 1}
 
 
+@pytest.mark.parametrize("chain", ["permuted", "pride"])
+def test_metrics_of_several_ranks_are_those_of_one(chain: str) -> None:
+    """lm-eval gathers each rank's values and aggregates them at rank 0."""
+    from random import Random
+
+    made = parse_chain(chain).all_questions([*make_items(9), *make_items(4, seed=1, options=3)[:4]], 0)[0]
+    made = list({question.id: question for question in made}.values())
+
+    def told(ranks: int) -> dict[str, float]:
+        each = [VariantTask.of(chain, made) for _ in range(ranks)]
+        values: dict[str, list[Any]] = {}
+        for rank, task in enumerate(each):
+            task.build_all_requests(rank=rank, world_size=ranks)
+            for _, doc in task.doc_iterator(rank=rank, world_size=ranks):
+                rng = Random(doc["id"])
+                count = sum(len(question.continuations) for question in task.questions(doc))
+                found = task.process_results(doc, [(-rng.random(), False) for _ in range(count)])
+                for name, value in json.loads(json.dumps(found)).items():
+                    values.setdefault(name, []).append(value)
+        return {name: each[0].aggregation()[name](value) for name, value in values.items()}
+
+    one = told(1)
+    assert {"permuted": "position_bias", "pride": "acc_pride"}[chain] in one
+    assert told(2) == pytest.approx(one)
+    assert told(3) == pytest.approx(one)
+
+
 def test_what_cannot_be_scored_does_not_stop_the_others(model: LanguageModel) -> None:
     long = tuple([5] * (model.max_length + 1))
     scores = model.scorer.score([((1,), ()), ((), (1,)), ((1, 2), long), ((1, 2), (3,))])
