@@ -200,7 +200,9 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(
     assert (now.checkpoint, now.tags["argosy.promoted.gate"]) == (key, "fails")
     assert now.tags["argosy.promoted.forced"] == "a dry run of the release"
 
-    rules.write_text("rules: [not_worse, {no_channel_worse: {channels: [code]}}, {at_least: {bench/facts/plain/acc: 0}}]")
+    rules.write_text(
+        "rules: [not_worse, {no_channel_worse: {channels: [code]}}, {at_least: {bench/facts/plain/acc: 0}}]"
+    )
     assert promote(other) == 0  # the same weights: not worse than what the alias names
     moved = registry.at("tiny", "gated")
     assert moved is not None
@@ -210,9 +212,14 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(
     assert main(["promote", "--undo", *common, "--by", "Ada"]) == 0
 
     evidence = [json.loads(path.read_text()) for path in (store / ".promotions").glob("*-gated-*.json")]
-    assert sorted((each["kind"], each["outcome"], each["checkpoint"], each["before"]) for each in evidence) == sorted([
-        ("promote", "refused", key, ""), ("promote", "moved", key, ""), ("promote", "moved", other, key),
-        ("undo", "moved", key, other)])
+    assert sorted((each["kind"], each["outcome"], each["checkpoint"], each["before"]) for each in evidence) == sorted(
+        [
+            ("promote", "refused", key, ""),
+            ("promote", "moved", key, ""),
+            ("promote", "moved", other, key),
+            ("undo", "moved", key, other),
+        ]
+    )
     [held] = [each for each in evidence if each["kind"] == "promote" and each["checkpoint"] == other]
     assert held["gate"]["status"] == "holds"
     assert held["gate"]["reference"] == key
