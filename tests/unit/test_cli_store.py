@@ -29,6 +29,7 @@ def noops(config: LifecycleConfig) -> list[Node]:
 @pytest.fixture(autouse=True)
 def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")  # tables are as wide as the terminal
     Path("given.txt").write_text("given")
     for command in ("run", "status", "plan"):
         monkeypatch.setattr(f"workflows.cli.{command}.lifecycle", noops)
