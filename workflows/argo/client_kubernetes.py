@@ -35,8 +35,10 @@ class KubernetesTransport(Transport):
         try:
             self.namespace = _load(config, settings, context)
         except config.ConfigException as error:
-            hint = "set KUBECONFIG, --context, or --server URL of an Argo server"
-            raise InputError(f"no cluster: {str(error).rstrip('.')}; {hint}") from None
+            files = os.environ.get("KUBECONFIG")
+            looked = f"KUBECONFIG is {files}" if files else "KUBECONFIG is not set, and ~/.kube/config"
+            hint = "set KUBECONFIG to a file that is there, or --context, or --server URL of an Argo server"
+            raise InputError(f"no cluster: {looked}, which names none ({str(error).rstrip('.')}); {hint}") from None
         if insecure:
             settings.verify_ssl = False
         settings.retries = False  # whoever asks tries again

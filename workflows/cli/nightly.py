@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workflows.nightly.night import Asked, Night
 
 TEMPLATE = "evaluate"
+_INSTEAD = {"webhook": "the profile's nightly.webhook_secret", "dry_run": "argosy nightly --dry-run --store DIR"}
 _HERE_ONLY = ("cores", "memory", "plain", "dry_run", "webhook")
 
 
@@ -85,7 +86,9 @@ def _submit(args: argparse.Namespace) -> int:
 
     for name in _HERE_ONLY:
         if getattr(args, name):
-            raise InputError(f"--{name.replace('_', '-')} is about this machine; on a cluster, the profile says it")
+            instead = _INSTEAD.get(name, "the profile, such as stages.evaluate.cpu")
+            raise InputError(f"--{name.replace('_', '-')} is about this machine and does not work with --on argo; "
+                             f"instead: {instead}")
     given = {"checkpoints": "\n".join(args.checkpoints), "suites": ",".join(args.suites),
              "reference": args.reference, "model": args.model}  # fmt: skip
     parameters = {name: value for name, value in given.items() if value}

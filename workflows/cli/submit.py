@@ -95,9 +95,10 @@ def _template(client: ArgoClient, args: argparse.Namespace) -> Json:
         if error.status != 404:
             raise
     profile = args.profile or "NAME"
-    raise InputError(f"namespace {client.namespace} has no WorkflowTemplate {TEMPLATE!r}: install ours there with "
-                     f"'argosy manifests --profile {profile} --out DIR' and 'kubectl apply -f DIR/{profile}', or name "
-                     "another --namespace; 'argosy doctor' tells what else is missing")
+    raise InputError(
+        f"namespace {client.namespace} has no WorkflowTemplate {TEMPLATE!r}: install ours there, from a profile that "
+        f"names it, with 'argosy manifests --profile {profile} --out DIR' and 'kubectl apply -k DIR/{profile}', "
+        "or name another --namespace; 'argosy doctor' tells what else is missing")  # fmt: skip
 
 
 def default_of(template: Json, name: str) -> str:
