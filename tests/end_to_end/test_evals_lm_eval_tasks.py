@@ -39,7 +39,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def model() -> LanguageModel:
-    return make_language_model(2048)
+    return make_language_model(8192)  # few-shot prompts are long in its few tokens; what has no room is not asked
 
 
 @cache
