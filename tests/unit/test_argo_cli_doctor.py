@@ -52,6 +52,7 @@ def healthy() -> dict[str, Any]:
     kinds = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
     ours = [each for given in manifests(load_profile("team.yaml")).values() for each in given]
     return {path_of(each, "argosy"): each for each in ours} | {
+        CORE: {"metadata": {"name": "argosy"}},
         f"{CORE}/configmaps": {"items": manifests(load_profile("team.yaml"))["profile"]},
         "/version": {"major": "1", "minor": "34+", "gitVersion": "v1.34.0", "date": now},
         "/apis/argoproj.io/v1alpha1": {"resources": [{"name": kind} for kind in kinds]},
@@ -130,7 +131,7 @@ def test_what_is_missing_is_found_alone(
 
 
 def test_an_api_server_that_is_away_is_one_failure_and_not_ten(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    api.faults = [0]
+    api.faults = [0, 0]
     code, wrong = doctor(capsys)
     assert code == 1
     assert len(wrong) == 1
@@ -265,3 +266,12 @@ def test_the_parts() -> None:
     assert [version_found(image).state for image in images] == ["ok", "warn", "warn"]
     assert [clock_found("it", at, 100.0, 101.0).state for at in (100.5, 90.0, 200.0)] == ["ok", "warn", "FAIL"]
     assert len({check.name for check in checks()}) == len(checks()) >= 14
+
+
+def test_a_namespace_that_is_not_there_is_the_one_thing_that_is_told(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, failures, *_ = doctor(capsys, "--namespace", "nope")
+    assert code == 1
+    [only] = failures
+    assert "there is no namespace nope" in only

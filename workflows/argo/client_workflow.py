@@ -136,6 +136,8 @@ class View:
         for worst in ("failed", "stopped", "running"):  # a group that has failed parts may still run others
             if any(unit.state == worst for unit in units):
                 state = worst
+        if state == "blocked" and self.phase == "Succeeded":
+            state = "skipped"  # nothing failed: what it needs was outside of what was asked for
         return Task(name, state, units, str(own.get("message", "")))
 
 

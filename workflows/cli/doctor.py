@@ -35,6 +35,10 @@ def run(args: argparse.Namespace) -> int:
 
     cluster = _cluster(args)
     print(f"profile {cluster.profile.name}, namespace {cluster.namespace}", flush=True)
+    if not cluster.is_there:
+        print(f"FAIL  namespace   there is no namespace {cluster.namespace}\n{'':18}mend: kubectl create namespace "
+              f"{cluster.namespace}, or name another --namespace", flush=True)
+        return 1
     counts: Counter[str] = Counter()
     for check, found in examine(cluster):
         counts[found.state] += 1

@@ -27,6 +27,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{args.name} is not over: 'argosy watch {again(args, args.name)}' follows it")
     if found.phase == "Succeeded":
         raise InputError(f"{args.name} has succeeded: there is nothing to run again")
+    if found.exit_code == InputError.exit_code:
+        raise InputError(f"{args.name} was refused for wrong input, which trying again does not mend: "
+                         f"'argosy watch {again(args, args.name)}' says what is wrong; correct it and submit again")
     name = str(client.retry(found.workflow)["metadata"]["name"])
     again_ = f"submitted {name} with the parameters of {args.name}: what is done stays done, the rest goes on"
     print(f"{name} goes on" if name == found.name else again_)

@@ -43,6 +43,14 @@ class Cluster:
                 return None
             raise
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the namespace exists; taken for granted where one may not ask."""
+        try:
+            return self.get(f"/api/v1/namespaces/{self.namespace}") is not None
+        except ApiError:
+            return True
+
     def core(self, kind: str, name: str) -> Json | None:
         """An object of the namespace, such as core("configmaps", "x")."""
         return self.get(f"/api/v1/namespaces/{self.namespace}/{kind}/{name}")
@@ -50,6 +58,9 @@ class Cluster:
     @property
     def install(self) -> str:
         """The commands that install what we bring."""
+        if self.namespace != self.profile.namespace:  # its manifests would go elsewhere, over what is there
+            return (f"the profile {self.profile.name} is of namespace {self.profile.namespace}: write a profile with "
+                    f"'namespace: {self.namespace}' and give it as --profile FILE, or leave out --namespace")
         return f"argosy manifests --profile {self.file} --out DIR && kubectl apply -k DIR/{self.profile.name}"
 
 
