@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
 
 from argosy.comparison.kinds import kind_of
 from argosy.config import Config
-from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, matching
+from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
 from argosy.gate.subject import Subject, covers
 from argosy.statistics import normal_interval, share_interval
 
@@ -17,6 +20,23 @@ class Threshold(Config):
 
     value: float
     certain: bool = False
+
+
+class Bounds(Rule):
+    """Base of the rules that are written as metrics, or patterns, with a bound each."""
+
+    sign: ClassVar[int]  # 1: at least, -1: at most
+    metrics: dict[str, float | Threshold] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        """The metrics themselves are what is written."""
+        return value if isinstance(value, dict) and set(value) == {"metrics"} else {"metrics": value}
+
+    def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
+        """A finding for each metric."""
+        return look(self.metrics, new, reference, self.sign)
 
 
 def look(bounds: Mapping[str, float | Threshold], new: Subject, reference: Subject | None, sign: int) -> list[Finding]:

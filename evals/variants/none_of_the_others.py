@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from evals.other_options import options_refer_to_options, right_among_others
+from evals.none_option import check, exchange
 from evals.question import Draft
-from evals.variants.registry import NotApplicable
 
 NONE = {"en": "None of the others", "zh": "其他答案全错"}
 
@@ -40,21 +39,7 @@ class NoneOfTheOthers:
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """The draft with one option fewer and the last one new."""
-        if options_refer_to_options(draft.own_choices):
-            raise NotApplicable("an option speaks of the other options")
-        if -1 in draft.origin:
-            raise NotApplicable("has a none-option already")
-        if right_among_others(draft.question):
-            raise NotApplicable("its right answer is the best of those shown")
+        check(draft)
         right = self.drop == "right" or (self.drop == "either" and rng.random() < 1 / len(draft.choices))
         wrong = [index for index in range(len(draft.choices)) if index != draft.gold]
-        dropped = draft.gold if right else rng.choice(wrong)
-        kept = [index for index in range(len(draft.choices)) if index != dropped]
-        return [
-            replace(
-                draft,
-                choices=(*(draft.choices[index] for index in kept), NONE[draft.lang]),
-                origin=(*(draft.origin[index] for index in kept), -1),
-                gold=len(kept) if right else kept.index(draft.gold),
-            )
-        ]
+        return [exchange(draft, draft.gold if right else rng.choice(wrong), NONE[draft.lang])]
