@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,7 +73,7 @@ class Registry:
         """All LoggedModels that are checkpoints, of every model line."""
         with self._server.errors():
             lines = {e.experiment_id: e.name for e in self._server.client.search_experiments()}
-            found = [each for each in self._logged(list(lines)) if CHECKPOINT in each.tags]
+            found = [each for each in self._server.logged_models(list(lines)) if CHECKPOINT in each.tags]
             return [
                 Known(lines[m.experiment_id], m.tags[CHECKPOINT], m.tags.get("path", ""), m.tags.get("stage", ""))
                 for m in found
@@ -153,19 +153,10 @@ class Registry:
             raise InputError(f"the alias {alias!r} of {name!r} was never moved, so there is nothing to undo")
         return self.at(model, alias)
 
-    def _logged(self, experiments: list[str], wanted: str = "") -> Iterator[LoggedModel]:
-        token: str | None = None
-        while experiments:
-            page = self._server.client.search_logged_models(experiments, wanted or None, page_token=token)
-            yield from page
-            token = page.token
-            if not token:
-                return
-
     def _find(self, line: str, checkpoint: str) -> LoggedModel | None:
         experiment = self._server.client.get_experiment_by_name(line)
         wanted = f"tags.`{CHECKPOINT}` = {quoted(checkpoint)}"
-        return next(self._logged([experiment.experiment_id], wanted), None) if experiment else None
+        return next(self._server.logged_models([experiment.experiment_id], wanted), None) if experiment else None
 
     def _version_of(self, name: str, logged: LoggedModel) -> str:
         """The version that is this checkpoint; made where there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -132,7 +132,7 @@ class Results:
         """Checkpoints of an experiment that have metrics, by tokens; none where there is no such experiment."""
         with self._server.errors():
             experiment = self._server.client.get_experiment_by_name(line)
-            logged = list(self._search([experiment.experiment_id])) if experiment else []
+            logged = list(self._server.logged_models([experiment.experiment_id])) if experiment else []
         found = [self._result(m) for m in logged if CHECKPOINT in m.tags and m.metrics]
         return sorted(found, key=lambda r: (r.tokens, r.step, r.name))
 
@@ -146,7 +146,7 @@ class Results:
         with self._server.errors():
             experiment = self._server.client.get_experiment_by_name(line)
             wanted = f"tags.`{CHECKPOINT}` = {quoted(key)}"
-            found = next(self._search([experiment.experiment_id], wanted), None) if experiment else None
+            found = next(self._server.logged_models([experiment.experiment_id], wanted), None) if experiment else None
         return self._result(found) if found else None
 
     def errors_of(self, result: Result) -> dict[str, dict[str, Any]]:
@@ -175,7 +175,7 @@ class Results:
         if PIPELINE in run.data.tags and NODE not in run.data.tags:
             wanted = f"tags.`pipeline_run` = {quoted(run.info.run_id)}"
             with self._server.errors():
-                ids += [m.model_id for m in self._search([run.info.experiment_id], wanted)]
+                ids += [m.model_id for m in self._server.logged_models([run.info.experiment_id], wanted)]
         found = [self.of_model(model) for model in dict.fromkeys(ids)]
         return sorted((r for r in found if r.metrics), key=lambda r: (r.tokens, r.step, r.name))
 
@@ -215,21 +215,13 @@ class Results:
         if model_id:
             return self._server.client.get_logged_model(model_id)
         experiments = [e.experiment_id for e in self._server.client.search_experiments()]
-        return next(self._search(experiments, f"tags.`{CHECKPOINT}` = {quoted(key)}"), None) if key else None
+        wanted = f"tags.`{CHECKPOINT}` = {quoted(key)}"
+        return next(self._server.logged_models(experiments, wanted), None) if key else None
 
     def _aliases(self, name: str) -> list[str] | None:
         """Those of a registered model; None where there is no such model."""
         found = self._server.client.search_registered_models(f"name = {quoted(name)}")
         return sorted(found[0].aliases) if found else None
-
-    def _search(self, experiments: list[str], wanted: str = "") -> Iterator[LoggedModel]:
-        token: str | None = None
-        while experiments:
-            page = self._server.client.search_logged_models(experiments, wanted or None, page_token=token)
-            yield from page
-            token = page.token
-            if not token:
-                return
 
     def _link(self, experiment: str, kind: str, name: str) -> str:
         uri = self._server.uri

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from argosy.tracking.locking import locked
 from argosy.tracking.shipper import Unavailable
 
 if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel
     from mlflow.tracking import MlflowClient
 
 DATABASE = "mlflow.db"
@@ -77,6 +78,16 @@ class Server:
             with self.errors():
                 self._client = self._open()
         return self._client
+
+    def logged_models(self, experiments: Sequence[str], wanted: str = "") -> Iterator[LoggedModel]:
+        """Those of some experiments that the filter `wanted` holds for, page after page; none of no experiments."""
+        token: str | None = None
+        while experiments:
+            page = self.client.search_logged_models(list(experiments), wanted or None, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
 
     @contextmanager
     def creating(self) -> Iterator[None]:
