@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -24,40 +23,22 @@ from argosy.report.checkpoints import Checkpoint
 from argosy.report.visible import width
 from argosy.storage import read_json
 from tests.comparison_fixtures import LINES, make_lines
+from tests.html_tags import TagReader
 from tests.report_fixtures import HONEST, TWIN, make_store
 from workflows.cli import main
 from workflows.comparison.asked import asked_of
 from workflows.comparison.names import Names
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe\u2066 {{ 7*7 }} 中文文本"
-VOID = {"meta", "input", "br", "line", "path", "circle", "img", "link"}
 
-
-class _Reader(HTMLParser):
-    """Collects tags and text, and sees that each one is closed in its turn."""
+class _Reader(TagReader):
+    void: ClassVar[set[str]] = {"meta", "input", "br", "line", "path", "circle", "img", "link"}
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
         self.feed(html)
         self.close()
         assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
 
     def data(self) -> Any:
         """The JSON that the script reads."""

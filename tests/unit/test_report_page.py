@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,33 +15,12 @@ from argosy.step import StepContext
 from argosy.storage import read_json, write_json
 from argosy.tracking import Tracker
 from steps.compare import CompareConfig, CompareOutputs, run
+from tests.html_tags import TagReader
 from tests.report_fixtures import DEMO, HONEST, HOSTILE, Model, Store, make_store
 
-VOID = {"meta", "input", "br", "img", "link", "hr"}
 
-
-class _Reader(HTMLParser):
-    """Collects tags, and sees that each one is closed in its turn."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
+class _Reader(TagReader):
+    void: ClassVar[set[str]] = {"meta", "input", "br", "img", "link", "hr"}
 
 
 def _compare(store: Store, **changes: Any) -> tuple[str, CompareOutputs]:
