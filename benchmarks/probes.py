@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.side_by_side import THREADS, Side, answer, best_batch, largest_difference, shared
+from benchmarks.side_by_side import THREADS, Side, best_batch, command, largest_difference, shared
 from benchmarks.small_model import SHAPE, make_model
 
 KINDS = ("blimp", "pararel")
@@ -29,19 +28,13 @@ BATCH_TOKENS = 4096  # of ours: half of the default, with which it took a little
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser("python -m benchmarks.probes", description=__doc__)
+    command("probes", __doc__, _arguments, {"ours": _ours, "peer": _peer}, measure)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sentences", type=int, default=4000, help="of each kind")
     parser.add_argument("--rounds", type=int, default=2, help="turns that the sentences are dealt to")
     parser.add_argument("--tuning", type=int, default=400, help="sentences to find the peer's best batch size with")
-    parser.add_argument("--batch", type=int, default=0, help="the peer's batch size, instead of its best one")
-    parser.add_argument("--side", choices=("ours", "peer"), help=argparse.SUPPRESS)
-    parser.add_argument("--model", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.side:
-        answer(_ours(args.model) if args.side == "ours" else _peer(args.model))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(Path(folder), args)))
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +86,27 @@ def largest_difference(ours: dict[str, list[float]], peer: dict[str, list[float]
 
 def _peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def command(
+    name: str, about: str | None, add: Callable[[argparse.ArgumentParser], object],
+    sides: Mapping[str, Callable[[str], Any]], measure: Callable[[Path, argparse.Namespace], dict[str, Any]],
+) -> None:
+    """The command line of a benchmark: itself it measures and prints; with --side it is one of its two processes.
+
+    Args:
+        add: adds the arguments of its own.
+        sides: by name, what makes a side's work of a model's directory.
+        measure: of a folder to work in and the arguments, the figures.
+    """
+    parser = argparse.ArgumentParser(f"python -m benchmarks.{name}", description=about)
+    add(parser)
+    parser.add_argument("--batch", type=int, default=0, help="the peer's batch size, instead of its best one")
+    parser.add_argument("--side", choices=tuple(sides), help=argparse.SUPPRESS)
+    parser.add_argument("--model", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.side:
+        answer(sides[args.side](args.model))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(measure(Path(folder), args)))

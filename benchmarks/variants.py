@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.side_by_side import THREADS, Side, answer, best_batch, largest_difference, shared
+from benchmarks.side_by_side import THREADS, Side, best_batch, command, largest_difference, shared
 from benchmarks.small_model import SHAPE, make_model
 
 MMLU = shared("mmlu")
@@ -29,19 +28,13 @@ BATCHES = (8, 16, 32, 64)
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser("python -m benchmarks.variants", description=__doc__)
+    command("variants", __doc__, _arguments, {"ours": _ours, "peer": _peer}, measure)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--items", type=int, default=120)
     parser.add_argument("--rounds", type=int, default=3, help="turns that the items are dealt to")
     parser.add_argument("--tuning", type=int, default=16, help="items to find the peer's best batch size with")
-    parser.add_argument("--batch", type=int, default=0, help="the peer's batch size, instead of its best one")
-    parser.add_argument("--side", choices=("ours", "peer"), help=argparse.SUPPRESS)
-    parser.add_argument("--model", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.side:
-        answer(_ours(args.model) if args.side == "ours" else _peer(args.model))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(Path(folder), args)))
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
