@@ -1,7 +1,8 @@
 """One run where several processes made one: where stores are mirrors of a bucket, no lock is seen by all creators.
 
 Whoever makes a run waits a while, looks again, and keeps the one that is marked, else the one with the lowest id; it
-marks that, and removes its own where it is another. Who comes later takes the marked one.
+marks that, and looks once more, since a slow server may have let another process mark another. It removes its own where
+that is not the one. Who comes later takes the marked one.
 """
 
 from __future__ import annotations
@@ -44,14 +45,20 @@ class Settling(Generic[T]):
         if self.is_marked(given):
             return given
         pause(WAIT_S)
-        found = {self.key(each): each for each in (*self.search(), given)}
-        marked = [key for key, each in found.items() if self.is_marked(each)]
-        kept = found[min(marked or found)]
+        kept, marked = self._choose([given])
         if not marked:
             self._mark(kept)
+            pause(WAIT_S)
+            kept, _ = self._choose([kept])
         if made and self.key(kept) != self.key(given):
             self.remove(given)
         return kept
+
+    def _choose(self, known: list[T]) -> tuple[T, bool]:
+        """The lowest of the marked ones, else of all; and whether it is marked."""
+        found = {self.key(each): each for each in (*known, *self.search())}
+        marked = [key for key, each in found.items() if self.is_marked(each)]
+        return found[min(marked or found)], bool(marked)
 
     def _mark(self, kept: T) -> None:
         """Mark it, unless another process does so at this moment: the server's database refuses one of the two."""

@@ -26,7 +26,7 @@ OWNER = Owner(node="evaluate", part="", step="evaluate", digest="0123456789ab", 
 def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Server]:
     """One for each pod, with a directory of its own and one database."""
     monkeypatch.setenv(STORE_URI, "s3://bucket/runs")
-    monkeypatch.setattr(settle, "WAIT_S", 0.5)
+    monkeypatch.setattr(settle, "WAIT_S", 2.0)  # longer than a write waits here for the others' writes
     create_database(tmp_path / "mlflow.db")
     found = [Server(f"sqlite:///{tmp_path}/mlflow.db", tmp_path / f"pod-{n}") for n in range(PODS)]
     for server in found:
@@ -99,6 +99,19 @@ def test_one_that_is_marked_is_taken_though_another_has_a_lower_id() -> None:
     assert settling.settle("a", made=True, pause=lambda _: None) == "b"
     assert removed == ["a"]
     assert settling.settle("b", made=False, pause=lambda _: pytest.fail("waited")) == "b"
+
+
+def test_two_that_marked_different_ones_agree_after_another_look() -> None:
+    there = {"b": False}
+    removed: list[str] = []
+
+    def marked(name: str) -> None:
+        there.update({name: True, "a": True})  # another process, which did not see b, marked its own meanwhile
+
+    settling = settle.Settling(search=lambda: list(there), key=str, is_marked=lambda each: there[each], mark=marked,
+                               remove=removed.append)  # fmt: skip
+    assert settling.settle("b", made=True, pause=lambda _: None) == "a"
+    assert removed == ["b"]
 
 
 def test_two_that_mark_at_the_same_moment_agree() -> None:
