@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from argosy.errors import InputError
+from argosy.errors import ArgosyError, InputError, StepError
 from argosy.evaluation.findings import Findings
 from evals.items import AnyItem
 from evals.question import Question
@@ -49,11 +49,11 @@ def read_tasks(
     """
     chains = {task: [parse_chain(*each) for each in spec.chains(variants).items()] for task, spec in tasks.items()}
     found: list[Task] = []
-    first: InputError | None = None
+    first: ArgosyError | None = None
     for name, spec in tasks.items():
         try:
             read = spec.read(data, limit)
-        except InputError as error:
+        except (InputError, StepError) as error:
             first = first or error
             findings.fail(f"bench/{name}", reason(error))
             continue
@@ -75,7 +75,7 @@ def ask(tasks: Sequence[Task], seed: int, findings: Findings) -> list[Asked]:
             where = f"bench/{task.name}/{chain.name}"
             try:
                 questions, unmade = chain.all_questions(task.items, seed, task.pool(chain))
-            except InputError as error:
+            except (InputError, StepError) as error:
                 findings.fail(where, reason(error))
                 continue
             for why, n in unmade.items():

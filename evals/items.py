@@ -10,6 +10,26 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
+class OwnForm:
+    """How a task of lm-eval's own asks an item, character by character.
+
+    Attributes:
+        prompts: one for all options, or one an option (Winogrande's), without `head`.
+        continuations: what is scored of each option, in the item's order, after `separator`.
+        head: what the prompt begins with: the task's description, and the examples that its `num_fewshot` asks for.
+        description: the first part of it alone.
+        labelled: whether continuations are labels of options that the prompt lists.
+    """
+
+    prompts: tuple[str, ...]
+    continuations: tuple[str, ...]
+    separator: str
+    head: str = ""
+    description: str = ""
+    labelled: bool = False
+
+
+@dataclass(frozen=True)
 class Item:
     """A question with options of which one is right: `choices[answer]`.
 
@@ -17,6 +37,8 @@ class Item:
         answers: indexes of all right options where several are right; then `answer == answers[0]`. Else ().
         subject: what few-shot shots and distractors are taken by, such as "anatomy".
         cluster: name that related items share (one passage; one fact in two languages): errors are clustered by it.
+        own: how lm-eval asks it, of an item that is from there; `plain` asks it so.
+        own_alone: why it can be asked in no other way; "" where it can.
     """
 
     id: str
@@ -27,6 +49,8 @@ class Item:
     answers: tuple[int, ...] = ()
     subject: str = ""
     cluster: str = ""
+    own: OwnForm | None = None
+    own_alone: str = ""
 
 
 @dataclass(frozen=True)

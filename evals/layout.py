@@ -39,6 +39,7 @@ class Layout:
         cue: after question and options; None: CUE.
         separator: between cue and answer; None: SEPARATOR.
         description: what a prompt begins with, once, before shots; `{subject}` is the item's.
+        head_text: the same, as it stands.
     """
 
     before: str = ""
@@ -47,10 +48,11 @@ class Layout:
     cue: str | None = None
     separator: str | None = None
     description: str = ""
+    head_text: str = ""
 
     def head(self, subject: str) -> str:
         """The description of a subject such as "college_biology"."""
-        return self.description.replace("{subject}", subject.replace("_", " "))
+        return self.head_text + self.description.replace("{subject}", subject.replace("_", " "))
 
 
 PUBLISHED = Layout()

@@ -15,7 +15,7 @@ from evals.task_spec import TaskSpec
 from evals.variants import Chain, parse_chain
 
 SUITES = Path(__file__).parent / "suites"
-_FIELDS = ("format", "shots", "lang", "subject", "encoding", "index_from")
+_FIELDS = ("format", "shots", "lang", "subject", "encoding", "index_from", "lm_eval", "include_path")
 
 
 def questions(name: str, about: Mapping[str, Any]) -> tuple[list[Question], Counter[str]]:
@@ -24,8 +24,9 @@ def questions(name: str, about: Mapping[str, Any]) -> tuple[list[Question], Coun
     Args:
         name: of the lm-eval task.
         about: `suite` (a name in evals/suites, or a YAML), its task where it has several, or `items` (a file or
-            several, with `format` and other fields of TaskSpec); `variant` (one of that suite's, or a chain), `data`,
-            `seed`, `limit` (items of each file), `category` (one of the task's).
+            several, with `format` and other fields of TaskSpec), or `lm_eval` (a task of lm-eval's own); `variant`
+            (one of that suite's, or a chain), `data`, `seed`, `limit` (items of each file), `category` (one of the
+            task's).
 
     Raises:
         InputError: neither is given, or something is wrong with it.
@@ -42,12 +43,13 @@ def questions(name: str, about: Mapping[str, Any]) -> tuple[list[Question], Coun
 
 
 def _task(name: str, about: Mapping[str, Any]) -> tuple[TaskSpec, Mapping[str, Any]]:
-    if about.get("items"):
+    if about.get("items") or about.get("lm_eval"):
         fields = {field: about[field] for field in _FIELDS if field in about}
-        items = about["items"]
+        items = about.get("items", [])
         return TaskSpec.model_validate({"files": [items] if isinstance(items, str) else items, **fields}), {}
     if not about.get("suite"):
-        raise InputError(f"task {name}: give its items: --metadata '{{\"items\": \"FILE.jsonl\"}}', or a suite")
+        raise InputError(f"task {name}: give its items: --metadata '{{\"items\": \"FILE.jsonl\"}}', or a suite, or "
+                         "lm_eval (a task of its own)")  # fmt: skip
     from evals.runner import Benchmarks
 
     given = str(about["suite"])

@@ -20,7 +20,8 @@ from evals.metrics import LOWER_IS_BETTER, METRICS, Answer, answer, generated, m
 from evals.question import Question
 
 _OF_ALL = ("position_bias", "acc_pride")  # of all answers at once, so without a standard error of lm-eval's kind
-_OF_QUESTIONS = ("acc", "acc_norm", "mass", "unparsable", "chance")  # means over questions, others over items
+# Means over questions; others are over items.
+_OF_QUESTIONS = ("acc", "acc_norm", "acc_bytes", "mass", "unparsable", "chance")
 
 
 class VariantTask(Task):  # type: ignore[misc]
@@ -190,6 +191,8 @@ def _alone(name: str, found: Sequence[Answer], own: dict[str, Estimate]) -> floa
     """A metric that other items have and this one has not: it has one question, or one right option."""
     if name == "mass":
         return float(mean([a.mass for a in found if not a.question.calibration]))
+    if name == "acc_bytes" and "acc_norm" in own:  # its texts are ASCII
+        return own["acc_norm"].value
     return 1.0 if name == "consistency" else own["acc"].value
 
 

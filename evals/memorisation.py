@@ -66,7 +66,8 @@ def memorisation(
 def _traces(
     model: LanguageModel, items: Sequence[Item], k: int, chat: bool, seed: int, findings: Findings, where: str
 ) -> list[Trace]:
-    published, others = parse_chain("plain"), parse_chain("permuted", {"permuted": {"k": k}})
+    # `layout` is `plain` but for items of lm-eval, which that asks in another form than the other orders.
+    published, others = parse_chain("layout"), parse_chain("permuted", {"permuted": {"k": k}})
     asked: list[tuple[Item, list[Question]]] = []
     for item in items:
         try:

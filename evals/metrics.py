@@ -12,8 +12,8 @@ from evals.debiasing import averaged_is_right, pride
 from evals.extract import rule
 from evals.question import Question
 
-METRICS = ("acc", "acc_norm", "mass", "acc_all", "consistency", "acc_averaged", "acc_pride", "position_bias",
-           "unparsable", "chance")  # fmt: skip
+METRICS = ("acc", "acc_norm", "acc_bytes", "mass", "acc_all", "consistency", "acc_averaged", "acc_pride",
+           "position_bias", "unparsable", "chance")  # fmt: skip
 LOWER_IS_BETTER = ("position_bias", "unparsable")
 NO_ANSWER, OTHER_ANSWER = -1, -2
 
@@ -22,8 +22,9 @@ NO_ANSWER, OTHER_ANSWER = -1, -2
 class Answer:
     """What a model chose for one question. `scores`: log-probabilities (nats) of the continuations.
 
-    `chosen` and `chosen_norm` are indexes of continuations: the most probable one, and the most probable one a
-    UTF-8 byte (longer texts are less probable whatever they say; lm-eval's acc_bytes, OLMES's per-character).
+    `chosen`, `chosen_norm` and `chosen_bytes` are indexes of continuations: the most probable one, and the most
+    probable one a character and a UTF-8 byte (longer texts are less probable whatever they say; lm-eval's acc,
+    acc_norm and acc_bytes).
     Of a generated answer there are `text` and what was `extracted` from it; `chosen` is the option that it names,
     or, where the answer is not one option, 0 (right) or OTHER_ANSWER; NO_ANSWER where the rule found none.
     """
@@ -32,6 +33,7 @@ class Answer:
     scores: tuple[float, ...]
     chosen: int
     chosen_norm: int
+    chosen_bytes: int
     text: str | None = None
     extracted: str | None = None
 
@@ -42,8 +44,13 @@ class Answer:
 
     @property
     def correct_norm(self) -> bool:
-        """The same by byte."""
+        """The same by character."""
         return self.chosen_norm == self.question.gold or self.chosen_norm in self.question.golds
+
+    @property
+    def correct_bytes(self) -> bool:
+        """The same by byte."""
+        return self.chosen_bytes == self.question.gold or self.chosen_bytes in self.question.golds
 
     @property
     def mass(self) -> float:
@@ -58,9 +65,16 @@ def answer(question: Question, scores: Sequence[float]) -> Answer | None:
     """The answer that the scores give, or None when one of them is not a number. The first of equals is chosen."""
     if not all(math.isfinite(score) for score in scores):
         return None
+    characters = [len(text) for text in question.continuations]
     sizes = [len(text.encode()) for text in question.continuations]
-    by_byte = [score / size for score, size in zip(scores, sizes, strict=True)]
-    return Answer(question, tuple(scores), scores.index(max(scores)), by_byte.index(max(by_byte)))
+    chosen, norm, by_byte = (_likeliest(scores, each) for each in ([1] * len(scores), characters, sizes))
+    return Answer(question, tuple(scores), chosen, norm, by_byte)
+
+
+def _likeliest(scores: Sequence[float], sizes: Sequence[int]) -> int:
+    """The place of the highest score by size; an empty text is none (as in lm-eval)."""
+    values = [score / size if size else -math.inf for score, size in zip(scores, sizes, strict=True)]
+    return values.index(max(values))
 
 
 def generated(question: Question, text: str) -> Answer:
@@ -77,14 +91,15 @@ def generated(question: Question, text: str) -> Answer:
         chosen = asked.labels.find(found)
     else:
         chosen = question.gold if found == asked.answer else OTHER_ANSWER
-    return Answer(question, (), chosen, chosen, text, found)
+    return Answer(question, (), chosen, chosen, chosen, text, found)
 
 
 def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
     """Metrics of one variant of one task; none when there are no answers. Errors are clustered by `cluster`.
 
-    acc; acc_norm (where texts are scored); mass (where several options are right: their share of the probability,
-    TruthfulQA's MC2); unparsable (where answers are generated: those without one); chance (what
+    acc; acc_norm (where different texts are scored; by character, as lm-eval's), acc_bytes (the same by UTF-8 byte,
+    where one of them is not ASCII: else the two are one); mass (where several options are right: their share of the
+    probability, TruthfulQA's MC2); unparsable (where answers are generated: those without one); chance (what
     a guess gets for acc). Where an item has several questions also acc_all (all of them right); where these have the
     same options in other orders or words, consistency (all of them the same choice), acc_averaged (right after
     averaging the choices' probabilities) and position_bias (see there). Questions for calibration count in acc_pride
@@ -98,8 +113,10 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
     written = [a for a in asked if a.text is not None]
     if written:
         found["unparsable"] = mean([float(a.chosen == NO_ANSWER) for a in written], [_cluster(a) for a in written])
-    if not all(a.question.labelled or a.text is not None for a in asked):
+    if not all(a.question.labelled or a.question.prompts or a.text is not None for a in asked):
         found["acc_norm"] = mean([float(a.correct_norm) for a in asked], clusters)
+        if not all(text.isascii() for a in asked for text in a.question.continuations):
+            found["acc_bytes"] = mean([float(a.correct_bytes) for a in asked], clusters)
     if any(a.question.golds for a in asked):
         found["mass"] = mean([a.mass for a in asked], clusters)
     found |= _of_groups(list(_by_item(asked)), len(asked))
@@ -112,7 +129,9 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
 def metric_names(questions: Sequence[Question]) -> list[str]:
     """Which of METRICS the answers to these questions have, in that order."""
     answers = [
-        generated(question, "") if question.generation else Answer(question, (0.0,) * len(question.continuations), 0, 0)
+        generated(question, "")
+        if question.generation
+        else Answer(question, (0.0,) * len(question.continuations), 0, 0, 0)
         for question in questions
     ]
     return sorted(metrics(answers), key=METRICS.index)

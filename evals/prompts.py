@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
 from argosy.evaluation.suite import Suite
 from evals.items import AnyItem
 from evals.pool import Pool
@@ -61,5 +61,5 @@ def questions(
 def _readable(read: Callable[[], list[AnyItem]]) -> list[AnyItem]:
     try:
         return read()
-    except InputError:
+    except (InputError, StepError):
         return []

@@ -7,7 +7,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from argosy.config import Config
 from argosy.evaluation.findings import Findings
@@ -39,6 +39,17 @@ class Benchmarks(Config):
     memorisation: Memorisation | None = None
     lm_eval: tuple[str, ...] = ()
     include_path: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _include_path_of_tasks(cls, values: Any) -> Any:
+        """Tasks of lm-eval that name no folder of YAML take the section's."""
+        tasks = values.get("tasks") if isinstance(values, Mapping) else None
+        if not isinstance(tasks, Mapping) or not (path := values.get("include_path")):
+            return values
+        with_path = {name: {"include_path": path, **spec} if isinstance(spec, Mapping) and "lm_eval" in spec else spec
+                     for name, spec in tasks.items()}  # fmt: skip
+        return {**values, "tasks": with_path}
 
 
 def run_benchmarks(
@@ -162,8 +173,10 @@ def _row(asked: Asked, found: Answer) -> dict[str, Any]:
         "gold": question.gold,
         "scores": [round(score, 5) for score in found.scores],
     }
-    more = {"cluster": question.cluster, "text": found.text, "extracted": found.extracted,
+    more: dict[str, Any] = {"cluster": question.cluster, "text": found.text, "extracted": found.extracted,
             "golds": list(question.golds) or None, "calibration": question.calibration or None}  # fmt: skip
     if question.cluster == question.item:
         more["cluster"] = None
+    if not question.labelled and found.scores:
+        more["acc_bytes"] = found.correct_bytes
     return {**row, **{key: value for key, value in more.items() if value not in (None, "")}}

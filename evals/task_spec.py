@@ -11,8 +11,19 @@ from pydantic import Field, field_validator, model_validator
 
 from argosy.config import Config
 from evals.items import AnyItem, Items
-from evals.task_sources import NoFileError, files_below, hub_items, merged, read_file, sample, use_hub
+from evals.task_sources import (
+    NoFileError,
+    files_below,
+    hub_items,
+    lm_eval_items,
+    merged,
+    read_file,
+    sample,
+    use_hub,
+)
 from evals.variants import Chain
+
+_OF_FILES = ("files", "shots", "hf", "format", "config", "shots_split", "revision", "index_from")
 
 
 class TaskSpec(Config):
@@ -27,6 +38,8 @@ class TaskSpec(Config):
         limit: a sample of so many items, the same for every run (drawn by the items' ids).
         hf: a dataset of Hugging Face, or a directory of one that was saved; read where there are no `files`, and
             where ARGOSY_BENCHMARKS is `huggingface`. `config`: its configurations (subjects).
+        lm_eval: a multiple-choice task of lm-eval's own, or a group of them, whose documents are the items;
+            `include_path` is a folder with YAML of further ones (by default the section's).
         source: where the files are from and under which licence: what the error says when they are absent.
         variants: of this task alone, beside the suite's. only: of the suite's, those it is asked in; None: all.
         optional: where no file is there, the task is left out and named, and the suite goes on.
@@ -47,6 +60,8 @@ class TaskSpec(Config):
     split: str = "test"
     shots_split: str = ""
     revision: str = ""
+    lm_eval: str = ""
+    include_path: str = ""
     source: str = ""
     variants: Mapping[str, Any] = Field(default_factory=dict)
     only: tuple[str, ...] | None = None
@@ -69,8 +84,10 @@ class TaskSpec(Config):
 
     @model_validator(mode="after")
     def _has_a_source(self) -> Self:
-        if not self.files and not self.hf:
-            raise ValueError("give files, or hf (a dataset of Hugging Face)")
+        if not self.files and not self.hf and not self.lm_eval:
+            raise ValueError("give files, or hf (a dataset of Hugging Face), or lm_eval (a task of lm-eval's own)")
+        if self.lm_eval and (given := [name for name in _OF_FILES if getattr(self, name)]):
+            raise ValueError(f"{given[0]} is given beside lm_eval, whose task has its own items: leave one of them out")
         return self
 
     def read(self, data: Path, limit: int | None = None) -> Items:
@@ -79,6 +96,7 @@ class TaskSpec(Config):
 
         Raises:
             InputError: a file is absent (says where to get it), cannot be read, or has no usable item.
+        StepError: the data of a task of lm-eval cannot be loaded.
         """
         found = self._read(self.files, self.split, data, limit)
         return found if self.limit is None else sample(found, self.limit)
@@ -92,6 +110,8 @@ class TaskSpec(Config):
         """
         if chain is not None and not any(variant.name == "few_shot" for variant in chain.variants):
             return []
+        if self.lm_eval:
+            return lm_eval_items(self, None, shots=True).items
         hub = use_hub(self)
         if not (self.shots_split if hub else self.shots):
             return []
@@ -110,6 +130,8 @@ class TaskSpec(Config):
         return [item.lang, *(name for name, subjects in self.categories.items() if item.subject in subjects)]
 
     def _read(self, files: tuple[str, ...], split: str, data: Path, limit: int | None) -> Items:
+        if self.lm_eval:
+            return lm_eval_items(self, limit)
         if use_hub(self):
             return hub_items(self, split, data, limit)
         try:

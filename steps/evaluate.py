@@ -191,7 +191,7 @@ def _here(folder: str) -> Path:
     return Path(__file__).parent.parent / folder
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=6, needs="train")
+STEP = Step("evaluate", EvaluateConfig, run, version=7, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

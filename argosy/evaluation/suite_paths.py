@@ -15,7 +15,7 @@ Benchmarks = dict[str, Any] | None
 Probes = list[dict[str, Any]] | None
 
 ROOT = "ARGOSY_BENCHMARKS"  # the folder of published benchmarks, or `huggingface`
-_LISTS = ("files", "shots")  # fields of a task that name files
+_LISTS = ("files", "shots", "include_path")  # fields of a task that name files
 
 
 def beside(folder: Path, benchmarks: Benchmarks, probes: Probes) -> tuple[Benchmarks, Probes]:

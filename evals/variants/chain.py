@@ -12,6 +12,7 @@ from typing import Any
 from argosy.errors import InputError
 from evals.generative import GeneratedForm, open_form
 from evals.items import AnyItem, OpenItem
+from evals.own_form import asked_as_its_own, own_draft
 from evals.pool import EMPTY, Pool
 from evals.question import Draft, Question, labelled_form
 from evals.shots import examples
@@ -49,7 +50,7 @@ class Chain:
         Raises:
             NotApplicable: as above.
         """
-        drafts = [Draft.of(item, open_form if isinstance(item, OpenItem) else labelled_form, pool)]
+        drafts = [self._published(item, pool)]
         for variant in self.variants:
             rng = Random(f"{seed}/{variant.name}/{item.id}") if getattr(variant, "draws", True) else _UNUSED
             changes = getattr(variant, "as_shot", variant) if shot else variant
@@ -57,6 +58,15 @@ class Chain:
         if any(draft.golds and not _asks_for_several(draft) for draft in drafts):
             raise NotApplicable("has several right options (single_answers or generative ask for them)")
         return drafts
+
+    def _published(self, item: AnyItem, pool: Pool) -> Draft:
+        if isinstance(item, OpenItem):
+            return Draft.of(item, open_form, pool)
+        if asked_as_its_own(item, self.variants):
+            return own_draft(item, pool, shots=any(variant.name == "few_shot" for variant in self.variants))
+        if item.own_alone:
+            raise NotApplicable(item.own_alone)
+        return Draft.of(item, labelled_form, pool)
 
     def _shots(self, draft: Draft, seed: int) -> str:
         """The worked examples before a draft."""

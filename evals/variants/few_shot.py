@@ -22,6 +22,7 @@ class FewShot:
     draws: ClassVar[bool] = False
     open: ClassVar[bool] = True
     several: ClassVar[bool] = True
+    own_form: ClassVar[bool] = True
     n: int = 5
     choose: str = "balanced"
 

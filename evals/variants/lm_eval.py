@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from evals.generative import GeneratedForm
 from evals.lm_eval_texts import description
+from evals.own_form import OwnRequests
 from evals.question import Draft, Form, Layout, Rendered, labelled_form
 from evals.variants.registry import NotApplicable
 
@@ -27,6 +28,7 @@ class LmEval:
     name: ClassVar[str] = "lm_eval"
     open: ClassVar[bool] = True
     several: ClassVar[bool] = True
+    own_form: ClassVar[bool] = True
     form: str = "texts"
     before: str = ""
     cue: str = ""
@@ -39,7 +41,9 @@ class LmEval:
             raise ValueError(f"form is {self.form!r}; allowed: {', '.join(FORMS)}, generated")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """The draft in this form and layout."""
+        """The draft in this form and layout; of an item that is lm-eval's, in its own."""
+        if isinstance(draft.form, OwnRequests):
+            return [draft]
         if (self.form == "generated") != (not draft.choices):
             raise NotApplicable("has no options" if not draft.choices else "has options")
         if self.form == "gap" and (draft.question.count("_") != 1 or not draft.question.partition("_")[2].strip()):

@@ -21,8 +21,8 @@ class Variant(Protocol):
     A variant that has a class attribute `knowledge = False` asks for something else than what a model knows (to read
     an answer that is told, or to refuse options): the headline of a comparison leaves its questions out. One with
     `open = True` works on items without options too, one with `several = True` on items with several right options;
-    others are not asked to. `draws = False`: it takes nothing from `rng`. `as_shot`: what is applied instead of it to
-    a worked example.
+    others are not asked to. `own_form = True`: it lets an item of a task of lm-eval be asked as that task does.
+    `draws = False`: it takes nothing from `rng`. `as_shot`: what is applied instead of it to a worked example.
     """
 
     name: ClassVar[str]

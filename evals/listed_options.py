@@ -1,0 +1,72 @@
+"""Question and options told apart in a prompt that lists the options itself, as lm-eval's tasks with letters do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evals.items import LETTERS
+
+_SAID = r"(?:(?:the\s+)?(?:correct\s+)?answer(?:\s+is)?|A|Ans|(?:正确)?答案|答)(?:是|为)?"
+_CUE = re.compile(rf"(?:^|\s)\**{_SAID}\s*[:：]\s*\**\s*$", re.IGNORECASE)
+_HEAD = re.compile(r"^\s*(?:question|q|题目|问题|问)\s*[:：]\s*", re.IGNORECASE | re.MULTILINE)
+_OPTIONS = re.compile(r"(?:^|\s)(?:answer\s+)?(?:choices|options|选项)\s*[:：]\s*$", re.IGNORECASE)
+_LABELS = (LETTERS, LETTERS.lower(), "甲乙丙丁戊己庚辛")
+_FIELDS = ("choices", "options", "answers", "endings")
+
+
+def are_labels(choices: Sequence[str]) -> bool:
+    """Whether options are letters alone: A, B, C, D; (a), (b); 甲, 乙."""
+    bare = "".join(choice.strip(" ().:、．") for choice in choices)
+    return len(bare) == len(choices) > 1 and any(labels.startswith(bare) for labels in _LABELS)
+
+
+def without_cue(text: str) -> str:
+    """A prompt without "Question:" before it and "Answer:" after it, and without the worked examples of one that has
+    such (TruthfulQA's): where it begins with "Question:", the question is what follows the last of these."""
+    asked = _CUE.sub("", text.strip())
+    return _HEAD.split(asked)[-1].strip() if _HEAD.match(asked) else asked.strip()
+
+
+def listed(text: str, choices: Sequence[str], doc: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
+    """The question of a prompt, and the texts of its options; None where these cannot be told.
+
+    Options that are letters have their texts in the document (`choices`, `options`, or a field a letter), and are
+    found behind the letters at the prompt's end; where no field has them, each has to be a line of its own. Options
+    that are texts are taken out of the question where it lists them.
+    """
+    asked = without_cue(text)
+    if not are_labels(choices):
+        found = _split(asked, LETTERS[: len(choices)], choices)
+        return (found[0] if found else asked), tuple(choices)
+    labels = [choice.strip(" ().:、．") for choice in choices]
+    return _split(asked, labels, _of_fields(doc, labels)) or _split(asked, labels, None)
+
+
+def _split(text: str, labels: Sequence[str], texts: Sequence[str] | None) -> tuple[str, tuple[str, ...]] | None:
+    """At the last list of all labels in order, with which the text ends."""
+    start, each = (r"\s*", [re.escape(t.strip()) for t in texts]) if texts else (r"\n\s*", [r"\S.*?"] * len(labels))
+    parts = [
+        rf"{start}[(（\[]?{re.escape(label)}[)）\].:：、．]\s*({option})"
+        for label, option in zip(labels, each, strict=True)
+    ]
+    found = re.match(r"(.*)" + "".join(parts) + r"\s*$", text, re.S)
+    if found is None or not (question := _OPTIONS.sub("", found[1]).strip()):
+        return None
+    return question, tuple(option.strip() for option in found.groups()[1:])
+
+
+def _of_fields(doc: Mapping[str, Any], labels: Sequence[str]) -> list[str] | None:
+    """The texts of options that are labels, from the document's fields."""
+    for name in _FIELDS:
+        value = doc.get(name)
+        value = value.get("text") if isinstance(value, Mapping) else value
+        if isinstance(value, Sequence) and not isinstance(value, str) and _are_texts(value, len(labels)):
+            return list(value)
+    found = [doc.get(label) for label in labels]
+    return [str(each) for each in found] if _are_texts(found, len(labels)) else None
+
+
+def _are_texts(values: Sequence[Any], count: int) -> bool:
+    return len(values) == count and all(isinstance(value, str) and value.strip() for value in values)
