@@ -23,7 +23,6 @@ from benchmarks.small_model import SHAPE, make_model
 KINDS = ("blimp", "pararel")
 PATTERNS, CANDIDATES = 4, 20
 BATCHES = (16, 32, 64, 128)
-BATCH_TOKENS = 4096  # of ours: half of the default, with which it took a little more memory than the peer
 
 
 def main() -> None:
@@ -80,7 +79,7 @@ def _ours(model: str) -> Any:
     from argosy.evaluation.checkpoint import find_checkpoint
     from argosy.evaluation.language_model import LanguageModel
 
-    loaded = LanguageModel.load(find_checkpoint(model), BATCH_TOKENS)
+    loaded = LanguageModel.load(find_checkpoint(model))
 
     def work(sentences: list[str]) -> dict[str, list[float]]:
         return {"scores": [score.logprob for score in loaded.text_loglikelihood(sentences)]}

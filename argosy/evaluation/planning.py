@@ -18,7 +18,6 @@ LOGITS = 2**26  # logits of one batch: 256 MiB as float32
 ROW = 512  # tokens of a row that has been joined of several sequences
 PREFIX_SEQUENCES = 8  # that share a prefix, before its keys and values are worth keeping
 PREFIX_TOKENS = 512  # that keeping a prefix has to save, since its rows go in batches of their own
-_EVEN = 0.85, 2048  # rows shorter than this share of a batch's longest begin a new one, if it has so many tokens
 _COPY = 0.02  # work of copying a token's keys and values into a row, in tokens computed
 
 
@@ -31,12 +30,14 @@ class Limits:
         max_length: positions of the model.
         vocabulary: logits of one position.
         pair: work of one token's attention to another, in tokens computed; None: sequences cannot be joined.
+        padding: tokens of padding that a batch may have: what one more forward pass costs beyond its tokens.
     """
 
     batch_tokens: int
     max_length: int
     vocabulary: int
     pair: float | None
+    padding: int
 
 
 @dataclass(frozen=True)
@@ -113,18 +114,19 @@ def _joins(size: int, other: int, new: int, skip: int, limits: Limits) -> bool:
 
 
 def _batches(rows: Sequence[_Row], prefix: Tokens, limits: Limits) -> Iterator[Batch]:
-    """Rows of similar sizes together, largest first."""
+    """Rows of similar sizes together, largest first; a new batch where padding would cost more than it does."""
     chosen: list[_Row] = []
-    outputs = 0
+    outputs = padding = 0
     for _, row in sorted(enumerate(rows), key=lambda pair: (-pair[1].size, pair[0])):
-        width = len(prefix) + (chosen[0] if chosen else row).size
-        full = (len(chosen) + 1) * width > limits.batch_tokens
-        uneven = len(prefix) + row.size < _EVEN[0] * width and len(chosen) * width >= _EVEN[1]
+        width = (chosen[0] if chosen else row).size
+        full = (len(chosen) + 1) * (len(prefix) + width) > limits.batch_tokens
+        uneven = padding + width - row.size > limits.padding
         if chosen and (full or uneven or (outputs + row.outputs) * limits.vocabulary > LOGITS):
             yield Batch(prefix, tuple(tuple(each.members) for each in chosen))
-            chosen, outputs = [], 0
+            chosen, outputs, padding, width = [], 0, 0, row.size
         chosen.append(row)
         outputs += row.outputs
+        padding += width - row.size
     if chosen:
         yield Batch(prefix, tuple(tuple(each.members) for each in chosen))
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["NOT_SCORED", "Fit", "Score", "Scored", "Scorer"]
+_PADDING, _PADDING_CPU = 4096, 64  # tokens that can be computed while a forward pass is started
 _ATTENTION = 2.0  # how much slower attention's arithmetic is than that of matrices of weights
 
 
@@ -156,7 +157,8 @@ class Scorer:
     def _limits(self) -> Limits:
         pair = self._pair if self.branching else None
         logits = 0 if self.forward.head == "apart" else self.forward.vocabulary  # of an output, at the same time
-        return Limits(self.batch_tokens, self.max_length, logits, pair)
+        padding = _PADDING_CPU if self.forward.model.device.type == "cpu" else _PADDING
+        return Limits(self.batch_tokens, self.max_length, logits, pair, padding)
 
 
 def _owners(wanted: Sequence[Wanted]) -> dict[Wanted, list[int]]:
@@ -174,15 +176,28 @@ def _read(parts: Parts, laid: Grid, asked: Sequence[Wanted]) -> list[Scored]:
     ids = np.array([token for each in asked for token in each.targets], dtype=np.int64)
     logprobs, greedy = np.empty(len(ids)), np.empty(len(ids), dtype=np.bool_)
     for start, logits in parts:
-        values = logits.float()
-        here = np.flatnonzero((outputs >= start) & (outputs < start + len(values)))
-        at = torch.from_numpy(outputs[here] - start).to(values.device)
-        token = torch.from_numpy(ids[here]).to(values.device)
-        chosen = values[at, token] - torch.logsumexp(values, dim=-1)[at]
-        logprobs[here] = chosen.double().cpu().numpy()
-        greedy[here] = (values.argmax(dim=-1)[at] == token).cpu().numpy()
+        here = np.flatnonzero((outputs >= start) & (outputs < start + len(logits)))
+        at = torch.from_numpy(outputs[here] - start).to(logits.device)
+        token = torch.from_numpy(ids[here]).to(logits.device)
+        chosen, first = _chosen(logits, at, token)
+        logprobs[here], greedy[here] = chosen.double().cpu().numpy(), first.cpu().numpy()
     bounds = np.cumsum([len(each.targets) for each in asked])[:-1]
     return [Scored(*each) for each in zip(np.split(logprobs, bounds), np.split(greedy, bounds), strict=True)]
+
+
+def _chosen(logits: torch.Tensor, at: torch.Tensor, token: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probability of each `token` in the row `at` of logits [output, vocabulary], and whether it is the first of
+    the likeliest. The logits are used up: at this size, passes over them are what takes the time."""
+    import torch
+
+    values = logits.float()
+    most = values.amax(dim=-1, keepdim=True)
+    own = values[at, token]
+    first = own == most[at, 0]
+    tied = first.nonzero()[:, 0]
+    first[tied] = values[at[tied]].argmax(dim=-1) == token[tied]
+    total = values.sub_(most).exp_().sum(dim=-1)
+    return own - most[at, 0] - torch.log(total)[at], first
 
 
 def _pair_cost(model: Any) -> float:

@@ -80,7 +80,7 @@ class VLLMScorer(Scorer):
 
     def _limits(self) -> Limits:
         # No limit of logits: the engine keeps those of a position at a time.
-        return Limits(self.batch_tokens * _AT_ONCE, self.max_length, 0, None)
+        return Limits(self.batch_tokens * _AT_ONCE, self.max_length, 0, None, self.batch_tokens * _AT_ONCE)
 
 
 class VLLMLanguageModel(LanguageModel):

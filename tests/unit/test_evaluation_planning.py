@@ -61,7 +61,8 @@ def test_a_plan_has_each_sequence_once_within_its_limits() -> None:
         rng = Random(seed)
         requests = family(rng, rng.randrange(1, 60), rng.choice([0, 40]))
         wanted = list({Wanted(a + b[:-1], len(a) - 1, b) for a, b in requests})
-        limits = Limits(rng.choice([64, 300, 2000]), 128, rng.choice([50, LOGITS // 7]), rng.choice([None, 0.0, 0.02]))
+        limits = Limits(rng.choice([64, 300, 2000]), 128, rng.choice([50, LOGITS // 7]), rng.choice([None, 0.0, 0.02]),
+                        rng.choice([0, 40, 1000]))  # fmt: skip
         batches = plan(wanted, limits)
         every = [index for batch in batches for row in batch.rows for index in row]
         assert sorted(every) == list(range(len(wanted)))
@@ -71,13 +72,14 @@ def test_a_plan_has_each_sequence_once_within_its_limits() -> None:
             width = len(batch.prefix) + max(len(row.tokens) for row in rows)
             outputs = len(grid(rows).outputs)
             assert len(rows) == 1 or len(rows) * width <= limits.batch_tokens
+            assert sum(width - len(batch.prefix) - len(row.tokens) for row in rows) <= limits.padding
             assert len(rows) == 1 or outputs * limits.vocabulary <= LOGITS
             assert limits.pair is not None or all(row.is_chain for row in rows)
 
 
 def test_few_shot_examples_are_computed_once() -> None:
     """A prefix of many tokens that all share is kept; that of a few questions, or a short one, is not worth it."""
-    limits = Limits(4096, 1024, 64, 0.02)
+    limits = Limits(4096, 1024, 64, 0.02, 64)
 
     def computed(requests: list[Any]) -> tuple[int, int]:
         wanted = list({Wanted(a + b[:-1], len(a) - 1, b) for a, b in requests})
