@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.errors import InputError, StepError
 from argosy.evaluation.suite_paths import ROOT
-from evals.formats import At, find_format, parse_records, read_items
+from evals.formats import At, find_format, item_prefix, parse_records, read_items
 from evals.items import Items
 from evals.lm_eval_items import items_of
 from evals.lm_eval_load import load, why_not
@@ -53,16 +53,50 @@ def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
     raise NoFileError(f"there is no file {looked}.{get}, or set {ROOT} to the folder that has it{from_hub}")
 
 
-def read_file(path: Path, spec: TaskSpec, limit: int | None) -> Items:
-    """Items of a file, read once for all checkpoints of a process."""
+def without_folders(found: Iterable[Path]) -> tuple[list[Path], Counter[str]]:
+    """The files, and the folders that a pattern matched too, by name.
+
+    Raises:
+        InputError: there are folders alone.
+    """
+    paths = list(found)
+    folders = [path for path in paths if path.is_dir()]
+    if folders and len(folders) == len(paths):
+        raise InputError(f"{folders[0]} is a folder: name the files in it, such as {folders[0].name}/*.jsonl")
+    named = Counter(f"{path.name} is a folder, no file" for path in folders)
+    return [path for path in paths if path not in folders], named
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """What the ids of each file's items begin with: its stem, and where files of one task have the same (`a/test.csv`,
+    `b/test.csv`), as many folders before it as tell them apart."""
+    return [_name(path, [other for other in paths if other != path and item_prefix(other) == item_prefix(path)])
+            for path in paths]  # fmt: skip
+
+
+def _name(path: Path, others: Sequence[Path]) -> str:
+    for folders in range(len(path.parents)) if others else ():
+        if all(_last(path, folders) != _last(other, folders) for other in others):
+            return "/".join((*_last(path, folders), item_prefix(path)))
+    return f"{item_prefix(path)}{path.suffix if others else ''}"  # in one folder: told apart by what they end with
+
+
+def _last(path: Path, folders: int) -> tuple[str, ...]:
+    return path.parent.parts[len(path.parent.parts) - folders :]
+
+
+def read_file(path: Path, spec: TaskSpec, limit: int | None, name: str = "") -> Items:
+    """Items of a file, read once for all checkpoints of a process. `name`: what ids begin with; "": its stem."""
     about = (spec.format, spec.lang, spec.subject, spec.encoding, spec.index_from)
-    return _read_again_when_changed(path, limit, about, path.stat().st_mtime_ns if path.is_file() else 0)
+    return _read_again_when_changed(path, limit, name, about, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
 @lru_cache(maxsize=512)
-def _read_again_when_changed(path: Path, limit: int | None, about: tuple[Any, ...], changed: int) -> Items:
+def _read_again_when_changed(path: Path, limit: int | None, name: str, about: tuple[Any, ...], changed: int) -> Items:
     format, lang, subject, encoding, index_from = about
-    return read_items(path, limit, format, lang=lang, subject=subject, encoding=encoding, index_from=index_from)
+    return read_items(
+        path, limit, format, lang=lang, subject=subject, encoding=encoding, index_from=index_from, name=name
+    )
 
 
 def merged(parts: Sequence[Items]) -> Items:

@@ -17,9 +17,11 @@ from evals.task_sources import (
     hub_items,
     lm_eval_items,
     merged,
+    names_of,
     read_file,
     sample,
     use_hub,
+    without_folders,
 )
 from evals.variants import Chain
 
@@ -135,10 +137,12 @@ class TaskSpec(Config):
         if use_hub(self):
             return hub_items(self, split, data, limit)
         try:
-            paths = [path for file in files for path in files_below(file, data, self)]
+            found = dict.fromkeys(path for file in files for path in files_below(file, data, self))
         except NoFileError:
             if not self.optional:
                 raise
             return Items([], Counter({f"no file {' or '.join(files)}; get it from {self.source}": 1}))
-        filled = [path for path in paths if not path.is_file() or path.stat().st_size]
-        return merged([read_file(path, self, limit) for path in filled or paths])
+        paths, folders = without_folders(found)
+        filled = [path for path in paths if not path.is_file() or path.stat().st_size] or paths
+        parts = [read_file(path, self, limit, name) for path, name in zip(filled, names_of(filled), strict=True)]
+        return merged([Items([], folders), *parts])

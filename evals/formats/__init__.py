@@ -5,7 +5,7 @@ A format is a class with a `name` and `parse(record, at) -> [Item or OpenItem, .
 """
 
 from evals.formats.format import At, Format
-from evals.formats.reading import parse_item, parse_records, read_items
+from evals.formats.reading import item_prefix, parse_item, parse_records, read_items
 from evals.formats.registry import find_format, registered
 
-__all__ = ["At", "Format", "find_format", "parse_item", "parse_records", "read_items", "registered"]
+__all__ = ["At", "Format", "find_format", "item_prefix", "parse_item", "parse_records", "read_items", "registered"]

@@ -22,19 +22,20 @@ def read_items(
     subject: str = "",
     encoding: str = "utf-8",
     index_from: int | None = None,
+    name: str = "",
 ) -> Items:
     """Items of a file, at most the first `limit` of them.
 
     Args:
         format: name of a format; "": argosy's for JSONL, MMLU's for CSV.
+        name: what ids begin with; "": the file's stem.
         lang, subject, index_from: what holds for all of its records (see At).
 
     Raises:
         InputError: the file is absent or cannot be read, its format is unknown, or it has no usable item.
     """
     found_format = _format(path, format)
-    name = path.stem.rpartition("__")[2]
-    at = At(name, 0, lang, subject or subject_of(name), index_from)
+    at = At(name or item_prefix(path), 0, lang, subject or subject_of(item_prefix(path)), index_from)
     try:
         found = parse_records(found_format.records(path, encoding), found_format, at, limit)
     except LookupError as error:
@@ -45,6 +46,11 @@ def read_items(
             f"{path} has no usable item; lines left out: {dict(found.left_out) or 'none, it is empty'}{hint}"
         )
     return found
+
+
+def item_prefix(path: Path) -> str:
+    """What the ids of a file's items begin with: its stem, without a source path that is written into it."""
+    return path.stem.rpartition("__")[2]
 
 
 def parse_item(record: Record) -> Item:

@@ -15,6 +15,7 @@ from argosy.evaluation.suite import load_suite, named_files
 from evals.asked import ask, read_tasks
 from evals.items import Item
 from evals.runner import Benchmarks
+from evals.task_sources import names_of
 from evals.task_spec import TaskSpec
 from evals.variants import parse_chain
 from tests.evaluation_fixtures import make_items, write_items
@@ -51,6 +52,31 @@ def test_files_are_looked_for_below_data_and_then_below_the_benchmarks_folder(
         spec(files=["no/*.csv"]).read(tmp_path)
     with pytest.raises(ValueError, match="give files, or hf"):
         spec(format="mmlu")
+
+
+def test_files_of_equal_names_keep_all_their_items(tmp_path: Path) -> None:
+    """Ids are longer there alone, by as many folders as tell the files apart."""
+    for n, name in enumerate(("a/one/test.csv", "b/one/test.csv", "c/test.csv", "c/other.csv", "d/x.csv", "d/x.json")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        rows = [f"Which is {n} {m}?,one,two,A\n" for m in range(2)]
+        (tmp_path / name).write_text("".join(rows) if name.endswith("csv") else "[]")
+    found = spec(files=["**/*.csv", "c/*.csv"]).read(tmp_path)
+    assert not found.left_out
+    assert [item.id for item in found.items] == [
+        f"{name}/{n}" for name in ("a/one/test", "b/one/test", "other", "c/test", "x") for n in range(2)
+    ]
+    assert {item.subject for item in found.items} == {"test", "other", "x"}
+    assert names_of([tmp_path / "d/x.csv", tmp_path / "d/x.json"]) == ["x.csv", "x.json"]
+
+
+def test_a_folder_that_a_pattern_matches_is_passed_and_named(tmp_path: Path) -> None:
+    write_items(tmp_path / "a.jsonl", make_items(4))
+    (tmp_path / "b.jsonl").mkdir()
+    found = spec(files="*.jsonl").read(tmp_path)
+    assert len(found.items) == 4
+    assert found.left_out == {"b.jsonl is a folder, no file": 1}
+    with pytest.raises(InputError, match=r"b\.jsonl is a folder: name the files in it"):
+        spec(files="b*").read(tmp_path)
 
 
 def test_the_same_id_in_two_files_is_one_item(tmp_path: Path) -> None:
