@@ -12,8 +12,8 @@ from workflows.argo.handoff import read_handoff
 from workflows.argo.profile import Profile
 from workflows.argo.remote.mirror import Mirror
 from workflows.argo.remote.node import RemoteNode
-from workflows.argo.remote.pods import mirror_of
-from workflows.argo.remote.records import folder_of, nodes_of, pull_records, pull_spools
+from workflows.argo.remote.place import place_of
+from workflows.argo.remote.records import pull_records
 from workflows.argo.remote.upstream import pull_directories
 from workflows.nightly.evidence import FOLDER as PROMOTIONS
 from workflows.nightly.judged import FOLDER as NIGHTLY
@@ -24,13 +24,14 @@ Fetch = Callable[[Iterable[Path]], None]
 @contextlib.contextmanager
 def judging(profile: Profile, workflow: str) -> Iterator[None]:
     """Before: all records, and the evaluations of the night. After: the judgement, and who was told of it."""
-    if not profile.storage.uri:
+    place = place_of(profile, workflow)
+    if place is None:
         yield
         return
-    mirror, folder = mirror_of(profile), folder_of(workflow)
+    mirror = place.mirror
     pull_records(mirror)
-    mirror.pull_below(folder)
-    pull_directories(mirror, {name: set() for name in _evaluations(mirror.root / folder / "night.json")})
+    place.pull()
+    pull_directories(mirror, {name: set() for name in _evaluations(place.plan.with_name("night.json"))})
     before = {path.name for path in mirror.root.glob("judge-*") if read_done(path) is not None}
     try:
         yield
@@ -38,7 +39,7 @@ def judging(profile: Profile, workflow: str) -> Iterator[None]:
         for path in mirror.root.glob("judge-*"):
             if path.name not in before:
                 RemoteNode(mirror.remote, mirror.root, path.name).push()
-        mirror.push(NIGHTLY, folder)
+        mirror.push(NIGHTLY, place.folder)
 
 
 def _evaluations(night: Path) -> set[str]:
@@ -49,14 +50,13 @@ def _evaluations(night: Path) -> set[str]:
 @contextlib.contextmanager
 def reporting(profile: Profile, workflow: str) -> Iterator[None]:
     """Before: the report of the workflow, where there is one."""
-    if profile.storage.uri:
-        mirror, folder = mirror_of(profile), folder_of(workflow)
-        mirror.pull_below(folder)
-        found = read_record(mirror.root / folder / "report.json").get("report")
-        if not found and (plan := mirror.root / folder / "plan.json").is_file():
-            found = read_handoff(plan).report
+    if place := place_of(profile, workflow):
+        place.pull()
+        found = read_record(place.plan.with_name("report.json")).get("report")
+        if not found and place.plan.is_file():
+            found = read_handoff(place.plan).report
         if found:
-            mirror.pull_below(Path(found).name, wanted=lambda name: name.endswith((".html", ".json")))
+            place.mirror.pull_below(Path(found).name, wanted=lambda name: name.endswith((".html", ".json")))
     yield
 
 
@@ -66,19 +66,18 @@ def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
 
     Yields what fetches the results of further steps, such as the evaluations that a gate asks for.
     """
-    if not profile.storage.uri:
+    place = place_of(profile, workflow)
+    if place is None:
         yield lambda directories: None
         return
-    mirror, folder = mirror_of(profile), folder_of(workflow)
+    mirror = place.mirror
     pull_records(mirror)
-    mirror.pull_below(folder)
-    plan = mirror.root / folder / "plan.json"
-    changing: list[str] = []
-    if plan.is_file():
-        changing = pull_spools(mirror, workflow, *nodes_of(plan), ended=False)
-        _pull_compared(mirror, Path(read_handoff(plan).report).name)
+    place.pull()
+    changing = place.pull_spools(ended=False)
+    if changing is not None:
+        _pull_compared(mirror, Path(read_handoff(place.plan).report).name)
     yield lambda directories: mirror_directories(mirror, directories)
-    mirror.push(PROMOTIONS, *changing)
+    mirror.push(PROMOTIONS, *(changing or ()))
 
 
 def mirror_directories(mirror: Mirror, directories: Iterable[Path]) -> None:

@@ -11,16 +11,15 @@ from pathlib import Path
 from argosy.environment import stop_on_signals
 from argosy.errors import Stopped
 from argosy.tracking.records import PIPELINES
-from argosy.tracking.server import STORE_URI
 from workflows.argo.handoff import read_handoff
 from workflows.argo.profile import Profile
-from workflows.argo.remote.files import Remote
 from workflows.argo.remote.lease import Leases
 from workflows.argo.remote.mirror import Mirror
 from workflows.argo.remote.node import RemoteNode
 from workflows.argo.remote.parallel import each
+from workflows.argo.remote.place import Place, mirror_of, place_of
 from workflows.argo.remote.pusher import Pusher
-from workflows.argo.remote.records import folder_of, nodes_of, pull_records, pull_spools
+from workflows.argo.remote.records import pull_records
 from workflows.argo.remote.upstream import pull_upstream
 from workflows.local.observer import RunObserver
 
@@ -30,14 +29,14 @@ _UNKNOWN = ("", "0", "-1")  # exit codes of an attempt without one: its pod was 
 @contextlib.contextmanager
 def planning(profile: Profile, workflow: str) -> Iterator[None]:
     """Before: the records of all steps are here. After, without an error: the plan is in the store."""
-    if not profile.storage.uri:
+    place = place_of(profile, workflow)
+    if place is None:
         yield
         return
-    mirror = mirror_of(profile)
-    with _told(mirror, "records"):
-        pull_records(mirror)
+    with _told(place.mirror, "records"):
+        pull_records(place.mirror)
     yield
-    mirror.push(PIPELINES, folder_of(workflow))
+    place.mirror.push(PIPELINES, place.folder)
 
 
 @contextlib.contextmanager
@@ -53,10 +52,11 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
         yield ()
         return
     stop_on_signals()  # until the runner handles them itself
-    mirror, folder = mirror_of(profile), folder_of(workflow)
+    place = Place(mirror_of(profile), workflow)
+    mirror = place.mirror
     try:
-        mirror.pull_below(folder, wanted=lambda name: name.endswith(("/plan.json", f"/attempts/{batch}.json")))
-        nodes = read_handoff(mirror.root / folder / "plan.json").of(batch)
+        place.pull(lambda name: name.endswith(("/plan.json", f"/attempts/{batch}.json")))
+        nodes = read_handoff(place.plan).of(batch)
         names = [Path(node.dir).name for node in nodes]
         every_s = profile.storage.push_s
         with Leases(mirror.remote, names, f"{workflow}/{batch}", every_s, is_over=last_is_over()) as leases:
@@ -64,7 +64,7 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
             with _told(mirror, f"{len(nodes)} nodes and what they read"):
                 each(lambda directory: directory.pull(), directories)
                 pull_upstream(mirror, nodes)
-            pusher = Pusher(directories, every_s, lambda: mirror.push(f"{folder}/attempts"))
+            pusher = Pusher(directories, every_s, lambda: mirror.push(f"{place.folder}/attempts"))
             pusher.start()
             try:
                 yield [pusher]
@@ -77,31 +77,20 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
 @contextlib.contextmanager
 def concluding(profile: Profile, workflow: str) -> Iterator[None]:
     """Before: the workflow's plan and what its pods had no time to send are here. After: what changed is there."""
-    if not profile.storage.uri:
+    place = place_of(profile, workflow)
+    if place is None:
         yield
         return
-    mirror, folder = mirror_of(profile), folder_of(workflow)
-    mirror.pull_below(folder)
-    plan = mirror.root / folder / "plan.json"
-    if not plan.is_file():
-        yield
-        return
-    changing = pull_spools(mirror, workflow, *nodes_of(plan))
+    place.pull()
+    changing = place.pull_spools()
     yield
-    mirror.push(folder, *changing)
+    if changing is not None:
+        place.mirror.push(place.folder, *changing)
 
 
 def last_is_over() -> bool:
     """Whether the attempt before this one is known to have ended: its pod may be lost, and still run."""
     return os.environ.get("ARGOSY_LAST_EXIT", "") not in _UNKNOWN
-
-
-def mirror_of(profile: Profile) -> Mirror:
-    """The pod's directory of the store."""
-    root = Path(profile.storage.root)
-    root.mkdir(parents=True, exist_ok=True)
-    os.environ[STORE_URI] = profile.storage.uri  # for what sends to MLflow
-    return Mirror(Remote(profile.storage.uri, profile.storage.options), root)
 
 
 @contextlib.contextmanager

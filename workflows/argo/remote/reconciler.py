@@ -11,7 +11,7 @@ from workflows.argo.handoff import FOLDER
 from workflows.argo.pod.finish import CONCLUDED, FINISHED
 from workflows.argo.profile import Profile
 from workflows.argo.reconcile import Folder, Reconciler
-from workflows.argo.remote.pods import mirror_of
+from workflows.argo.remote.place import mirror_of
 from workflows.argo.remote.records import nodes_of, pull_spools
 
 _NOTES = ("plan.json", CONCLUDED, FINISHED)
