@@ -160,13 +160,14 @@ def test_the_webhook_is_in_a_secret_that_the_judge_alone_reads() -> None:
     assert having == ["judge"]
 
 
-def test_a_plan_whose_image_is_not_there_ends() -> None:
+@pytest.mark.parametrize(("name", "given", "limit"), [("plan", 60, 60), ("finish", 60, 1800), ("finish", 4000, 4000)])
+def test_a_plan_and_an_exit_handler_whose_image_is_not_there_end(name: str, given: int, limit: int) -> None:
     """The deadline is of the pod, from when the node took it: pulling the image counts."""
-    profile = Profile.model_validate({"storage": {"claim": "a"}, "plan_deadline_s": 60})
+    profile = Profile.model_validate({"storage": {"claim": "a"}, "plan_deadline_s": given})
     for template in (lifecycle_template(profile), evaluate_template(profile)):
-        [planned] = [each for each in template.to_dict()["spec"]["templates"] if each["name"] == "plan"]
-        assert planned["activeDeadlineSeconds"] == 60
-        assert f"not ({LATE})" in planned["retryStrategy"]["expression"]  # another attempt would end alike
+        [found] = [each for each in template.to_dict()["spec"]["templates"] if each["name"] == name]
+        assert found["activeDeadlineSeconds"] == limit
+        assert f"not ({LATE})" in found["retryStrategy"]["expression"]  # another attempt would end alike
 
 
 def test_a_command_that_the_image_lacks_is_not_tried_again() -> None:

@@ -24,6 +24,11 @@ def profile_names() -> list[str]:
     return sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")})
 
 
+def is_shipped(name: str) -> bool:
+    """Whether pods find the profile without a ConfigMap: it is in their image."""
+    return (SHIPPED / f"{name}.yaml").is_file()
+
+
 def load_profile(name: str) -> Profile:
     """The profile `name`, or of the YAML file `name`; its name is the file's unless it says another.
 

@@ -15,6 +15,7 @@ from workflows.argo.memory import LATE
 from workflows.argo.outputs import OUTPUTS
 from workflows.argo.parameters import FormField, lifecycle_fields
 from workflows.argo.profile import Profile
+from workflows.argo.profile_check import TEMPLATE_STORE
 from workflows.argo.promotion import promotion
 from workflows.argo.showing import showing
 from workflows.argo.step_templates import steps, template_of
@@ -24,6 +25,7 @@ from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import plan
 
 MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
+FINISH_S = 1800  # seconds that the exit handler has, at least
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def _plan(profile: Profile, planned: Planned) -> Container:
         PLAN,
         profile,
         [*args, *planned.plan_args],
-        env=[("ARGOSY_TEMPLATE_STORE", profile.storage.place), *planned.plan_env],
+        env=[(TEMPLATE_STORE, profile.storage.place), *planned.plan_env],
         outputs=[_output(name) for name in outputs] + [_output(FINISH, global_name=FINISH)],
         active_deadline_seconds=profile.plan_deadline_s,
         retry_strategy=retry(profile, LATE),
@@ -174,4 +176,6 @@ def _finish(profile: Profile) -> Container:
         ("ARGOSY_FAILURES", f"{{{{={failures.digest()}}}}}"),
         ("ARGOSY_RETRY", "{{retries}}"),
     ]
-    return container(FINISH, profile, args, env=env, retry_strategy=retry(profile))
+    # A pod whose image is not there would hold the workflow open for ever. What is not told then, the reconciler tells.
+    limit = max(profile.plan_deadline_s, FINISH_S)
+    return container(FINISH, profile, args, env=env, active_deadline_seconds=limit, retry_strategy=retry(profile, LATE))

@@ -18,6 +18,7 @@ from workflows.argo.outputs import OUTPUTS
 from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.outputs import write_output, write_outputs
 from workflows.argo.profile import Profile
+from workflows.argo.profile_check import TEMPLATE_STORE, check_store
 from workflows.argo.profile_load import load_profile
 from workflows.argo.remote import planning
 from workflows.argo.tasks import Task, assign, tasks_of
@@ -45,23 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan, hand over."""
     profile = load_profile(arguments.profile)
-    _check_store(profile)
+    check_store(profile, os.environ.get(TEMPLATE_STORE, profile.storage.place))
     with planning(profile, arguments.workflow):
         if arguments.template == "evaluate":
             from workflows.argo.pod.nightly import plan_night
 
             return plan_night(arguments)
         return _plan_lifecycle(profile, arguments)
-
-
-def _check_store(profile: Profile) -> None:
-    """Raises InputError where the pods' volumes, which are of the installed template, are not the profile's store."""
-    there = os.environ.get("ARGOSY_TEMPLATE_STORE", profile.storage.place)
-    if there != profile.storage.place:
-        raise InputError(
-            f"profile is {profile.name!r}, whose store is {profile.storage.place}, but the WorkflowTemplate was made "
-            f"for {there}: name a profile of that store, or install the manifests of {profile.name!r}"
-        )
 
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
