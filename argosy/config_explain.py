@@ -51,6 +51,15 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
 
 
+def likely(name: str, known: Iterable[str], otherwise: str = "there are", most: int = 0) -> str:
+    """`nearest: a, b`; where nothing is near, `there are: ...` with the first `most` (0: all) of `known`, if any."""
+    names = list(known)
+    if near := nearest(name, names):
+        return f"nearest: {', '.join(near)}"
+    more = f" and {len(names) - most} more" if 0 < most < len(names) else ""
+    return f"{otherwise}: {', '.join(names[:most or None])}{more}" if names else ""
+
+
 def _where(path: KeyPath, message: str, origins: Mapping[KeyPath, str], typed: Collection[KeyPath]) -> str:
     """A validator of several fields fails at what holds them: then the one that its `message` names is meant."""
     if message:

@@ -54,14 +54,16 @@ class Api:
                 items = [{"metadata": each["metadata"]} for each in self.workflows.values()]
                 return 200, {"items": items}
             if path.startswith(prefix + "/"):
-                return self._workflow(method, path.removeprefix(prefix + "/"), query, body)
+                return self._workflow(method, path, path.removeprefix(prefix + "/"), query, body)
         if path.startswith(f"{CORE}/pods/") and path.endswith("/log"):
             pod = path.split("/")[-2]
             return (200, self.logs[pod]) if pod in self.logs else (404, {"message": f'pods "{pod}" not found'})
         found = self.objects.get(path)
         if callable(found):
             found = found(query, body)
-        return (200, found) if found is not None else (404, {"message": f"{path} not found"})
+        if found is None and path == CORE:
+            found = {"metadata": {"name": "argosy"}}
+        return (200, found) if found is not None else (404, _not_found(path, path))
 
     def _create(self, workflow: Json) -> Json:
         name = f"{workflow['metadata']['generateName']}{len(self.workflows) + 1}"
@@ -70,10 +72,10 @@ class Api:
         self.workflows[name] = workflow
         return workflow
 
-    def _workflow(self, method: str, rest: str, query: dict[str, str], body: Json) -> tuple[int, Any]:
+    def _workflow(self, method: str, path: str, rest: str, query: dict[str, str], body: Json) -> tuple[int, Any]:
         name, _, verb = rest.partition("/")
         if name not in self.workflows:
-            return 404, {"message": f'workflows.argoproj.io "{name}" not found'}
+            return 404, _not_found(path, f'workflows.argoproj.io "{name}"')
         if verb == "log":
             text = self.logs.get(query["podName"])
             lines = [] if text is None else text.splitlines()
@@ -109,6 +111,11 @@ def kubeconfig(folder: Path, url: str, namespace: str = "argosy") -> Path:
         "contexts": [{"name": "here", "context": context}, {"name": "other", "context": context}],
     }))  # fmt: skip
     return path
+
+
+def _not_found(path: str, what: str) -> Json:
+    """The Argo server gives gRPC's code, Kubernetes HTTP's."""
+    return {"code": 5 if path.startswith("/api/v1/workflow") else 404, "message": f"{what} not found"}
 
 
 def _handler(api: Api) -> type[BaseHTTPRequestHandler]:

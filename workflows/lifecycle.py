@@ -16,7 +16,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from argosy.config import Config, Seed
-from argosy.config_explain import nearest
+from argosy.config_explain import likely
 from argosy.config_fields import models_at
 from argosy.gate.config import Gate
 from argosy.posttraining.rl_config import RLHFConfig
@@ -77,8 +77,7 @@ class LifecycleConfig(Config):
         stages = [name for name in fields if models_at(type(self), (name,))] + ["twin"]
         for name in self.resources:
             if name not in stages:
-                near = ", ".join(nearest(name, stages) or stages)
-                raise ValueError(f"resources.{name}: there is no such stage; nearest: {near}")
+                raise ValueError(f"resources.{name}: there is no such stage; {likely(name, stages)}")
         return self
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from argosy.config_explain import nearest
+from argosy.config_explain import likely
 from argosy.errors import InputError
 from workflows.argo.client_http import ApiError, Json
 
 PIPELINE = "argosy/pipeline"  # label of our workflows
 PHASE = "workflows.argoproj.io/phase"
 DEFAULT_NAMESPACE = "argosy"
+MOST = 5  # workflows that a hint names
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,20 @@ class ArgoClient(ABC):
     def retry(self, workflow: Json) -> Json:
         """Run what failed, or was stopped, again; returns the workflow that does."""
 
-    def profile(self, name: str) -> str:
-        """YAML of a cluster profile that the namespace was given; "" where it was not, or nobody may ask."""
-        return ""
+    def has_namespace(self) -> bool:
+        """Whether the namespace exists; taken for granted where it cannot be asked for."""
+        return True
+
+    def profile(self, name: str) -> str | None:
+        """YAML of a cluster profile that the namespace was given; "" where it was not, None where it is not known."""
+        return None
+
+    def some(self) -> Sequence[Summary]:
+        """As `list`; raises InputError where there is none."""
+        found = self.list()
+        if not found:
+            raise self.absent("workflow of Argosy", "'argosy submit' makes one")
+        return found
 
     def find(self, name: str = "") -> Json:
         """The workflow `name`, or the newest one.
@@ -82,20 +94,21 @@ class ArgoClient(ABC):
         Raises:
             InputError: there is none; names the nearest.
         """
-        if not name:
-            found = self.list()
-            if not found:
-                raise InputError(f"no workflow of Argosy is in namespace {self.namespace}: 'argosy submit' makes one")
-            name = found[0].name
+        name = name or self.some()[0].name
         try:
             return self.get(name)
         except ApiError as error:
             if error.status != 404:
                 raise
         known = [each.name for each in self.list()]
-        near = nearest(name, known) or known[:5]
-        raise InputError(f"there is no workflow {name!r} in namespace {self.namespace}"
-                         + (f"; nearest: {', '.join(near)}" if near else ""))
+        raise self.absent(f"workflow {name!r}", likely(name, known, "the newest", MOST))
+
+    def absent(self, what: str, hint: str) -> InputError:
+        """`what` is not in the namespace, with a `hint` of what to do; or the namespace itself is not there."""
+        if not self.has_namespace():
+            return InputError(f"there is no namespace {self.namespace!r}: name another --namespace, or make it "
+                              f"(kubectl create namespace {self.namespace}) and let 'argosy doctor' tell what it needs")
+        return InputError(f"there is no {what} in namespace {self.namespace}" + (f"; {hint}" if hint else ""))
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,16 @@ class Transport(ABC):
         try:
             found = json.loads(text or b"{}")
         except ValueError:
-            raise ApiError(400, f"{self.where} gave no JSON at {path}: is it the right address?") from None
+            raise self.foreign(path, "no JSON") from None
         return found if isinstance(found, dict) else {"items": found}
+
+    def foreign(self, path: str, gave: str) -> ApiError:
+        """What answers is not what is looked for: it `gave` something else at `path`."""
+        return ApiError(400, f"{self.where} gave {gave} at {path}: is it the right address?")
+
+    def refusal(self, path: str, status: int, answer: bytes) -> ApiError:
+        """It answered with an HTTP status of an error."""
+        return said_no(self.where, status, answer)
 
     def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, follow: bool = False, silence_s: float | None = None
@@ -102,7 +110,7 @@ class HttpTransport(Transport):
                 answer = urllib.request.urlopen(request, timeout=timeout, context=self._tls)
             except urllib.error.HTTPError as error:
                 with error:
-                    raise said_no(self.where, error.code, error.read()) from None
+                    raise self.refusal(path, error.code, error.read()) from None
             with answer:
                 yield dict(answer.headers), answer
 

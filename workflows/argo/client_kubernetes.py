@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from typing import IO
 from urllib.parse import urlencode
 
-from argosy.errors import InputError
 from workflows.argo.client import PIPELINE, ArgoClient, Summary
-from workflows.argo.client_http import ApiError, Json, Transport, no_answer, said_no
+from workflows.argo.client_http import ApiError, Json, Transport, no_answer
 from workflows.argo.client_submission import same_again
+from workflows.argo.kubeconfig import load_access
 from workflows.argo.profile_load import config_map
 
 GROUP = "/apis/argoproj.io/v1alpha1/namespaces"
@@ -27,18 +26,10 @@ class KubernetesTransport(Transport):
     """
 
     def __init__(self, context: str = "", *, insecure: bool = False) -> None:
-        # Imported here, since it takes a second.
-        from kubernetes import client, config  # type: ignore[import-untyped]
+        from kubernetes import client  # type: ignore[import-untyped]  # here, since it takes a second
 
         settings = client.Configuration()
-        self.namespace = ""
-        try:
-            self.namespace = _load(config, settings, context)
-        except config.ConfigException as error:
-            files = os.environ.get("KUBECONFIG")
-            looked = f"KUBECONFIG is {files}" if files else "KUBECONFIG is not set, and ~/.kube/config"
-            hint = "set KUBECONFIG to a file that is there, or --context, or --server URL of an Argo server"
-            raise InputError(f"no cluster: {looked}, which names none ({str(error).rstrip('.')}); {hint}") from None
+        self.namespace = load_access(settings, context)
         if insecure:
             settings.verify_ssl = False
         settings.retries = False  # whoever asks tries again
@@ -67,7 +58,8 @@ class KubernetesTransport(Transport):
         except ApiException as error:
             if not error.status:
                 raise no_answer(self.where, error.reason) from None
-            raise said_no(self.where, error.status, (error.body or error.reason or "").encode()) from None
+            said = (error.body or error.reason or "").encode()
+            raise self.refusal(path, error.status, said) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise no_answer(self.where, error) from None
 
@@ -114,14 +106,22 @@ class KubernetesClient(ArgoClient):
         """Submit the same again: what is done is skipped."""
         return self.submit(same_again(workflow))
 
-    def profile(self, name: str) -> str:
+    def has_namespace(self) -> bool:
+        """Taken for granted where one may not ask."""
+        try:
+            self.transport.ask("GET", self._core)
+        except ApiError as error:
+            return error.status != 404
+        return True
+
+    def profile(self, name: str) -> str | None:
         """From the ConfigMap of `argosy manifests`."""
         try:
             data = self.transport.ask("GET", f"{self._core}/configmaps/{config_map(name)}").get("data") or {}
         except ApiError as error:
             if error.passing:
                 raise
-            return ""
+            return "" if error.status == 404 else None
         return str(data.get(f"{name}.yaml") or "")
 
     def _pod(self, workflow: str, node: str) -> str:
@@ -130,21 +130,3 @@ class KubernetesClient(ArgoClient):
             if (pod["metadata"].get("annotations") or {}).get("workflows.argoproj.io/node-id") == node:
                 return str(pod["metadata"]["name"])
         raise ApiError(404, f"the pod of {node} is gone")
-
-
-def _load(config: Any, settings: Any, context: str) -> str:
-    """Fill `settings`; returns the context's namespace."""
-    file = os.environ.get("KUBECONFIG") or "~/.kube/config"  # the package reads it once, when imported
-    try:
-        contexts, current = config.list_kube_config_contexts(file)
-    except config.ConfigException:
-        if context:
-            raise
-        config.load_incluster_config(settings)
-        return ""
-    names = {each["name"]: each for each in contexts}
-    if context and context not in names:
-        raise InputError(f"--context is {context!r}, allowed: {', '.join(sorted(names))}")
-    config.load_kube_config(file, context=context or None, client_configuration=settings)
-    chosen = names[context] if context else current
-    return str(chosen["context"].get("namespace") or "")

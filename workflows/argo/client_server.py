@@ -12,7 +12,24 @@ from workflows.argo.client_submission import FROM_PLAN
 from workflows.argo.client_unit import pod_name
 from workflows.argo.client_workflow import view
 
+HTTP_STATUSES = 100  # gRPC's codes are below
 LOGS = "main-logs"  # artifact that `archiveLogs` makes of each pod's log
+
+
+class ServerTransport(HttpTransport):
+    """An Argo server's REST API. What answers in another way, such as a UI or a proxy, is told from it."""
+
+    def foreign(self, path: str, gave: str) -> ApiError:
+        """It is no Argo server, or one that is served below another path."""
+        return ApiError(400, f"{self.where} does not answer as an Argo server does: it gave {gave} at {path}; give the "
+                             "URL below which Argo's UI and its /api are, such as https://argo.example.com or "
+                             "https://example.com/argo, or leave out --server (and ARGO_SERVER) to use the kubeconfig")
+
+    def refusal(self, path: str, status: int, answer: bytes) -> ApiError:
+        """Argo's own errors have gRPC's code; of others, those that a proxy may give for Argo are left as they are."""
+        if status in (400, 404, 405, 501) and _grpc_code(answer) is None:
+            return self.foreign(path, f"HTTP status {status} without a message of Argo's")
+        return super().refusal(path, status, answer)
 
 
 class ServerClient(ArgoClient):
@@ -23,7 +40,7 @@ class ServerClient(ArgoClient):
     def __init__(self, server: str, namespace: str, *, insecure: bool = False) -> None:
         insecure = insecure or os.environ.get("ARGO_INSECURE_SKIP_VERIFY", "") == "true"
         token = os.environ.get("ARGO_TOKEN", "")
-        self.transport = HttpTransport(_url(server), token, insecure=insecure, where=f"the Argo server {server}")
+        self.transport = ServerTransport(_url(server), token, insecure=insecure, where=f"the Argo server {server}")
         self.namespace = namespace
         self._workflows = f"/api/v1/workflows/{namespace}"
 
@@ -33,7 +50,7 @@ class ServerClient(ArgoClient):
 
     def get(self, name: str) -> Json:
         """Read it."""
-        return self.transport.ask("GET", f"{self._workflows}/{name}")
+        return self._object(f"{self._workflows}/{name}")
 
     def list(self) -> list[Summary]:
         """By their metadata alone: a workflow may weigh a megabyte."""
@@ -44,7 +61,7 @@ class ServerClient(ArgoClient):
 
     def template(self, name: str) -> Json:
         """Read it."""
-        return self.transport.ask("GET", f"/api/v1/workflow-templates/{self.namespace}/{name}")
+        return self._object(f"/api/v1/workflow-templates/{self.namespace}/{name}")
 
     def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
         """Of the node's pod, or the archived one of a pod that is gone."""
@@ -70,6 +87,12 @@ class ServerClient(ArgoClient):
         body: Json = {"restartSuccessful": True, "nodeFieldSelector": FROM_PLAN} if stuck else {}
         return self.transport.ask("PUT", f"{self._workflows}/{workflow['metadata']['name']}/retry", body)
 
+    def _object(self, path: str) -> Json:
+        found = self.transport.ask("GET", path)
+        if "metadata" not in found or "spec" not in found:
+            raise self.transport.foreign(path, "JSON of another kind")
+        return found
+
     def _pod_log(self, workflow: str, pod: str, follow: bool) -> Iterator[bytes]:
         """A line of JSON for each line of the log. The server says nothing at all of a pod that is gone."""
         query = {"podName": pod, "logOptions.container": "main", "logOptions.follow": "true" if follow else "false"}
@@ -84,6 +107,15 @@ class ServerClient(ArgoClient):
             yield str(entry["result"].get("content", "")).encode() + b"\n"
         if silent:
             raise ApiError(404, f"the pod {pod} is gone, or has printed nothing")
+
+
+def _grpc_code(answer: bytes) -> int | None:
+    """Of an error as the gRPC gateway gives it: {"code": 5, "message": "..."}; Kubernetes gives HTTP's status there."""
+    try:
+        code = json.loads(answer)["code"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return code if isinstance(code, int) and code < HTTP_STATUSES else None
 
 
 def _url(server: str) -> str:

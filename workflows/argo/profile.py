@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from argosy.config import Config
-from argosy.config_explain import nearest
+from argosy.config_explain import likely
 from workflows.argo.profile_placement import Images, Placement, joined
 from workflows.argo.profile_settings import Keep, Nightly, Retry
 from workflows.argo.profile_storage import Storage, Tracking
@@ -54,8 +54,7 @@ class Profile(Config):
         known = stage_names()
         for stage in self.stages:
             if stage not in known:
-                near = nearest(stage, known) or known
-                raise ValueError(f"stages has {stage!r}, which is no stage; nearest: {', '.join(near)}")
+                raise ValueError(f"stages has {stage!r}, which is no stage; {likely(stage, known)}")
         return self
 
     def of_stage(self, stage: str) -> Placement:

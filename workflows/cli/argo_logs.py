@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from argosy.config_explain import nearest
+from argosy.config_explain import likely
 from argosy.errors import InputError
 from workflows.argo.client import ArgoClient
 from workflows.argo.client_http import ApiError, Json
@@ -52,9 +52,7 @@ def unit_named(found: View, name: str) -> Unit:
                   "blocked": "did not start, as something that it needs failed"}  # fmt: skip
         raise InputError(f"{name} {states.get(task.state, 'has not started yet; -f waits for it')}")
     known = [unit.label for unit in found.units] + [task.name for task in found.tasks]
-    near = nearest(wanted, known)
-    raise InputError(f"{name!r} is no task of {found.name}; " + (f"nearest: {', '.join(near)}" if near else
-                     f"there are: {', '.join(dict.fromkeys(known[:MANY]))}"))  # fmt: skip
+    raise InputError(f"{name!r} is no task of {found.name}; {likely(wanted, dict.fromkeys(known), most=MANY)}")
 
 
 def _follow(client: ArgoClient, found: View, name: str, sleep: Callable[[float], None]) -> int:

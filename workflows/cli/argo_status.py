@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from workflows.argo.client_unit import Unit, seconds
@@ -35,12 +35,13 @@ def describe(found: View, after: str) -> str:
     return "\n".join([*lines, found.plan_line] if found.plan_line else lines)
 
 
-def describe_all(found: list[Summary]) -> str:
-    """A line for each workflow."""
+def describe_all(found: Sequence[Summary], limit: int) -> str:
+    """A line for each of the first `limit` workflows (0: of all), and how many more there are."""
     rows = [("WORKFLOW", "PIPELINE", "STATE", "AGE")]
     rows += [(each.name, each.pipeline, each.phase.lower(), duration(time.time() - seconds(each.created)))
-             for each in found]  # fmt: skip
-    return columns(rows, right=(3,))
+             for each in found[:limit or None]]  # fmt: skip
+    more = f"\nand {len(found) - limit} older; --limit 0 lists them too" if 0 < limit < len(found) else ""
+    return columns(rows, right=(3,)) + more
 
 
 def _phase(found: View) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from argosy.config_explain import nearest
+from argosy.config_explain import likely
 from argosy.errors import InputError
 from argosy.step_files import read_done
 from workflows.cli.unfinished import unfinished
@@ -30,8 +30,7 @@ def checkpoint_directory(store: Path, name: str) -> Path:
     if path is None and read_done(directory) is None:
         raise InputError(unfinished(store, stage, directory))
     if path is None:
-        near = nearest(export, known) or list(known)
-        raise InputError(f"{stage} has no checkpoint {export!r}; there are: {', '.join(near) or 'none'}")
+        raise InputError(f"{stage} has no checkpoint {export!r}; {likely(export, known) or 'it has none'}")
     return directory / path
 
 

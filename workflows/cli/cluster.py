@@ -30,11 +30,20 @@ def add_cluster(parser: argparse.ArgumentParser, default: str) -> None:
 def add_access(parser: argparse.ArgumentParser) -> None:
     """How to reach a cluster."""
     group = parser.add_argument_group("cluster")
-    group.add_argument("--profile", metavar="NAME|FILE", help="cluster profile (default: ARGOSY_PROFILE, else its own)")
-    group.add_argument("--namespace", metavar="NAME", help="where workflows are (default: the profile's)")
-    group.add_argument("--context", metavar="NAME", help="of the kubeconfig")
-    group.add_argument("--server", metavar="URL", help="of an Argo server (default: ARGO_SERVER); token: ARGO_TOKEN")
+    group.add_argument("--profile", type=_given, metavar="NAME|FILE",
+                       help="cluster profile (default: ARGOSY_PROFILE, else its own)")
+    group.add_argument("--namespace", type=_given, metavar="NAME", help="where workflows are (default: the profile's)")
+    group.add_argument("--context", type=_given, metavar="NAME", help="of the kubeconfig")
+    group.add_argument("--server", type=_given, metavar="URL",
+                       help="of an Argo server (default: ARGO_SERVER); token: ARGO_TOKEN")
     group.add_argument("--insecure", action="store_true", help="do not check the certificate")
+
+
+def _given(text: str) -> str:
+    """An empty value, such as of a shell variable that is not set, would quietly mean another cluster."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a value, or leave the option out for its default")
+    return text
 
 
 def on_argo(args: argparse.Namespace) -> bool:
@@ -71,8 +80,13 @@ def named_profile(args: argparse.Namespace) -> Profile | None:
     """That of --profile or ARGOSY_PROFILE."""
     from workflows.argo.profile_load import load_profile
 
-    name = args.profile or os.environ.get("ARGOSY_PROFILE")
+    name = profile_name(args)
     return load_profile(name) if name else None
+
+
+def profile_name(args: argparse.Namespace) -> str:
+    """The name or file of --profile or ARGOSY_PROFILE; "" where neither is given."""
+    return str(args.profile or os.environ.get("ARGOSY_PROFILE") or "")
 
 
 def profile_of(args: argparse.Namespace, client: ArgoClient, name: str) -> Profile | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
 from workflows.argo.profile_load import load_profile, profile_names
-from workflows.cli.cluster import add_access, named_profile, profile_of
+from workflows.cli.cluster import add_access, named_profile, profile_name, profile_of
 from workflows.cli.command import Command
-from workflows.cli.submit import TEMPLATE, default_of
+from workflows.cli.submit import TEMPLATE
 
 if TYPE_CHECKING:
     from workflows.argo.doctor.check import Cluster
@@ -31,11 +31,12 @@ def run(args: argparse.Namespace) -> int:
     """Print a line for each thing found. 1 where one fails."""
     if args.server:
         raise InputError("--server: an Argo server does not tell what a cluster lacks; use --context")
+    from workflows.argo.client_kubernetes import KubernetesClient
     from workflows.argo.doctor.run import examine
 
     cluster = _cluster(args)
     print(f"profile {cluster.profile.name}, namespace {cluster.namespace}", flush=True)
-    if not cluster.is_there:
+    if not KubernetesClient(cluster.api, cluster.namespace).has_namespace():
         print(f"FAIL  namespace   there is no namespace {cluster.namespace}\n{'':18}mend: kubectl create namespace "
               f"{cluster.namespace}, or name another --namespace", flush=True)
         return 1
@@ -54,12 +55,13 @@ def _cluster(args: argparse.Namespace) -> Cluster:
     from workflows.argo.client_http import ApiError
     from workflows.argo.client_kubernetes import KubernetesClient, KubernetesTransport
     from workflows.argo.doctor.check import Cluster
+    from workflows.argo.profile_check import default_of
 
     named = named_profile(args)
     api = KubernetesTransport(args.context or "", insecure=args.insecure)
     namespace = args.namespace or os.environ.get("ARGO_NAMESPACE") or (named.namespace if named else api.namespace)
     client = KubernetesClient(api, namespace or DEFAULT_NAMESPACE)
-    profile, name = named, args.profile or os.environ.get("ARGOSY_PROFILE") or DEFAULT_PROFILE
+    profile, name = named, profile_name(args) or DEFAULT_PROFILE
     if profile is None:
         with contextlib.suppress(ApiError):  # what is wrong, a check tells
             found = default_of(client.template(TEMPLATE), "profile")

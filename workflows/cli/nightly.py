@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from argosy.errors import InputError, StepError
-from workflows.cli.cluster import MORE, add_cluster, again, connected, links, on_argo, profile_of
+from workflows.cli.cluster import MORE, add_cluster, on_argo
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
 from workflows.cli.run import memory, positive
+from workflows.cli.start import start
 
 if TYPE_CHECKING:
     from workflows.nightly.night import Asked, Night
@@ -82,8 +83,6 @@ def _execute(nights: list[Night], args: argparse.Namespace) -> int:
 
 
 def _submit(args: argparse.Namespace) -> int:
-    from workflows.argo.client_submission import check_parameters, submission
-
     for name in _HERE_ONLY:
         if getattr(args, name):
             instead = _INSTEAD.get(name, "the profile, such as stages.evaluate.cpu")
@@ -91,17 +90,7 @@ def _submit(args: argparse.Namespace) -> int:
                              f"instead: {instead}")
     given = {"checkpoints": "\n".join(args.checkpoints), "suites": ",".join(args.suites),
              "reference": args.reference, "model": args.model}  # fmt: skip
-    parameters = {name: value for name, value in given.items() if value}
-    client = connected(args)
-    template = client.template(TEMPLATE)
-    profile = profile_of(args, client, "")
-    if args.profile and profile:
-        parameters["profile"] = profile.name
-    check_parameters(template, parameters)
-    name = str(client.submit(submission(TEMPLATE, client.namespace, parameters))["metadata"]["name"])
-    print(f"submitted {name} in namespace {client.namespace}")
-    for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {again(args, name)}"]:
-        print(line, flush=True)
+    start(args, TEMPLATE, {name: value for name, value in given.items() if value})
     return 0
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from argosy.errors import InputError
-from workflows.cli.cluster import MORE, add_cluster, again, connected, links, need_argo, profile_of
+from workflows.cli.cluster import MORE, add_cluster, again, connected, need_argo, profile_of
 from workflows.cli.command import Command
+from workflows.cli.start import tell
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +35,7 @@ def run(args: argparse.Namespace) -> int:
     again_ = f"submitted {name} with the parameters of {args.name}: what is done stays done, the rest goes on"
     print(f"{name} goes on" if name == found.name else again_)
     profile = profile_of(args, client, found.parameters.get("profile", ""))
-    for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {again(args, name)}"]:
-        print(line, flush=True)
+    tell(args, client, profile, name)
     if not args.watch:
         return 0
     from workflows.cli.watch import follow

@@ -22,6 +22,7 @@ from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, PlannedNode, plan
 from workflows.state import NEVER, blocked_by
 
+LIMIT = 20  # workflows in a list
 CHANGED = "changed since that run: argosy plan tells what"
 Row = tuple[str, str, str, str, str]
 
@@ -31,15 +32,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW", help="on a cluster (default: the newest)")
     add_store(parser)
     add_cluster(parser, "local")
-    parser.add_argument("--all", action="store_true", help="list the cluster's workflows")
+    parser.add_argument("--all", action="store_true", help="list the cluster's workflows, the newest first")
+    parser.add_argument("--limit", type=_whole, metavar="N", help=f"with --all: how many (default: {LIMIT}; 0: all)")
+
+
+def _whole(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a whole number from 0 on")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each stage, and one for each node that runs or failed. 1 where one failed."""
     if on_argo(args):
         return _on_argo(args)
-    if args.name or args.all:
-        raise InputError(f"status does not take {args.name or '--all'} without --on argo")
+    given = [args.name] * bool(args.name) + ["--all"] * args.all + ["--limit"] * (args.limit is not None)
+    if given:
+        raise InputError(f"status does not take {', '.join(given)} without --on argo")
     planned = plan(lifecycle(last_config(args.store, LifecycleConfig)), args.store)
     print(describe(planned))
     return int(any(node.state == "failed" for node in planned.nodes))
@@ -49,9 +58,13 @@ def _on_argo(args: argparse.Namespace) -> int:
     from workflows.argo.client_workflow import view
     from workflows.cli import argo_status
 
+    if args.limit is not None and not args.all:
+        raise InputError("--limit is about a list: add --all")
+    if args.name and args.all:
+        raise InputError(f"give {args.name} or --all, not both")
     client = connected(args)
     if args.all:
-        print(argo_status.describe_all(client.list()))
+        print(argo_status.describe_all(client.some(), LIMIT if args.limit is None else args.limit))
         return 0
     found = view(client.find(args.name))
     print(argo_status.describe(found, again(args, found.name)))

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
-from workflows.cli.cluster import MORE, add_cluster, again, connected, links, on_argo, profile_of
+from workflows.cli.cluster import MORE, add_cluster, on_argo
 from workflows.cli.command import Command
 from workflows.cli.options import OVERRIDES, add_config, add_range, config_file, load_config
+from workflows.cli.start import start
 from workflows.compose import DEFAULT_PRESET, preset_of
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import stage_range
-
-if TYPE_CHECKING:
-    from workflows.argo.client import ArgoClient
-    from workflows.argo.client_http import Json
 
 TEMPLATE = "lifecycle"
 
@@ -35,22 +31,12 @@ def run(args: argparse.Namespace) -> int:
     """Check the config as `argosy run` does, submit, say where to look."""
     if not on_argo(args):
         return _run_here(args)
-    from workflows.argo.client_submission import check_files, check_parameters, submission
+    from workflows.argo.client_submission import check_files
 
     config = load_config(args)
     _check_range(config, args)
     check_files(config)
-    parameters = _parameters(args)
-    client = connected(args)
-    template = _template(client, args)
-    profile = profile_of(args, client, default_of(template, "profile"))
-    if args.profile and profile:
-        parameters["profile"] = profile.name
-    check_parameters(template, parameters)
-    name = str(client.submit(submission(TEMPLATE, client.namespace, parameters))["metadata"]["name"])
-    print(f"submitted {name} in namespace {client.namespace}")
-    for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {again(args, name)}"]:
-        print(line, flush=True)
+    client, name = start(args, TEMPLATE, _parameters(args))
     if not args.watch:
         return 0
     from workflows.cli.watch import follow
@@ -84,27 +70,6 @@ def _parameters(args: argparse.Namespace) -> dict[str, str]:
     if any("\n" in override for override in args.overrides):
         raise InputError("an override has a line break in it: write it in a file for --config")
     return {"preset": preset} | {name: value for name, value in given.items() if value}
-
-
-def _template(client: ArgoClient, args: argparse.Namespace) -> Json:
-    from workflows.argo.client_http import ApiError
-
-    try:
-        return client.template(TEMPLATE)
-    except ApiError as error:
-        if error.status != 404:
-            raise
-    profile = args.profile or "NAME"
-    raise InputError(
-        f"namespace {client.namespace} has no WorkflowTemplate {TEMPLATE!r}: install ours there, from a profile that "
-        f"names it, with 'argosy manifests --profile {profile} --out DIR' and 'kubectl apply -k DIR/{profile}', "
-        "or name another --namespace; 'argosy doctor' tells what else is missing")  # fmt: skip
-
-
-def default_of(template: Json, name: str) -> str:
-    """The default of a parameter."""
-    parameters = (template["spec"].get("arguments") or {}).get("parameters") or []
-    return next((str(each.get("value", "")) for each in parameters if each["name"] == name), "")
 
 
 COMMAND = Command("submit", "start the lifecycle on a cluster", 100, configure, run, f"{OVERRIDES}\n\n{MORE}")

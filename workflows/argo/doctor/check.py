@@ -43,14 +43,6 @@ class Cluster:
                 return None
             raise
 
-    @property
-    def is_there(self) -> bool:
-        """Whether the namespace exists; taken for granted where one may not ask."""
-        try:
-            return self.get(f"/api/v1/namespaces/{self.namespace}") is not None
-        except ApiError:
-            return True
-
     def core(self, kind: str, name: str) -> Json | None:
         """An object of the namespace, such as core("configmaps", "x")."""
         return self.get(f"/api/v1/namespaces/{self.namespace}/{kind}/{name}")
