@@ -119,7 +119,7 @@ def test_a_kubeconfig_that_is_a_directory_or_not_set(
     ("status", "said"),
     [
         (404, PAGE), (200, PAGE), (404, {"detail": "Not Found"}), (405, ""), (200, {"name": "another API"}),
-        (404, {"kind": "Status", "code": 404, "message": "no"}),
+        *((status, {"kind": "Status", "code": status, "message": "no"}) for status in (403, 404)),
     ],
 )  # fmt: skip
 def test_a_server_that_is_not_argo_s_is_not_taken_for_one_without_our_templates(

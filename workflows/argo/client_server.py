@@ -12,7 +12,6 @@ from workflows.argo.client_submission import FROM_PLAN
 from workflows.argo.client_unit import pod_name
 from workflows.argo.client_workflow import view
 
-HTTP_STATUSES = 100  # gRPC's codes are below
 LOGS = "main-logs"  # artifact that `archiveLogs` makes of each pod's log
 
 
@@ -27,7 +26,10 @@ class ServerTransport(HttpTransport):
 
     def refusal(self, path: str, status: int, answer: bytes) -> ApiError:
         """Argo's own errors have gRPC's code; of others, those that a proxy may give for Argo are left as they are."""
-        if status in (400, 404, 405, 501) and _grpc_code(answer) is None:
+        said = _error(answer)
+        if said.get("kind") == "Status":
+            return self.foreign(path, f"HTTP status {status} with the words of Kubernetes' own API")
+        if status in (400, 404, 405, 501) and not isinstance(said.get("code"), int):
             return self.foreign(path, f"HTTP status {status} without a message of Argo's")
         return super().refusal(path, status, answer)
 
@@ -109,13 +111,13 @@ class ServerClient(ArgoClient):
             raise ApiError(404, f"the pod {pod} is gone, or has printed nothing")
 
 
-def _grpc_code(answer: bytes) -> int | None:
-    """Of an error as the gRPC gateway gives it: {"code": 5, "message": "..."}; Kubernetes gives HTTP's status there."""
+def _error(answer: bytes) -> Json:
+    """Of Argo, {"code": 5, "message": "..."} with gRPC's code; of Kubernetes, an object `Status`; {} of others."""
     try:
-        code = json.loads(answer)["code"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return code if isinstance(code, int) and code < HTTP_STATUSES else None
+        found = json.loads(answer)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _url(server: str) -> str:
