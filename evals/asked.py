@@ -87,6 +87,6 @@ def ask(tasks: Sequence[Task], seed: int, findings: Findings) -> list[Asked]:
     return asked
 
 
-def reason(error: Exception) -> str:
+def reason(error: Exception | str) -> str:
     """What an error says, files without their folders: results of two machines are equal."""
     return _FOLDERS.sub("", str(error))

@@ -52,7 +52,7 @@ def _item(task: Any, doc: Doc, id: str, lang: str, subject: str) -> Item:
         choices = tuple(task.doc_to_choice(doc))
         asked = task.doc_to_text(doc)
         own = _own(task, doc, choices)
-        rights = _rights(task, doc, choices)
+        rights = rights_of(task, doc, choices)
     except Exception as error:  # a task's own code decides what is raised
         raise BrokenItem(f"lm-eval cannot ask it: {type(error).__name__}") from None
     if not rights:
@@ -84,7 +84,7 @@ def _own(task: Any, doc: Doc, choices: tuple[str, ...]) -> OwnForm:
     return OwnForm(prompts, continuations, task.config.target_delimiter, head, description, are_labels(continuations))
 
 
-def _rights(task: Any, doc: Doc, choices: Sequence[str]) -> tuple[int, ...]:
+def rights_of(task: Any, doc: Doc, choices: Sequence[str]) -> tuple[int, ...]:
     """Places of the right options: those that the task's target names, or, where a function of the task's own judges,
     those with which that gives more than half of an accuracy."""
     places = range(len(choices))

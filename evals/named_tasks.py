@@ -1,9 +1,9 @@
-"""Tasks of lm-eval by their names, in a suite of ours."""
+"""Tasks of lm-eval by their names, in a suite of ours: they run as they are."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from argosy.errors import InputError, StepError
@@ -11,13 +11,23 @@ from argosy.evaluation.findings import Findings
 from argosy.statistics.intervals import Estimate
 from evals.asked import reason
 from evals.lm import ArgosyLM
+from evals.lm_eval_load import load, why_not
+from evals.named_rows import right_metric, rows_of, variant_of
 
 # Not OSError and RuntimeError: a full disk or a device that fails is no matter of a task.
 _STOPS = (ArithmeticError, AssertionError, AttributeError, ConnectionError, ImportError, LookupError,
           NotImplementedError, TypeError, ValueError)  # fmt: skip
 
 
-def load_named(names: Sequence[str], include_path: str, findings: Findings, *, alone: bool) -> dict[str, Any]:
+@dataclass
+class Named:
+    """Tasks by their names, and the groups of them."""
+
+    tasks: dict[str, Any] = field(default_factory=dict)
+    groups: dict[str, Any] = field(default_factory=dict)
+
+
+def load_named(names: Sequence[str], include_path: str, findings: Findings, *, alone: bool) -> Named:
     """The tasks, with lm-eval's defaults. A name that cannot be loaded (lm-eval does not know it, its data cannot be
     fetched) has failed, and the others go on.
 
@@ -28,66 +38,68 @@ def load_named(names: Sequence[str], include_path: str, findings: Findings, *, a
         InputError: nothing else is asked, and lm-eval knows none of these names.
         StepError: nothing else is asked, and none can be loaded.
     """
-    if not names:
-        return {}
-    from lm_eval.tasks import TaskManager
-
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    manager = TaskManager(include_path=include_path or None, include_defaults=True)
-    tasks: dict[str, Any] = {}
+    found = Named()
     unknown = []
     for name in names:
         try:
-            tasks |= manager.load([name])["tasks"]
+            loaded = load(name, include_path)
+            found.tasks |= loaded["tasks"]
+            found.groups |= loaded.get("groups", {})
         except Exception as error:  # a task's own code and data decide what is raised
-            unknown.append(isinstance(error, KeyError) and name in str(error))
-            why = str(error.args[0]) if unknown[-1] else f"{type(error).__name__}: {reason(error)}"
-            findings.fail(f"bench/{name}", f"lm-eval cannot load it: {why}")
-    if alone and not tasks:
+            why, is_unknown = why_not(name, error)
+            unknown.append(is_unknown)
+            findings.fail(f"bench/{name}", f"lm-eval cannot load it: {reason(why)}")
+    if alone and names and not found.tasks:
         failed = "; ".join(f"{name}: {findings.failed[f'bench/{name}']}" for name in names)
         raise (InputError if all(unknown) else StepError)(f"suite: lm_eval: {failed}")
-    for task in tasks.values():
-        if task.get_config("num_fewshot") is None:
-            task.set_config("num_fewshot", 0)
-        task.set_fewshot_seed(1234)  # lm-eval's default
-    return tasks
+    return found
 
 
-def run_named(lm: ArgosyLM, tasks: dict[str, Any], *, chat: bool, limit: int | None) -> Findings:
+def run_named(lm: ArgosyLM, named: Named, *, chat: bool, limit: int | None) -> Findings:
     """What lm-eval's harness makes of them. Where it stops at one, each is run alone, and those that fail are named."""
     from lm_eval.evaluator import evaluate
 
-    def run(chosen: dict[str, Any]) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = evaluate(lm, {"tasks": chosen}, limit=limit, bootstrap_iters=100, log_samples=False,
-                                            apply_chat_template=chat)["results"]  # fmt: skip
-        return found
-
     findings = Findings()
-    if not tasks:
+    if not named.tasks:
         return findings
     lm.cut.clear()
+    chosen = {"tasks": dict(named.tasks), "groups": named.groups}
     try:
-        results = dict(run(dict(tasks)))
+        found = evaluate(lm, chosen, limit=limit, bootstrap_iters=100, log_samples=True, apply_chat_template=chat)
     except _STOPS as error:
-        if len(tasks) == 1:
-            findings.fail(f"bench/{next(iter(tasks))}", f"lm-eval stopped: {type(error).__name__}: {reason(error)}")
+        if len(named.tasks) == 1:
+            why = f"lm-eval stopped: {type(error).__name__}: {reason(error)}"
+            findings.fail(f"bench/{next(iter(named.tasks))}", why)
             return findings
-        for name, task in tasks.items():
-            findings.merge(run_named(lm, {name: task}, chat=chat, limit=limit))
+        for name, task in named.tasks.items():
+            findings.merge(run_named(lm, Named({name: task}), chat=chat, limit=limit))
         return findings
-    for name in tasks:
-        _collect(findings, name, results[name])
+    for name, task in named.tasks.items():
+        _collect(findings, name, found["results"][name])
+        rows = rows_of(name, task, found["samples"][name], found["results"][name])
+        findings.rows += rows
+        # One form is its one number in comparisons: that of the task's first filter.
+        if variant := next((row["variant"] for row in rows if "correct" in row), ""):
+            findings.headline[name] = [variant]
         if lm.cut[name]:
             findings.cut[f"bench/{name}"] = lm.cut[name]
+    for name, results in found.get("groups", {}).items():
+        _collect(findings, name, results)
     return findings
 
 
 def _collect(findings: Findings, name: str, results: Mapping[str, Any]) -> None:
+    """The metrics of a task or group; `acc` is given also where lm-eval calls it otherwise (exact_match)."""
+    measured: dict[str, dict[str, Estimate]] = {}
     for key, value in results.items():
         metric, _, filter_name = key.partition(",")
         if not filter_name or metric.endswith("_stderr") or not isinstance(value, int | float):
             continue
         stderr = results.get(f"{metric}_stderr,{filter_name}")
-        variant = "plain" if filter_name == "none" else filter_name
         error = float(stderr) if isinstance(stderr, int | float) else float("nan")
-        findings.add(f"bench/{name}/{variant}/{metric}", Estimate(float(value), error, int(results["sample_len"])))
+        estimate = Estimate(float(value), error, int(results["sample_len"]))
+        measured.setdefault(variant_of(filter_name), {})[metric] = estimate
+    for variant, metrics in measured.items():
+        right = right_metric(metrics)
+        for metric, estimate in (({"acc": metrics[right]} if right else {}) | metrics).items():
+            findings.add(f"bench/{name}/{variant}/{metric}", estimate)
