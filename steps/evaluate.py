@@ -87,6 +87,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         InputError: the checkpoint is not there or cannot be loaded, an unknown suite, files that are absent.
         StepError: the checkpoint has disappeared meanwhile, or nothing could be scored.
     """
+    from argosy.contamination.logged import contamination_metrics
     from argosy.determinism import make_deterministic
     from argosy.evaluation.checkpoint import find_checkpoint
     from argosy.evaluation.opening import Computing, open_model
@@ -114,7 +115,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     context.tracker.artifact(context.out / "results.json")  # its standard errors and counts, beside the metrics
     context.tracker.model_metrics(
         checkpoint.path,
-        outputs.metrics,
+        {**outputs.metrics, **contamination_metrics(findings.rows)},  # of MLflow: others make the score of the rows
         tokens=checkpoint.tokens,
         dataset=suite.name,
         dataset_digest=_digest(config, findings),

@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from argosy.contamination.logged import contamination_metrics
 from argosy.evaluation.results import write_items
 from argosy.provenance import digest_of
 from argosy.statistics import mean
@@ -147,7 +148,8 @@ def _evaluation(root: Path, at: About, suite: str, rows: list[dict[str, Any]], f
     checkpoint = root / f"pretrain-{at.digest}" / "checkpoints" / at.name
     write_json(directory / "results.json", {"checkpoint": at.label, "suite": suite, "headline": headline, **found})
     tracker.artifact(directory / "results.json")
-    tracker.model_metrics(checkpoint, found["metrics"], tokens=at.label["tokens"], dataset=suite,
+    logged = {**found["metrics"], **contamination_metrics(rows)}
+    tracker.model_metrics(checkpoint, logged, tokens=at.label["tokens"], dataset=suite,
                           dataset_digest="0123456789ab")
     tracker.close()
     return directory

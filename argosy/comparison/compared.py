@@ -13,6 +13,7 @@ from argosy.comparison.headlines import add_headlines
 from argosy.comparison.kinds import HEADLINE, families, kind_of, order
 from argosy.comparison.notes import notes_of
 from argosy.comparison.seen import seen
+from argosy.contamination.evidence import seen_of
 from argosy.errors import InputError
 from argosy.report.answers import sorted_rows
 from argosy.report.checkpoints import Checkpoint
@@ -42,7 +43,7 @@ class Compared:
         hidden: names that only `--all` shows.
         alone: names that only one entry has.
         tests: how many p-values were corrected together.
-        seen: by benchmark, traces of having seen it.
+        seen: by benchmark, who has likely seen it, with the detail.
     """
 
     entries: list[Entry]
@@ -69,6 +70,7 @@ def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: 
     for entry in entries:
         found = sorted_rows(row for group in entry.rows.groups.values() for row in group)
         entry.chosen.answers, entry.chosen.orders = found.answers, found.orders
+        entry.chosen.seen |= seen_of(entry.rows)
     add_headlines(entries)
     every = {name for entry in entries for name in entry.chosen.metrics}
     matching = [n for n in every if any(fnmatchcase(n, glob) for glob in globs)] if globs else sorted(every)

@@ -12,6 +12,7 @@ from argosy.comparison.compared import SECTIONS, Compared
 from argosy.comparison.contrast import Contrast
 from argosy.comparison.curves import axis, curves, spark
 from argosy.comparison.differing import Asked, Differing, Key, differing, embedded
+from argosy.comparison.fitted import letter
 from argosy.comparison.forest import Scale
 from argosy.comparison.kinds import families, kind_of
 from argosy.comparison.overview import overview
@@ -88,11 +89,6 @@ def _environment() -> Environment:
                             "difference": difference_text, "meaning": meaning, "unit": unit_of}
     environment.globals |= {"kind_of": kind_of, "said": _said, "letter": letter}
     return environment
-
-
-def letter(number: int) -> str:
-    """What an entry is called in short: A, B, C."""
-    return chr(65 + number) if number < 26 else str(number + 1)
 
 
 def _said(c: Contrast) -> str:

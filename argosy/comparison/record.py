@@ -9,7 +9,7 @@ from argosy.comparison.compared import Compared
 from argosy.comparison.contrast import Contrast
 from argosy.comparison.entry import Entry
 from argosy.comparison.sentences import sentences
-from argosy.gate.seen import contamination_record
+from argosy.contamination.evidence import contamination_record
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.intervals import interval
 
@@ -46,7 +46,7 @@ def _entry(e: Entry, names: list[str]) -> dict[str, Any]:
     return {"name": e.name, "label": e.label, "checkpoint": c.label, "key": c.key, "stage": c.stage, "export": c.name,
             "step": c.step, "tokens": c.tokens, "source": e.source, "model": e.model, "link": e.link,
             "metrics": {n: _metric(c, n) for n in names if n in c.metrics},
-            "contamination": contamination_record(e.rows),
+            "contamination": contamination_record(c.seen),
             "line": [{"checkpoint": p.label, "key": p.key, "step": p.step, "tokens": p.tokens,
                       "metrics": {n: number(p.metrics[n]) for n in names if n in p.metrics}} for p in e.line]}
 

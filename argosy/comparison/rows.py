@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy.comparison.settings import measured, read_settings
 from argosy.errors import InputError
 from argosy.evaluation.results import has_items, read_items
 
@@ -27,8 +28,8 @@ class Value:
     Attributes:
         unit: what is independent of others: the cluster, else the item, else the row itself.
         item: what it is a question about.
-        check: what must be equal for two checkpoints to be asked the same: the suite and the bytes, or tokens, of a
-            document; the right option and the number of options of a question. None: not known.
+        check: what must be equal for two checkpoints to be asked the same: the suite with its settings and the bytes,
+            or tokens, of a document; the right option and the number of options of a question. None: not known.
     """
 
     unit: str
@@ -39,18 +40,29 @@ class Value:
 
 
 class Rows:
-    """Rows by task and variant."""
+    """Rows by task and variant.
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    Args:
+        settings: of the suite (argosy.comparison.settings), which losses of documents hang on: with others, it is
+            another suite.
+
+    Attributes:
+        parts: the evaluations that it is made of, the newest last; none where it is one.
+    """
+
+    def __init__(self, records: Iterable[Record] = (), settings: str = "") -> None:
         self.groups: dict[Group, list[Record]] = {}
+        self.parts: list[Rows] = []
         for record in records:
             if record.get("calibration"):
                 continue  # asked to measure a preference for places: it counts in acc_pride alone
             if "task" in record and "variant" in record and "id" in record:
-                self.groups.setdefault((str(record["task"]), str(record["variant"])), []).append(record)
+                task = measured(str(record["task"]), settings) if is_text(record) else str(record["task"])
+                self.groups.setdefault((task, str(record["variant"])), []).append(record)
 
     def update(self, other: Rows) -> None:
         """Take what a newer evaluation found instead of what is here; what is newest comes last."""
+        self.parts.append(other)
         for group, rows in other.groups.items():
             self.groups.pop(group, None)
             self.groups[group] = rows
@@ -119,9 +131,14 @@ class Rows:
 
     def _texts(self, channel: str) -> list[tuple[str, str, list[Record]]]:
         """(suite, channel, rows of its documents), the newest last."""
-        every = [(suite, variant, [r for r in rows if "nats" in r and "bytes" in r])
+        every = [(suite, variant, [r for r in rows if is_text(r)])
                  for (suite, variant), rows in self.groups.items() if channel in (variant, ALL)]
         return [each for each in every if each[2]]
+
+
+def is_text(record: Record) -> bool:
+    """Whether a row is of a held-out document, of which it has the loss; probes' cases have no tokens beside."""
+    return "nats" in record and ("bytes" in record or "tokens" in record)
 
 
 def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
@@ -130,7 +147,7 @@ def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
     for directory in evaluations:
         try:
             if has_items(directory):
-                found.update(Rows(read_items(directory)))
+                found.update(Rows(read_items(directory), read_settings(directory)))
         except InputError as error:
             notes.append(f"{directory.name} is not compared item by item: {error}")
     return found

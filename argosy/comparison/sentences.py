@@ -8,17 +8,21 @@ from argosy.comparison.compared import Compared, Pair
 from argosy.comparison.contrast import Contrast
 from argosy.comparison.kinds import HEADLINE
 from argosy.comparison.text import amount, difference_text, p_text, unit_of
-from argosy.report.verdict import evidence, listed
+from argosy.contamination.verdict import LIKELY
+from argosy.report.seen import evidence, unseen
+from argosy.report.words import listed
 
 NAMED = 3  # metrics that a sentence names
 
 
 def sentences(found: Compared) -> list[tuple[str, str]]:
-    """(kind, text); kind: `seen` or `signs` (of the test), `better`, `worse`, `level` or `note`."""
-    said = list(_seen(found))
+    """(kind, text); kind: `seen` (likely) or `clean` (of the test), `better`, `worse`, `level` or `note`."""
+    told = list(_seen(found))
+    said = [each for each in told if each[0] == "seen"]
     said += [each for pair in found.pairs if pair.contrasts for each in _pair(pair)]
     if len(found.entries) == 1:
         said.append(("note", f"{found.entries[0].label} alone: name a second checkpoint to compare it with."))
+    said += [each for each in told if each[0] != "seen"]
     return said + [("note", note) for note in found.notes]
 
 
@@ -26,8 +30,9 @@ def _seen(found: Compared) -> Iterator[tuple[str, str]]:
     labels = {e.chosen.key: e.label for e in found.entries}
     for task in found.seen:
         for suspicion in task.suspicions:
-            if suspicion.level != "none":
-                yield suspicion.level, f"{task.task}: {evidence(suspicion, labels)}"
+            if suspicion.level == LIKELY:
+                yield "seen", f"{task.task}: {evidence(suspicion, labels)}"
+    yield from unseen({t.task: {labels[s.checkpoint]: s.seen for s in t.suspicions} for t in found.seen})
 
 
 def _pair(pair: Pair) -> Iterator[tuple[str, str]]:

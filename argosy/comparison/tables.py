@@ -7,17 +7,20 @@ import math
 from argosy.comparison.compared import Compared
 from argosy.comparison.record import contrast_record, record
 from argosy.comparison.sentences import sentences
+from argosy.contamination.logged import metrics_of
 from argosy.report.intervals import interval
 from argosy.tracking.compared import Logged
 
 
 def logged(found: Compared, line: str, page: str) -> Logged:
-    """What is logged for a comparison: metrics `<label>/<metric>` of every entry, `difference/<label>/<metric>` to the
-    first one, and `count/<label>/<verdict>`.
+    """What is logged for a comparison: metrics `<label>/<metric>` of every entry (among them
+    `contamination/<benchmark>/score`), `difference/<label>/<metric>` to the first one, and `count/<label>/<verdict>`.
     """
     labels = [e.label for e in found.entries]
     metrics = {f"{e.label}/{name}": e.chosen.metrics[name] for e in found.entries for name in found.metrics
                if name in e.chosen.metrics}
+    for e in found.entries:
+        metrics |= {f"{e.label}/{name}": value for name, value in metrics_of(e.chosen.seen).items()}
     for pair in found.pairs:
         metrics |= {f"difference/{pair.second.label}/{c.name}": c.difference.value for c in pair.contrasts}
         metrics |= {f"count/{pair.second.label}/{verdict}": float(len(pair.section(verdict)))

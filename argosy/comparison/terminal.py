@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from argosy.comparison.compared import SECTIONS, Compared, Pair
 from argosy.comparison.contrast import Contrast
+from argosy.comparison.fitted import FEW, NARROW, NARROWEST, fitted, letter
+from argosy.comparison.seen import seen_lines
 from argosy.comparison.sentences import sentences
 from argosy.comparison.text import TITLES, difference_text, meaning, p_text, unit_of, value_text
 from argosy.report.chart import short
 from argosy.report.intervals import interval
-from argosy.report.visible import columns, visible, width
+from argosy.report.visible import visible, width
 
 NOISE = ("same", "cannot tell", "untested")
-FEW = 8  # lines of a section of noise, without --all
-NARROWEST, NARROW, WIDE, SHORTEST = 76, 96, 126, 18
+WIDE = 126
 
 
 def terminal(found: Compared, columns_wide: int, *, everything: bool = False) -> str:
     """The whole text; no line is wider than `columns_wide`, as far as names can be cut."""
     parts = ["\n".join(_entries(found, columns_wide))]
+    parts.append("\n".join(seen_lines(found, columns_wide, everything=everything)))
     if len(found.entries) == 1:
         parts.append("\n".join(_alone(found, columns_wide)))
     parts += ["\n".join(_pair(pair, columns_wide, everything)) for pair in found.pairs if pair.contrasts]
@@ -31,9 +33,9 @@ def _entries(found: Compared, wide: int) -> list[str]:
     rows = [("", "COMPARED", "CHECKPOINT", "TOKENS", "STEP", "METRICS", "FROM")]
     for number, e in enumerate(found.entries):
         c = e.chosen
-        rows.append((_letter(number), visible(e.label), visible(c.label), short(c.tokens) if c.tokens else "–",
+        rows.append((letter(number), visible(e.label), visible(c.label), short(c.tokens) if c.tokens else "–",
                      str(c.step or "–"), str(len(c.metrics)), e.source))
-    return _fitted(rows, wide, (1, 2), right=(3, 4, 5))
+    return fitted(rows, wide, (1, 2), right=(3, 4, 5))
 
 
 def _alone(found: Compared, wide: int) -> list[str]:
@@ -43,7 +45,7 @@ def _alone(found: Compared, wide: int) -> list[str]:
         bounds = interval(c, name)
         inside = f"{value_text(name, bounds[0])} to {value_text(name, bounds[1])}" if bounds else "–"
         rows.append((visible(name), value_text(name, c.metrics[name]), inside, str(c.counts.get(name, "–"))))
-    return _fitted(rows, wide, (0,), right=(1, 2, 3))
+    return fitted(rows, wide, (0,), right=(1, 2, 3))
 
 
 def _pair(pair: Pair, wide: int, everything: bool) -> Iterator[str]:
@@ -52,7 +54,7 @@ def _pair(pair: Pair, wide: int, everything: bool) -> Iterator[str]:
     shown = [(v, pair.section(v)) for v in SECTIONS if pair.section(v)]
     cut = {v: here if everything or v not in NOISE else here[:FEW] for v, here in shown}
     rows = [_row(c, wide) for v, _ in shown for c in cut[v]]
-    lines = iter(_fitted([_headings(wide), *rows], wide, (0,), right=range(1, 6 if wide >= NARROW else 5)))
+    lines = iter(fitted([_headings(wide), *rows], wide, (0,), right=range(1, 6 if wide >= NARROW else 5)))
     heading = next(lines)
     for verdict, here in shown:
         yield f"\n{TITLES[verdict]}: {len(here)}"
@@ -98,33 +100,5 @@ def _end(found: Compared) -> Iterator[str]:
     if found.hidden:
         yield f"Not shown: {len(found.hidden)} further metrics (--all, or --metrics 'bench/*')."
     for kind, note in sentences(found):
-        if kind in ("note", "seen", "signs"):
+        if kind in ("note", "seen"):
             yield f"Note: {visible(note)}"
-
-
-def _letter(number: int) -> str:
-    return chr(65 + number) if number < 26 else str(number + 1)
-
-
-def _fitted(rows: Sequence[tuple[str, ...]], wide: int, cut: Sequence[int], right: Sequence[int]) -> list[str]:
-    """Aligned rows; the columns `cut` lose the middle of long names where the line would be too wide."""
-    text = columns(rows, right=right)
-    over = max(map(width, text.splitlines())) - wide
-    for column in cut:
-        if over > 0:
-            longest = max(width(row[column]) for row in rows)
-            keep = max(SHORTEST, longest - over)
-            over -= max(0, longest - keep)
-            rows = [(*row[:column], _middle(row[column], keep), *row[column + 1 :]) for row in rows]
-    return columns(rows, right=right).splitlines()
-
-
-def _middle(text: str, keep: int) -> str:
-    if width(text) <= keep:
-        return text
-    head, tail = text, text
-    while width(head) > (keep - 1) // 2:
-        head = head[:-1]
-    while width(tail) > keep - 1 - width(head):
-        tail = tail[1:]
-    return f"{head}…{tail}"

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from argosy.comparison.rows import Rows
+from argosy.contamination.evidence import evidence_of
 from argosy.errors import ArgosyError, InputError
 from argosy.evaluation.results import read_items
-from argosy.gate.seen import evidence_of
 from argosy.statistics.contamination_null import Calibration, calibrate, default_calibration
 from argosy.storage import write_json
 

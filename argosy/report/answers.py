@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from argosy.evaluation.results import scan_items
+from argosy.comparison.rows import is_text
 
 
 class Row(NamedTuple):
@@ -84,27 +83,18 @@ class ItemsFile:
 
     Attributes:
         orders: by task and item, how likely its right letter is in the published order and in others.
-        texts: losses of held-out documents by channel and id.
+        texts: losses of held-out documents by suite, channel and id.
     """
 
     answers: dict[tuple[str, str], Answers] = field(default_factory=dict)
     orders: dict[str, dict[str, Published]] = field(default_factory=dict)
-    texts: dict[str, dict[str, Text]] = field(default_factory=dict)
+    texts: dict[str, dict[str, dict[str, Text]]] = field(default_factory=dict)
     broken: int = 0  # rows that are not of the format
 
 
-def read_items_file(directory: Path) -> ItemsFile:
-    """The rows of an evaluation's directory; those that cannot be used are counted. Rows of probes have no right
-    answer and are passed.
-
-    Raises:
-        InputError: it has none, or they cannot be read.
-    """
-    return sorted_rows(*scan_items(directory))
-
-
 def sorted_rows(rows: Iterable[Mapping[str, Any]], broken: int = 0) -> ItemsFile:
-    """Rows of evaluations by what they are of; `broken` are known to be of no format."""
+    """Rows of evaluations by what they are of; those that cannot be used are counted, beside `broken`, which are known
+    to be of no format. Rows of probes have no right answer and are passed."""
     found = ItemsFile(broken=broken)
     for record in rows:
         try:
@@ -113,8 +103,8 @@ def sorted_rows(rows: Iterable[Mapping[str, Any]], broken: int = 0) -> ItemsFile
                 continue  # asked to measure a preference for places: it counts in acc_pride alone
             if "correct" in record:
                 found.answers.setdefault((task, variant), Answers()).rows.append(_row(record))
-            elif "nats" in record:
-                found.texts.setdefault(variant, {})[str(record["id"])] = _text(record)
+            elif is_text(record):
+                found.texts.setdefault(task, {}).setdefault(variant, {})[str(record["id"])] = _text(record)
             elif variant == "memorisation":
                 published = Published(Place(*record["place"]), tuple(map(float, record["scores"][1])))
                 found.orders.setdefault(task, {})[str(record["id"])] = published

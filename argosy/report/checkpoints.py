@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from argosy.contamination.verdict import Seen
 from argosy.report.answers import Answers, Published, Text
 
 
@@ -20,7 +21,9 @@ class Checkpoint:
         tokens: seen since pretraining began.
         headline: by task, the variants that the evaluation says ask for knowledge.
         orders: by task and item, how likely its right letter is in the published order and in others.
-        texts: losses of held-out documents by channel and id.
+        texts: losses of held-out documents by suite (with its settings: argosy.comparison.settings), channel and id;
+            what was measured last is the last.
+        seen: by benchmark, whether it has been seen.
     """
 
     key: str
@@ -41,7 +44,8 @@ class Checkpoint:
     answers: dict[tuple[str, str], Answers] = field(default_factory=dict)
     headline: dict[str, list[str]] = field(default_factory=dict)
     orders: dict[str, dict[str, Published]] = field(default_factory=dict)
-    texts: dict[str, dict[str, Text]] = field(default_factory=dict)
+    texts: dict[str, dict[str, dict[str, Text]]] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
     evaluations: list[Path] = field(default_factory=list)
 
     @property

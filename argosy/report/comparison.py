@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
+from argosy.contamination.verdict import LIKELY
 from argosy.report.checkpoints import Checkpoint, Checkpoints
 from argosy.report.contamination import Suspicion, suspicions
-from argosy.report.forgetting import TextChange, text_changes
+from argosy.report.forgetting import TextChange, not_compared, text_changes
 from argosy.report.leads import PLAIN, Lead, pair_leads
 from argosy.report.paired import (
     DRAWS,
@@ -65,8 +66,8 @@ class TaskComparison:
 
     @property
     def seen(self) -> set[str]:
-        """Keys of the checkpoints that have seen the test."""
-        return {s.checkpoint for s in self.suspicions if s.level == "seen"}
+        """Keys of the checkpoints that have likely seen the test."""
+        return {s.checkpoint for s in self.suspicions if s.level == LIKELY}
 
 
 @dataclass
@@ -79,10 +80,11 @@ class Comparison:
 
 
 def compare(checkpoints: Checkpoints) -> Comparison:
-    """Compare what is there; what is missing makes it shorter."""
+    """Compare what is there; what is missing makes it shorter, and is noted."""
     names = sorted({task for c in checkpoints.finals for task in c.tasks})
-    return Comparison(checkpoints, [_task(checkpoints, name) for name in names],
-                      text_changes(_stage_pairs(checkpoints)))
+    pairs = _stage_pairs(checkpoints)
+    checkpoints.notes += [note for note in not_compared(pairs) if note not in checkpoints.notes]
+    return Comparison(checkpoints, [_task(checkpoints, name) for name in names], text_changes(pairs))
 
 
 def _stage_pairs(checkpoints: Checkpoints) -> list[tuple[Checkpoint, Checkpoint]]:

@@ -1,4 +1,5 @@
-"""Which checkpoint has seen the test, for any checkpoint and any pair: knowledge survives a changed form."""
+"""Which checkpoint has seen the test: the calibrated score decides (argosy.contamination), and beneath it the traces
+and leads of single forms, to look at."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from argosy.contamination.verdict import LIKELY, Seen
 from argosy.report.answers import Place
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.intervals import interval
@@ -42,39 +44,42 @@ class Suspicion:
     """What speaks for one checkpoint having seen one task.
 
     Attributes:
-        traces: measures that need no other checkpoint.
-        leads: against `reference`, a checkpoint without traces, for each variant.
-        level: `seen` (a trace, and the lead shrinks on at least half of the variants), `signs` (a trace alone),
-            `none`. Shrinking leads alone say nothing: they also come from learning the form of the questions.
+        seen: the calibrated score and its verdict, which is this one's `level`.
+        traces: the detail: measures that need no other checkpoint.
+        leads: the detail: against `reference`, a checkpoint that is not likely to have seen it, for each variant.
+            Shrinking leads alone say nothing: they also come from learning the form of the questions.
     """
 
     checkpoint: str
     task: str
+    seen: Seen
     traces: list[Trace] = field(default_factory=list)
     reference: str | None = None
     leads: list[Lead] = field(default_factory=list)
 
     @property
     def level(self) -> str:
-        if not any(trace.shows for trace in self.traces):
-            return "none"
-        lost = sum(lead.lost.low > 0 for lead in self.leads)
-        return "seen" if self.leads and 2 * lost >= len(self.leads) else "signs"
+        """`likely`, `not seen` or `cannot tell`."""
+        return self.seen.verdict
 
 
 def suspicions(checkpoints: Sequence[Checkpoint], task: str) -> list[Suspicion]:
-    """One for each checkpoint that was asked `task` as published; traces are Holm-corrected over all of them."""
-    asked = [c for c in checkpoints if (task, PLAIN) in c.answers]
-    found = [Suspicion(c.key, task, _traces(c, task)) for c in asked]
+    """One for each checkpoint that was asked `task`; traces, of those asked as published, are Holm-corrected over all
+    of them."""
+    found = [Suspicion(c.key, task, c.seen[task]) for c in checkpoints if task in c.seen]
+    of = {s.checkpoint: s for s in found}
+    asked = [c for c in checkpoints if c.key in of and (task, PLAIN) in c.answers]
+    for c in asked:
+        of[c.key].traces = _traces(c, task)
     adjusted = holm({(s.checkpoint, t.name): t.p_value for s in found for t in s.traces})
     for s in found:
         s.traces = [replace(t, p_adjusted=adjusted[s.checkpoint, t.name]) for t in s.traces]
-    clean = {s.checkpoint for s in found if not any(t.shows for t in s.traces)}
-    for s, c in zip(found, asked, strict=True):
+    clean = {s.checkpoint for s in found if s.level != LIKELY}
+    for c in asked:
         reference = _reference(c, [other for other in asked if other.key in clean and other is not c], task)
         if reference is not None:
-            s.reference = reference.key
-            s.leads = leads(c, reference, task)
+            of[c.key].reference = reference.key
+            of[c.key].leads = leads(c, reference, task)
     return found
 
 

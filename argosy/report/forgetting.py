@@ -6,19 +6,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from argosy.comparison.settings import told
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.paired import ALPHA
 from argosy.statistics import Interval, holm, paired_ratio_test
 
 PREFIX = "heldout/bpb/"
+Pair = tuple[Checkpoint, Checkpoint]
 
 
 @dataclass(frozen=True)
 class TextChange:
     """Bits a byte of one channel's held-out text, from `first` to `second`. Above zero: the model got worse.
 
-    Both were scored on the same documents, and a document that is hard for one is hard for the other: a paired t test
-    with documents as its units.
+    Both were scored on the same documents by the same suite, and a document that is hard for one is hard for the
+    other: a paired t test with documents as its units.
 
     Attributes:
         documents: how many both were scored on.
@@ -43,17 +45,52 @@ class TextChange:
         return "forgotten" if self.interval.value > 0 else "learnt"
 
 
-def text_changes(pairs: Sequence[tuple[Checkpoint, Checkpoint]]) -> list[TextChange]:
-    """For each pair (before, after) one for each channel whose documents both were scored on."""
-    found = [change for first, second in pairs for channel in sorted(first.texts.keys() & second.texts.keys())
-             if (change := _change(first, second, channel)) is not None]
+def text_changes(pairs: Sequence[Pair]) -> list[TextChange]:
+    """For each pair (before, after) one for each channel whose documents both were scored on by one suite with the same
+    settings: of several, the one that the second was measured with last."""
+    found = [change for first, second in pairs for channel in _channels(first, second)
+             if (suite := _shared(first, second, channel)) is not None
+             and (change := _change(first, second, channel, suite)) is not None]
     adjusted = holm({index: change.p_value for index, change in enumerate(found)})
     return [replace(change, p_adjusted=adjusted[index]) for index, change in enumerate(found)]
 
 
-def _change(first: Checkpoint, second: Checkpoint, channel: str) -> TextChange | None:
+def not_compared(pairs: Sequence[Pair]) -> list[str]:
+    """A sentence for each pair whose channels were measured with different suites, or settings, or documents."""
+    return [f"Held-out text ({', '.join(channels)}): {second.label} is not compared to {first.label}, {why}: evaluate "
+            "both with the same suite and data."
+            for first, second in pairs for why, channels in _reasons(first, second).items()]
+
+
+def _reasons(first: Checkpoint, second: Checkpoint) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for channel in _channels(first, second):
+        suite = _shared(first, second, channel)
+        if suite is None:
+            names = told(_suites(first, channel)[-1], _suites(second, channel)[-1])
+            found.setdefault(f"they were measured with {names}", []).append(channel)
+        elif _change(first, second, channel, suite) is None:
+            found.setdefault("they share less than two documents of the same bytes", []).append(channel)
+    return found
+
+
+def _channels(first: Checkpoint, second: Checkpoint) -> list[str]:
+    """Those that both were measured on, by whatever suite."""
+    of = [{channel for channels in c.texts.values() for channel in channels} for c in (first, second)]
+    return sorted(of[0] & of[1])
+
+
+def _suites(c: Checkpoint, channel: str) -> list[str]:
+    return [suite for suite, channels in c.texts.items() if channel in channels]
+
+
+def _shared(first: Checkpoint, second: Checkpoint, channel: str) -> str | None:
+    return next((suite for suite in reversed(_suites(second, channel)) if suite in _suites(first, channel)), None)
+
+
+def _change(first: Checkpoint, second: Checkpoint, channel: str, suite: str) -> TextChange | None:
     """None where the documents are not the same: numbers of documents name other texts in another corpus."""
-    before, after = first.texts[channel], second.texts[channel]
+    before, after = first.texts[suite][channel], second.texts[suite][channel]
     same = sorted(before.keys() & after.keys())
     if len(same) < 2 or any(before[name].size != after[name].size for name in same):
         return None

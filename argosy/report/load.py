@@ -8,9 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from argosy.comparison.rows import Rows
+from argosy.comparison.settings import measured, settings_of
+from argosy.contamination.evidence import seen_of
 from argosy.errors import InputError
-from argosy.evaluation.results import ITEMS, has_items
-from argosy.report.answers import read_items_file
+from argosy.evaluation.results import ITEMS, has_items, scan_items
+from argosy.report.answers import sorted_rows
 from argosy.report.checkpoints import Checkpoint, Checkpoints
 from argosy.report.forgetting import PREFIX
 from argosy.step_files import read_done
@@ -80,23 +83,27 @@ def _add_evaluation(directory: Path, found: Checkpoints, by_key: dict[str, Check
     c.headline |= outputs.get("headline", {})
     if not outputs["metrics"]:
         found.notes.append(f"The evaluation {directory.name} holds no metric.")
-    _add_items(directory, outputs, c, found)
+    _add_items(directory, done, c, found)
 
 
-def _add_items(directory: Path, outputs: dict[str, Any], c: Checkpoint, found: Checkpoints) -> None:
+def _add_items(directory: Path, done: dict[str, Any], c: Checkpoint, found: Checkpoints) -> None:
+    outputs = done["outputs"]
     try:
-        items = read_items_file(directory)
+        rows, broken = scan_items(directory)
     except InputError:
         why = f"{ITEMS} is broken" if has_items(directory) else f"it has no {ITEMS}"
         if any(name.startswith((BENCHMARK, PREFIX)) for name in outputs["metrics"]):
             found.notes.append(f"{directory.name} is not compared item by item: {why}.")
         return
+    items, settings = sorted_rows(rows, broken), settings_of(done["made_from"])
     if items.broken:
         found.notes.append(f"{directory.name}: {items.broken} rows of its items are broken and left out.")
     c.answers |= items.answers
     c.orders |= items.orders
-    for channel, texts in items.texts.items():
-        c.texts.setdefault(channel, {}).update(texts)
+    for suite, channels in items.texts.items():
+        name = measured(suite, settings)
+        c.texts[name] = {**c.texts.pop(name, {}), **channels}
+    c.seen |= {task: seen for task, seen in seen_of(Rows(rows)).items() if seen.found or task not in c.seen}
     if not items.texts and any(name.startswith(PREFIX) for name in outputs["metrics"]):
         found.notes.append(f"{directory.name} has no loss by document: its held-out loss is not compared.")
 

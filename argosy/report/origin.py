@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from argosy.report.verdict import listed
+from argosy.report.words import listed
 from argosy.step_files import read_done
 
 TRAINED_ON = ("instructions", "preferences", "prompts")

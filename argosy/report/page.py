@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from argosy.contamination.verdict import LIKELY, Seen, summary
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.cleaning import cleaning
-from argosy.report.comparison import Comparison
+from argosy.report.comparison import Comparison, TaskComparison
 from argosy.report.curves import curves
 from argosy.report.samples import Asked, Key, PairSamples
 from argosy.report.stages import Stage, costs
@@ -68,8 +69,20 @@ def environment() -> Environment:
 
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"visible": visible, "points": lambda value: f"{100 * value:+.1f}", "pct": _percent}
+    environment.filters |= {"visible": visible, "points": lambda value: f"{100 * value:+.1f}", "pct": _percent,
+                            "score_x": _score_x, "seen_rows": _seen_rows, "seen_summary": summary}
     return environment
+
+
+def _score_x(score: float) -> float:
+    """Where a contamination score is drawn, of 132 in width: those of -0.25 to 1 have room."""
+    return round(2 + 128 * (min(1.0, max(-0.25, score)) + 0.25) / 1.25, 1)
+
+
+def _seen_rows(tasks: Sequence[TaskComparison], labels: Mapping[str, str]) -> list[tuple[str, str, Seen]]:
+    """(benchmark, checkpoint, whether it was seen); within a benchmark those that likely have seen it first."""
+    return [(task.task, labels[s.checkpoint], s.seen) for task in tasks
+            for s in sorted(task.suspicions, key=lambda s: s.level != LIKELY)]
 
 
 def _percent(value: float) -> str:

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from argosy.contamination.evidence import contamination_record
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.comparison import Comparison, TaskComparison
 from argosy.report.contamination import Suspicion
@@ -53,7 +54,10 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _suspicion(suspicion: Suspicion) -> dict[str, Any]:
-    return {**asdict(suspicion), "level": suspicion.level}
+    traces, leads = ([asdict(each) for each in some] for some in (suspicion.traces, suspicion.leads))
+    return {"checkpoint": suspicion.checkpoint, "task": suspicion.task,
+            **contamination_record({suspicion.task: suspicion.seen})[suspicion.task], "traces": traces,
+            "reference": suspicion.reference, "leads": leads}
 
 
 def rounded(value: Any) -> Any:

@@ -12,7 +12,7 @@ from argosy.report.checkpoints import Checkpoint
 from argosy.report.forgetting import PREFIX, TextChange, text_changes
 from argosy.report.load import BENCHMARK
 from argosy.report.paired import DRAWS, HEADLINE, Change, adjust, changes, headline_p_value
-from argosy.report.verdict import percent, points
+from argosy.report.words import percent, points
 from argosy.step_files import read_done
 
 if TYPE_CHECKING:

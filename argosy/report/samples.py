@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from argosy.contamination.verdict import LIKELY
 from argosy.report.answers import Row
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.comparison import Comparison, TaskComparison
@@ -77,7 +78,7 @@ def sample(found: Comparison) -> list[PairSamples]:
 
 
 def _pairs(found: Comparison, task: TaskComparison) -> list[tuple[Checkpoint, Checkpoint]]:
-    keys = [(s.reference, s.checkpoint) for s in task.suspicions if s.reference and s.level != "none"]
+    keys = [(s.reference, s.checkpoint) for s in task.suspicions if s.reference and s.level == LIKELY]
     keys += [(change.first, change.second) for change in task.stages]
     return [(found.checkpoints[a], found.checkpoints[b]) for a, b in dict.fromkeys(keys)]
 

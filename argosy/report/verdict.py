@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from argosy.contamination.verdict import LIKELY
 from argosy.report.comparison import Comparison, TaskComparison
-from argosy.report.contamination import Suspicion
 from argosy.report.paired import HEADLINE, Change
-from argosy.statistics import Interval
+from argosy.report.seen import evidence, unseen
+from argosy.report.words import listed, percent, points, reverse
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """about: a task, or "". kind: `best`; `seen`, `signs` or `clean` (of the test); `better`, `worse` or `level` (a
+    """about: a task, or "". kind: `best`; `seen` (likely) or `clean` (of the test); `better`, `worse` or `level` (a
     stage); `forgotten` or `learnt` (held-out text); `note`.
     """
 
@@ -28,28 +29,10 @@ def sentences(found: Comparison) -> list[Sentence]:
     said: list[Sentence] = []
     for task in found.tasks:
         said += [*_best(task, labels), *_seen(task, labels), *_stages(task, labels)]
+    clean = unseen({t.task: {labels[s.checkpoint]: s.seen for s in t.suspicions} for t in found.tasks})
+    said += [Sentence(kind, text) for kind, text in clean]
     return [*said, *_texts(found, labels)] or [
         Sentence("note", "No benchmark, probe or held-out text was evaluated, so there is nothing to compare yet.")]
-
-
-def percent(value: float) -> str:
-    """`61.2 %`."""
-    return f"{100 * value:.1f} %"
-
-
-def points(of: Interval, *, sign: bool = True) -> str:
-    """`+4.2 points [1.0, 7.4]`: percentage points."""
-    return f"{100 * of.value:{'+' if sign else ''}.1f} points [{100 * of.low:.1f}, {100 * of.high:.1f}]"
-
-
-def reverse(of: Interval) -> Interval:
-    """The same difference, seen from the other side."""
-    return Interval(-of.value, -of.high, -of.low)
-
-
-def listed(names: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
@@ -80,38 +63,11 @@ def _forms(task: TaskComparison) -> str:
 def _seen(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
     first = max((s for s in task.standings if s.plain is not None), key=lambda s: s.plain or 0.0, default=None)
     for suspicion in task.suspicions:
-        if suspicion.level == "none":
-            continue
-        rank = ""
-        if first is not None and first.checkpoint == suspicion.checkpoint:
-            rank = f"Plain accuracy ranks {labels[first.checkpoint]} first ({percent(first.plain or 0.0)}), but "
-        yield Sentence(suspicion.level, rank + evidence(suspicion, labels), task.task)
-    if task.suspicions and all(s.level == "none" for s in task.suspicions) and any(s.traces for s in task.suspicions):
-        yield Sentence("clean", f"No checkpoint shows a sign of having seen {task.task}: none does better on the "
-                       "published order of options than on others, beyond chance. Only what these items can show is "
-                       "said here.", task.task)
-
-
-def evidence(s: Suspicion, labels: dict[str, str]) -> str:
-    """What speaks for a checkpoint having seen the test: its traces, and the lead that shrinks."""
-    name = labels[s.checkpoint]
-    said = f"{name} has seen the test" if s.level == "seen" else f"{name} shows signs of having seen the test"
-    reasons = []
-    for trace in s.traces:
-        if trace.shows and trace.chance == 0:
-            gap = points(Interval(trace.value, trace.low, trace.high), sign=False)
-            reasons.append(f"the same questions with their options in another order cost it {gap}")
-        elif trace.shows:
-            reasons.append(f"the published order of options is its likeliest in {percent(trace.value)} of the items "
-                           f"[{100 * trace.low:.1f}, {100 * trace.high:.1f}], where chance is {percent(trace.chance)}")
-    text = f"{said}: {listed(reasons)}."
-    lost = [lead for lead in s.leads if lead.lost.low > 0]
-    if s.reference is None or not s.leads:
-        return text
-    most = max(s.leads, key=lambda lead: lead.lost.value)
-    return (f"{text} Its lead over {labels[s.reference]} as published is {100 * s.leads[0].plain:+.1f} points; in "
-            f"{len(lost)} of {len(s.leads)} variants it shrinks beyond the interval, most in {most.variant}, to "
-            f"{100 * most.changed:+.1f} points: {points(most.lost, sign=False)} less.")
+        if suspicion.level == LIKELY:
+            rank = ""
+            if first is not None and first.checkpoint == suspicion.checkpoint:
+                rank = f"Plain accuracy ranks {labels[first.checkpoint]} first ({percent(first.plain or 0.0)}), but "
+            yield Sentence("seen", rank + evidence(suspicion, labels), task.task)
 
 
 def _stages(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:

@@ -24,7 +24,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from argosy.tracking.__main__ import main as ship
 
     root = tmp_path_factory.mktemp("mlflow")
-    made = make_lines(root, LINES[:2], checkpoints=2, items=8, tasks=("facts",), probes=("capital",))
+    made = make_lines(root, LINES[:2], checkpoints=2, items=40, tasks=("facts",), probes=("capital",))
     assert ship(["ship", "--store", str(root), "--tracking-uri", default_uri(root), "--once"]) == 0
     key = f"{made['base'].name.rpartition('-')[2]}/final"
     Registry(Server(default_uri(root), root)).move("base", "reference", "base", key, {})
@@ -57,6 +57,12 @@ def _values(entry: dict[str, Any]) -> dict[str, float]:
     return {name: m["value"] for name, m in entry["metrics"].items() if "/headline/" not in name}
 
 
+def _scores(entry: dict[str, Any]) -> dict[str, Any]:
+    """Of contamination; which measure stands out most, MLflow does not know."""
+    return {task: {key: value for key, value in found.items() if key not in ("measure", "left_out")}
+            for task, found in entry["contamination"].items()}
+
+
 def test_every_name_of_one_checkpoint_gives_the_same_numbers(store: Path, capsys: Out) -> None:
     model = next(m for m in _client(store).search_logged_models(
         [_client(store).get_experiment_by_name("base").experiment_id]) if m.name == "base-pretrain-final")
@@ -76,13 +82,18 @@ def test_mlflows_compare_shows_our_numbers(store: Path, capsys: Out) -> None:
     for entry in found["entries"]:
         curves = _run(store, f"{entry['label']} curves")
         models = {m.tags["argosy.checkpoint"]: m for m in client.search_logged_models([curves.info.experiment_id])}
+        scores = {f"contamination/{task}/{name}": entry["contamination"][task][name]
+                  for task in entry["contamination"] for name in ("score", "low", "high", "p_value", "probability")}
+        assert len(scores) % 5 == 0 < len(scores)
+        logged = {m.key: m.value for m in models[entry["key"]].metrics}
+        assert {name: logged[name] for name in scores} == scores == {n: curves.data.metrics[n] for n in scores}
         for name, value in _values(entry).items():
             assert curves.data.metrics[name] == value  # the last one: what its compare page shows
             history = [(m.step, m.value) for m in client.get_metric_history(curves.info.run_id, name)]
             assert sorted(history) == [(p["tokens"], p["metrics"][name]) for p in entry["line"]]
-            logged = [m for m in models[entry["key"]].metrics if m.key == name]
-            assert [(m.value, m.step) for m in logged] == [(value, entry["tokens"])]
-            assert logged[0].dataset_name in ("benchmark", "heldout")
+            own = [m for m in models[entry["key"]].metrics if m.key == name]
+            assert [(m.value, m.step) for m in own] == [(value, entry["tokens"])]
+            assert own[0].dataset_name in ("benchmark", "heldout")
 
 
 def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: Path, capsys: Out,
@@ -104,6 +115,7 @@ def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: P
     assert [e["source"] for e in found["entries"]] == ["MLflow", "MLflow"]
     for there, kept in zip(found["entries"], here["entries"], strict=True):
         assert _values(there) == _values(kept)
+        assert _scores(there) == _scores(kept) != {}
         assert [p["tokens"] for p in there["line"]] == [p["tokens"] for p in kept["line"]] == [100_000, 200_000]
         errors = {n: m["stderr"] for n, m in kept["metrics"].items() if "/headline/" not in n}
         assert {n: m["stderr"] for n, m in there["metrics"].items()} == errors  # of results.json, its artifact

@@ -18,6 +18,7 @@ from argosy.comparison.record import record
 from argosy.comparison.rows import Rows
 from argosy.comparison.table import number
 from argosy.comparison.terminal import terminal
+from argosy.contamination.evidence import seen_of
 from argosy.evaluation.results import read_items
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.visible import width
@@ -135,8 +136,8 @@ def test_curves_hold_every_checkpoint(html: str, found: Compared) -> None:
     overview = _Reader(html).data()
     assert len(overview["columns"]) == 12
     row = next(m for m in overview["metrics"] if m["n"] == "heldout/bpb/code")
-    expected = [c.metrics["heldout/bpb/code"] for e in found.entries for c in e.line]
-    assert [v[0] for v in row["v"]] == pytest.approx(expected, rel=1e-4)
+    bits = [c.metrics["heldout/bpb/code"] for e in found.entries for c in e.line]
+    assert [v[0] for v in row["v"]] == pytest.approx(bits, rel=1e-4)
 
 
 def test_questions_that_differ_are_shown_with_their_probabilities(html: str, found: Compared) -> None:
@@ -296,10 +297,18 @@ def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
     plain = next(c for c in found.pairs[0].contrasts if c.name == "bench/facts/plain/acc")
     assert plain.difference.value > 0.05  # which is not knowledge:
     html = Page.of(found).render()
-    said = [text for text in _Reader(html).text if "has seen the test" in text]
-    assert said[0].startswith("facts: twin has seen the test: the same questions with their options in another order")
+    said = [text for text in _Reader(html).text if "has likely seen the test" in text]
+    assert re.match(r"facts: twin has likely seen the test: score \+0\.\d\d \[", said[0])
+    assert "The same questions with their options in another order cost it" in said[0]
+    score = seen_of(found.entries[1].rows)["facts"]
+    assert score.interval in said[0]
+    assert score.found is not None
+    assert record(found)["entries"][1]["contamination"]["facts"]["score"] == score.found.score
+    assert [text for text in _Reader(html).text if text.startswith("likely: ")] == ["likely: facts"]
     sentences = re.findall(r'<p class="said (\w+)">', html)
     assert sentences[0] == "seen"
-    assert "Note: facts: twin has seen the test" in terminal(found, 120)
+    assert "Note: facts: twin has likely seen the test" in terminal(found, 120)
+    (line,) = [line for line in terminal(found, 120).splitlines() if line.startswith("B twin") and "memorised" in line]
+    assert score.interval in line
     line = _Reader(html).data()["columns"]
     assert [label for _, label, _, _ in line].count("anneal") == 1  # what both went through is shown once

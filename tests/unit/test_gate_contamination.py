@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from argosy.comparison.rows import Rows
+from argosy.contamination.evidence import contamination_of, contamination_record, seen_of
 from argosy.evaluation.results import write_items
 from argosy.gate.calibrate import main
 from argosy.gate.check import check
 from argosy.gate.config import Gate
-from argosy.gate.seen import contamination_of, contamination_record
 from argosy.gate.subject import Subject
 from argosy.statistics.contamination import Contamination
 from argosy.statistics.contamination_null import default_calibration
@@ -94,7 +94,7 @@ def test_a_calibration_that_is_absent_or_broken_is_named(tmp_path: Path) -> None
 
 def test_the_record_of_a_comparison_has_the_score_that_the_gate_decides_on() -> None:
     given = Rows(rows(1, seen=0.5))
-    found = json.loads(json.dumps(contamination_record(given), allow_nan=False))["facts"]
+    found = json.loads(json.dumps(contamination_record(seen_of(given)), allow_nan=False))["facts"]
     expected = contamination_of(given, "facts")
     assert isinstance(expected, Contamination)
     assert found["probability"] == expected.probability

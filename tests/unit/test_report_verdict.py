@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,10 +12,11 @@ import pytest
 from argosy.report.answers import Text
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.comparison import Comparison, compare
-from argosy.report.forgetting import text_changes
+from argosy.report.forgetting import not_compared, text_changes
 from argosy.report.load import read_checkpoints
 from argosy.report.paired import HEADLINE
 from argosy.report.verdict import sentences
+from argosy.storage import read_json, write_json
 from tests.report_fixtures import CHANNELS, DEMO, HONEST, TWIN, Store, make_store
 
 ITEMS = 100
@@ -41,7 +43,7 @@ def test_the_best_is_not_the_one_that_plain_accuracy_ranks_first(found: Comparis
     assert {labels[key] for key in task.seen} == {"twin"}
     assert task.best is not None
     assert labels[task.best] in ("sft", "dpo", "rlhf")
-    assert any("twin has seen the test" in s.text for s in sentences(found) if s.kind == "seen")
+    assert any("twin has likely seen the test: score +" in s.text for s in sentences(found) if s.kind == "seen")
 
 
 def test_detection_does_not_look_at_names(tmp_path: Path) -> None:
@@ -60,8 +62,7 @@ def test_honest_models_are_not_accused(tmp_path: Path) -> None:
         found = compare(read_checkpoints(made.checkpoints, made.evaluations))
         levels += [s.level for s in found.tasks[0].suspicions]
     assert len(levels) == 16
-    assert levels.count("seen") == 0
-    assert levels.count("signs") <= 1  # 4 families at 5 %
+    assert levels.count("likely") == 0
 
 
 def test_a_stage_is_compared_with_the_stage_before_on_the_same_items(found: Comparison) -> None:
@@ -117,15 +118,55 @@ def test_no_loss_is_never_an_all_clear(tmp_path: Path) -> None:
     assert "no loss that these documents can show (80 a channel)" in said.text
 
 
-def _with_texts(key: str, texts: dict[str, Text]) -> Checkpoint:
-    return Checkpoint(key, key, key, key, 0, 0, label=key, texts={"en": texts})
+def _with_texts(key: str, texts: dict[str, Text], *suites: str) -> Checkpoint:
+    return Checkpoint(key, key, key, key, 0, 0, label=key, texts={s: {"en": texts} for s in suites or ("heldout",)})
 
 
 def test_documents_of_another_corpus_are_not_compared() -> None:
     first = _with_texts("a", {str(n): Text(100.0, 50 + n) for n in range(9)})
     other = _with_texts("b", {str(n): Text(100.0, 60 + n) for n in range(9)})
     assert text_changes([(first, other)]) == []
+    (note,) = not_compared([(first, other)])
+    assert "Held-out text (en): b is not compared to a, they share less than two documents" in note
+    assert not_compared([(first, first)]) == []
     assert [t.documents for t in text_changes([(first, first)])] == [9]
+
+
+@pytest.mark.parametrize(("before", "after", "why"), [
+    (["heldout"], ["core"], "suites heldout and core"),
+    (["heldout#0a"], ["heldout#0b"], "suite heldout, which changed in between"),
+    (["heldout"], ["heldout#0b"], "suite heldout, which changed in between"),
+    (["core", "heldout#0a"], ["heldout#0b"], "suite heldout, which changed in between"),
+])  # fmt: skip
+def test_losses_of_two_suites_are_not_compared(before: list[str], after: list[str], why: str) -> None:
+    first, second = (_with_texts(key, {str(n): Text(100.0 + n, 50) for n in range(9)}, *suites)
+                     for key, suites in (("a", before), ("b", after)))
+    assert text_changes([(first, second)]) == []
+    (note,) = not_compared([(first, second)])
+    assert note == (f"Held-out text (en): b is not compared to a, they were measured with {why}: evaluate both with "
+                    "the same suite and data.")
+
+
+def test_of_several_suites_the_one_that_both_have_is_compared() -> None:
+    first, second = (_with_texts(key, {str(n): Text(100.0 + n, 50) for n in range(9)}, *suites)
+                     for key, suites in (("a", ["core", "heldout#0a"]), ("b", ["core", "heldout#0b"])))
+    first.texts["core"]["en"] = {str(n): Text(90.0 + n, 50) for n in range(9)}
+    (change,) = text_changes([(first, second)])
+    assert change.interval.value == pytest.approx(10 / 50 / math.log(2))  # of core alone
+    assert not_compared([(first, second)]) == []
+
+
+def test_a_suite_that_changes_between_two_evaluations_is_seen_and_told(tmp_path: Path) -> None:
+    """As the pipeline leaves them: the bytes of the suite's file are what an evaluation was made from."""
+    made = make_store(tmp_path, HONEST[2:4], items=20)
+    for path, stride in zip([p for p in made.evaluations if p.partition("-heldout-")[1]], ("128", "512"), strict=True):
+        record = read_json(Path(path, "outputs.json"))
+        record["made_from"]["external"] = {"suite_file": f"heldout.yaml:{stride}"}
+        write_json(Path(path, "outputs.json"), record)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    assert found.texts == []
+    (note,) = [n for n in found.checkpoints.notes if "Held-out" in n]
+    assert "long_context is not compared to pretrain, they were measured with suite heldout, which changed" in note
 
 
 def test_equal_checkpoints_are_called_forgetful_rarely() -> None:

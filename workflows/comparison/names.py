@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from argosy.comparison.entry import Entry
 from argosy.config_explain import nearest
+from argosy.contamination.logged import seen_in, without_contamination
 from argosy.errors import InputError, StepError
 from argosy.report.checkpoints import Checkpoint
 from argosy.tracking.results import Result, Results
@@ -142,7 +143,7 @@ def _checkpoint_of(r: Result) -> Checkpoint:
     label = r.name if r.model else f"{r.name}, {place}"
     key = r.key or f"{r.model or r.name}@{r.tokens}/{r.step}"
     return Checkpoint(key, r.key.rpartition("/")[0], r.stage or r.name, r.name, r.step, r.tokens, label=label,
-                      metrics=dict(r.metrics))
+                      metrics=without_contamination(r.metrics), seen=seen_in(r.metrics))
 
 
 def _only(lines: Sequence[str], name: str) -> str:

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
+from argosy.contamination.evidence import contamination_of, tasks_of
 from argosy.errors import InputError
 from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
-from argosy.gate.seen import contamination_of, tasks_of
 from argosy.gate.subject import Subject
 from argosy.statistics.contamination_null import Calibration, default_calibration
 from argosy.storage import read_json

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from argosy.comparison.rows import Record, Rows
+from argosy.contamination.verdict import Seen
 from argosy.statistics.contamination import Contamination, Equals, Evidence, Gap, score
 from argosy.statistics.contamination_null import Calibration, default_calibration
 
-PLAIN = "plain"
+PLAIN, MEMORISATION = "plain", "memorisation"
 GAPS = {"permuted": "order_gap"}  # forms that are as hard as the published one for who knows the answer
 
 
@@ -37,24 +39,46 @@ def contamination_of(
 
 def tasks_of(rows: Rows) -> list[str]:
     """Benchmarks that there is evidence of."""
-    wanted = {"memorisation", PLAIN}
+    wanted = {MEMORISATION, PLAIN}
     return sorted({task for task, variant in rows.groups if variant in wanted and evidence_of(rows, task)[0]})
 
 
-def contamination_record(rows: Rows) -> dict[str, dict[str, Any]]:
-    """By benchmark, the score as JSON has it, by the shipped calibration: what the gate's rule decides on."""
-    found = {task: contamination_of(rows, task) for task in tasks_of(rows)}
-    return {task: {"measure": s.measure, "score": s.score, "low": s.low, "high": s.high, "z": s.z, "p_value": s.p_value,
-                   "probability": s.probability, "items": s.items, "left_out": s.left_out}
-            for task, s in found.items() if not isinstance(s, str)}
+def seen_of(rows: Rows) -> dict[str, Seen]:
+    """By benchmark, whether it has been seen, by the shipped calibration: what the gate's rule decides on unless it
+    names another one. Of those without evidence, why that cannot be told."""
+    asked = {task for (task, _), group in rows.groups.items() if "correct" in group[0]} | set(tasks_of(rows))
+    found = {task: contamination_of(rows, task) for task in sorted(asked)}
+    return {task: Seen(task, None, s.removeprefix(f"{task} ").removeprefix(f"{task}: ")) if isinstance(s, str)
+            else Seen(task, s) for task, s in found.items()}
+
+
+def contamination_record(found: Mapping[str, Seen]) -> dict[str, dict[str, Any]]:
+    """By benchmark, verdict and score as JSON has them; numbers that are not known are left out."""
+    return {task: {"verdict": seen.verdict, "why": seen.why, **_numbers(seen.found)} for task, seen in found.items()}
+
+
+def _numbers(s: Contamination | None) -> dict[str, Any]:
+    if s is None:
+        return {}
+    numbers = {"score": s.score, "low": s.low, "high": s.high, "z": s.z, "p_value": s.p_value,
+               "probability": s.probability}  # fmt: skip
+    return {"measure": s.measure, **{name: value for name, value in numbers.items() if math.isfinite(value)},
+            "items": s.items, "left_out": s.left_out}
 
 
 def evidence_of(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:
-    """Measures, places of right options and clusters. Items whose published order everybody would choose (`natural`:
-    sorted numbers) are left out: that it stands out says nothing."""
-    natural = {str(r["id"]) for r in rows.groups.get((task, "memorisation"), ()) if r.get("natural")}
+    """Measures, places of right options and clusters, of the newest evaluation that has measures: forms that two of
+    them asked are never mixed."""
+    found = (_evidence(part, task) for part in reversed(rows.parts or [rows]))
+    return next((each for each in found if each[0]), ([], {}, {}))
+
+
+def _evidence(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:
+    """Items whose published order everybody would choose (`natural`: sorted numbers) are left out: that it stands out
+    says nothing."""
+    natural = {str(r["id"]) for r in rows.groups.get((task, MEMORISATION), ()) if r.get("natural")}
     orders, plain = ([r for r in rows.groups.get((task, form), ()) if str(r.get("item") or r["id"]) not in natural]
-                     for form in ("memorisation", PLAIN))
+                     for form in (MEMORISATION, PLAIN))
     places: dict[str, Hashable] = {str(r["id"]): tuple(r["place"]) for r in orders if "place" in r}
     clusters: dict[str, Hashable] = {str(r.get("item") or r["id"]): r["cluster"] for r in (*orders, *plain)
                                      if r.get("cluster")}
@@ -69,7 +93,7 @@ def evidence_of(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashab
             found.append(Gap(name, published, changed))
     if not places:
         places = {str(r.get("item") or r["id"]): (r["gold"], len(r["scores"])) for r in plain
-                  if "gold" in r and "scores" in r}
+                  if "gold" in r and r.get("scores")}
     return found, places, clusters
 
 

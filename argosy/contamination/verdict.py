@@ -1,0 +1,79 @@
+"""A contamination score in words, the same wherever it is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from argosy.statistics.contamination import Contamination
+
+LIKELY, NOT_SEEN, CANNOT_TELL = "likely", "not seen", "cannot tell"
+WORDS = {LIKELY: "memorised: likely", NOT_SEEN: "not seen", CANNOT_TELL: "cannot tell"}
+EVEN = 0.5  # probability from which a benchmark is likely to have been seen: the default bound of the gate's rule
+WEAK = 0.05  # p-value of a trace that is no verdict yet
+LEAST = 0.3  # score that four exposures exceed in docs/benchmarks.md (z 3.9 and more, of 96 items)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of a checkpoint and a benchmark; `found` is None where there is no score, and `reason` says why."""
+
+    task: str
+    found: Contamination | None = None
+    reason: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """`likely`: the probability is 0.5 or more (even odds before). `not seen`: the score's interval excludes what
+        four exposures leave, and its p-value is no trace. Else `cannot tell`."""
+        s = self.found
+        if s is None or math.isnan(s.probability):
+            return CANNOT_TELL
+        if s.probability >= EVEN:
+            return LIKELY
+        return NOT_SEEN if s.high < LEAST and s.p_value >= WEAK else CANNOT_TELL
+
+    @property
+    def why(self) -> str:
+        """Why it cannot be told; "" where it can."""
+        s = self.found
+        if self.verdict != CANNOT_TELL:
+            return ""
+        if s is None:
+            return self.reason
+        if math.isnan(s.probability):
+            return "the calibration says nothing of contaminated models"
+        if s.p_value < WEAK:
+            return f"a weak trace (p {s.p_value:.2g}); more items, or a calibration of one's own, would tell"
+        return f"{s.items} items leave a score of up to {s.high:+.2f} possible; more would tell"
+
+    @property
+    def words(self) -> str:
+        """`memorised: likely`, `not seen`, or `cannot tell (why)`."""
+        return WORDS[self.verdict] + (f" ({self.why})" if self.why else "")
+
+    @property
+    def interval(self) -> str:
+        """`+0.91 [+0.86, +0.97]`; `–` without a score."""
+        s = self.found
+        return f"{s.score:+.2f} [{s.low:+.2f}, {s.high:+.2f}]" if s is not None else "–"
+
+    @property
+    def numbers(self) -> str:
+        """Score, interval, probability, p-value and items in a line."""
+        s = self.found
+        if s is None:
+            return ""
+        measure = f" by {s.measure.replace('_', ' ')}" if s.measure else ""
+        return (f"score {self.interval}{measure} (0: as clean models), probability {s.probability:.2f}, "
+                f"p {s.p_value:.2g}, {s.items} items")
+
+
+def summary(found: Mapping[str, Seen]) -> tuple[str, str]:
+    """The verdict of a checkpoint over all of its benchmarks, and in words which: `likely: facts`, `not seen: 3`."""
+    of = {verdict: [task for task, seen in found.items() if seen.verdict == verdict] for verdict in WORDS}
+    if of[LIKELY]:
+        return LIKELY, f"{LIKELY}: {', '.join(of[LIKELY])}"
+    parts = [f"{verdict}: {len(of[verdict])}" for verdict in (NOT_SEEN, CANNOT_TELL) if of[verdict]]
+    return (CANNOT_TELL if of[CANNOT_TELL] or not found else NOT_SEEN), ", ".join(parts) or "not asked"
