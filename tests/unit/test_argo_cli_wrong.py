@@ -182,9 +182,9 @@ def given_profile(api: Api) -> list[str]:
         ({"name": "other"}, ["was made from the profile team: images, resources, devices and places are those of "
                              "other; accounts, volumes, attempts and deadlines stay those of team",
                              "argosy manifests --profile mine.yaml --out DIR' and 'kubectl apply -k DIR/other'"]),
-        ({"user": 1001}, ["the profile team that the namespace holds says another user, and pods read that one",
+        ({"user": 1001}, ["the profile team that the namespace holds differs in user, and pods read that one",
                           "is not what this version makes of the profile team (spec.securityContext.fsGroup and"]),
-        ({"stages": {"sft": {"cpu": "9"}}}, ["the profile team that the namespace holds says another stages"]),
+        ({"stages": {"sft": {"cpu": "9"}}}, ["the profile team that the namespace holds differs in stages"]),
     ],
 )  # fmt: skip
 def test_a_profile_that_is_not_the_installed_one_is_told_before_it_is_submitted(
@@ -225,6 +225,11 @@ def test_an_argo_server_does_not_tell_profiles_but_its_template_is_compared(
     assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml", "--server", api.url]) == 0
     [note] = capsys.readouterr().err.splitlines()
     assert "is not what this version makes of the profile team (spec.securityContext.fsGroup and" in note
+    change("mine.yaml", name="other")
+    assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml", "--server", api.url]) == 0
+    note, unknown = capsys.readouterr().err.splitlines()
+    assert "was made from the profile team" in note
+    assert unknown == "note: whether the namespace has the profile other, which pods read there, is not known"
 
 
 @pytest.mark.parametrize(

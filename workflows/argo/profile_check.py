@@ -40,14 +40,16 @@ def profile_notes(template: Json, profile: Profile, held: str | None, install: s
         ours, theirs = _plain(profile), yaml.safe_load(held) or {}
         names = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
         if names:
-            yield (f"the profile {profile.name} that the namespace holds says another {', '.join(names)}, and pods "
-                   f"read that one; to install this one: {install}")
+            yield (f"the profile {profile.name} that the namespace holds differs in {', '.join(names)}, and pods read "
+                   f"that one; to install this one: {install}")
     own = default_of(template, "profile")
     name = template["metadata"]["name"]
     if own and own != profile.name:
         yield (f"the WorkflowTemplate {name} was made from the profile {own}: images, resources, devices and places "
                f"are those of {profile.name}; accounts, volumes, attempts and deadlines stay those of {own}; to "
                f"change that: {install}")
+        if held is None and not is_shipped(profile.name):
+            yield f"whether the namespace has the profile {profile.name}, which pods read there, is not known"
     elif places := _places(template, profile):
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         yield (f"the WorkflowTemplate {name} is not what this version makes of the profile {profile.name} ({places[0]}"
