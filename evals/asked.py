@@ -40,12 +40,22 @@ class Task:
 
 
 def read_tasks(
-    tasks: Mapping[str, TaskSpec], variants: Mapping[str, object], data: Path, limit: int | None, findings: Findings
+    tasks: Mapping[str, TaskSpec],
+    variants: Mapping[str, object],
+    data: Path,
+    limit: int | None,
+    findings: Findings,
+    *,
+    alone: bool = True,
 ) -> list[Task]:
     """Items of all tasks. A task that cannot be read has failed, by name, and the others go on.
 
+    Args:
+        alone: whether nothing else is asked.
+
     Raises:
-        InputError: none can be read, or a chain is wrong.
+        InputError: nothing else is asked and none can be read, or a chain is wrong.
+        StepError: nothing else is asked, and the data of none can be loaded.
     """
     chains = {task: [parse_chain(*each) for each in spec.chains(variants).items()] for task, spec in tasks.items()}
     found: list[Task] = []
@@ -61,7 +71,7 @@ def read_tasks(
             findings.leave_out(f"bench/{name}", why, n)
         groups = {item.id: spec.groups(item) for item in read.items}
         found.append(Task(name, read.items, chains[name], groups, partial(spec.pool, data)))
-    if first and not found:
+    if first and alone and not found:
         raise first
     return found
 

@@ -60,11 +60,12 @@ def run_benchmarks(
     on.
 
     Raises:
-        InputError: no task can be read, an unknown variant, or nothing but unknown lm-eval tasks.
+        InputError: no task can be read where lm-eval's are not asked too, an unknown variant, or nothing but unknown
+            lm-eval tasks.
         StepError: nothing but lm-eval tasks that cannot be loaded.
     """
     findings = Findings()
-    tasks = read_tasks(section.tasks, section.variants, data, limit, findings)
+    tasks = read_tasks(section.tasks, section.variants, data, limit, findings, alone=not section.lm_eval)
     asked = ask(tasks, seed, findings)
     questions = [question for each in asked for question in each.questions]
     pairs = [_pairs(question, model, chat) for question in questions]

@@ -38,8 +38,11 @@ def run_probes(
     first: InputError | None = None
     for probe in probes:
         where = f"probe/{suite.name}/{probe.name}"
+        before = model.scorer.cut
         try:
             _add(findings, where, suite.name, probe.name, probe.measure(model, scope))
+            if cut := model.scorer.cut - before:
+                findings.cut[where] = cut
         except InputError as error:
             if isinstance(error, NoFileError) and probe.optional:
                 findings.leave_out(where, f"no file: {getattr(probe, 'file', '')}")

@@ -147,7 +147,9 @@ class LanguageModel:
         `max_tokens` are longer than the model."""
         stops = [stop for stop in stops if stop]
         room = max(1, self.max_length - max_tokens)
-        encoded = [tokens[-room:] or (self.prefix_token,) for tokens in self.encode(prompts)]
+        whole = self.encode(prompts)
+        self.scorer.cut += sum(len(tokens) > room for tokens in whole)
+        encoded = [tokens[-room:] or (self.prefix_token,) for tokens in whole]
         each = list(dict.fromkeys(encoded))
         made = self._made(each, stops, min(max_tokens, max(1, self.max_length - room)))
         texts = {tokens: before_stops(self._decode(ids), stops) for tokens, ids in zip(each, made, strict=True)}

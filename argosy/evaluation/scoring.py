@@ -50,7 +50,11 @@ class Scorer:
         batch_tokens: tokens (padding included) of one forward pass; fewer where memory does not suffice.
         work: who computes batches, and where they are written down.
         known: scores that need not be computed.
+
+    `cut` counts the requests, of all so far, whose beginning the model did not see.
     """
+
+    cut: int = 0
 
     def __init__(
         self, model: Any, max_length: int, batch_tokens: int = 8192, work: Work | None = None,
@@ -111,6 +115,7 @@ class Scorer:
             return [values[int(places[-1])] for places, _ in zip(laid.places, asked, strict=True)]
 
         cut = [context[-self.max_length :] for context in contexts]
+        self.cut += sum(len(context) > self.max_length for context in contexts)
         owners = _owners([Wanted(context, len(context) - 1, ()) for context in cut if context])
         wanted = list(owners)
         for batch in plan(wanted, replace(self._limits(), vocabulary=self.forward.vocabulary)):
@@ -151,7 +156,9 @@ class Scorer:
     def _wanted(self, context: Tokens, continuation: Tokens) -> Wanted | None:
         if not context or not 0 < len(continuation) <= self.max_length:
             return None
-        context = context[max(0, len(context) + len(continuation) - self.max_length - 1) :]
+        beyond = max(0, len(context) + len(continuation) - self.max_length - 1)
+        self.cut += beyond > 0
+        context = context[beyond:]
         return Wanted(context + continuation[:-1], len(context) - 1, continuation)
 
     def _limits(self) -> Limits:

@@ -59,6 +59,7 @@ class VLLMScorer(Scorer):
 
         chosen = [index for index, context in enumerate(contexts) if context]
         prompts = [contexts[index][-self.max_length :] for index in chosen]
+        self.cut += sum(len(context) > self.max_length for context in contexts)
         outputs = self._ask(prompts, temperature=0, max_tokens=1, logprobs=self.vocabulary, detokenize=False)
         for index, found in zip(chosen, outputs, strict=True):
             values = torch.full((self.vocabulary,), -torch.inf)

@@ -20,7 +20,9 @@ def answers_of(
     """
     texts = [model.chat(prompt.text) if chat else prompt.text for prompt in prompts]
     longest = max(1, model.max_length - max_new_tokens)
-    ids = [list(tokens or (model.prefix_token,))[-longest:] for tokens in model.encode(texts)]
+    whole = model.encode(texts)
+    model.scorer.cut += sum(len(tokens) > longest for tokens in whole)
+    ids = [list(tokens or (model.prefix_token,))[-longest:] for tokens in whole]
     stops = stop_ids(model, chat=chat)
     pad = model.tokenizer.pad_token_id
     decoding = Decoding(stops, stops[0] if pad is None else int(pad), max_new_tokens, temperature, seed, batch_size=16)

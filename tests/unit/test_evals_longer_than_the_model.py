@@ -11,8 +11,10 @@ import pytest
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.scoring import Fit
+from argosy.evaluation.suite import Suite
 from evals.lm import ArgosyLM
 from evals.runner import Benchmarks, run_benchmarks
+from probes.runner import run_probes
 from tests.evaluation_fixtures import make_language_model
 
 
@@ -43,6 +45,23 @@ def test_a_request_is_cut_from_the_token_on_that_has_no_position(model: Language
     n = model.max_length
     requests = [((1,) * a, (2,) * b) for a, b in ((n, 1), (n + 1, 1), (1, n), (2, n), (1, n + 1))]
     assert model.scorer.fit(requests) == [Fit.WHOLE, Fit.CUT, Fit.WHOLE, Fit.CUT, Fit.TOO_LONG]
+
+
+def test_what_probes_ask_and_the_model_sees_the_end_of_is_counted(model: LanguageModel) -> None:
+    """Of all ways to ask: a continuation, the next token, a text that is said; whole texts go in windows."""
+    long, short = "What is it? " * 100, "What is a river?"
+    probes = [
+        {"name": "next", "kind": "next_token", "cases": [{"prefix": p, "text": " x"} for p in (long, short, long)]},
+        {"name": "text", "kind": "perplexity", "texts": [long, short]},
+        {"name": "fits", "kind": "next_token", "cases": [{"prefix": short, "text": " x"}]},
+        {"name": "said", "kind": "generation", "prompts": [short, long], "max_new_tokens": 8},
+    ]
+    suite = Suite.model_validate({"name": "s", "probes": probes})
+    found = run_probes(suite, model, "", chat=False, seed=0, limit=None)
+    assert not found.failed
+    assert found.cut.keys() == {"probe/s/next", "probe/s/said"}
+    assert found.cut["probe/s/next"] >= 2
+    assert found.cut["probe/s/said"] == 1
 
 
 def test_a_prompt_without_room_for_its_answer_is_not_asked(

@@ -119,3 +119,13 @@ def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: Langua
     assert {key: len(answers.rows) for key, answers in read.answers.items()} == {
         ("few", "plain"): 2, ("many", "plain"): 5, ("said", "strict"): 2, ("said", "first_letter"): 2,
     }  # fmt: skip
+
+
+def test_where_no_file_can_be_read_named_tasks_are_asked_all_the_same(model: LanguageModel, tmp_path: Path) -> None:
+    write_task(tmp_path, "rivers")
+    section = Benchmarks.model_validate(
+        {"tasks": {"gone": ["gone.jsonl"]}, "lm_eval": ["rivers"], "include_path": str(tmp_path)}
+    )
+    found = run_benchmarks(section, model, tmp_path, chat=False, seed=0, limit=None)
+    assert found.counts["bench/rivers/plain/acc"] == 2
+    assert found.failed.keys() == {"bench/gone"}
