@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,7 @@ from workflows.argo.client_unit import PHASES, STOPPED, State, Unit, unit_of
 
 PLAN = "plan"
 WRONG_INPUT = 2  # exit code
+_NIGHT = re.compile(r"\S.* cells to evaluate, ")  # what each is compared with, and which cells, stands below
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,9 @@ class View:
 
     @property
     def plan_line(self) -> str:
-        """What the plan says of all nodes: the last line of its summary."""
-        return self._plan_outputs().get("summary", "").strip().rpartition("\n")[2]
+        """What the plan says of all nodes: its last line; of a night, the line of each model line."""
+        lines = self._plan_outputs().get("summary", "").strip().splitlines()
+        return "; ".join([line for line in lines if _NIGHT.match(line)] or lines[-1:])
 
     @property
     def parameters(self) -> dict[str, str]:
