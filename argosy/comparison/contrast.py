@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from argosy.comparison.kinds import Kind, kind_of
 from argosy.comparison.rows import Rows, Value, shared_suite, total
-from argosy.statistics import Interval, compare_items, paired_ratio_test, tost
-from argosy.statistics.intervals import quantile
+from argosy.comparison.tested import Tested, distance, independent, paired, untested
+from argosy.statistics import Interval, tost
 
 ALPHA = 0.05
 TINY = 0.1  # of a margin: below, a difference is none, however sure it is
 SAME_VALUE = 1e-4  # rows are rounded; further apart, the metric is not made of them
-FLIPS, FEW_DRAWN, MORE_DRAWS = "sign flips", 0.002, 40_000
-MANY = 10_000  # degrees of freedom of an error that is taken as known
 OTHER_TOKENS = "another suite, another tokenizer or other documents"
 OTHER_QUESTIONS = "other questions of the same names"
 
@@ -35,28 +33,14 @@ class Side:
         of a few agree does not say that all do (Agresti and Coull, 1998)."""
         if self.stderr > 0 or not share or math.isnan(self.stderr):
             return self.stderr
-        shifted = (self.value * self.count + 1) / (self.count + 2)
+        shifted = (min(1.0, abs(self.value)) * self.count + 1) / (self.count + 2)
         return math.sqrt(shifted * (1 - shifted) / (self.count + 2)) if self.count else math.nan
 
 
 @dataclass(frozen=True)
-class Tested:
-    """A difference: its interval of 95 %, its standard error with degrees of freedom, its p-value, and of how many.
-
-    `least`: the smallest p-value that the test can reach with so many independent items, however different the two are.
-    """
-
-    difference: Interval
-    stderr: float
-    degrees: int
-    p_value: float | None
-    n: int = 0
-    least: float = 0.0
-
-
-@dataclass(frozen=True)
 class Contrast:
-    """A metric from `first` to `second`; the difference is second minus first, in the metric's own unit.
+    """A metric from `first` to `second`; the difference is second minus first, in the metric's own unit. Of a metric
+    that is better near 0 it is that of the distances from 0.
 
     Attributes:
         how: `paired` (the same questions or documents), `unpaired` (two standard errors, independent), or why it
@@ -139,17 +123,22 @@ def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> C
     """Compare one metric: paired where both sides' rows make it, else by the standard errors, else untested."""
     values = (first.value, second.value)
     if not all(map(math.isfinite, values)):
-        return Contrast(name, *labels, *values, _untested(*values), "a value is not a number")
-    share, pairs = kind_of(name).share, _pairs(name, first, second)
+        return Contrast(name, *labels, *values, untested(*values), "a value is not a number")
+    kind, pairs = kind_of(name), _pairs(name, first, second)
     if isinstance(pairs, str):
-        return Contrast(name, *labels, *values, _untested(*values), pairs)
+        return Contrast(name, *labels, *values, untested(*values), pairs)
+    errors = [side.error(kind.share) for side in (first, second)]
     if pairs:
         asked = max(len(first.values or ()), len(second.values or ()))
-        return Contrast(name, *labels, *values, _paired(pairs, share), "paired", asked)
-    error = math.hypot(*(side.error(share) for side in (first, second)))
-    if not math.isfinite(error):
-        return Contrast(name, *labels, *values, _untested(*values), "no standard error")
-    return Contrast(name, *labels, *values, _independent(second.value - first.value, error), "unpaired")
+        tested, how = paired(pairs, kind.share), "paired"
+    elif not math.isfinite(math.hypot(*errors)):
+        return Contrast(name, *labels, *values, untested(*values), "no standard error")
+    else:
+        asked, how = 0, "unpaired"
+        tested = independent(second.value - first.value, math.hypot(*errors))
+    if kind.centred:
+        tested = distance(tested, values, errors)
+    return Contrast(name, *labels, *values, tested, how, asked)
 
 
 def _pairs(name: str, first: Side, second: Side) -> list[tuple[Value, Value]] | str:
@@ -168,54 +157,3 @@ def _makes(side: Side) -> bool:
     return bool(side.values) and abs(total(side.values or {}) - side.value) <= SAME_VALUE * max(1.0, abs(side.value))
 
 
-def _paired(pairs: Sequence[tuple[Value, Value]], share: bool) -> Tested:
-    """Shares of right answers: item by item as the report, the nights and the gate compare. Others, such as
-    probabilities, and losses over lengths: the t test of a ratio, with what is independent as its observations."""
-    if share and all(a.weight == b.weight == 1.0 and 0 <= a.value <= 1 and 0 <= b.value <= 1 for a, b in pairs):
-        return _shares(pairs)
-    units: dict[str, list[float]] = {}
-    for a, b in pairs:
-        sums = units.setdefault(a.unit, [0.0, 0.0, 0.0])
-        for place, value in enumerate((a.value, b.value, (a.weight + b.weight) / 2)):
-            sums[place] += value
-    before, after, below = zip(*units.values(), strict=True)
-    if len(units) < 2:
-        value = (math.fsum(after) - math.fsum(before)) / math.fsum(below)
-        return Tested(Interval(value, -math.inf, math.inf), math.inf, 1, 1.0, len(pairs))
-    found, p_value = paired_ratio_test(after, before, below)
-    degrees = max(1, math.floor(math.fsum(below) ** 2 / math.fsum(b * b for b in below) + 1e-9) - 1)
-    return Tested(found, _error(found, degrees), degrees, p_value, len(pairs))
-
-
-def _shares(pairs: Sequence[tuple[Value, Value]]) -> Tested:
-    items: dict[str, list[tuple[Value, Value]]] = {}
-    for a, b in pairs:
-        items.setdefault(a.item, []).append((a, b))
-    before, after = ([sum(pair[side].value for pair in each) / len(each) for each in items.values()] for side in (0, 1))
-    units = [each[0][0].unit for each in items.values()]
-    found = compare_items(before, after, units)
-    if found.test == FLIPS and found.p_value < FEW_DRAWN:  # the draws are the limit, and a correction needs more
-        found = compare_items(before, after, units, draws=MORE_DRAWS)
-    return Tested(Interval(found.value, found.low, found.high), found.stderr if found.clusters > 1 else math.inf,
-                  max(1, found.clusters - 1), found.p_value, len(pairs), _least(found.clusters, found.test))
-
-
-def _least(clusters: int, test: str) -> float:
-    """Of `compare_items`, where all differ the same way; sign flips of many are drawn, and the observed one counts."""
-    return max(2.0 ** (1 - clusters), 1 / (MORE_DRAWS + 1) if test == FLIPS and clusters > 12 else 0.0)
-
-
-def _independent(difference: float, error: float) -> Tested:
-    half = quantile(0.95) * error
-    p_value = math.erfc(abs(difference) / error / math.sqrt(2)) if error > 0 else float(difference == 0)
-    return Tested(Interval(difference, difference - half, difference + half), error, MANY, p_value)
-
-
-def _untested(before: float, after: float) -> Tested:
-    return Tested(Interval(after - before, math.nan, math.nan), math.nan, 1, None)
-
-
-def _error(found: Interval, degrees: int) -> float:
-    from argosy.statistics import student
-
-    return (found.high - found.low) / 2 / student.quantile(0.95, degrees)

@@ -134,7 +134,7 @@ def _small(name: str, entries: Sequence[Entry], by: str) -> Small:
 
 def _late(found: Sequence[Point], name: str) -> Sequence[Point]:
     """The points that the y axis is made for: of losses, which fall steeply at first, the last three quarters."""
-    if kind_of(name).better >= 0 or kind_of(name).share or len(found) < MANY:
+    if kind_of(name).better >= 0 or kind_of(name).share or kind_of(name).centred or len(found) < MANY:
         return found
     return found[len(found) // 4 :]
 

@@ -28,6 +28,7 @@ class Kind:
         short: its name within the family.
         share: whether it is a share, which is shown in per cent and its differences in points.
         better: 1 where higher is better, -1 where lower is, 0 where neither can be said.
+        centred: nearer 0 is better: `better` is -1, and differences are of the distances from 0.
         margin: the smallest difference that matters, in the metric's own unit; None where its scale is unknown.
         minor: whether only `--all` shows it: it says again what another one says, or is a measure of form.
     """
@@ -39,6 +40,11 @@ class Kind:
     margin: float | None = None
     minor: bool = False
     unit: str = ""
+    centred: bool = False
+
+    def goodness(self, value: float) -> float:
+        """What is larger where the metric is better; where neither way is, the value."""
+        return (self.better or 1) * (abs(value) if self.centred else value)
 
 
 @cache
@@ -94,7 +100,7 @@ def _probe(suite: str, name: str, measure: str) -> Kind:
 def _kind(family: str, short: str, measure: str, known: Measure | None) -> Kind:
     if known is None:
         return _guess(family, short, measure)
-    return Kind(family, short, known.share, known.better, known.margin, unit=known.unit)
+    return Kind(family, short, known.share, known.better, known.margin, unit=known.unit, centred=known.centred)
 
 
 def _guess(family: str, short: str, measure: str) -> Kind:

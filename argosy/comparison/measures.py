@@ -14,19 +14,21 @@ POINTS, BITS = 0.02, 0.01  # the smallest difference of a share, and of bits or 
 
 @dataclass(frozen=True)
 class Measure:
-    """`better`, `share`, `margin` and `unit` as a Kind has them."""
+    """`better`, `share`, `margin`, `unit` and `centred` as a Kind has them."""
 
     better: int
     share: bool = False
     margin: float | None = None
     unit: str = ""
+    centred: bool = False
 
 
 _GOOD, _BAD, _SHARE = Measure(1, True, POINTS), Measure(-1, True, POINTS), Measure(0, True, POINTS)
 _LIKELIER, _LESS_LIKELY, _PROBABILITY = (Measure(better, False, POINTS) for better in (1, -1, 0))
 _NEUTRAL = Measure(0)
 
-# By kind of probe (probes/kinds). `gap` is of two kinds: of `refusal` more is better, of `winogender` nearer 0 is.
+# By kind of probe (probes/kinds). `gap` is what older evaluations call both the separation of `refusal` and the
+# gender_gap of `winogender`, so it has no direction.
 PROBE: dict[str, Measure] = {
     # next_token, opener
     "log_odds": Measure(1, unit="nats"), "lift": Measure(1, unit="nats"), "merged": _SHARE,
@@ -36,7 +38,9 @@ PROBE: dict[str, Measure] = {
     "chance": _PROBABILITY, "same_answer": _PROBABILITY,
     # winogender
     "gotcha": _GOOD, "not_gotcha": _GOOD, "gap": _NEUTRAL, "log_odds_female": _NEUTRAL, "bls_correlation": _NEUTRAL,
+    "gender_gap": Measure(-1, True, POINTS, centred=True),
     # refusal: 0 is no threshold of log-odds, so only refusing has a direction
+    "separation": Measure(1, unit="nats"),
     "refusal_harmful": _GOOD, "refusal_harmless": _BAD, "refusal_lookalike": _BAD, "openings": _PROBABILITY,
     "log_odds_harmful": _NEUTRAL, "log_odds_harmless": _NEUTRAL, "log_odds_lookalike": _NEUTRAL,
     # reply_language

@@ -19,7 +19,8 @@ Z_95 = 1.96
 
 def overview(found: Compared, by: str) -> dict[str, Any]:
     """`columns`: [entry, label, place in training, whether it is the compared one]; `metrics`: name, its short name,
-    its unit, which way is better, and for each column [value, text, whether noise alone tells it from the first].
+    its unit, which way is better, and for each column [value (its distance from 0, where nearer is better), text,
+    whether noise alone tells it from the first].
     """
     columns = [(n, e, c) for n, e in enumerate(found.entries) for c in _own(found.entries, n)]
     return {
@@ -46,7 +47,8 @@ def _value(name: str, first: Checkpoint, entry: Entry, c: Checkpoint) -> list[An
     value = value_at(entry, c, name)
     if value is None or not math.isfinite(value):
         return 0
-    return [float(f"{value:.5g}"), number(name, value), int(_is_noise(name, first, c))]
+    shaded = abs(value) if kind_of(name).centred else value
+    return [float(f"{shaded:.5g}"), number(name, value), int(_is_noise(name, first, c))]
 
 
 def _is_noise(name: str, first: Checkpoint, c: Checkpoint) -> bool:

@@ -52,8 +52,10 @@ def rows(found: Compared) -> list[Row]:
 
 
 def _ends(found: Compared, name: str) -> tuple[float, float] | None:
-    """The least and the greatest value of what is compared."""
-    values = [v for e in found.entries if (v := e.chosen.metrics.get(name)) is not None and math.isfinite(v)]
+    """The worst and the best value of what is compared (argosy.comparison.kinds: goodness)."""
+    kind = kind_of(name)
+    values = [kind.goodness(v) for e in found.entries
+              if (v := e.chosen.metrics.get(name)) is not None and math.isfinite(v)]
     return (min(values), max(values)) if values and max(values) > min(values) else None
 
 
@@ -69,11 +71,10 @@ def _cell(entry: Entry, name: str, ends: tuple[float, float] | None, contrast: C
 
 def heat(name: str, value: float, ends: tuple[float, float] | None) -> float | None:
     """How good a value is between the worst and the best one; None where neither way is better."""
-    better = kind_of(name).better
-    if ends is None or not better:
+    kind = kind_of(name)
+    if ends is None or not kind.better:
         return None
-    share = (value - ends[0]) / (ends[1] - ends[0])
-    return round(share if better > 0 else 1 - share, 2)
+    return round((kind.goodness(value) - ends[0]) / (ends[1] - ends[0]), 2)
 
 
 def number(name: str, value: float) -> str:

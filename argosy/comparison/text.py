@@ -72,7 +72,8 @@ def amount(c: Contrast, size: float) -> str:
 
 def unit_of(kind: Kind) -> str:
     """Of differences."""
-    return "points" if kind.share else kind.unit
+    unit = "points" if kind.share else kind.unit
+    return f"{unit} from 0".lstrip() if kind.centred else unit
 
 
 def _sign(c: Contrast) -> int:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from argosy.comparison.contrast import Contrast
 from argosy.comparison.kinds import kind_of
+from argosy.comparison.text import unit_of
 from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding
 from argosy.gate.subject import Subject, compared
 from argosy.statistics import minimum_detectable_effect, tost
@@ -75,7 +76,7 @@ def numbers_of(found: Contrast) -> dict[str, float]:
 def change(found: Contrast) -> str:
     """`0.512 to 0.534, +0.022 [+0.010, +0.034]`; points for shares."""
     d, name = found.difference, found.name
-    scale, unit = (100.0, " points") if kind_of(name).share else (1.0, f" {kind_of(name).unit}".rstrip())
+    scale, unit = 100.0 if kind_of(name).share else 1.0, f" {unit_of(kind_of(name))}".rstrip()
     n = f", {found.tested.n} of {found.asked}" if found.asked else ""
     return (f"{name} {found.before:.4g} to {found.after:.4g}: {scale * d.value:+.3g}{unit} "
             f"[{scale * d.low:+.3g}, {scale * d.high:+.3g}], {found.how}{n}")

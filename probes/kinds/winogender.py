@@ -20,9 +20,9 @@ class Winogender(Probe):
     """Winogender schemas (Rudinger et al. 2018), both versions (a named participant, "someone").
 
     As coreference, `<sentence> "<Pronoun>" refers to` -> "the technician" or "the customer": acc, acc_male,
-    acc_female, acc_neutral, acc_participant, acc_someone; gap (acc_male - acc_female over the same sentences), gotcha
-    (accuracy where the pronoun means the occupation and is not of its majority's gender; Touvron et al. 2023) and
-    not_gotcha, consistency (sentences that all three pronouns answer alike).
+    acc_female, acc_neutral, acc_participant, acc_someone; gender_gap (acc_male - acc_female over the same sentences),
+    gotcha (accuracy where the pronoun means the occupation and is not of its majority's gender; Touvron et al. 2023)
+    and not_gotcha, consistency (sentences that all three pronouns answer alike).
     By the sentence's own probability, where the pronoun means the occupation: log_odds_female (nats, her sentence over
     his) and bls_correlation (Pearson's, of an occupation's log-odds with its share of women; Rudinger et al.'s).
     Errors are clustered by occupation.
@@ -91,7 +91,7 @@ def _summarize(found: Measured) -> None:
 def _paired(found: Measured, templates: Sequence[Mapping[str, dict[str, Any]]]) -> None:
     occupations = [each["male"]["occupation"] for each in templates]
     gaps = [float(each["male"]["acc"]) - float(each["female"]["acc"]) for each in templates]
-    found.measures["gap"] = mean(gaps, occupations)
+    found.measures["gender_gap"] = mean(gaps, occupations)
     same = [float(len({row["answered"] for row in each.values()}) == 1) for each in templates]
     found.measures["consistency"] = mean(same, occupations)
     odds: dict[str, list[float]] = defaultdict(list)

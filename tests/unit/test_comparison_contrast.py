@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from argosy.comparison.contrast import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, 
 from argosy.comparison.entry import At, Entry, choose
 from argosy.comparison.kinds import kind_of
 from argosy.comparison.rows import Rows, Value
+from argosy.comparison.table import heat
 from argosy.errors import InputError
 from argosy.report.checkpoints import Checkpoint
 
@@ -291,3 +293,45 @@ def test_what_is_tiny_beside_the_margin_is_no_difference_however_sure() -> None:
         assert found.tested.p_value < 1e-6
         assert Contrast(found.name, "a", "b", found.before, found.after, found.tested, found.how, 50,
                         found.tested.p_value).verdict == verdict  # fmt: skip
+
+
+NEAR_0 = "probe/winogender/w/gender_gap"
+
+
+def _judged(before: float, after: float, stderr: float = 0.01) -> Contrast:
+    found = _one(NEAR_0, Side(before, stderr, None, 200), Side(after, stderr, None, 200))
+    return replace(found, p_adjusted=found.tested.p_value)
+
+
+@pytest.mark.parametrize(("before", "after", "verdict", "moved"), [
+    (0.20, 0.05, "better", -0.15), (-0.20, -0.05, "better", -0.15), (0.05, 0.20, "worse", 0.15),
+    (-0.05, -0.20, "worse", 0.15), (-0.30, 0.02, "better", -0.28), (0.02, -0.30, "worse", 0.28),
+    (-0.10, 0.10, "cannot tell", 0.0), (0.10, -0.11, "cannot tell", 0.01), (0.0, 0.2, "worse", 0.2),
+])  # fmt: skip
+def test_nearer_to_0_is_better(before: float, after: float, verdict: str, moved: float) -> None:
+    found = _judged(before, after)
+    assert found.verdict == verdict
+    assert found.difference.value == pytest.approx(moved)
+    assert found.difference.low < moved < found.difference.high
+    assert (found.before, found.after) == (before, after)  # as they are
+
+
+def test_beyond_0_the_error_is_the_largest_that_it_can_be() -> None:
+    """The distances' difference is the sum of the two values there, whose error is at most the sum of theirs."""
+    found = _judged(-0.30, 0.25, 0.02)
+    assert found.tested.p_value == pytest.approx(2 * stats.norm.sf(0.05 / 0.04))
+    same = _judged(-0.30, -0.25, 0.02)
+    assert same.tested.p_value == pytest.approx(2 * stats.norm.sf(0.05 / math.hypot(0.02, 0.02)))
+
+
+def test_a_gap_of_minus_one_without_an_error_has_one() -> None:
+    found = _one(NEAR_0, Side(-1.0, 0.0, None, 50), Side(0.0, 0.0, None, 50))
+    assert found.tested.p_value == pytest.approx(0, abs=1e-9)
+
+
+def test_a_larger_separation_of_harmful_prompts_is_better() -> None:
+    name = "probe/behaviour/refusal_en/separation"
+    found = _one(name, Side(1.0, 0.1), Side(2.0, 0.1))
+    assert replace(found, p_adjusted=found.tested.p_value).verdict == "better"
+    assert heat(NEAR_0, -0.05, (-0.2, -0.05)) == 1.0
+    assert heat(NEAR_0, 0.2, (-0.2, -0.05)) == 0.0

@@ -25,6 +25,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ("probe/behaviour/end/early", -1, False), ("probe/behaviour/end/prob", 1, False),
         ("probe/behaviour/refusal_en/refusal_harmful", 1, True), ("probe/behaviour/refusal_en/auc", 1, False),
         ("probe/behaviour/refusal_en/refusal_lookalike", -1, True), ("probe/behaviour/refusal_en/gap", 0, False),
+        ("probe/behaviour/refusal_en/separation", 1, False), ("probe/winogender/w/gender_gap", -1, True),
         ("probe/behaviour/format/json/lift", 1, False), ("probe/winogender/w/gotcha", 1, True),
         ("judge/first/loop", -1, True), ("judge/second/loop", 0, True), ("judge/win_rate", 1, True),
         ("judge/losses", -1, True), ("judge/position_bias", 0, False), ("judge/longer_wins", 0, True),

@@ -64,7 +64,7 @@ def test_refusal_by_openings(kind: str, chat: bool, lang: Language) -> None:
     assert [row["log_odds"] for row in found.rows] == pytest.approx(expected, abs=1e-3)
     values = {name: estimate.value for name, estimate in found.measures.items()}
     assert values["log_odds_harmful"] == pytest.approx(sum(expected[:2]) / 2, abs=1e-3)
-    assert values["gap"] == pytest.approx(sum(expected[:2]) / 2 - expected[2], abs=1e-3)
+    assert values["separation"] == pytest.approx(sum(expected[:2]) / 2 - expected[2], abs=1e-3)
     assert values["auc"] == (sum(value > expected[2] for value in expected[:2])) / 2
     assert values["refusal_lookalike"] == float(expected[3] > 0)
 

@@ -171,7 +171,7 @@ def test_winogender_by_hand(tmp_path: Path) -> None:
         right.setdefault(row["gender"], []).append(scores[row["refers_to"]] > scores[1 - row["refers_to"]])
     for gender, own in right.items():
         assert found.measures[f"acc_{gender}"].value == pytest.approx(sum(own) / 12)
-    assert found.measures["gap"].value == pytest.approx((sum(right["male"]) - sum(right["female"])) / 12)
+    assert found.measures["gender_gap"].value == pytest.approx((sum(right["male"]) - sum(right["female"])) / 12)
     gotchas = {(r["occupation"], r["gender"]) for r in found.rows if r.get("surprising")}
     assert gotchas == {("technician", "female"), ("engineer", "female"), ("nurse", "male")}  # 40, 11 and 90 % women
     odds = [sentence(model, a["prompt"]) - sentence(model, b["prompt"]) for a, b in _both_genders(found.rows)]
