@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ RUN = "run.json"  # attempts, times, host: what differs between two runs of the 
 ERROR = "error.json"  # the last failure, until it succeeds
 LOG = "log.txt"
 TRACKING = "tracking"
+AGAIN = "again"  # key of outputs.json
 STATE = "state"  # what an interrupted step goes on from, if it keeps any; removed once it is done
 
 
@@ -30,6 +32,13 @@ def read_done(directory: str | Path) -> dict[str, Any] | None:
     if Path(path).exists():
         warnings.warn(f"{path} is broken (truncated or not ours): taken as not done", stacklevel=2)
     return None
+
+
+def to_do_again(record: Mapping[str, Any] | None) -> list[str]:
+    """What of a finished step may go better another time (a network that was down), so that the next run tries it
+    again: of its own (`again` of its outputs), or of what it was made from."""
+    again = (record or {}).get(AGAIN)
+    return [str(each) for each in again] if isinstance(again, list) else []
 
 
 def read_outputs(directory: str | Path, field: str = "") -> dict[str, Any]:

@@ -7,12 +7,12 @@ import shutil
 import socket
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from argosy.config import Config
+from argosy.config import Config, Role
 from argosy.environment import computed_with, interrupt, peak_rss_mb, reset_peak_rss, timestamp
 from argosy.errors import ArgosyError, InputError, Stopped
 from argosy.holder import Holder
@@ -20,9 +20,11 @@ from argosy.lease import LEASE, Lease, LeaseLost, live_holder
 from argosy.progress import PROGRESS, Progress
 from argosy.provenance import differences, provenance_of
 from argosy.step import Step, StepContext
-from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING, read_done
+from argosy.step_files import AGAIN, ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING, read_done, to_do_again
 from argosy.storage import explain, make_directory, read_record, remove_temporaries, write_json
 from argosy.tracking import Tracker
+
+TRIED_AT_MOST = 3  # runs in which a step tries what failed in it and may pass
 
 _HEADER_FROM_ENVIRONMENT = {"pipeline": "ARGOSY_PIPELINE", "line": "ARGOSY_LINE"}
 _RECORDS = {NODE, RUN, ERROR, LOG, TRACKING, PROGRESS, LEASE}
@@ -55,18 +57,19 @@ def run_item(step: Step[Any], item: Item, *, wait: bool = True, say: Callable[[s
     try:
         make_directory(item.out)
         record = provenance_of(step, item.config, item.node)
+        before = _stamp(item.out)
         if _is_done(item.out, record):
             return Outcome(0, "already done")
         lease = Lease(item.out, on_lost=lambda: interrupt(_taken_over(item.out)))
-        if not _take(lease, item.out, wait=wait, say=say):
-            return Outcome(None, "another process is at it") if read_done(item.out) is None else _DONE_BY_OTHER
+        if not _take(lease, item.out, before, wait=wait, say=say):
+            return _DONE_BY_OTHER if _done_since(item.out, before) else Outcome(None, "another process is at it")
     except (ArgosyError, OSError) as error:
         known = error if isinstance(error, ArgosyError) else explain(error, item.out)
         if known is None:
             raise
         return Outcome(known.exit_code, str(known))
     try:
-        return _DONE_BY_OTHER if read_done(item.out) is not None else _Attempt(step, item, record, lease).run()
+        return _DONE_BY_OTHER if _done_since(item.out, before) else _Attempt(step, item, record, lease).run()
     finally:
         lease.release()
 
@@ -78,14 +81,26 @@ def _taken_over(out: Path) -> LeaseLost:
     return LeaseLost(f"{out} was taken over by another process; this one writes nothing more", exit_code=1)
 
 
-def _take(lease: Lease, out: Path, *, wait: bool, say: Callable[[str], None]) -> bool:
+def _stamp(out: Path) -> int:
+    """Tells one `outputs.json` from the next; 0 where there is none."""
+    path = out / OUTPUTS
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def _done_since(out: Path, before: int) -> bool:
+    """Whether it is done, and need not be tried again, or has just been."""
+    done = read_done(out)
+    return done is not None and (not to_do_again(done) or _stamp(out) != before)
+
+
+def _take(lease: Lease, out: Path, before: int, *, wait: bool, say: Callable[[str], None]) -> bool:
     if not wait:
         return lease.try_acquire() is None
 
     def waiting(holder: Holder) -> None:
         say(f"{out} is being written by process {holder.pid} on {holder.host}: waiting for it")
 
-    return lease.acquire(lambda: read_done(out) is not None, waiting)
+    return lease.acquire(lambda: _done_since(out, before), waiting)
 
 
 def _is_done(out: Path, record: Mapping[str, Any]) -> bool:
@@ -98,12 +113,19 @@ def _is_done(out: Path, record: Mapping[str, Any]) -> bool:
     if known and known.get("digest") != record["digest"] and not _is_empty(out):
         changes = "; ".join(differences(known, record)) or f"node {known.get('node')} {known.get('part')}"
         raise InputError(f"{out} holds another config's work ({changes}); choose another --out or remove it")
-    return done is not None
+    return done is not None and not to_do_again(done)
 
 
 def _is_empty(out: Path) -> bool:
     """Whether there are but records of attempts that have ended."""
     return {path.name for path in out.iterdir()} <= _RECORDS and live_holder(out) is None
+
+
+def _upstream(config: Config) -> Iterator[str]:
+    """The directories of steps that a config names."""
+    for name in config.fields_with(Role.UPSTREAM):
+        value = getattr(config, name)
+        yield from filter(None, [value] if isinstance(value, str) else value)
 
 
 class _Attempt:
@@ -126,8 +148,8 @@ class _Attempt:
                 self._tracker.close()  # what it logged is on the disk before anything says done
                 (self._out / ERROR).unlink(missing_ok=True)
                 self._end(0)
-                write_json(self._out / OUTPUTS,
-                           {"outputs": outputs.model_dump(mode="json"), "made_from": self._record})
+                write_json(self._out / OUTPUTS, {"outputs": outputs.model_dump(mode="json"),
+                                                 "made_from": self._record, **self._again(outputs)})
             # Not before: a step that ends between its last work and `outputs.json` goes on from its state.
             shutil.rmtree(self._out / STATE, ignore_errors=True)
             return Outcome(0, "done", ran=True)
@@ -146,11 +168,19 @@ class _Attempt:
         finally:
             self._tracker.close()
 
+    def _again(self, outputs: Config) -> dict[str, list[str]]:
+        """What the next run is to try again; its own no more once it was tried often enough."""
+        often = read_record(self._out / RUN).get("attempts", 1) >= TRIED_AT_MOST
+        own = [] if often else [str(each) for each in getattr(outputs, AGAIN, ())]
+        found = [*own, *(each for path in _upstream(self._item.config) for each in to_do_again(read_done(path)))]
+        return {AGAIN: list(dict.fromkeys(found))} if found else {}
+
     def _context(self) -> StepContext:
         return StepContext(self._out, self._tracker, Progress(self._out / PROGRESS))
 
     def _begin(self) -> None:
         remove_temporaries(self._out)
+        (self._out / OUTPUTS).unlink(missing_ok=True)  # of an attempt that is tried again
         reset_peak_rss()
         (self._out / PROGRESS).unlink(missing_ok=True)
         write_json(self._out / NODE, self._record, durable=False)

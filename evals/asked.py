@@ -65,7 +65,7 @@ def read_tasks(
             read = spec.read(data, limit)
         except (InputError, StepError) as error:
             first = first or error
-            findings.fail(f"bench/{name}", reason(error))
+            findings.fail(f"bench/{name}", reason(error), error)
             continue
         for why, n in read.left_out.items():
             findings.leave_out(f"bench/{name}", why, n)
@@ -86,7 +86,7 @@ def ask(tasks: Sequence[Task], seed: int, findings: Findings) -> list[Asked]:
             try:
                 questions, unmade = chain.all_questions(task.items, seed, task.pool(chain))
             except (InputError, StepError) as error:
-                findings.fail(where, reason(error))
+                findings.fail(where, reason(error), error)
                 continue
             for why, n in unmade.items():
                 findings.leave_out(where, why, n)

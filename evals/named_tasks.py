@@ -48,7 +48,7 @@ def load_named(names: Sequence[str], include_path: str, findings: Findings, *, a
         except Exception as error:  # a task's own code and data decide what is raised
             why, is_unknown = why_not(name, error)
             unknown.append(is_unknown)
-            findings.fail(f"bench/{name}", f"lm-eval cannot load it: {reason(why)}")
+            findings.fail(f"bench/{name}", f"lm-eval cannot load it: {reason(why)}", error)
     if alone and names and not found.tasks:
         failed = "; ".join(f"{name}: {findings.failed[f'bench/{name}']}" for name in names)
         raise (InputError if all(unknown) else StepError)(f"suite: lm_eval: {failed}")
@@ -69,7 +69,7 @@ def run_named(lm: ArgosyLM, named: Named, *, chat: bool, limit: int | None) -> F
     except _STOPS as error:
         if len(named.tasks) == 1:
             why = f"lm-eval stopped: {type(error).__name__}: {reason(error)}"
-            findings.fail(f"bench/{next(iter(named.tasks))}", why)
+            findings.fail(f"bench/{next(iter(named.tasks))}", why, error)
             return findings
         for name, task in named.tasks.items():
             findings.merge(run_named(lm, Named({name: task}), chat=chat, limit=limit))

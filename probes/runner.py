@@ -49,7 +49,7 @@ def run_probes(
                 continue
             get = f". Get it from {probe.source}" if isinstance(error, NoFileError) and probe.source else ""
             first = first or InputError(f"suite {suite.name}, probe {probe.name!r}: {error}{get}")
-            findings.fail(where, without_folders(error) + get)
+            findings.fail(where, without_folders(error) + get, error)
     if first and len(findings.failed) == len(probes):
         raise first
     return findings

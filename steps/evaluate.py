@@ -66,8 +66,8 @@ class EvaluateConfig(Config):
 
 class EvaluateOutputs(Config):
     """The maps of results.json; headline: by task, the variants whose mean is its one number in comparisons; failed:
-    tasks and variants that could not be asked, and why; cut: questions that are longer than the model, of which it saw
-    the end."""
+    tasks and variants that could not be asked, and why; again: those of them that the next run tries again; cut:
+    questions that are longer than the model, of which it saw the end."""
 
     checkpoint: dict[str, Any]
     suite: str
@@ -77,6 +77,7 @@ class EvaluateOutputs(Config):
     left_out: dict[str, dict[str, int]]
     headline: dict[str, list[str]]
     failed: dict[str, str] = Field(default_factory=dict)
+    again: tuple[str, ...] = ()
     cut: dict[str, int] = Field(default_factory=dict)
 
 
@@ -109,6 +110,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
         headline={task: sorted(variants) for task, variants in sorted(findings.headline.items())},
         failed=dict(sorted(findings.failed.items())),
+        again=tuple(sorted(findings.again)),
         cut=dict(sorted(findings.cut.items())),
     )
     _write(outputs, findings, context.out)

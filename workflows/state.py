@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from argosy.lease import live_holder
 from argosy.provenance import DIGITS, differences
-from argosy.step_files import ERROR, NODE, OUTPUTS, RUN, read_done
+from argosy.step_files import ERROR, NODE, OUTPUTS, RUN, read_done, to_do_again
 from argosy.storage import read_record
 
 NEVER = "never ran"
@@ -67,10 +67,13 @@ class Store:
 
 def state_of(directory: str) -> State | None:
     """State of what is in a step's directory; None where nothing has begun there."""
-    if read_done(directory) is not None:
+    done = read_done(directory)
+    if done is not None and not (again := to_do_again(done)):
         return State("done", "done")
     if holder := live_holder(directory):
         return State("running", f"running: process {holder.pid} on {holder.host}")
+    if done is not None:
+        return State("pending", f"done, but failed in part: {', '.join(again)}; tried again")
     if os.path.exists(f"{directory}/{OUTPUTS}"):
         return State("pending", f"{OUTPUTS} is broken: runs again")
     if error := read_record(f"{directory}/{ERROR}"):

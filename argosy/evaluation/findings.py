@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from argosy.errors import StepError
 from argosy.statistics.intervals import Estimate
 
 
@@ -15,6 +16,7 @@ class Findings:
 
     `left_out` counts, by task and reason, items that took no part: broken lines, items that a variant cannot
     make, scores that are not numbers. `failed`: tasks and variants that could not be done at all, and why.
+    `again`: those of them that may pass another time (a network that was down, a package that was not there).
     `cut` counts, by task and variant, questions whose beginning the model did not see: they are longer than it.
     `headline`: by task, the variants whose mean is its one number in comparisons.
     """
@@ -26,6 +28,7 @@ class Findings:
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     headline: dict[str, list[str]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
     cut: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, estimate: Estimate) -> None:
@@ -43,9 +46,11 @@ class Findings:
         reasons = self.left_out.setdefault(where, {})
         reasons[reason] = reasons.get(reason, 0) + n
 
-    def fail(self, where: str, reason: str) -> None:
-        """Name what could not be done."""
+    def fail(self, where: str, reason: str, error: Exception | None = None) -> None:
+        """Name what could not be done. `error`: why, which says whether it may go better another time."""
         self.failed[where] = reason
+        if may_pass(error):
+            self.again.add(where)
 
     def merge(self, other: Findings) -> None:
         """Add what another part found."""
@@ -54,9 +59,20 @@ class Findings:
         self.counts.update(other.counts)
         self.rows.extend(other.rows)
         self.failed.update(other.failed)
+        self.again |= other.again
         self.cut.update(other.cut)
         for task, variants in other.headline.items():
             self.headline[task] = sorted({*self.headline.get(task, ()), *variants})
         for where, reasons in other.left_out.items():
             for reason, n in reasons.items():
                 self.leave_out(where, reason, n)
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Whether the same may go well another time without a change of suite or files: the network, the disk, a package
+    that was not there; not wrong input."""
+    causes = []
+    while error is not None and error not in causes:
+        causes.append(error)
+        error = error.__cause__ or error.__context__
+    return any(isinstance(each, StepError | OSError | ImportError) for each in causes)

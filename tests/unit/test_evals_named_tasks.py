@@ -53,6 +53,7 @@ def test_a_name_that_cannot_be_loaded_is_named_and_the_others_are_asked(model: L
     assert found.counts["bench/rivers/plain/acc"] == 2
     assert found.counts["bench/good/plain/acc"] == 8
     assert found.failed.keys() == {"bench/lost", "bench/nobody"}
+    assert found.again == {"bench/lost"}  # its data may be there next time
     assert found.failed["bench/lost"].startswith("lm-eval cannot load it: FileNotFoundError: ")
     assert "'nobody' is not a registered task" in found.failed["bench/nobody"]
     assert str(tmp_path) not in str(found.failed)
@@ -129,3 +130,4 @@ def test_where_no_file_can_be_read_named_tasks_are_asked_all_the_same(model: Lan
     found = run_benchmarks(section, model, tmp_path, chat=False, seed=0, limit=None)
     assert found.counts["bench/rivers/plain/acc"] == 2
     assert found.failed.keys() == {"bench/gone"}
+    assert not found.again  # once it is there, the evaluation is another one

@@ -21,8 +21,9 @@ from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
 from argosy.step_run import Item, Outcome, run_item
 from argosy.storage import write_json
 from argosy.tracking import Tracker
-from steps.noop import STEP, NoopConfig
+from steps.noop import STEP, NoopConfig, NoopOutputs
 from workflows.graph import Graph, Node
+from workflows.state import state_of
 
 Run = Callable[[NoopConfig, StepContext], Config]
 
@@ -240,3 +241,55 @@ def test_run_json_names_the_device_and_the_libraries_that_computed(tmp_path: Pat
     assert made["device"]
     assert made["python"] == platform.python_version()
     assert made["numpy"] == importlib.metadata.version("numpy")
+
+
+class Parts(NoopOutputs):
+    """Outputs that name what may go better another time."""
+
+    again: tuple[str, ...] = ()
+
+
+def test_what_failed_in_part_is_run_again_and_so_is_what_reads_it_but_not_for_ever(tmp_path: Path) -> None:
+    """The next run tries it again; once it goes well, or after three runs, both are done."""
+    network = {"up": False}
+
+    def fetches(config: NoopConfig, context: StepContext) -> Config:
+        made = STEP.run(config, context)
+        return Parts(**made.model_dump(), again=() if network["up"] else ("data",))
+
+    def run_both(name: str) -> tuple[str, str]:
+        first = run(tmp_path / f"{name}-a", stepping(fetches))
+        return first.message, run(tmp_path / f"{name}-b", after=(str(tmp_path / f"{name}-a"),)).message
+
+    def states(name: str) -> list[str]:
+        return [found.name if (found := state_of(str(tmp_path / f"{name}-{part}"))) else "" for part in "ab"]
+
+    assert run_both("x") == ("done", "done")
+    assert states("x") == ["pending", "pending"]
+    assert record(tmp_path / "x-b" / OUTPUTS)["again"] == ["data"]
+    found = state_of(str(tmp_path / "x-a"))
+    assert found is not None
+    assert found.reason == "done, but failed in part: data; tried again"
+    network["up"] = True
+    assert run_both("x") == ("done", "done")
+    assert states("x") == ["done", "done"]
+    assert "again" not in record(tmp_path / "x-b" / OUTPUTS)
+    assert run_both("x") == ("already done", "already done")
+    network["up"] = False
+    assert [run_both("y") for _ in range(3)] == [("done", "done")] * 3
+    assert states("y") == ["done", "done"]
+    assert run_both("y") == ("already done", "already done")
+
+
+def test_a_run_that_is_killed_while_it_tries_again_is_not_done(tmp_path: Path) -> None:
+    def fetches(config: NoopConfig, context: StepContext) -> Config:
+        return Parts(**STEP.run(config, context).model_dump(), again=("data",))
+
+    def stops(config: NoopConfig, context: StepContext) -> Config:
+        raise Stopped("SIGTERM", 143)
+
+    assert run(tmp_path, stepping(fetches)).code == 0
+    with pytest.raises(Stopped):
+        run(tmp_path, stepping(stops))
+    assert not (tmp_path / OUTPUTS).exists()
+    assert run(tmp_path).message == "done"
