@@ -218,7 +218,7 @@ def test_compare_by_stage_export_and_directory(capsys: Out) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("sft/p055", "sft has no checkpoint 'p055'; there are: p050"),
+        ("sft/p055", "sft has no checkpoint 'p055'; nearest: p050"),
         ("twin/p050", "is not evaluated yet"),
         ("data", "data has not run yet (pending)"),
         ("evaluate", "evaluate is not one node; name a part of it: evaluate/x"),
