@@ -59,6 +59,22 @@ def undecided(text: str, labels: str) -> set[int]:
     return {found.start() for found in _alternatives(labels).finditer(text) if found[1] != found[2]}
 
 
+def said_after_a_list(text: str, labels: str) -> str | None:
+    """"D" of "Answer: A, B and C are wrong. D". What is stated there may be "A" or nothing, and what stands alone at
+    the text's end tells: without that, as in "The answer is D, A and B are wrong", it is the first."""
+    found = _last_word(labels).search(text)
+    return found["last"] if found and found["last"] not in found["list"] else None
+
+
+@cache
+def _last_word(labels: str) -> re.Pattern[str]:
+    after = label(labels, alone=False)
+    several = rf"{after}(?:{_CLOSE}[,，]{OPEN}{after}){{1,3}}{_CLOSE}{_AND}{OPEN}{after}"
+    then = r"(?:(?i:so|thus|hence|therefore|it\s+is|it['’]s)\b|所以|因此|故|应?[是为]|[\s.。,，;；])*"
+    last = rf"(?P<last>{after}){_CLOSE}[\s.。!]*$"
+    return re.compile(rf"{STATED}{OPEN}(?P<list>{several}){_CLOSE}{_WRONG}{then}{OPEN}{last}")
+
+
 @cache
 def _denials(labels: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     after, alone = label(labels, alone=False), label(labels, alone=True)

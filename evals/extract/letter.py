@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import ClassVar
 
-from evals.extract.labels import OPEN, STATED, denied, label, undecided
+from evals.extract.labels import OPEN, STATED, denied, label, said_after_a_list, undecided
 
 
 class Letter:
@@ -21,6 +21,8 @@ class Letter:
         stated, first, alone = _patterns(labels)
         wrong, open_ = denied(text, labels), undecided(text, labels)
         found = [said for said in stated.finditer(text) if said.start(1) not in wrong]
+        if found and (last := said_after_a_list(text, labels)):
+            return last
         if found:
             return None if found[-1].start(1) in open_ else found[-1][1]
         begins = first.match(text)

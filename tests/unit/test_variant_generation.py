@@ -32,6 +32,12 @@ LETTERS = [
     ("You can choose A; then again D", "ABCD", None), ("故选择D，A不对", "ABCD", "D"),
     ("A, B and C are wrong. D", "ABCD", "D"), ("The answer is D, A and B are wrong", "ABCD", "D"),
     ("应该选C，不是D", "ABCD", "C"),
+    # A list of what is wrong behind a colon: the last word tells.
+    ("Answer: A, B and C are wrong. D", "ABCD", "D"), ("Answer: A, B, and C are incorrect, so it is D.", "ABCD", "D"),
+    ("Answer: A, B, C and D are wrong. E", "ABCDE", "E"), ("答案：A，B和C都不对，所以是D。", "ABCD", "D"),
+    ("答案：A、B和C都错。D", "ABCD", "D"), ("Answer: A, B and C are wrong", "ABCD", "A"),
+    ("Answer: D, A and B are wrong. C is tempting", "ABCD", "D"),
+    ("The answer is D, A and B are wrong. D", "ABCD", "D"),
 ]  # fmt: skip
 OTHERS = [
     ("letters", "AC", "AC"), ("letters", "C和A", "AC"), ("letters", "答案是A、C。", "AC"), ("letters", "B", "B"),
