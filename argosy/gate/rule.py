@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from argosy.config import Config
+from argosy.plugins import classes
 
 if TYPE_CHECKING:
     from argosy.gate.subject import Subject
@@ -59,15 +58,7 @@ def registered() -> dict[str, type[Rule]]:
     """Every rule by its name: the classes with a `name` in argosy/gate/rules."""
     import argosy.gate.rules as package
 
-    found: dict[str, type[Rule]] = {}
-    for module_info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__:
-                if value.name in found:
-                    raise RuntimeError(f"two rules are called {value.name!r}: {found[value.name]} and {value}")
-                found[value.name] = value
-    return dict(sorted(found.items()))
+    return classes(package, "rules", lambda value: issubclass(value, Rule))
 
 
 def matching(patterns: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 from typing import ClassVar, Protocol
 
 from argosy.errors import InputError
+from argosy.plugins import classes
 
 
 class Rule(Protocol):
@@ -30,14 +29,8 @@ def rules() -> dict[str, Rule]:
     """Every rule by its name: the classes with a `name` and `extract` in this package's modules."""
     import evals.extract as package
 
-    found: dict[str, Rule] = {}
-    for module_info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
-        for value in vars(module).values():
-            is_rule = isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "extract")
-            if is_rule and isinstance(getattr(value, "name", None), str):
-                found[value.name] = value()
-    return dict(sorted(found.items()))
+    found = classes(package, "rules", lambda value: hasattr(value, "extract"))
+    return {name: value() for name, value in found.items()}
 
 
 def rule(name: str) -> Rule:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import importlib
-import pkgutil
 from functools import cache
 
 from argosy.errors import InputError
+from argosy.plugins import classes
 from evals.formats.format import Format
 
 BY_SUFFIX = {".jsonl": "argosy", ".csv": "mmlu"}  # where a task names no format
@@ -18,16 +17,8 @@ def registered() -> dict[str, Format]:
     """Every format by its name: the classes with a `name` in this package's modules."""
     import evals.formats as package
 
-    found: dict[str, Format] = {}
-    for module_info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
-        for value in vars(module).values():
-            if isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, Format):
-                if value.name in found:
-                    raise RuntimeError(f"two formats are called {value.name!r}: {found[value.name]} and {value}")
-                if value.name:
-                    found[value.name] = value()
-    return dict(sorted(found.items()))
+    found = classes(package, "formats", lambda value: issubclass(value, Format))
+    return {name: value() for name, value in found.items()}
 
 
 def find_format(name: str, suffix: str = "") -> Format:

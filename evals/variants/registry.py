@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 from random import Random
 from typing import ClassVar, Protocol
 
+from argosy.plugins import classes
 from evals.question import Draft
 
 
@@ -40,13 +39,4 @@ def registered() -> dict[str, type[Variant]]:
     """Every variant by its name: the classes with a `name` and `apply` in this package's modules."""
     import evals.variants as package
 
-    found: dict[str, type[Variant]] = {}
-    for module_info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
-        for value in vars(module).values():
-            is_variant = isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "apply")
-            if is_variant and isinstance(getattr(value, "name", None), str):
-                if value.name in found:
-                    raise RuntimeError(f"two variants are called {value.name!r}: {found[value.name]} and {value}")
-                found[value.name] = value
-    return dict(sorted(found.items()))
+    return classes(package, "variants", lambda value: hasattr(value, "apply"))

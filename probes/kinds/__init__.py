@@ -8,22 +8,14 @@ A kind is a Config with a `kind` and `measure(model, scope) -> Measured`; its fi
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import sys
 from functools import cache
 
+from argosy.plugins import classes
 from probes.probe import Probe
 
 
 @cache
 def registered() -> dict[str, type[Probe]]:
     """Every kind by its name: the Probe classes in this package's modules."""
-    found: dict[str, type[Probe]] = {}
-    for info in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Probe) and value.__module__ == module.__name__:
-                if value.kind in found:
-                    raise RuntimeError(f"two kinds of probes are called {value.kind!r}: {found[value.kind]}, {value}")
-                found[value.kind] = value
-    return dict(sorted(found.items()))
+    return classes(sys.modules[__name__], "kinds of probes", lambda value: issubclass(value, Probe), key="kind")

@@ -6,11 +6,11 @@ counts in no share.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from argosy.plugins import modules
 from argosy.quality.rule import Generated
 
 Rule = Callable[[Generated], "bool | None"]
@@ -19,8 +19,7 @@ Rule = Callable[[Generated], "bool | None"]
 @cache
 def registered() -> Mapping[str, Rule]:
     """Every rule by its name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {name: importlib.import_module(f"{__name__}.{name}").fault for name in names}
+    return {name: module.fault for name, module in modules(sys.modules[__name__]).items()}
 
 
 def faults(generated: Generated) -> dict[str, bool]:
