@@ -17,6 +17,7 @@ from argosy.comparison.forest import Scale
 from argosy.comparison.kinds import families, kind_of
 from argosy.comparison.overview import overview
 from argosy.comparison.scatter import panels
+from argosy.comparison.scoreboard import likely_seen, scoreboard
 from argosy.comparison.sentences import sentences
 from argosy.comparison.table import Row, rows
 from argosy.comparison.text import TITLES, difference_text, meaning, p_text, unit_of, value_text
@@ -57,10 +58,12 @@ class Page:
         labels = {e.chosen.key: e.label for e in found.entries}
         contrasts = [c for pair in found.pairs for c in pair.contrasts]
         data = embedded(self.differing, asked or {})
+        every = rows(found)
         return _environment().get_template("compare.html.j2").render(
             found=found, by=by, labels=labels, sentences=sentences(found), scale=Scale(contrasts), sections=SECTIONS,
-            titles=TITLES, few=FEW, rows=_by_family(rows(found)), spark=lambda n: spark(found.entries, n, by),
-            charts=curves(found, by), panels={n: panels(pair) for n, pair in enumerate(found.pairs)},
+            titles=TITLES, few=FEW, rows=_by_family(every), board=scoreboard(every),
+            spark=lambda n: spark(found.entries, n, by), charts=curves(found, by),
+            panels={n: panels(pair) for n, pair in enumerate(found.pairs)},
             seen=found.seen, watched=watched(found, by), items=data,
             data=as_script({**data, "labels": [e.label for e in found.entries], **overview(found, by)}),
             css=report_page.STYLE.read_text(encoding="utf-8") + _file("compare.css"), script=_file("compare.js"))
@@ -85,9 +88,9 @@ def _file(name: str) -> str:
 
 def _environment() -> Environment:
     environment = report_page.environment()
-    environment.filters |= {"value": lambda name, value: value_text(name, value), "short": short, "p": p_text,
+    environment.filters |= {"value": lambda name, value: value_text(name, value), "short": short,
                             "difference": difference_text, "meaning": meaning, "unit": unit_of}
-    environment.globals |= {"kind_of": kind_of, "said": _said, "letter": letter}
+    environment.globals |= {"kind_of": kind_of, "said": _said, "letter": letter, "likely_seen": likely_seen}
     return environment
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from argosy.comparison.compared import Compared, Pair
 from argosy.comparison.contrast import Contrast
 from argosy.comparison.kinds import HEADLINE
+from argosy.comparison.scoreboard import likely_seen
 from argosy.comparison.text import amount, difference_text, p_text, unit_of
 from argosy.contamination.verdict import LIKELY
 from argosy.report.seen import evidence, unseen
@@ -40,7 +41,7 @@ def _pair(pair: Pair) -> Iterator[tuple[str, str]]:
     for verdict, words in (("better", "is better than"), ("worse", "is worse than")):
         here = pair.section(verdict)
         if here:
-            yield verdict, f"{second} {words} {first} in {_count(here, pair)}: {_named(here)}."
+            yield verdict, f"{second} {words} {first} in {_count(here, pair)}: {_named(here)}{_doubt(here, pair)}."
     if not pair.section("better") and not pair.section("worse"):
         yield "level", (f"Nothing tells {second} from {first}: none of {len(pair.contrasts)} metrics differs beyond "
                         "noise.")
@@ -63,6 +64,16 @@ def _headlines(pair: Pair) -> Iterator[tuple[str, str]]:
             plural = "s" if len(here) > 1 else ""
             who = f"{pair.second.label} against {pair.first.label}"
             yield "level", f"{who} in the headline{plural} of {names}: {words} {amounts}{possible}."
+
+
+def _doubt(here: list[Contrast], pair: Pair) -> str:
+    """How many of these metrics are of benchmarks that one of the two has likely seen."""
+    known = likely_seen(pair)
+    doubted = [c for c in here if c.kind.family in known and c.name.startswith("bench/")]
+    if not doubted:
+        return ""
+    tests = listed(sorted({c.kind.family for c in doubted}))
+    return f" ({len(doubted)} of these {'is' if len(doubted) == 1 else 'are'} of {tests}, which was likely seen)"
 
 
 def _count(here: list[Contrast], pair: Pair) -> str:

@@ -61,19 +61,18 @@ class Seen:
 
     @property
     def numbers(self) -> str:
-        """Score, interval, probability, p-value and items in a line."""
+        """Score, interval, probability and items in a line."""
         s = self.found
         if s is None:
             return ""
-        measure = f" by {s.measure.replace('_', ' ')}" if s.measure else ""
-        return (f"score {self.interval}{measure} (0: as clean models), probability {s.probability:.2f}, "
-                f"p {s.p_value:.2g}, {s.items} items")
+        return f"score {self.interval} (0: as clean models), probability {s.probability:.2f}, {s.items} items"
 
 
 def summary(found: Mapping[str, Seen]) -> tuple[str, str]:
-    """The verdict of a checkpoint over all of its benchmarks, and in words which: `likely: facts`, `not seen: 3`."""
+    """The verdict of a checkpoint over all of its benchmarks, and in words: `likely: facts`, `not seen (3 tests)`."""
     of = {verdict: [task for task, seen in found.items() if seen.verdict == verdict] for verdict in WORDS}
     if of[LIKELY]:
         return LIKELY, f"{LIKELY}: {', '.join(of[LIKELY])}"
-    parts = [f"{verdict}: {len(of[verdict])}" for verdict in (NOT_SEEN, CANNOT_TELL) if of[verdict]]
+    parts = [f"{verdict} ({len(of[verdict])} test{'s' if len(of[verdict]) > 1 else ''})"
+             for verdict in (NOT_SEEN, CANNOT_TELL) if of[verdict]]
     return (CANNOT_TELL if of[CANNOT_TELL] or not found else NOT_SEEN), ", ".join(parts) or "not asked"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from argosy.comparison.text import p_text
 from argosy.contamination.verdict import LIKELY, Seen, summary
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.cleaning import cleaning
@@ -14,6 +15,7 @@ from argosy.report.comparison import Comparison, TaskComparison
 from argosy.report.curves import curves
 from argosy.report.samples import Asked, Key, PairSamples
 from argosy.report.stages import Stage, costs
+from argosy.report.summary import glance
 from argosy.report.tables import Table, accuracy_table, measures_table, prefix_tables
 from argosy.report.verdict import sentences
 from argosy.report.visible import visible
@@ -54,6 +56,7 @@ def render(page: Page) -> str:
         labels={c.key: c.label for c in found.checkpoints.every},
         checkpoints={c.key: c for c in found.checkpoints.every},
         sentences=sentences(found),
+        glance=glance(found),
         tables=_tables(found),
         curves=[(title, [chart.draw() for chart in charts]) for title, charts in curves(found, page.stages)],
         cleaning=cleaning(page.cleaned),
@@ -70,7 +73,7 @@ def environment() -> Environment:
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"visible": visible, "points": lambda value: f"{100 * value:+.1f}", "pct": _percent,
-                            "score_x": _score_x, "seen_rows": _seen_rows, "seen_summary": summary}
+                            "score_x": _score_x, "p": p_text, "seen_rows": _seen_rows, "seen_summary": summary}
     return environment
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from argosy.contamination.verdict import CANNOT_TELL, NOT_SEEN, Seen
 from argosy.report.contamination import Suspicion
-from argosy.report.words import listed, percent, points
+from argosy.report.words import listed, points
 from argosy.statistics import Interval
 
 NAMED = 3  # reasons that a sentence gives
@@ -45,23 +45,16 @@ def _places(places: Iterable[tuple[str, str]], found: Mapping[str, Mapping[str, 
 
 
 def evidence(s: Suspicion, labels: dict[str, str]) -> str:
-    """What speaks for a checkpoint having seen the test: its score, its traces, and the lead that shrinks."""
+    """What speaks for a checkpoint having seen the test: its score, what other orders cost, the lead that shrinks."""
     text = f"{labels[s.checkpoint]} has likely seen the test: {s.seen.numbers}."
-    reasons = []
     for trace in s.traces:
         if trace.shows and trace.chance == 0:
             gap = points(Interval(trace.value, trace.low, trace.high), sign=False)
-            reasons.append(f"the same questions with their options in another order cost it {gap}")
-        elif trace.shows:
-            reasons.append(f"the published order of options is its likeliest in {percent(trace.value)} of the items "
-                           f"[{100 * trace.low:.1f}, {100 * trace.high:.1f}], where chance is {percent(trace.chance)}")
-    if reasons:
-        reason = listed(reasons)
-        text += f" {reason[0].upper()}{reason[1:]}."
+            text += f" Other orders of the same options cost it {gap}."
     lost = [lead for lead in s.leads if lead.lost.low > 0]
     if s.reference is None or not lost:
         return text
     most = max(s.leads, key=lambda lead: lead.lost.value)
-    return (f"{text} Its lead over {labels[s.reference]} as published is {100 * s.leads[0].plain:+.1f} points; in "
-            f"{len(lost)} of {len(s.leads)} variants it shrinks beyond the interval, most in {most.variant}, to "
-            f"{100 * most.changed:+.1f} points: {points(most.lost, sign=False)} less.")
+    return (f"{text} Its lead over {labels[s.reference]}, {100 * s.leads[0].plain:+.1f} points as published, shrinks "
+            f"in {len(lost)} of {len(s.leads)} other forms, most in {most.variant.replace('_', ' ')}, to "
+            f"{100 * most.changed:+.1f}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 from scipy import stats
 
 from argosy.comparison.compared import compare
-from argosy.comparison.contrast import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, contrast
+from argosy.comparison.contrast import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, alike, contrast
 from argosy.comparison.entry import At, Entry, choose
 from argosy.comparison.kinds import kind_of
-from argosy.comparison.rows import Rows, Value
+from argosy.comparison.rows import Rows, Value, total
+from argosy.comparison.settings import measured, read_settings, settings_of
 from argosy.comparison.table import heat
 from argosy.errors import InputError
 from argosy.report.checkpoints import Checkpoint
+from argosy.storage import write_json
 
 
 def _side(values: dict[str, Value]) -> Side:
@@ -335,3 +338,47 @@ def test_a_larger_separation_of_harmful_prompts_is_better() -> None:
     assert replace(found, p_adjusted=found.tested.p_value).verdict == "better"
     assert heat(NEAR_0, -0.05, (-0.2, -0.05)) == 1.0
     assert heat(NEAR_0, 0.2, (-0.2, -0.05)) == 0.0
+
+
+def _measured(suite: str, settings: str, shift: float = 0.0) -> Rows:
+    rows = [{"task": suite, "variant": "code", "id": str(n), "nats": 100.0 + n + shift, "bytes": 50, "tokens": 9}
+            for n in range(9)]
+    return Rows(rows, settings)
+
+
+def _text_side(rows: Rows) -> Side:
+    values = rows.values("heldout/bpb/code")
+    return Side(total(values), math.nan, values, len(values))
+
+
+@pytest.mark.parametrize(("before", "after", "how"), [
+    (("heldout", "0a"), ("heldout", "0a"), "paired"), (("heldout", ""), ("heldout", ""), "paired"),
+    (("heldout", "0a"), ("heldout", "0b"), OTHER_TOKENS), (("heldout", "0a"), ("core", "0a"), OTHER_TOKENS),
+    (("heldout", ""), ("heldout", "0b"), OTHER_TOKENS),
+])  # fmt: skip
+def test_losses_are_compared_where_suite_and_settings_are_the_same(
+    before: tuple[str, str], after: tuple[str, str], how: str
+) -> None:
+    first, second = _measured(*before), _measured(*after, shift=5.0)
+    sides = alike("heldout/bpb/code", _text_side(first), _text_side(second), first, second)
+    assert contrast("heldout/bpb/code", ("a", "b"), *sides).how == how
+
+
+def test_of_two_evaluations_the_one_with_the_same_settings_is_compared() -> None:
+    first, second = _measured("heldout", "0a"), Rows()
+    second.update(_measured("heldout", "0a", shift=5.0))
+    second.update(_measured("heldout", "0b", shift=90.0))
+    sides = alike("heldout/bpb/code", _text_side(first), _text_side(second), first, second)
+    found = contrast("heldout/bpb/code", ("a", "b"), *sides)
+    assert found.difference.value == pytest.approx(5 / 50 / math.log(2))
+
+
+def test_settings_are_the_bytes_of_the_suite(tmp_path: Path) -> None:
+    file = {"suite_file": "heldout.yaml:0123"}
+    record = {"outputs": {}, "made_from": {"external": file}}
+    write_json(tmp_path / "outputs.json", record)
+    assert read_settings(tmp_path) == settings_of(record["made_from"]) != ""
+    assert settings_of({"external": {"suite_file": "heldout.yaml:4567"}}) != settings_of({"external": file})
+    assert settings_of({"external": {**file, "suite_files": ["a.txt:1"]}}) != settings_of({"external": file})
+    assert settings_of({"external": {}}) == settings_of({}) == ""
+    assert measured("heldout", "") == "heldout"

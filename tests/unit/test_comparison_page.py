@@ -16,7 +16,8 @@ from argosy.comparison.entry import Entry
 from argosy.comparison.page import Page, as_script
 from argosy.comparison.record import record
 from argosy.comparison.rows import Rows
-from argosy.comparison.table import number
+from argosy.comparison.scoreboard import scoreboard
+from argosy.comparison.table import number, rows
 from argosy.comparison.terminal import terminal
 from argosy.contamination.evidence import seen_of
 from argosy.evaluation.results import read_items
@@ -299,7 +300,7 @@ def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
     html = Page.of(found).render()
     said = [text for text in _Reader(html).text if "has likely seen the test" in text]
     assert re.match(r"facts: twin has likely seen the test: score \+0\.\d\d \[", said[0])
-    assert "The same questions with their options in another order cost it" in said[0]
+    assert "Other orders of the same options cost it" in said[0]
     score = seen_of(found.entries[1].rows)["facts"]
     assert score.interval in said[0]
     assert score.found is not None
@@ -307,8 +308,20 @@ def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
     assert [text for text in _Reader(html).text if text.startswith("likely: ")] == ["likely: facts"]
     sentences = re.findall(r'<p class="said (\w+)">', html)
     assert sentences[0] == "seen"
+    families = [c.kind.family for c in found.pairs[0].contrasts]
+    assert html.count(">likely seen</small>") == families.count("facts") > 0
     assert "Note: facts: twin has likely seen the test" in terminal(found, 120)
     (line,) = [line for line in terminal(found, 120).splitlines() if line.startswith("B twin") and "memorised" in line]
     assert score.interval in line
     line = _Reader(html).data()["columns"]
     assert [label for _, label, _, _ in line].count("anneal") == 1  # what both went through is shown once
+
+
+def test_the_head_has_each_benchmarks_one_number_beside_the_names(found: Compared) -> None:
+    board = scoreboard(rows(found))
+    assert [row.name for row in board] == [f"bench/{task.task}/headline/acc" for task in found.seen] != []
+    for row in board:
+        for entry, cell in zip(found.entries, row.cells, strict=True):
+            assert cell.value == entry.chosen.metrics[row.name]
+        assert [c.contrast.verdict if c.contrast else "" for c in row.cells][1:] == [
+            next(c.verdict for c in pair.contrasts if c.name == row.name) for pair in found.pairs]

@@ -32,8 +32,8 @@ def test_words(changed: dict[str, float], words: str) -> None:
 def test_a_checkpoint_is_as_suspicious_as_its_worst_benchmark() -> None:
     clean, seen, unknown = Seen("a", SCORE), Seen("b", replace(SCORE, probability=0.8)), Seen("c", None, "not asked so")
     assert summary({"a": clean, "b": seen, "c": unknown}) == ("likely", "likely: b")
-    assert summary({"a": clean, "c": unknown}) == ("cannot tell", "not seen: 1, cannot tell: 1")
-    assert summary({"a": clean}) == ("not seen", "not seen: 1")
+    assert summary({"a": clean, "c": unknown}) == ("cannot tell", "not seen (1 test), cannot tell (1 test)")
+    assert summary({"a": clean}) == ("not seen", "not seen (1 test)")
     assert summary({}) == ("cannot tell", "not asked")
 
 

@@ -12,6 +12,7 @@ import pytest
 from argosy.errors import InputError
 from argosy.progress import Progress
 from argosy.step import StepContext
+from argosy.storage import read_json, write_json
 from argosy.tracking import Tracker
 from steps.judge import JudgeConfig, run
 from tests.nightly_fixtures import webhook
@@ -53,6 +54,29 @@ def test_worse_is_told_with_numbers_and_a_report(tmp_path: Path) -> None:
     spool = (tmp_path / "judge-000000000001/tracking/spool.jsonl").read_text()
     assert '"nightly/worse":1.0' in spool
     assert '"nightly/judged":2.0' in spool
+
+
+def test_who_has_seen_the_test_is_told_whether_it_is_worse_or_not(tmp_path: Path) -> None:
+    found = judged(tmp_path, SFT, replace(SFT, memorised=0.9, step=302), replace(SFT, step=301))
+    verdicts = [each["contamination"]["facts"]["verdict"] for each in found["judged"]]
+    assert verdicts[0] == "likely" != verdicts[1]
+    page = (tmp_path / "judge-000000000001/report.html").read_text()
+    assert page.count("has likely seen facts: score +") == 1
+    assert found["judged"][0]["verdict"] != "worse"
+
+
+def test_losses_of_a_suite_that_changed_are_not_compared_and_that_is_said(tmp_path: Path) -> None:
+    evaluations = [path for n, model in enumerate((SFT, replace(SFT, forgot=0.8, step=301)))
+                   for path in make_store(tmp_path, [model], items=20, line=str(n)).evaluations]
+    record = read_json(Path(evaluations[1], "outputs.json"))  # the reference's held-out text, of an earlier suite
+    record["made_from"]["external"] = {"suite_file": "heldout.yaml:0123"}
+    write_json(Path(evaluations[1], "outputs.json"), record)
+    config = JudgeConfig.model_validate({"evaluations": evaluations, "pairs": [{"new": [2, 3], "reference": [0, 1]}]})
+    (tmp_path / "out").mkdir()
+    found = run(config, StepContext(tmp_path / "out", Tracker(None), Progress(None)))
+    assert found.judged[0]["heldout"] == {}
+    page = (tmp_path / "out/report.html").read_text()
+    assert "they were measured with suite heldout, which changed in between" in page
 
 
 def test_text_that_a_later_stage_forgets_is_no_regression(tmp_path: Path) -> None:

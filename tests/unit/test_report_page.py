@@ -11,6 +11,9 @@ from typing import Any, ClassVar
 import pytest
 
 from argosy.progress import Progress
+from argosy.report.comparison import compare
+from argosy.report.load import read_checkpoints
+from argosy.report.summary import glance
 from argosy.step import StepContext
 from argosy.storage import read_json, write_json
 from argosy.tracking import Tracker
@@ -165,3 +168,25 @@ def test_many_checkpoints_stay_one_bounded_file(tmp_path: Path) -> None:
     assert outputs.checkpoints == 60
     assert len(set(re.findall(r'data-label="([^"]+)"', html))) == 60
     assert len(html) < 1_500_000
+
+
+def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path: Path) -> None:
+    made = make_store(tmp_path, DEMO[2:], items=60)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    tasks, lines = glance(found)
+    (task,) = found.tasks
+    labels = {c.key: c.label for c in found.checkpoints.every}
+    assert tasks == ["facts"]
+    assert [line.label for line in lines] == [c.label for c in found.checkpoints.finals]
+    of = {line.label: line for line in lines}
+    assert of["twin"].seen == ("likely", "likely: facts")
+    assert {label for label, line in of.items() if line.seen[0] == "likely"} == {"twin"}
+    assert [label for label, line in of.items() if line.scores[0].best] == [labels[task.best or ""]]
+    for standing in task.standings:
+        assert of[labels[standing.checkpoint]].scores[0].value == standing.headline
+    assert "code" in of["sft"].forgotten
+    html, _ = _compare(made)
+    table = html.partition('<table class="glance">')[2].partition("</table>")[0]
+    assert table.count("<tr>") == 1 + len(lines)
+    assert "likely: facts" in table
+    assert "forgot code" in table

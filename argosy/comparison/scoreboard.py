@@ -1,0 +1,27 @@
+"""What stands beside the names at the head of the page: each benchmark's one number, and held-out text as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from argosy.comparison.compared import Pair
+from argosy.comparison.kinds import HEADLINE
+from argosy.comparison.rows import ALL
+from argosy.comparison.table import Row
+from argosy.contamination.verdict import LIKELY
+
+MOST = 4  # benchmarks; the others are in the table of every metric
+WHOLE = f"heldout/bpb/{ALL}"
+
+
+def scoreboard(rows: Sequence[Row]) -> list[Row]:
+    """Headlines (of benchmarks without one, the published form), and bits a byte of all channels together."""
+    found: dict[str, Row] = {}
+    for short in ("plain", HEADLINE):
+        found |= {row.kind.family: row for row in rows if row.name.startswith("bench/") and row.kind.short == short}
+    return [*list(found.values())[:MOST], *(row for row in rows if row.name == WHOLE)]
+
+
+def likely_seen(pair: Pair) -> set[str]:
+    """Benchmarks that one of the two has likely seen: what differs there is not knowledge, or not only."""
+    return {task for e in (pair.first, pair.second) for task, seen in e.chosen.seen.items() if seen.verdict == LIKELY}
