@@ -72,6 +72,12 @@ class Answers:
         return {row.item: Place(row.gold, len(row.scores)) for row in self.rows}
 
     @cached_property
+    def asked(self) -> dict[str, Place]:
+        """What tells an item from another one of the same name: its right option among how many (of one that is asked
+        in several orders, which are drawn, the number alone)."""
+        return {row.item: Place(row.gold if row.id == row.item else -1, len(row.scores)) for row in self.rows}
+
+    @cached_property
     def chance(self) -> float:
         """Accuracy of guessing; 0 of an answer that is generated."""
         return sum(1 / len(row.scores) for row in self.rows if row.scores) / len(self.rows)

@@ -19,6 +19,7 @@ from argosy.report.paired import (
     changes,
     headline_change,
     headline_p_value,
+    other_questions,
     over_forms,
 )
 from argosy.statistics import holm
@@ -83,7 +84,8 @@ def compare(checkpoints: Checkpoints) -> Comparison:
     """Compare what is there; what is missing makes it shorter, and is noted."""
     names = sorted({task for c in checkpoints.finals for task in c.tasks})
     pairs = _stage_pairs(checkpoints)
-    checkpoints.notes += [note for note in not_compared(pairs) if note not in checkpoints.notes]
+    notes = [*not_compared(pairs), *(note for a, b in pairs for note in other_questions(a, b))]
+    checkpoints.notes += [note for note in notes if note not in checkpoints.notes]
     return Comparison(checkpoints, [_task(checkpoints, name) for name in names], text_changes(pairs))
 
 

@@ -11,6 +11,7 @@ from argosy.contamination.verdict import LIKELY, Seen
 from argosy.gate.render import as_json, lines, summary
 from argosy.report.forgetting import not_compared
 from argosy.report.page import STYLE, environment
+from argosy.report.paired import other_questions
 from argosy.report.record import rounded
 from argosy.report.regressions import Judged
 from argosy.report.tables import Table, accuracy_table, prefix_tables
@@ -57,7 +58,8 @@ def _gate_seen(judged: Judged) -> dict[str, Seen]:
 
 
 def _notes(judged: Sequence[Judged]) -> list[str]:
-    return not_compared([(j.reference, j.new) for j in judged if j.reference is not None])
+    pairs = [(j.reference, j.new) for j in judged if j.reference is not None]
+    return [*not_compared(pairs), *(note for first, second in pairs for note in other_questions(first, second))]
 
 
 def _tables(judged: Sequence[Judged]) -> list[Table]:

@@ -55,6 +55,26 @@ def changes(first: Checkpoint, second: Checkpoint, task: str) -> list[Change]:
     return [whole, *each] if whole else each
 
 
+def other_questions(first: Checkpoint, second: Checkpoint) -> list[str]:
+    """A sentence, where questions of the same names have other right options or another number of them: such forms are
+    not compared."""
+    forms = [f"{task} {v}" for task in sorted({*first.tasks} & {*second.tasks}) for v in second.variants(task)
+             if (task, v) in first.answers and not _same(first, second, task, [v])]
+    if not forms:
+        return []
+    return [f"{', '.join(forms).replace('_', ' ')}: {second.label} is not compared to {first.label}, questions of the "
+            "same names have other right options, or another number of options: evaluate both with the same suite, "
+            "seed and data."]
+
+
+def _same(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str]) -> bool:
+    for form in forms:
+        ours, theirs = (c.answers[task, form].asked for c in (first, second))
+        if any(ours[item] != theirs[item] for item in ours.keys() & theirs.keys()):
+            return False
+    return True
+
+
 def headline_change(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str] = ()) -> Change | None:
     """The change of the mean over `forms` (else over those of the headline of both), item by item."""
     common = forms or [variant for variant in second.headline_of(task) if variant in first.headline_of(task)]
@@ -65,7 +85,7 @@ def headline_p_value(first: Checkpoint, second: Checkpoint, task: str, forms: Se
     """The p-value alone, with as many draws as a large family needs; 1 where there are no common items."""
     a, b = (over_forms(c, task, forms) for c in (first, second))
     items = sorted(a.keys() & b.keys())
-    if not items:
+    if not items or not _same(first, second, task, forms):
         return 1.0
     clusters = clusters_of(second, task, forms)
     found = compare_items([a[i] for i in items], [b[i] for i in items], [clusters[i] for i in items], draws=draws)
@@ -93,7 +113,7 @@ def adjust(found: Sequence[Change]) -> list[Change]:
 def _change(first: Checkpoint, second: Checkpoint, task: str, name: str, forms: Sequence[str]) -> Change | None:
     before, after = over_forms(first, task, forms), over_forms(second, task, forms)
     items = sorted(before.keys() & after.keys())
-    if not items:
+    if not items or not _same(first, second, task, forms):
         return None
     a, b, clusters = [before[i] for i in items], [after[i] for i in items], clusters_of(second, task, forms)
     found = compare_items(a, b, [clusters[i] for i in items], draws=DRAWS)

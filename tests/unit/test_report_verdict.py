@@ -202,3 +202,16 @@ def test_two_lines_get_labels_that_tell_them_apart(tmp_path: Path) -> None:
     labels = [c.label for c in read_checkpoints(made.checkpoints, made.evaluations).every]
     assert len(labels) == 6
     assert len(set(labels)) == 6
+
+
+def test_other_questions_of_the_same_names_are_not_compared(tmp_path: Path) -> None:
+    """The same ids with other right options, as of a benchmark file that changed."""
+    made = make_store(tmp_path, HONEST[2:4], items=30)
+    found = read_checkpoints(made.checkpoints, made.evaluations)
+    answers = found.evaluated[1].answers["facts", "plain"]
+    answers.rows = [r._replace(gold=(r.gold + 1) % 4) for r in answers.rows]
+    compared = compare(found)
+    variants = {change.variant for change in compared.tasks[0].stages}
+    assert variants == {"permuted", "options_in_text", "cloze", "none_of_the_others", "chinese_labels"}
+    (note,) = [note for note in found.notes if "questions" in note]
+    assert note.startswith("facts plain: long_context is not compared to pretrain, questions of the same names have")
