@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from argosy.comparison.kinds import Kind, kind_of
-from argosy.comparison.rows import Rows, Value, shared_suite, total
+from argosy.comparison.rows import Rows, shared_suite
 from argosy.comparison.tested import Tested, distance, independent, paired, untested
+from argosy.comparison.values import Value, total
 from argosy.statistics import Interval, tost
 
 ALPHA = 0.05

@@ -9,7 +9,8 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from argosy.comparison.entry import Entry
-from argosy.comparison.rows import Group, Record
+from argosy.comparison.rows import Group
+from argosy.comparison.values import Record
 from argosy.report.visible import visible
 
 MOST = 400  # questions that a page embeds

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from argosy.comparison.rows import Rows, Value, read_rows
+from argosy.comparison.rows import Rows, read_rows
+from argosy.comparison.values import Value
 from argosy.errors import InputError
 from argosy.report.checkpoints import Checkpoint
 

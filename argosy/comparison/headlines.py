@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from argosy.comparison.entry import Entry
 from argosy.comparison.kinds import HEADLINE
-from argosy.comparison.rows import Value, total
+from argosy.comparison.values import Value, total
 from argosy.statistics import mean
 
 

@@ -15,7 +15,7 @@ _HIGHER = re.compile(r"(^|_)(acc|accuracy|consistency|exact|match|em|f1|bleu|rou
                      r"mass|share|lift|margin|top\d+|pass|valid|precision|recall|auc|mrr)(_|@|\d|$)")
 _SHARE = re.compile(r"(^|_)(acc|accuracy|share|consistency|exact|match|em|first|top\d+|pass|valid|win|wins)(_|@|\d|$)")
 _TRACE = re.compile(r"(gap|first)$")
-_MINOR = re.compile(r"^(chance|acc_all|acc_averaged|consistency|position_bias|acc_token|acc_byte|margin|rank|top\d+|"
+_MINOR = re.compile(r"^(chance|acc_all|acc_averaged|consistency|position_bias|acc_token|acc_bytes?|margin|rank|top\d+|"
                     r"nats|ppl)$")
 
 

@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from argosy.comparison.settings import measured, read_settings
+from argosy.comparison.values import Record, Value, item_means, number, plain, together
 from argosy.errors import InputError
 from argosy.evaluation.results import has_items, read_items
 
-Record = Mapping[str, Any]
 Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
 LN2 = math.log(2)
 ALL = "all"  # of held-out text, the channels together
-_OF_ROW = {"acc": "correct", "acc_norm": "correct_norm"}
-_TOP = re.compile(r"^top(\d+)$")
-
-
-@dataclass(frozen=True)
-class Value:
-    """One question's or document's share of a metric, which is the sum of `value` over the sum of `weight`.
-
-    Attributes:
-        unit: what is independent of others: the cluster, else the item, else the row itself.
-        item: what it is a question about.
-        check: what must be equal for two checkpoints to be asked the same: the suite with its settings and the bytes,
-            or tokens, of a document; the right option and the number of options of a question. None: not known.
-    """
-
-    unit: str
-    value: float
-    weight: float = 1.0
-    item: str = ""
-    check: Hashable = None
 
 
 class Rows:
@@ -85,10 +62,10 @@ class Rows:
 
     def headline(self, task: str, forms: Sequence[str]) -> dict[str, Value]:
         """For each item that was asked in all of `forms`, the mean over them; every form counts the same."""
-        by_form = [_item_means(self._bench(task, form, "acc")) for form in forms]
+        by_form = [item_means(self._bench(task, form, "acc")) for form in forms]
         items = set.intersection(*map(set, by_form)) if by_form else set()
         return {item: Value(by_form[0][item].unit, sum(form[item].value for form in by_form) / len(by_form), 1.0, item,
-                            _together(form[item].check for form in by_form)) for item in sorted(items)}
+                            together(form[item].check for form in by_form)) for item in sorted(items)}
 
     def suites(self, name: str) -> list[str]:
         """The suites whose rows a metric of held-out text could be made of, the newest last; none for other metrics."""
@@ -105,16 +82,16 @@ class Rows:
 
     def _bench(self, task: str, variant: str, measure: str) -> dict[str, Value]:
         if (task, variant) in self.groups:
-            return _plain(self.groups[task, variant], measure)
+            return plain(self.groups[task, variant], measure)
         whole, _, lang = task.rpartition("_")
-        return _plain([r for r in self.groups.get((whole, variant), ()) if r.get("lang") == lang], measure)
+        return plain([r for r in self.groups.get((whole, variant), ()) if r.get("lang") == lang], measure)
 
     def _probe(self, suite: str, names: Sequence[str], measure: str) -> dict[str, Value]:
         """Of a probe, or of one group of its rows (a relation, a phenomenon): probe/<suite>/<name>/<group>/<measure>"""
         if (suite, "/".join(names)) in self.groups or len(names) == 1:
-            return _plain(self.groups.get((suite, "/".join(names)), ()), measure)
+            return plain(self.groups.get((suite, "/".join(names)), ()), measure)
         rows = self.groups.get((suite, "/".join(names[:-1])), ())
-        return _plain([row for row in rows if str(row.get("group")) == names[-1]], measure)
+        return plain([row for row in rows if str(row.get("group")) == names[-1]], measure)
 
     def _heldout(self, measure: str, channel: str, suite: str) -> dict[str, Value]:
         below = {"bpb": "bytes", "nats": "tokens"}.get(measure)
@@ -123,7 +100,7 @@ class Rows:
         found = {}
         for _, variant, rows in (each for each in every if each[0] == wanted and below):
             for r in rows:
-                size, nats = _number(r.get(below or "")), _number(r.get("nats"))
+                size, nats = number(r.get(below or "")), number(r.get("nats"))
                 if nats is not None and size:
                     name = f"{variant}/{r['id']}"
                     found[name] = Value(name, nats, size * (LN2 if measure == "bpb" else 1.0), name, (wanted, size))
@@ -156,66 +133,3 @@ def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
 def shared_suite(name: str, first: Rows, second: Rows) -> str:
     """The newest suite of `second` that measured a metric of held-out text for `first` too; "" where there is none."""
     return next((suite for suite in reversed(second.suites(name)) if suite in first.suites(name)), "")
-
-
-def total(values: Mapping[str, Value]) -> float:
-    """The metric that the values make."""
-    return math.fsum(v.value for v in values.values()) / math.fsum(v.weight for v in values.values())
-
-
-def _plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
-    if measure == "acc_all":
-        return _all_right(rows)
-    found = {}
-    for row in rows:
-        value = _of_row(row, measure)
-        if value is None:
-            continue
-        item = str(row.get("item") or row["id"])
-        found[str(row["id"])] = Value(str(row.get("cluster") or item), value, 1.0, item, _question(row, item))
-    return found
-
-
-def _all_right(rows: Iterable[Record]) -> dict[str, Value]:
-    """By item, whether every question of it was answered right."""
-    found: dict[str, Value] = {}
-    for value in _plain(rows, "acc").values():
-        before = found.get(value.item)
-        right = value.value if before is None else min(before.value, value.value)
-        found[value.item] = Value(value.unit, right, 1.0, value.item, value.check)
-    return found
-
-
-def _of_row(row: Record, measure: str) -> float | None:
-    top = _TOP.match(measure)
-    if top and (rank := _number(row.get("rank"))) is not None:
-        return float(rank <= int(top[1]))
-    return _number(row.get(_OF_ROW.get(measure, measure), row.get(measure)))
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool | int | float) and math.isfinite(value):
-        return float(value)
-    return None
-
-
-def _item_means(values: Mapping[str, Value]) -> dict[str, Value]:
-    found: dict[str, list[Value]] = {}
-    for value in values.values():
-        found.setdefault(value.item, []).append(value)
-    return {item: Value(each[0].unit, sum(v.value for v in each) / len(each), 1.0, item, each[0].check)
-            for item, each in found.items()}
-
-
-def _question(row: Record, item: str) -> Hashable:
-    """What tells a question from another one of the same id: its right option, and of how many. Of an item that is
-    asked in several orders the number alone, since the orders are drawn."""
-    if "gold" not in row or "scores" not in row:
-        return None
-    right = tuple(row.get("golds") or ()) or row["gold"]
-    return (right if str(row["id"]) == item else None, len(row["scores"] or ()))
-
-
-def _together(checks: Iterable[Hashable]) -> Hashable:
-    found = tuple(checks)
-    return None if None in found else found

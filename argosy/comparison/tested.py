@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from argosy.comparison.rows import Value
+from argosy.comparison.values import Value
 from argosy.statistics import Interval, compare_items, paired_ratio_test, student
 from argosy.statistics.intervals import quantile
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from argosy.comparison.rows import Record, Rows
+from argosy.comparison.rows import Rows
+from argosy.comparison.values import Record
 from argosy.contamination.verdict import Seen
 from argosy.statistics.contamination import Contamination, Equals, Evidence, Gap, score
 from argosy.statistics.contamination_null import Calibration, default_calibration

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from argosy.comparison.contrast import Contrast, Side, alike, contrast
-from argosy.comparison.rows import Rows, Value, read_rows, total
+from argosy.comparison.rows import Rows, read_rows
+from argosy.comparison.values import Value, total
 from argosy.errors import InputError
 from argosy.report.checkpoints import Checkpoint
 from argosy.statistics import mean

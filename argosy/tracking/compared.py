@@ -11,7 +11,7 @@ from typing import Any
 
 from argosy.tracking.batches import BATCH_VALUES
 from argosy.tracking.names import metric_name
-from argosy.tracking.results import is_web
+from argosy.tracking.result import is_web
 from argosy.tracking.runs import Runs
 from argosy.tracking.server import Server, without_password
 

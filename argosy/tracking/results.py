@@ -2,51 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from argosy.errors import InputError
 from argosy.tracking.models import CHECKPOINT
 from argosy.tracking.names import quoted
 from argosy.tracking.registry import registered_name
+from argosy.tracking.result import Result, result_of
+from argosy.tracking.run_results import points_of, results_file
 from argosy.tracking.runs import CURVES, NODE, PIPELINE
 from argosy.tracking.server import Server, without_password
 
 if TYPE_CHECKING:
-    from mlflow.entities import LoggedModel, Metric, Run
+    from mlflow.entities import LoggedModel, Run
 
-RESULTS = "results.json"
-MOST_METRICS = 500  # of a run, whose history is asked for one by one
-MOST_POINTS = 200  # of a run's curve
 _ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND")
-
-
-@dataclass
-class Result:
-    """A checkpoint, or a point of a run.
-
-    Attributes:
-        key: `<digest>/<export>` of a checkpoint of ours; "" for others.
-        line: the experiment's name.
-        model: the LoggedModel's id; "" for a run.
-        runs: ids of the runs that found the metrics.
-    """
-
-    name: str
-    line: str
-    key: str = ""
-    stage: str = ""
-    step: int = 0
-    tokens: int = 0
-    path: str = ""
-    model: str = ""
-    link: str = ""
-    metrics: dict[str, float] = field(default_factory=dict)
-    runs: list[str] = field(default_factory=list)
 
 
 class Results:
@@ -85,7 +55,7 @@ class Results:
         if logged is None:
             raise InputError(f"{name}@{alias} is version {found.version}, of which MLflow at {self.where} has no "
                              "logged model, so no metrics")  # fmt: skip
-        return self._result(logged)
+        return result_of(logged, self._server)
 
     def of_model(self, model_id: str) -> Result:
         """A LoggedModel by its id. Raises InputError where there is none."""
@@ -100,7 +70,7 @@ class Results:
                 logged = None
         if logged is None:
             raise InputError(f"MLflow at {self.where} has no logged model {model_id!r}")
-        return self._result(logged)
+        return result_of(logged, self._server)
 
     def of_run(self, run_id: str) -> list[Result]:
         """What a run is about, the last one last: a step's checkpoints, those that an evaluation is of, the points of a
@@ -123,7 +93,7 @@ class Results:
         models = self._models_of(run)
         if models and CURVES not in run.data.tags:
             return models
-        points = self._points(run)
+        points = points_of(run, self._server)
         if not points:
             raise InputError(f"the run {run.info.run_name or run_id} has no metrics to compare")
         return points
@@ -133,7 +103,7 @@ class Results:
         with self._server.errors():
             experiment = self._server.client.get_experiment_by_name(line)
             logged = list(self._server.logged_models([experiment.experiment_id])) if experiment else []
-        found = [self._result(m) for m in logged if CHECKPOINT in m.tags and m.metrics]
+        found = [result_of(m, self._server) for m in logged if CHECKPOINT in m.tags and m.metrics]
         return sorted(found, key=lambda r: (r.tokens, r.step, r.name))
 
     def experiments(self) -> list[str]:
@@ -147,26 +117,16 @@ class Results:
             experiment = self._server.client.get_experiment_by_name(line)
             wanted = f"tags.`{CHECKPOINT}` = {quoted(key)}"
             found = next(self._server.logged_models([experiment.experiment_id], wanted), None) if experiment else None
-        return self._result(found) if found else None
+        return result_of(found, self._server) if found else None
 
     def errors_of(self, result: Result) -> dict[str, dict[str, Any]]:
         """`stderr`, `counts` and `headline` of its evaluations, as far as they logged results.json."""
         found: dict[str, dict[str, Any]] = {"stderr": {}, "counts": {}, "headline": {}}
         for run in result.runs:
-            for name, values in self._results_of(run).items():
+            for name, values in results_file(run, self._server).items():
                 if name in found and isinstance(values, dict):
                     found[name].update(values)
         return found
-
-    def _results_of(self, run: str) -> dict[str, Any]:
-        with self._server.errors():
-            client = self._server.client
-            if not any(file.path == RESULTS for file in client.list_artifacts(run)):
-                return {}
-            with TemporaryDirectory() as folder:
-                path = client.download_artifacts(run, RESULTS, folder)
-                found = json.loads(Path(path).read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
 
     def _models_of(self, run: Run) -> list[Result]:
         """Of a training run its checkpoints, of an evaluation's run what it evaluated, of a pipeline run all."""
@@ -178,38 +138,6 @@ class Results:
                 ids += [m.model_id for m in self._server.logged_models([run.info.experiment_id], wanted)]
         found = [self.of_model(model) for model in dict.fromkeys(ids)]
         return sorted((r for r in found if r.metrics), key=lambda r: (r.tokens, r.step, r.name))
-
-    def _points(self, run: Run) -> list[Result]:
-        """A result for each step of a run's metrics; of long curves every so many."""
-        at: dict[int, dict[str, float]] = {}
-        with self._server.errors():
-            line = self._server.client.get_experiment(run.info.experiment_id).name
-            for name in sorted(run.data.metrics)[:MOST_METRICS]:
-                history = self._server.client.get_metric_history(run.info.run_id, name)
-                for metric in _thin(sorted(history, key=lambda m: (m.step, m.timestamp))):
-                    at.setdefault(metric.step, {})[name] = metric.value
-        is_curve = CURVES in run.data.tags  # whose steps are tokens
-        title = str(run.info.run_name or run.info.run_id)
-        link = self._link(run.info.experiment_id, "runs", run.info.run_id)
-        points = [Result(title, line, step=0 if is_curve else step, tokens=step if is_curve else 0, metrics=values,
-                         link=link) for step, values in sorted(at.items())]  # fmt: skip
-        if points:
-            points[-1].metrics = dict(run.data.metrics)
-        return points
-
-    def _result(self, logged: LoggedModel) -> Result:
-        tags = dict(logged.tags)
-        with self._server.errors():
-            line = self._server.client.get_experiment(logged.experiment_id).name
-        newest: dict[str, Metric] = {}
-        for metric in sorted(logged.metrics or [], key=lambda m: m.timestamp):
-            newest[metric.key] = metric
-        runs = list(dict.fromkeys(m.run_id for m in newest.values() if m.run_id))
-        return Result(
-            logged.name, line, tags.get(CHECKPOINT, ""), tags.get("stage", ""), _whole(tags.get("step")),
-            _whole(tags.get("tokens")), tags.get("path", ""), logged.model_id,
-            self._link(logged.experiment_id, "models", logged.model_id), {k: m.value for k, m in newest.items()}, runs,
-        )  # fmt: skip
 
     def _logged_of(self, model_id: str, key: str) -> LoggedModel | None:
         if model_id:
@@ -223,15 +151,6 @@ class Results:
         found = self._server.client.search_registered_models(f"name = {quoted(name)}")
         return sorted(found[0].aliases) if found else None
 
-    def _link(self, experiment: str, kind: str, name: str) -> str:
-        uri = self._server.uri
-        return f"{without_password(uri).rstrip('/')}/#/experiments/{experiment}/{kind}/{name}" if is_web(uri) else ""
-
-
-def is_web(uri: str) -> bool:
-    """Whether a browser can open it."""
-    return uri.startswith(("http://", "https://"))
-
 
 def absent(name: str, alias: str, aliases: list[str] | None, where: str) -> InputError:
     """That a registered model, or its alias, does not exist."""
@@ -239,16 +158,3 @@ def absent(name: str, alias: str, aliases: list[str] | None, where: str) -> Inpu
         return InputError(f"MLflow at {where} has no registered model {name!r}; 'argosy promote CHECKPOINT' makes one")
     return InputError(f"{name!r} has no alias or version {alias!r} in MLflow at {where}; its aliases: "
                       f"{', '.join(aliases) or 'none'} ('argosy promote' sets one)")
-
-
-def _thin(points: list[Metric]) -> Iterable[Metric]:
-    if len(points) <= MOST_POINTS:
-        return points
-    return [points[round(i * (len(points) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
-
-
-def _whole(text: str | None) -> int:
-    try:
-        return int(float(text or 0))
-    except ValueError:
-        return 0

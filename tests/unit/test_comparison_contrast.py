@@ -16,9 +16,10 @@ from argosy.comparison.compared import compare
 from argosy.comparison.contrast import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, alike, contrast
 from argosy.comparison.entry import At, Entry, choose
 from argosy.comparison.kinds import kind_of
-from argosy.comparison.rows import Rows, Value, total
+from argosy.comparison.rows import Rows
 from argosy.comparison.settings import measured, read_settings, settings_of
 from argosy.comparison.table import heat
+from argosy.comparison.values import Value, total
 from argosy.errors import InputError
 from argosy.report.checkpoints import Checkpoint
 from argosy.storage import write_json

@@ -91,7 +91,8 @@ def write_group(root: Path) -> None:
 
 
 def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: LanguageModel, tmp_path: Path) -> None:
-    from argosy.comparison.rows import Rows, total
+    from argosy.comparison.rows import Rows
+    from argosy.comparison.values import total
     from argosy.report.answers import sorted_rows
 
     write_group(tmp_path)

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from argosy.comparison.rows import Rows, total
+from argosy.comparison.rows import Rows
+from argosy.comparison.values import total
 from argosy.errors import InputError
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.suite import load_suite

@@ -14,7 +14,8 @@ from argosy.config_explain import nearest
 from argosy.contamination.logged import seen_in, without_contamination
 from argosy.errors import InputError, StepError
 from argosy.report.checkpoints import Checkpoint
-from argosy.tracking.results import Result, Results
+from argosy.tracking.result import Result
+from argosy.tracking.results import Results
 from argosy.tracking.server import Server, tracking_uri
 from argosy.tracking.shipper import Unavailable
 from workflows.comparison.stored import ASIDE

@@ -9,7 +9,7 @@ from argosy.comparison.compared import Compared
 from argosy.comparison.page import Page
 from argosy.errors import StepError
 from argosy.storage import write_atomic
-from argosy.tracking.results import is_web
+from argosy.tracking.result import is_web
 from argosy.tracking.shipper import Unavailable
 from workflows.comparison.asked import asked_of
 from workflows.comparison.names import Names

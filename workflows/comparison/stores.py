@@ -9,7 +9,7 @@ from argosy.comparison.entry import Entry
 from argosy.errors import InputError
 from argosy.identity import Identities
 from argosy.step_files import read_done
-from argosy.tracking.results import Result
+from argosy.tracking.result import Result
 from workflows.cli.checkpoints import checkpoint_directory, export_name
 from workflows.cli.unfinished import unfinished
 from workflows.comparison.stored import Stored
