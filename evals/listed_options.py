@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from evals.items import LETTERS
 
-_SAID = r"(?:(?:the\s+)?(?:correct\s+)?answer(?:\s+is)?|A|Ans|(?:正确)?答案|答)(?:是|为)?"
+_SAID = r"(?:(?:the +)?(?:correct +)?answer(?: +is)?|A|Ans|(?:正确)?答案|答)(?:是|为)?"
 _CUE = re.compile(rf"(?:^|\s)\**{_SAID}\s*[:：]\s*\**\s*$", re.IGNORECASE)
 _HEAD = re.compile(r"^\s*(?:question|q|题目|问题|问)\s*[:：]\s*", re.IGNORECASE | re.MULTILINE)
 _OPTIONS = re.compile(r"(?:^|\s)(?:answer\s+)?(?:choices|options|选项)\s*[:：]\s*$", re.IGNORECASE)
 _LABELS = (LETTERS, LETTERS.lower(), "甲乙丙丁戊己庚辛")
+Split = tuple[str, tuple[str, ...]]  # question, texts of the options
 _FIELDS = ("choices", "options", "answers", "endings")
 
 
@@ -29,7 +31,7 @@ def without_cue(text: str) -> str:
     return _HEAD.split(asked)[-1].strip() if _HEAD.match(asked) else asked.strip()
 
 
-def listed(text: str, choices: Sequence[str], doc: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
+def listed(text: str, choices: Sequence[str], doc: Mapping[str, Any]) -> Split | None:
     """The question of a prompt, and the texts of its options; None where these cannot be told.
 
     Options that are letters have their texts in the document (`choices`, `options`, or a field a letter), and are
@@ -41,20 +43,41 @@ def listed(text: str, choices: Sequence[str], doc: Mapping[str, Any]) -> tuple[s
         found = _split(asked, LETTERS[: len(choices)], choices)
         return (found[0] if found else asked), tuple(choices)
     labels = [choice.strip(" ().:、．") for choice in choices]
-    return _split(asked, labels, _of_fields(doc, labels)) or _split(asked, labels, None)
+    texts = _of_fields(doc, labels)
+    if texts and (found := _split(asked, labels, texts)):
+        return found
+    found = _split(asked, labels, None)
+    if found and texts and not all(text.strip().endswith(line) for text, line in zip(texts, found[1], strict=True)):
+        return None  # a field may have "A. Paris", but nothing else than the prompt
+    return found
 
 
-def _split(text: str, labels: Sequence[str], texts: Sequence[str] | None) -> tuple[str, tuple[str, ...]] | None:
+def _split(text: str, labels: Sequence[str], texts: Sequence[str] | None) -> Split | None:
     """At the last list of all labels in order, with which the text ends."""
-    start, each = (r"\s*", [re.escape(t.strip()) for t in texts]) if texts else (r"\n\s*", [r"\S.*?"] * len(labels))
-    parts = [
-        rf"{start}[(（\[]?{re.escape(label)}[)）\].:：、．]\s*({option})"
-        for label, option in zip(labels, each, strict=True)
-    ]
-    found = re.match(r"(.*)" + "".join(parts) + r"\s*$", text, re.S)
-    if found is None or not (question := _OPTIONS.sub("", found[1]).strip()):
-        return None
-    return question, tuple(option.strip() for option in found.groups()[1:])
+    if texts is None:
+        found = _lines(tuple(labels)).match(text)
+        question, texts = (found[1], found.groups()[1:]) if found else ("", ())
+    else:
+        question = _before(text, labels, texts)
+    question = _OPTIONS.sub("", question.strip()).strip()
+    return (question, tuple(option.strip() for option in texts)) if question else None
+
+
+def _before(text: str, labels: Sequence[str], texts: Sequence[str]) -> str:
+    """What stands before these texts behind their labels; "" where the text does not end with them."""
+    for label, option in reversed(list(zip(labels, texts, strict=True))):
+        if not text.rstrip().endswith(option.strip()):
+            return ""
+        text = text.rstrip().removesuffix(option.strip()).rstrip()
+        mark = re.search(rf"[(（\[]?{re.escape(label)}[)）\].:：、．]$", text)
+        text = text[: mark.start()] if mark else ""
+    return text
+
+
+@cache
+def _lines(labels: tuple[str, ...]) -> re.Pattern[str]:
+    parts = [rf"\n\s*[(（\[]?{re.escape(label)}[)）\].:：、．]\s*(\S.*?)" for label in labels]
+    return re.compile(rf"(.*){''.join(parts)}\s*$", re.DOTALL)
 
 
 def _of_fields(doc: Mapping[str, Any], labels: Sequence[str]) -> list[str] | None:

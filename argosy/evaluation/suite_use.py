@@ -37,13 +37,17 @@ def _task(name: str, spec: Any, folder: Path) -> Any:
     if not isinstance(spec, Mapping) or "use" not in spec:
         return spec
     path = _find(str(spec["use"]), folder, name)
-    tasks = (read_yaml(path).data or {}).get("benchmarks", {}).get("tasks", {})
+    section = (read_yaml(path).data or {}).get("benchmarks", {})
+    tasks = section.get("tasks", {})
     wanted = str(spec.get("task", name))
     if wanted not in tasks:
         raise InputError(f"task {name}: suite {path.stem} has no task {wanted!r}; it has {', '.join(tasks) or 'none'}")
     theirs = _task(wanted, tasks[wanted], path.parent)
     if not isinstance(theirs, Mapping):
         theirs = {"files": theirs}
+    if "lm_eval" in theirs and isinstance(include := section.get("include_path"), str):
+        beside = path.parent / include
+        theirs = {"include_path": str(beside) if beside.exists() else include, **theirs}
     own = {key: value for key, value in spec.items() if key not in ("use", "task")}
     return {"defined_in": str(path), **theirs, **own}
 

@@ -11,7 +11,9 @@ import yaml
 
 from argosy.errors import InputError, StepError
 from argosy.evaluation.findings import Findings
+from evals.formats import read_items
 from evals.items import Item, Items
+from evals.listed_options import listed
 from evals.lm import ArgosyLM
 from evals.lm_eval_items import LETTERS_ALONE, NO_QUESTION
 from evals.lm_tasks import VariantTask
@@ -19,6 +21,7 @@ from evals.question import Question
 from evals.runner import Benchmarks, run_benchmarks
 from evals.task_spec import TaskSpec
 from evals.variants import parse_chain
+from tests import benchmark_files as files
 from tests.end_to_end.test_evals_equal_lm_eval import (
     COUNT,
     lm_evals_task,
@@ -118,6 +121,36 @@ def test_options_behind_letters_are_the_published_ones(tmp_path: Path) -> None:
         items_of(TaskSpec(lm_eval=task.name, include_path=str(tmp_path / "zh")).read(tmp_path)), task.rows, strict=True
     ):
         assert (item.question, list(item.choices)) == (row["question"].strip(), [row[c].strip() for c in "ABCD"])
+
+
+@pytest.mark.parametrize("fields", ["choices", "a field a letter", "none"])
+def test_options_of_all_of_mmlu_are_told_from_lm_evals_prompt(fields: str) -> None:
+    """By the document's fields, or, without any, by the lines of the prompt."""
+    count = 0
+    for path in sorted(files.needs("mmlu").rglob("*_test.csv")):
+        for item in read_items(path).items:
+            assert isinstance(item, Item)
+            lines = [f"{label}. {choice}" for label, choice in zip("ABCD", item.choices, strict=True)]
+            docs: dict[str, Any] = {"choices": {"choices": list(item.choices)}, "none": {}}
+            doc = docs.get(fields, dict(zip("ABCD", item.choices, strict=True)))
+            prompt = "\n".join((item.question, *lines, "Answer:"))
+            assert listed(prompt, list("ABCD"), doc) == (item.question, item.choices)
+            count += 1
+    assert count == 14_033
+
+
+@pytest.mark.parametrize(("prompt", "doc", "found"), [
+    ("Q: Which?\n(A) one (two)\n(B) B. three\nAnswer:", {}, ("Which?", ("one (two)", "B. three"))),
+    ("Context.\nQuestion: Which?\nChoices:\nA) one\ntwo\nB) three\nThe correct answer is:", {},
+     ("Context.\nQuestion: Which?", ("one\ntwo", "three"))),
+    ("Which?\nA. one\nB. two", {"options": ["A. one", "B. two"]}, ("Which?", ("one", "two"))),
+    ("Which? A. one B. two\nAnswer:", {"choices": {"text": ["one", "two"]}}, ("Which?", ("one", "two"))),
+    ("Which? A. one B. two\nAnswer:", {}, None), ("Which?\nAnswer:", {"choices": ["one", "two"]}, None),
+    ("Which?\nA. one\nB. two", {"choices": ["red", "blue"]}, None), ("A. one\nB. two", {}, None),
+    ("题目：哪个？\nA．甲\nB．乙\n答案是：", {}, ("哪个？", ("甲", "乙"))),
+])  # fmt: skip
+def test_question_and_options_are_told_apart_or_refused(prompt: str, doc: dict[str, Any], found: Any) -> None:
+    assert listed(prompt, [" A", "B"], doc) == found
 
 
 def test_a_tasks_own_examples_are_asked_as_lm_eval_asks_them(tmp_path: Path) -> None:
