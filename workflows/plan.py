@@ -11,9 +11,10 @@ from typing import Literal
 from argosy.config import Config, Role
 from argosy.errors import InputError
 from argosy.identity import Identities
+from argosy.step_files import read_done
 from workflows.graph import Graph
 from workflows.node import Node, Resources, prefix
-from workflows.state import Store
+from workflows.state import State, Store
 
 IDENTITIES = ".identities.json"
 
@@ -95,6 +96,8 @@ def planned(graph: Graph, node: Node, root: str, states: Store, *, selected: boo
     """A node of `graph` with its directory below `root`, its state there and its command."""
     directory = graph.directory(node, root)
     state = states.of(directory, prefix(node.name, node.part), graph.made_from(node))
+    if not selected and state.name == "pending" and read_done(directory) is not None:
+        state = State("done", state.reason)  # to be tried again, but not by this run, which reads what there is
     return PlannedNode.model_construct(  # values are ours: validating ten thousand of them takes a second
         id=node.id, name=node.name, part=node.part, step=node.step, digest=graph.digest(node), dir=directory,
         config=_wired(graph, node, root).model_dump_json(), provenance=_provenance(graph, node),

@@ -126,3 +126,15 @@ def test_commands_carry_directories_and_survive_json(tmp_path: Path, monkeypatch
     assert json.loads(pretrain.command[4])["after"] == [clean.dir]
     assert pretrain.command[:3] == ["python", "-m", "steps.noop"]
     assert Plan.model_validate_json(result.model_dump_json()) == result
+
+
+def test_what_failed_in_part_is_planned_again_unless_the_range_leaves_it_out(tmp_path: Path) -> None:
+    finish(chain(), tmp_path, "clean", "pretrain", "sft")
+    for node in by_name(plan(chain(), tmp_path)).values():
+        if node.name != "clean":  # the step that failed in part, and what was made from it
+            path = Path(node.dir) / OUTPUTS
+            path.write_text(json.dumps({**json.loads(path.read_text()), "again": ["bench/arc"]}))
+    again = plan(chain(), tmp_path)
+    assert [(node.name, node.state) for node in again.to_run] == [("pretrain", "pending"), ("sft", "pending")]
+    assert again.to_run[0].reason == "done, but failed in part: bench/arc; tried again"
+    assert [node.name for node in plan(chain(), tmp_path, first="sft").to_run] == ["sft"]
