@@ -11,11 +11,11 @@ from pydantic import Field, field_validator, model_validator
 
 from argosy.config import Config
 from evals.items import AnyItem, Items
+from evals.lm_eval_source import lm_eval_items
 from evals.task_sources import (
     NoFileError,
     files_below,
     hub_items,
-    lm_eval_items,
     merged,
     names_of,
     read_file,
