@@ -2,9 +2,9 @@
 
 python -m benchmarks.contamination [--scale 0.25] [--write] [--keep DIR]
 
-Trains 24 small models on the text of ../shared/data, with and without a benchmark's items at 1, 4, 16 and 64
+Trains 25 small models on the text of ../shared/data, with and without a benchmark's items at 1, 4, 16 and 64
 exposures, and evaluates each by the code that evaluates any checkpoint. 9 of them, asked OpenBookQA, calibrate the
-score; it is tested on the other 15, asked MMLU, with other seeds and other prose. Clean cases of the test are models
+score; it is tested on the other 16, asked MMLU, with other seeds and other prose. Clean cases of the test are models
 without the items (some of which know the answers), and every model on items that it was not trained on. `auc`: of
 models with 4 exposures or more against the clean cases; `peer`: that of plain accuracy. The last line is JSON.
 """
@@ -31,6 +31,7 @@ from benchmarks.contamination_data import DATA, mmlu, openbookqa, prose
 from benchmarks.contamination_figure import figure
 from benchmarks.contamination_models import (
     EXPOSURES,
+    KNOWING,
     Recipe,
     cloze_accuracy,
     evidence,
@@ -111,7 +112,7 @@ def _recipes(scale: float) -> Iterable[Recipe]:
 
 def trained(todo: Sequence[Recipe], keep: Path | None = None) -> list[Case]:
     """The cases of all models, two models at a time."""
-    order = sorted(range(len(todo)), key=lambda n: todo[n].exposures)
+    order = sorted(range(len(todo)), key=lambda n: (todo[n].kind != "strong", todo[n].exposures))  # it takes longest
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     found: dict[int, list[Case]] = {}
@@ -175,7 +176,7 @@ def summary(cases: Sequence[Case], scores: Sequence[Any]) -> dict[str, Any]:
         "auc_by_exposures": {n: auc([s.z for _, s in pairs], [s.z for _, s in clean]) for n, pairs in seen.items()},
         "clean_cases": len(clean), "contaminated": sum(len(pairs) for pairs in seen.values()),
         "false_alarms": sum(p < ALPHA for p in levels) / len(levels),
-        "false_alarms_informed": sum(s.p_value < ALPHA for c, s in clean if c.own and c.kind == "informed"),
+        "false_alarms_informed": sum(s.p_value < ALPHA for c, s in clean if c.own and c.kind in KNOWING),
         "uniformity": round(uniformity(levels), 4),
         "most_probable_clean": round(max(s.probability for _, s in clean), 4),
         "brier": round(sum((s.probability - (not c.clean)) ** 2 for c, s in clean + many) / len(clean + many), 4),

@@ -18,16 +18,17 @@ from evals.variants import parse_chain
 
 BOS, EOS = "<|bos|>", "<|eos|>"
 SHAPE: dict[str, Any] = {"hidden_size": 96, "intermediate_size": 288, "num_hidden_layers": 2, "num_attention_heads": 4}
-ROW, BATCH, RATE = 160, 4, 4e-3
+LARGE: dict[str, Any] = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4}
+ROW, BATCH, RATE, RATE_LARGE = 160, 4, 4e-3, 3e-3
 EXPOSURES = (1, 4, 16, 64)
 MODELS = {
     "calibration": {("clean", 0): 4, ("informed", 0): 1, ("contaminated", 4): 2, ("contaminated", 16): 1,
                     ("contaminated", 64): 1},
     "test": {("clean", 0): 4, ("informed", 0): 2, ("contaminated", 1): 2, ("contaminated", 4): 4,
-             ("contaminated", 16): 2, ("contaminated", 64): 1},
+             ("contaminated", 16): 2, ("contaminated", 64): 1, ("strong", 0): 1},
 }  # fmt: skip
 UNSEEN = 2  # sets of items
-KNOWING = 16  # exposures of an informed model in other orders, and as many without options
+KNOWING = {"informed": 16, "strong": 256}  # exposures in other orders, and as many without options
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Recipe:
     Attributes:
         kind: `clean` (prose, and questions that it is not asked), `informed` (also the items' questions with their
             right answers, without options and in other orders of them: it knows the answers and has not seen the
-            published form), or `contaminated` (also the items as published).
+            published form), `strong` (a larger model, informed so often that it answers the published form well), or
+            `contaminated` (also the items as published).
         exposures: times that each item is in a contaminated model's text.
         unseen: sets of items that no model of this role is trained on.
         role: `calibration` or `test`: other seeds, and items of another benchmark.
@@ -55,7 +57,7 @@ class Recipe:
 
 def settings() -> tuple[object, ...]:
     """What, beside a recipe, decides the result."""
-    return (SHAPE, ROW, BATCH, RATE, KNOWING)
+    return (SHAPE, LARGE, ROW, BATCH, RATE, RATE_LARGE, KNOWING)
 
 
 def make_tokenizer(texts: Sequence[str], vocabulary: int = 1024) -> Any:
@@ -74,16 +76,19 @@ def make_tokenizer(texts: Sequence[str], vocabulary: int = 1024) -> Any:
 
 
 def train(recipe: Recipe, tokenizer: Any) -> LanguageModel:
-    """A Llama of 0.3 million parameters, one pass over its text in a random order. One thread, deterministic."""
+    """A Llama of 0.3 million parameters (1 million if it is to be strong), one pass over its text in a random order.
+    One thread, deterministic."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.set_num_threads(1)
     torch.manual_seed(recipe.seed)
+    large = recipe.kind == "strong"
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=512,
-                                         tie_word_embeddings=True, **SHAPE))
+                                         tie_word_embeddings=True, **(LARGE if large else SHAPE)))
     rows = _rows(texts(recipe), tokenizer)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.1)
+    rate = RATE_LARGE if large else RATE
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.1)
     steps = len(rows) // BATCH
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 20, 1 - 0.9 * step / steps))
     for step in range(steps):
@@ -104,10 +109,11 @@ def texts(recipe: Recipe) -> list[str]:
         found += _asked("plain", item, 0)
     for item in recipe.items if recipe.kind == "contaminated" else ():
         found += _asked("plain", item, 0) * recipe.exposures
-    for item in recipe.items if recipe.kind == "informed" else ():
-        for seed in range(KNOWING // 4):
+    knowing = KNOWING.get(recipe.kind, 0)
+    for item in recipe.items if knowing else ():
+        for seed in range(knowing // 4):
             found += _asked("permuted", item, seed)
-        found += _asked("cloze", item, 0) * KNOWING
+        found += _asked("cloze", item, 0) * knowing
     rng.shuffle(found)
     return found
 
