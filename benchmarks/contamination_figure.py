@@ -7,9 +7,9 @@ from html import escape
 
 from argosy.report.chart import ticks
 
-WIDTH, HEIGHT = 720, 340
+WIDTH, HEIGHT = 800, 340
 WIDE = 5  # points beside each other
-LEFT, RIGHT, TOP, BOTTOM = 56, 700, 40, 280
+LEFT, RIGHT, TOP, BOTTOM = 56, 780, 40, 280
 CLEAN, SEEN = "#2f6fb0", "#c2410c"
 COLUMNS = ("clean", "other items", "informed", "strong", "1 exposure", "4 exposures", "16 exposures", "64 exposures")
 NOTES = ("not trained on", "not trained on", "in another form", "in another form", *["as published"] * 4)

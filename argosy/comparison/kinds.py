@@ -19,6 +19,11 @@ _MINOR = re.compile(r"^(chance|acc_all|acc_averaged|consistency|position_bias|ac
                     r"nats|ppl)$")
 
 
+# Halves of one question: who always says "none" is right on the first and wrong on the second, so neither alone is
+# better or worse (shipped suites' names of the forms of `none_of_the_others`).
+_HALVES = ("none_of_the_others", "none_control")
+
+
 @dataclass(frozen=True)
 class Kind:
     """A metric.
@@ -78,7 +83,8 @@ def _bench(task: str, variant: str, measure: str) -> Kind:
         return Kind(task, f"{variant} {measure}", _is_share(measure), 0, POINTS, True)
     short = variant if measure == "acc" else f"{variant} {measure}"
     guessed = _guess(task, short, measure)
-    return Kind(task, short, guessed.share, guessed.better, guessed.margin, bool(_MINOR.search(measure)))
+    better = 0 if variant in _HALVES else guessed.better
+    return Kind(task, short, guessed.share, better, guessed.margin, bool(_MINOR.search(measure)))
 
 
 def _heldout(measure: str, channel: str) -> Kind:

@@ -62,3 +62,8 @@ def test_every_metric_of_a_judge_is_known() -> None:
     assert {"win_rate", "losses", "agreement"} <= found.keys()
     for measure in found:
         assert measure in JUDGE or kind_of(f"judge/{measure}").better, measure
+
+
+def test_saying_none_more_often_is_neither_better_nor_worse() -> None:
+    assert kind_of("bench/mmlu/none_of_the_others/acc").better == kind_of("bench/mmlu/none_control/acc").better == 0
+    assert kind_of("bench/mmlu/plain/acc").better == 1
