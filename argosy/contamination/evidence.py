@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from argosy.comparison.rows import Rows
@@ -11,8 +11,10 @@ from argosy.comparison.values import Record
 from argosy.contamination.verdict import Seen
 from argosy.statistics.contamination import Contamination, Equals, Evidence, Gap, score
 from argosy.statistics.contamination_null import Calibration, default_calibration
+from argosy.statistics.contamination_parts import LEAST_ITEMS
 
 PLAIN, MEMORISATION = "plain", "memorisation"
+MIXED = "its options have no published order"
 GAPS = {"permuted": "order_gap"}  # forms that are as hard as the published one for who knows the answer
 
 
@@ -25,6 +27,8 @@ def contamination_of(
         reference: of a clean checkpoint that was asked the same.
     """
     evidence, places, clusters = evidence_of(rows, task)
+    if not evidence and _mixed(rows, task):
+        return f"{task}: {MIXED}"
     if not evidence:
         return (f"{task} has neither memorisation nor a plain and a permuted form: evaluate it with a suite that has "
                 "memorisation: {k: 3}")
@@ -36,6 +40,12 @@ def contamination_of(
         return score(evidence, places, clusters, calibration or default_calibration(), known)
     except ValueError as error:
         return f"{task}: {error}"
+
+
+def _mixed(rows: Rows, task: str) -> bool:
+    """Whether all of its items were given an order of options of ours (TruthfulQA's have the right one first)."""
+    asked = rows.groups.get((task, PLAIN), ())
+    return bool(asked) and all(row.get("mixed") for row in asked)
 
 
 def tasks_of(rows: Rows) -> list[str]:
@@ -68,18 +78,24 @@ def _numbers(s: Contamination | None) -> dict[str, Any]:
 
 
 def evidence_of(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:
-    """Measures, places of right options and clusters, of the newest evaluation that has measures: forms that two of
-    them asked are never mixed."""
-    found = (_evidence(part, task) for part in reversed(rows.parts or [rows]))
-    return next((each for each in found if each[0]), ([], {}, {}))
+    """Measures, places of right options and clusters, of the evaluation that has the most measures (of enough items),
+    then the most items; of equals the newest. Forms that two of them asked are never mixed."""
+    found = [each for part in reversed(rows.parts or [rows]) if (each := _evidence(part, task))[0]]
+    return max(found, key=lambda each: _strength(each[0]), default=([], {}, {}))
+
+
+def _strength(evidence: Sequence[Evidence]) -> tuple[int, int]:
+    sizes = [len(each.values()) for each in evidence]
+    return sum(size >= LEAST_ITEMS for size in sizes), sum(sizes)
 
 
 def _evidence(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:
     """Items whose published order everybody would choose (`natural`: sorted numbers) are left out: that it stands out
-    says nothing."""
+    says nothing. So are items whose options have no published order (`mixed`)."""
     natural = {str(r["id"]) for r in rows.groups.get((task, MEMORISATION), ()) if r.get("natural")}
     orders, plain = ([r for r in rows.groups.get((task, form), ()) if str(r.get("item") or r["id"]) not in natural]
                      for form in (MEMORISATION, PLAIN))
+    orders, plain = ([r for r in asked if not r.get("mixed")] for asked in (orders, plain))
     places: dict[str, Hashable] = {str(r["id"]): tuple(r["place"]) for r in orders if "place" in r}
     clusters: dict[str, Hashable] = {str(r.get("item") or r["id"]): r["cluster"] for r in (*orders, *plain)
                                      if r.get("cluster")}

@@ -114,6 +114,42 @@ def test_items_in_natural_order_are_left_out() -> None:
     assert kept.p_value > 0.05
 
 
+def _of(found: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
+    return [{**row, "task": task} for row in found]
+
+
+def test_a_benchmark_that_only_the_reference_has_or_that_failed_is_not_passed_over() -> None:
+    gate = Gate.model_validate({"rules": [{"contamination": {}}]})
+    new, old = subject(1), Subject("old", rows=Rows([*rows(2), *_of(rows(3), "mmlu")]))
+    found = check(gate, new, old)
+    assert found.status == "cannot tell"
+    assert [f.about for _, f in found.having("cannot tell")] == ["mmlu"]
+    for failed, left in (("bench/mmlu", "mmlu"), ("bench/mmlu/permuted", "mmlu"), ("bench/mmlu/cloze", ""),
+                         ("probe/mmlu", "")):
+        new = Subject("new", rows=Rows(rows(1)), failed={failed: "the network is down"})
+        told = check(gate, new, None).having("cannot tell")
+        assert [f.about for _, f in told] == ([left] if left else [])
+        assert all(f"{failed} failed for new: the network is down" in f.evidence for _, f in told)
+    bare = [row for row in _of(rows(3), "mmlu") if row["variant"] == "plain"]  # has no evidence for anybody
+    assert check(gate, new, Subject("old", rows=Rows([*rows(2), *bare]))).holds
+
+
+def test_weaker_evidence_does_not_replace_stronger() -> None:
+    """A newer evaluation without memorisation, or of few items, is no reason to promote."""
+    full = rows(3, seen=0.7)
+    for newer in ([row for row in full if row["variant"] != "memorisation"],
+                  [row for row in full if int(str(row.get("item") or row["id"])) < 40]):
+        both = Rows()
+        both.update(Rows(full))
+        both.update(Rows(newer))
+        assert contamination_of(both, "facts") == contamination_of(Rows(full), "facts")
+        assert status(Subject("seen", rows=both)) == "fails"
+    again = Rows()
+    again.update(Rows(full))
+    again.update(Rows(rows(4)))
+    assert contamination_of(again, "facts") == contamination_of(Rows(rows(4)), "facts")  # as strong: the newest
+
+
 @pytest.mark.parametrize("choices", [("1", "2", "3", "4"), ("2", "1", "3", "4")])
 def test_rows_say_that_the_published_order_is_natural(choices: tuple[str, ...]) -> None:
     item = Item("a", "en", "How many?", choices, 1)

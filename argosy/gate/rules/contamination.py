@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from argosy.contamination.evidence import contamination_of, tasks_of
+from argosy.contamination.evidence import GAPS, MEMORISATION, PLAIN, contamination_of, tasks_of
 from argosy.errors import InputError
 from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
 from argosy.gate.subject import Subject
@@ -54,15 +54,21 @@ class Contaminated(Rule):
         if self.calibration is not None and not Path(self.calibration).is_file():
             return [Finding(self.calibration, CANNOT_TELL, f"calibration: {self.calibration} does not exist; make it "
                             "with python -m argosy.gate.calibrate")]
-        names, none = matching(self.tasks, tasks_of(new.rows))
+        names, none = matching(self.tasks, [*_expected(new, reference), *self._named(new)])
         return [self._one(name, new, reference if self.reference else None) for name in names] + [
             Finding(pattern, CANNOT_TELL, f"no benchmark {pattern} of {new.label} has what the contamination score is "
                     "made of: evaluate it with a suite that has memorisation: {k: 3}") for pattern in none]
 
+    def _named(self, new: Subject) -> list[str]:
+        """Benchmarks of the new checkpoint that `tasks` has by their names, with evidence or without."""
+        return sorted({task for task, _ in new.rows.groups}.intersection(self.tasks))
+
     def _one(self, task: str, new: Subject, reference: Subject | None) -> Finding:
         found = contamination_of(new.rows, task, self.known, reference.rows if reference is not None else None)
         if isinstance(found, str):
-            return Finding(task, CANNOT_TELL, found)
+            failed = [f"{where} failed for {new.label}: {why}" for where, why in new.failed.items()
+                      if _task(where) == task]
+            return Finding(task, CANNOT_TELL, "; ".join([found, *failed]))
         text = (f"{task}: contaminated with probability {found.probability:.2f}, score {found.score:+.3f} "
                 f"[{found.low:+.3f}, {found.high:+.3f}], p {found.p_value:.2g}, {found.items} items"
                 + (f" ({found.left_out} left out: their right option's place is rare)" if found.left_out else "")
@@ -73,6 +79,21 @@ class Contaminated(Rule):
         if math.isnan(found.probability):
             return Finding(task, CANNOT_TELL, text)
         return Finding(task, HOLDS if found.probability < self.below else FAILS, text, numbers)
+
+
+def _expected(new: Subject, reference: Subject | None) -> list[str]:
+    """Benchmarks with evidence of the new checkpoint or of the reference, and those that failed for the new one, so
+    that what is missing is not passed over; of these the reference may have shown that they have none."""
+    known = {*tasks_of(new.rows), *(tasks_of(reference.rows) if reference else ())}
+    none = {task for task, _ in reference.rows.groups} - known if reference else set()
+    return sorted(known | {task for where in new.failed if (task := _task(where)) and task not in none})
+
+
+def _task(where: str) -> str:
+    """The benchmark that failed, in whole or in a form that is evidence; "" for anything else."""
+    kind, _, rest = where.partition("/")
+    task, _, form = rest.partition("/")
+    return task if kind == "bench" and form in ("", PLAIN, MEMORISATION, *GAPS) else ""
 
 
 @cache
