@@ -60,8 +60,8 @@ def run_benchmarks(
     on.
 
     Raises:
-        InputError: no task can be read where lm-eval's are not asked too, an unknown variant, or nothing but unknown
-            lm-eval tasks.
+        InputError: no task can be read where lm-eval's are not asked too, an unknown variant, nothing but unknown
+            lm-eval tasks, or a name that is in `tasks` and among what `lm_eval` loads.
         StepError: nothing but lm-eval tasks that cannot be loaded.
     """
     findings = Findings()
@@ -74,7 +74,8 @@ def run_benchmarks(
         from evals.named_tasks import load_named, run_named
 
         lm = ArgosyLM(model, also=[pair for each in pairs for pair in each])
-        loaded = load_named(section.lm_eval, section.include_path, findings, alone=not section.tasks)
+        loaded = load_named(section.lm_eval, section.include_path, findings, alone=not section.tasks,
+                            taken={*section.tasks, *_of_parts(asked)})  # fmt: skip
         named = run_named(lm, loaded, chat=chat, limit=limit)
     fits = _fits(model, pairs)
     answers = iter(zip(_answers(model, questions, pairs, fits, chat), fits, strict=True))
@@ -87,6 +88,11 @@ def run_benchmarks(
     if section.lm_eval:
         findings.merge(named)
     return findings
+
+
+def _of_parts(asked: Sequence[Asked]) -> set[str]:
+    """What metrics over some of a task's items are named: `<task>_<lang>`, `<task>_<category>`."""
+    return {f"{each.task}_{name}" for each in asked for names in each.groups.values() for name in names}
 
 
 def _pairs(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:

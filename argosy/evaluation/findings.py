@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from argosy.errors import StepError
+from argosy.errors import InputError, StepError
 from argosy.statistics.intervals import Estimate
 
 
@@ -53,7 +53,13 @@ class Findings:
             self.again.add(where)
 
     def merge(self, other: Findings) -> None:
-        """Add what another part found."""
+        """Add what another part found.
+
+        Raises:
+            InputError: a metric of the same name is there already.
+        """
+        if both := sorted(self.metrics.keys() & other.metrics.keys()):
+            raise InputError(f"suite: two of its parts measure {both[0]}: give one of them another name")
         self.metrics.update(other.metrics)
         self.stderr.update(other.stderr)
         self.counts.update(other.counts)
