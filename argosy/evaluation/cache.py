@@ -21,7 +21,7 @@ from typing import IO
 from argosy.evaluation.rows import Wanted
 from argosy.evaluation.score import Score
 
-VERSION = 2  # of what a score is; raised by whoever changes it
+VERSION = 3  # of what a score is; raised by whoever changes it
 _LOG = logging.getLogger(__name__)
 _WEIGHTS = ("*.safetensors", "*.bin", "config.json", "*token*", "vocab*", "merges*", "*.model", "*.index.json")
 

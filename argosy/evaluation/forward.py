@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,12 +41,15 @@ class Forward:
         branching: whether a row may hold sequences that part.
         head: how logits are made: "apart" (by the output layer alone, some positions at a time), "within" (by the
             model's forward pass, of the positions alone), "whole" (of all positions).
+        short: a batch's longest sequence decides how all of it are computed: with more tokens than this, otherwise; 0
+            where each is computed as if alone.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.vocabulary = int(model.config.get_text_config().vocab_size)
         self.branching = True
+        self.short = 0
         self.head = "apart" if model.get_output_embeddings() is not None else "whole"
         self._prefix: tuple[Tokens, Any] = ((), None)
         self._most = 0  # tokens of a forward pass since one had too little memory; 0: no limit
@@ -197,7 +200,9 @@ class Forward:
 
         ways = ("apart", "within", "whole") if self.head == "apart" else ("whole",)
         self.head = next((way for way in ways if self._made(way) and same((), [[each] for each in wanted])), "whole")
-        whole = attention_window(self.model.config.get_text_config()) >= max_length
+        config = self.model.config.get_text_config()
+        self.short = short if (short := short_rope(config)) < max_length else 0
+        whole = attention_window(config) >= max_length and not self.short
         self.branching = whole and same((), [wanted]) and same(wanted[0].tokens[:3], [wanted[:2], wanted[2:]])
         self._prefix = ((), None)
 
@@ -214,6 +219,18 @@ def attention_window(config: Any) -> float:
         return math.inf
     found = [value for name in _WINDOWS if isinstance(value := getattr(config, name, None), int) and value > 0]
     return min(found, default=0 if kinds else math.inf)
+
+
+def short_rope(config: Any) -> int:
+    """Tokens up to which a model with two sets of rotary frequencies takes the one for short texts; 0 where it has one
+    set. By LongRoPE (Ding et al., 2024; Phi-3's 128k models) as transformers has it, the longest sequence of a batch
+    decides for all of them."""
+    given = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    kinds = [given, *(each for each in given.values() if isinstance(each, Mapping))]  # one for all layers, or by kind
+    known = getattr(config, "original_max_position_embeddings", None)
+    found = [each.get("original_max_position_embeddings") or known or 0 for each in kinds
+             if each.get("rope_type", each.get("type")) == "longrope"]  # fmt: skip
+    return min(map(int, found), default=0)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

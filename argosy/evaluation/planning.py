@@ -31,6 +31,7 @@ class Limits:
         vocabulary: logits of one position.
         pair: work of one token's attention to another, in tokens computed; None: sequences cannot be joined.
         padding: tokens of padding that a batch may have: what one more forward pass costs beyond its tokens.
+        short: a longer sequence is in no batch with one of so many tokens or fewer; 0: it may be.
     """
 
     batch_tokens: int
@@ -38,6 +39,7 @@ class Limits:
     vocabulary: int
     pair: float | None
     padding: int
+    short: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,16 @@ class _Row:
 
 def plan(wanted: Sequence[Wanted], limits: Limits) -> list[Batch]:
     """Batches in which each of `wanted` is once, largest rows first: memory that does not suffice shows early."""
-    if not wanted:
+    short = {index for index, each in enumerate(wanted) if len(each.tokens) <= limits.short}
+    long = [index for index in range(len(wanted)) if index not in short]
+    return [*_planned(wanted, long, limits), *_planned(wanted, sorted(short), limits)]
+
+
+def _planned(wanted: Sequence[Wanted], chosen: Sequence[int], limits: Limits) -> list[Batch]:
+    """Batches of those `chosen`, which may be together."""
+    if not chosen:
         return []
-    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    order = sorted(chosen, key=wanted.__getitem__)
     shared = [0, *(common(wanted[a].tokens, wanted[b].tokens) for a, b in pairwise(order))]
     batches: list[Batch] = []
     rest: list[_Row] = []

@@ -165,7 +165,7 @@ class Scorer:
         pair = self._pair if self.branching else None
         logits = 0 if self.forward.head == "apart" else self.forward.vocabulary  # of an output, at the same time
         padding = _PADDING_CPU if self.forward.model.device.type == "cpu" else _PADDING
-        return Limits(self.batch_tokens, self.max_length, logits, pair, padding)
+        return Limits(self.batch_tokens, self.max_length, logits, pair, padding, self.forward.short)
 
 
 def _owners(wanted: Sequence[Wanted]) -> dict[Wanted, list[int]]:

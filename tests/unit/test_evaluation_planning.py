@@ -62,7 +62,7 @@ def test_a_plan_has_each_sequence_once_within_its_limits() -> None:
         requests = family(rng, rng.randrange(1, 60), rng.choice([0, 40]))
         wanted = list({Wanted(a + b[:-1], len(a) - 1, b) for a, b in requests})
         limits = Limits(rng.choice([64, 300, 2000]), 128, rng.choice([50, LOGITS // 7]), rng.choice([None, 0.0, 0.02]),
-                        rng.choice([0, 40, 1000]))  # fmt: skip
+                        rng.choice([0, 40, 1000]), rng.choice([0, 12, 30]))  # fmt: skip
         batches = plan(wanted, limits)
         every = [index for batch in batches for row in batch.rows for index in row]
         assert sorted(every) == list(range(len(wanted)))
@@ -75,6 +75,7 @@ def test_a_plan_has_each_sequence_once_within_its_limits() -> None:
             assert sum(width - len(batch.prefix) - len(row.tokens) for row in rows) <= limits.padding
             assert len(rows) == 1 or outputs * limits.vocabulary <= LOGITS
             assert limits.pair is not None or all(row.is_chain for row in rows)
+            assert len({len(wanted[index].tokens) <= limits.short for row in batch.rows for index in row}) == 1
 
 
 def test_few_shot_examples_are_computed_once() -> None:
@@ -163,6 +164,41 @@ def test_logits_that_a_model_changes_after_its_output_layer_stay_its_own() -> No
         (requests := family(Random(6), 5)), scorer.token_logprobs(requests), strict=True
     ):
         assert values.tolist() == pytest.approx(direct(scaled, context, continuation), abs=1e-4)
+
+
+@pytest.mark.parametrize("longest", [32, 128])
+def test_short_requests_beside_long_ones_are_computed_as_if_alone(longest: int) -> None:
+    """A LongRoPE model, which takes other frequencies for all of a batch where one of it is longer than 32 tokens."""
+    import torch
+    from transformers import Phi3Config, Phi3ForCausalLM
+
+    torch.manual_seed(0)
+    rope = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [1.0, 2.0, 4.0, 8.0],
+            "rope_theta": 10_000.0}  # fmt: skip
+    config = Phi3Config(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+                        max_position_embeddings=128, original_max_position_embeddings=32, pad_token_id=0,
+                        bos_token_id=1, eos_token_id=2, sliding_window=None, rope_parameters=rope)  # fmt: skip
+    phi = Phi3ForCausalLM(config).eval()
+    with torch.no_grad():
+        for weights in phi.parameters():
+            if weights.ndim > 1:
+                weights.mul_(8)
+    scorer = Scorer(phi, longest)
+    assert scorer.branching == (longest == 32)
+    rng = Random(7)
+    shared = tuple(rng.randrange(3, 60) for _ in range(longest - 23))
+    requests = [((*shared[:at], *(rng.randrange(3, 60) for _ in range(more))), (5, 6, 7))
+                for at in (3, 9, len(shared)) for more in (1, 4, 10, 20)]  # fmt: skip
+    requests += [(requests[-1][0][:at], (5, 6, 8)) for at in (5, longest - 20)]
+    sizes = {len(context) + len(continuation) - 1 > 32 for context, continuation in requests}
+    assert sizes == ({False} if longest == 32 else {False, True})
+    for (context, continuation), values in zip(requests, scorer.token_logprobs(requests), strict=True):
+        assert values.tolist() == pytest.approx(direct(phi, context, continuation), abs=1e-4)
+    contexts = [context for context, _ in requests]
+    for index, found in scorer.next_token(contexts):
+        with torch.no_grad():
+            expected = phi(torch.tensor([contexts[index]])).logits[0, -1].log_softmax(-1)
+        assert torch.allclose(found, expected, atol=1e-4)
 
 
 def test_nothing_asked_is_nothing_scored(model: Any) -> None:
