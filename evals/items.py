@@ -39,6 +39,7 @@ class Item:
         cluster: name that related items share (one passage; one fact in two languages): errors are clustered by it.
         own: how lm-eval asks it, of an item that is from there; `plain` asks it so.
         own_alone: why it can be asked in no other way; "" where it can.
+        mixed: whether its options have no published order: ours is one that the id decides.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Item:
     cluster: str = ""
     own: OwnForm | None = None
     own_alone: str = ""
+    mixed: bool = False
 
 
 @dataclass(frozen=True)

@@ -114,4 +114,5 @@ def _mixed(item: Item) -> Item:
         own=moved,
         answers=rights,
         answer=rights[0] if rights else order.index(item.answer),
+        mixed=True,
     )

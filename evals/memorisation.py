@@ -70,6 +70,9 @@ def _traces(
     published, others = parse_chain("layout"), parse_chain("permuted", {"permuted": {"k": k}})
     asked: list[tuple[Item, list[Question]]] = []
     for item in items:
+        if item.mixed:
+            findings.leave_out(where, "its options have no published order")
+            continue
         try:
             changed = others.questions(item, seed)[: len(item.choices) - 1]
             asked.append((item, [*published.questions(item, seed), *changed]))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from argosy.cleaning.text import HAN
+from argosy.evaluation.asked import digest
 from evals.lm_eval_items import rights_of
 from evals.metrics import OTHER_ANSWER
 
@@ -41,11 +42,31 @@ def rows_of(name: str, task: Any, samples: Sequence[Mapping[str, Any]], results:
         row: Row = {"task": name, "variant": variant_of(sample["filter"]), "id": f"{name}/{sample['doc_id']}",
                     "item": f"{name}/{sample['doc_id']}", "lang": "zh" if _HAN.search(prompt) else "en"}  # fmt: skip
         row |= {metric: float(sample[metric]) for metric in means if metric in sample}
+        row["asked"] = _asked(task, sample)
         row |= _answer(task, sample, row.get(right_metric(row) or ""))
         if "correct" in row:
             row.pop("acc", None)  # says the same
         found.append(row)
     return found
+
+
+def mark_group(rows: Iterable[Row], name: str, group: Any) -> None:
+    """Write into the rows of a group's tasks that its metrics are of them: `groups`, of all items alike, or
+    `groups_of_tasks`, of the tasks' means (`weight_by_size: false`)."""
+    tasks = {task.task_name for task in group.get_all_tasks()}
+    by_size = all(each.weight_by_size for each in group.aggregate_metric_list or ())
+    for row in rows:
+        if row["task"] in tasks:
+            row.setdefault("groups" if by_size else "groups_of_tasks", []).append(name)
+
+
+def _asked(task: Any, sample: Mapping[str, Any]) -> str:
+    """Of what the task asks, without a chat template, and of how many examples come before it."""
+    config, doc = task.config, sample["doc"]
+    description = task.resolve_field(doc, config.description) if config.description else ""
+    options = task.doc_to_choice(doc) if task.OUTPUT_TYPE == "multiple_choice" else []
+    return digest(description, config.num_fewshot or 0, config.fewshot_delimiter, task.doc_to_text(doc),
+                  config.target_delimiter, options, sample["target"])
 
 
 def _means(samples: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from evals.items import LETTERS, AnyItem, OpenItem
+from evals.items import LETTERS, AnyItem, Item, OpenItem
 from evals.layout import CUE, PUBLISHED, SEPARATOR, Generation, Layout
 from evals.pool import EMPTY, Pool
 
@@ -31,6 +31,7 @@ class Question:
         prompts: a prompt an option, where options stand in the prompt and what follows is scored (Winogrande's
             partial evaluation); then `prompt` is the first. () where all options follow `prompt`.
         golds: indexes of all right continuations, where several are (TruthfulQA's MC2); else ().
+        mixed: whether the item's options have no published order (Item.mixed).
     """
 
     item: str
@@ -47,6 +48,7 @@ class Question:
     separator: str | None = None
     prompts: tuple[str, ...] = ()
     golds: tuple[int, ...] = ()
+    mixed: bool = False
 
     @property
     def requests(self) -> list[tuple[str, str]]:
@@ -169,6 +171,7 @@ class Draft:
             separator=self.layout.separator,
             prompts=tuple(before + prompt for prompt in rendered.prompts),
             golds=self.golds if rendered.continuations else (),
+            mixed=isinstance(self.item, Item) and self.item.mixed,
         )
 
 

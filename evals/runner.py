@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, model_validator
 
 from argosy.config import Config
+from argosy.evaluation.asked import digest
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel, answer_start
 from argosy.evaluation.scoring import Fit
@@ -166,6 +167,13 @@ def _collect(findings: Findings, asked: Asked, answers: Sequence[tuple[Answer | 
     findings.rows += [_row(asked, found) for found in known]
 
 
+def _asked(question: Question) -> str:
+    """Of what the model is asked: the prompt with its examples, and what is scored or how it is generated."""
+    about = question.generation
+    return digest(question.prompts or question.prompt, question.before, question.continuations,
+                  [about.stops, about.max_tokens, about.extract, about.labels, about.answer] if about else [])
+
+
 def _row(asked: Asked, found: Answer) -> dict[str, Any]:
     question = found.question
     row: Mapping[str, Any] = {
@@ -181,7 +189,9 @@ def _row(asked: Asked, found: Answer) -> dict[str, Any]:
         "scores": [round(score, 5) for score in found.scores],
     }
     more: dict[str, Any] = {"cluster": question.cluster, "text": found.text, "extracted": found.extracted,
-            "golds": list(question.golds) or None, "calibration": question.calibration or None}  # fmt: skip
+            "golds": list(question.golds) or None, "calibration": question.calibration or None,
+            "mixed": question.mixed or None, "asked": _asked(question)}  # fmt: skip
+    more["groups"] = [f"{asked.task}_{name}" for name in asked.groups[question.item] if name != question.lang] or None
     if question.cluster == question.item:
         more["cluster"] = None
     if not question.labelled and found.scores:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from argosy.comparison.kinds import Kind, kind_of
 from argosy.comparison.rows import Rows, shared_suite
+from argosy.comparison.shared import shared
 from argosy.comparison.tested import Tested, distance, independent, paired, untested
 from argosy.comparison.values import Value, total
 from argosy.statistics import Interval, tost
@@ -48,6 +49,8 @@ class Contrast:
             could not be tested.
         asked: the larger number of questions or documents that one of the two was asked.
         p_adjusted: by Benjamini and Hochberg's method, over all contrasts that are shown together.
+        otherwise: questions of both that are left out, since they were asked in other words, with other examples or
+            other options.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Contrast:
     how: str
     asked: int = 0
     p_adjusted: float | None = None
+    otherwise: int = 0
 
     @property
     def kind(self) -> Kind:
@@ -125,9 +129,9 @@ def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> C
     values = (first.value, second.value)
     if not all(map(math.isfinite, values)):
         return Contrast(name, *labels, *values, untested(*values), "a value is not a number")
-    kind, pairs = kind_of(name), _pairs(name, first, second)
+    kind, (pairs, otherwise) = kind_of(name), _pairs(name, first, second)
     if isinstance(pairs, str):
-        return Contrast(name, *labels, *values, untested(*values), pairs)
+        return Contrast(name, *labels, *values, untested(*values), pairs, otherwise=otherwise)
     errors = [side.error(kind.share) for side in (first, second)]
     if pairs:
         asked = max(len(first.values or ()), len(second.values or ()))
@@ -139,19 +143,20 @@ def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> C
         tested = independent(second.value - first.value, math.hypot(*errors))
     if kind.centred:
         tested = distance(tested, values, errors)
-    return Contrast(name, *labels, *values, tested, how, asked)
+    return Contrast(name, *labels, *values, tested, how, asked, otherwise=otherwise)
 
 
-def _pairs(name: str, first: Side, second: Side) -> list[tuple[Value, Value]] | str:
-    """What both were asked; nothing where the rows do not make the metric; why, where they cannot be compared."""
+def _pairs(name: str, first: Side, second: Side) -> tuple[list[tuple[Value, Value]] | str, int]:
+    """What both were asked; nothing where the rows do not make the metric; why, where they cannot be compared. And how
+    many were asked otherwise."""
     if not (first.values and second.values and _makes(first) and _makes(second)):
-        return []
-    both = [(first.values[key], second.values[key]) for key in sorted(first.values.keys() & second.values.keys())]
-    if not both:
-        return "no questions in common"
-    if any(None not in (a.check, b.check) and a.check != b.check for a, b in both):
-        return OTHER_TOKENS if name.startswith("heldout/") else OTHER_QUESTIONS
-    return both
+        return [], 0
+    both = shared(first.values, second.values)
+    if not both.keys and not both.otherwise:
+        return "no questions in common", 0
+    if not both.keys or both.others:
+        return OTHER_TOKENS if name.startswith("heldout/") else OTHER_QUESTIONS, both.otherwise
+    return [(first.values[key], second.values[key]) for key in both.keys], both.otherwise
 
 
 def _makes(side: Side) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from argosy.comparison.contrast import OTHER_QUESTIONS, OTHER_TOKENS
 from argosy.comparison.entry import Entry
+from argosy.comparison.shared import ASKED_OTHERWISE
 from argosy.report.chart import short
 
 if TYPE_CHECKING:
@@ -34,17 +35,27 @@ def notes_of(entries: Sequence[Entry], pairs: Sequence[Pair]) -> list[str]:
         other = [f"{c.kind.family} {c.kind.short}" for c in pair.contrasts if c.how == OTHER_QUESTIONS]
         if other:
             notes.append(f"{', '.join(other)}: not compared between {pair.first.label} and {pair.second.label}, "
-                         "questions of the same names have other right options, or another number of options: evaluate "
-                         "both with the same suite, seed and data.")
-        notes += _partly(pair) + _elsewhere(pair)
+                         f"{ASKED_OTHERWISE}: evaluate both with the same suite, seed and data.")
+        notes += _otherwise(pair) + _partly(pair) + _elsewhere(pair)
     return list(dict.fromkeys(notes))
+
+
+def _otherwise(pair: Pair) -> list[str]:
+    """Benchmarks of which some questions were asked otherwise, and are left out."""
+    found: dict[str, tuple[int, int]] = {}
+    for c in pair.contrasts:
+        if c.how == "paired" and c.otherwise:
+            known = found.get(c.kind.family, (0, 0))
+            found[c.kind.family] = max(known, (c.otherwise, c.tested.n + c.otherwise))
+    return [f"{family}: {n:,} of {of:,} questions are not compared between {pair.first.label} and {pair.second.label}, "
+            f"{ASKED_OTHERWISE}." for family, (n, of) in sorted(found.items())]
 
 
 def _partly(pair: Pair) -> list[str]:
     """Benchmarks of which the two were asked different questions, in part."""
     found: dict[str, tuple[int, int]] = {}
     for c in pair.contrasts:
-        if c.how == "paired" and c.tested.n < c.asked:
+        if c.how == "paired" and c.tested.n < c.asked - c.otherwise:
             found[c.kind.family] = max(found.get(c.kind.family, (0, 0)), (c.tested.n, c.asked))
     who = f"{pair.first.label} and {pair.second.label}"
     return [f"{family}: {who} share {n:,} of {asked:,} questions; differences are of these, values of each one's own."

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from argosy.comparison.settings import measured, read_settings
-from argosy.comparison.values import Record, Value, item_means, number, plain, together
+from argosy.comparison.values import Record, Value, item_means, number, over_forms, plain, weighted
 from argosy.errors import InputError
 from argosy.evaluation.results import has_items, read_items
 
 Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
 LN2 = math.log(2)
+GROUPS = ("groups", "groups_of_tasks")  # of all items alike (categories too), and of the tasks' means
 ALL = "all"  # of held-out text, the channels together
 
 
@@ -40,6 +42,7 @@ class Rows:
     def update(self, other: Rows) -> None:
         """Take what a newer evaluation found instead of what is here; what is newest comes last."""
         self.parts.append(other)
+        self.__dict__.pop("_named", None)
         for group, rows in other.groups.items():
             self.groups.pop(group, None)
             self.groups[group] = rows
@@ -62,10 +65,7 @@ class Rows:
 
     def headline(self, task: str, forms: Sequence[str]) -> dict[str, Value]:
         """For each item that was asked in all of `forms`, the mean over them; every form counts the same."""
-        by_form = [item_means(self._bench(task, form, "acc")) for form in forms]
-        items = set.intersection(*map(set, by_form)) if by_form else set()
-        return {item: Value(by_form[0][item].unit, sum(form[item].value for form in by_form) / len(by_form), 1.0, item,
-                            together(form[item].check for form in by_form)) for item in sorted(items)}
+        return over_forms([item_means(self._bench(task, form, "acc")) for form in forms])
 
     def suites(self, name: str) -> list[str]:
         """The suites whose rows a metric of held-out text could be made of, the newest last; none for other metrics."""
@@ -81,10 +81,26 @@ class Rows:
                 for (name, _), group in self.groups.items() if name == task for r in group}
 
     def _bench(self, task: str, variant: str, measure: str) -> dict[str, Value]:
+        """Of a task, of one of its categories, of a group of lm-eval's tasks, or of a task's items in one language."""
         if (task, variant) in self.groups:
             return plain(self.groups[task, variant], measure)
+        by_size, by_task = (self._named[of].get((task, variant), []) for of in GROUPS)
+        if by_size:
+            return plain(by_size, measure)
+        if by_task:
+            return weighted(plain(by_task, measure), {str(r["id"]): str(r["task"]) for r in by_task})
         whole, _, lang = task.rpartition("_")
         return plain([r for r in self.groups.get((whole, variant), ()) if r.get("lang") == lang], measure)
+
+    @cached_property
+    def _named(self) -> dict[str, dict[Group, list[Record]]]:
+        """By key of GROUPS, rows by what metrics are given for beside their task, and variant."""
+        found: dict[str, dict[Group, list[Record]]] = {of: {} for of in GROUPS}
+        for (_, variant), rows in self.groups.items():
+            for of, row in ((of, row) for row in rows for of in GROUPS):
+                for name in row.get(of) or ():
+                    found[of].setdefault((str(name), variant), []).append(row)
+        return found
 
     def _probe(self, suite: str, names: Sequence[str], measure: str) -> dict[str, Value]:
         """Of a probe, or of one group of its rows (a relation, a phenomenon): probe/<suite>/<name>/<group>/<measure>"""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+from argosy.evaluation.asked import ASKED
 
 Record = Mapping[str, Any]
 _OF_ROW = {"acc": "correct", "acc_norm": "correct_norm"}
@@ -22,6 +25,7 @@ class Value:
         item: what it is a question about.
         check: what must be equal for two checkpoints to be asked the same: the suite with its settings and the bytes,
             or tokens, of a document; the right option and the number of options of a question. None: not known.
+        asked: digests of what was asked (argosy.evaluation.asked) by row's id; older rows have none.
     """
 
     unit: str
@@ -29,6 +33,14 @@ class Value:
     weight: float = 1.0
     item: str = ""
     check: Hashable = None
+    asked: tuple[tuple[str, str], ...] = ()
+
+    def asked_otherwise(self, other: Value) -> bool:
+        """Whether a question that is in both was asked in other words, with other examples or other options."""
+        if self.asked == other.asked or not (self.asked and other.asked):
+            return False
+        theirs = dict(other.asked)
+        return any(theirs.get(key, digest) != digest for key, digest in self.asked)
 
 
 def total(values: Mapping[str, Value]) -> float:
@@ -46,18 +58,15 @@ def plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
         if value is None:
             continue
         item = str(row.get("item") or row["id"])
-        found[str(row["id"])] = Value(str(row.get("cluster") or item), value, 1.0, item, _question(row, item))
+        cluster = str(row.get("cluster") or item)
+        found[str(row["id"])] = Value(cluster, value, 1.0, item, _question(row, item), _asked(row))
     return found
 
 
 def _all_right(rows: Iterable[Record]) -> dict[str, Value]:
     """By item, whether every question of it was answered right."""
-    found: dict[str, Value] = {}
-    for value in plain(rows, "acc").values():
-        before = found.get(value.item)
-        right = value.value if before is None else min(before.value, value.value)
-        found[value.item] = Value(value.unit, right, 1.0, value.item, value.check)
-    return found
+    return {item: Value(each[0].unit, min(v.value for v in each), 1.0, item, each[0].check, _all_asked(each))
+            for item, each in _by_item(plain(rows, "acc")).items()}
 
 
 def _of_row(row: Record, measure: str) -> float | None:
@@ -76,11 +85,46 @@ def number(value: object) -> float | None:
 
 def item_means(values: Mapping[str, Value]) -> dict[str, Value]:
     """By item, the mean over its questions."""
+    return {item: Value(each[0].unit, sum(v.value for v in each) / len(each), 1.0, item, each[0].check,
+                        _all_asked(each)) for item, each in _by_item(values).items()}
+
+
+def over_forms(forms: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+    """For each item that was asked in all of the forms, the mean over them: every form counts the same.
+
+    Args:
+        forms: values by item (`item_means`).
+    """
+    items = set.intersection(*map(set, forms)) if forms else set()
+    found = {}
+    for item in sorted(items):
+        each = [form[item] for form in forms]
+        asked = tuple((f"{n}/{key}", digest) for n, value in enumerate(each) for key, digest in value.asked)
+        found[item] = Value(each[0].unit, sum(v.value for v in each) / len(each), 1.0, item,
+                            together(v.check for v in each), asked)
+    return found
+
+
+def weighted(values: Mapping[str, Value], tasks: Mapping[str, str]) -> dict[str, Value]:
+    """The mean of the tasks' means, whatever their numbers of items. tasks: by row's id, its task."""
+    sizes = Counter(tasks[key] for key in values)
+    each = {key: len(values) / len(sizes) / sizes[tasks[key]] for key in values}
+    return {key: replace(v, value=v.value * each[key], weight=each[key]) for key, v in values.items()}
+
+
+def _by_item(values: Mapping[str, Value]) -> dict[str, list[Value]]:
     found: dict[str, list[Value]] = {}
     for value in values.values():
         found.setdefault(value.item, []).append(value)
-    return {item: Value(each[0].unit, sum(v.value for v in each) / len(each), 1.0, item, each[0].check)
-            for item, each in found.items()}
+    return found
+
+
+def _asked(row: Record) -> tuple[tuple[str, str], ...]:
+    return ((str(row["id"]), str(row[ASKED])),) if row.get(ASKED) else ()
+
+
+def _all_asked(values: Sequence[Value]) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for value in values for pair in value.asked)
 
 
 def _question(row: Record, item: str) -> Hashable:

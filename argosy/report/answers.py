@@ -9,11 +9,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from argosy.comparison.rows import is_text
+from argosy.comparison.values import Value, item_means, plain
+from argosy.evaluation.asked import ASKED
 
 
 class Row(NamedTuple):
     """One question. `scores`: log-probabilities (nats) of its continuations; `chosen` and `gold` index them. `cluster`:
-    what its item shares with related ones; "" for nothing."""
+    what its item shares with related ones; "" for nothing. `asked`: digest of what was asked; "" where not known.
+    `mixed`: whether its item's options have no published order."""
 
     id: str
     item: str
@@ -23,6 +26,8 @@ class Row(NamedTuple):
     gold: int
     scores: tuple[float, ...]
     cluster: str = ""
+    asked: str = ""
+    mixed: bool = False
 
 
 class Place(NamedTuple):
@@ -72,10 +77,14 @@ class Answers:
         return {row.item: Place(row.gold, len(row.scores)) for row in self.rows}
 
     @cached_property
-    def asked(self) -> dict[str, Place]:
-        """What tells an item from another one of the same name: its right option among how many (of one that is asked
-        in several orders, which are drawn, the number alone)."""
-        return {row.item: Place(row.gold if row.id == row.item else -1, len(row.scores)) for row in self.rows}
+    def values(self) -> dict[str, Value]:
+        """By item, the share of right answers, with what tells it from another one of the same name."""
+        return item_means(plain([row._asdict() for row in self.rows], "acc"))
+
+    @cached_property
+    def mixed(self) -> set[str]:
+        """Items whose options have no published order."""
+        return {row.item for row in self.rows if row.mixed}
 
     @cached_property
     def chance(self) -> float:
@@ -133,4 +142,4 @@ def _row(record: Mapping[str, Any]) -> Row:
         raise ValueError("chosen or gold is not among the scores")
     item = str(record.get("item", record["id"]))
     return Row(str(record["id"]), item, str(record.get("lang", "")), bool(record["correct"]), chosen, gold, scores,
-               str(record.get("cluster") or ""))
+               str(record.get("cluster") or ""), str(record.get(ASKED) or ""), bool(record.get("mixed")))

@@ -103,7 +103,7 @@ def _gap(c: Checkpoint, task: str) -> Trace | None:
     if (task, SAME_FORM) not in c.answers:
         return None
     published, other = c.answers[task, PLAIN], c.answers[task, SAME_FORM].by_item
-    items = sorted(published.by_item.keys() & other.keys())
+    items = sorted((published.by_item.keys() & other.keys()) - published.mixed)
     weights = _weights([published.places[item] for item in items])
     if weights is None:
         return None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from argosy.comparison.shared import ASKED_OTHERWISE, shared
+from argosy.comparison.values import Value
+from argosy.comparison.values import over_forms as values_over_forms
 from argosy.report.checkpoints import Checkpoint
 from argosy.statistics import Interval, compare_items, holm
 
@@ -56,23 +59,31 @@ def changes(first: Checkpoint, second: Checkpoint, task: str) -> list[Change]:
 
 
 def other_questions(first: Checkpoint, second: Checkpoint) -> list[str]:
-    """A sentence, where questions of the same names have other right options or another number of them: such forms are
-    not compared."""
-    forms = [f"{task} {v}" for task in sorted({*first.tasks} & {*second.tasks}) for v in second.variants(task)
-             if (task, v) in first.answers and not _same(first, second, task, [v])]
-    if not forms:
+    """A sentence, where questions of the same names were asked otherwise, or are others: they are not compared."""
+    found = []
+    forms = [(task, v) for task in sorted({*first.tasks} & {*second.tasks}) for v in second.variants(task)]
+    for task, v in (form for form in forms if form in first.answers):
+        both = shared(first.answers[task, v].values, second.answers[task, v].values)
+        if both.others or both.otherwise:
+            n, of = both.otherwise, len(both.keys) + both.otherwise
+            found.append(f"{task} {v}" + (f" ({n:,} of {of:,} questions)" if n < of and not both.others else ""))
+    if not found:
         return []
-    return [f"{', '.join(forms).replace('_', ' ')}: {second.label} is not compared to {first.label}, questions of the "
-            "same names have other right options, or another number of options: evaluate both with the same suite, "
-            "seed and data."]
+    return [f"{', '.join(found).replace('_', ' ')}: {second.label} is not compared to {first.label}, "
+            f"{ASKED_OTHERWISE}: evaluate both with the same suite, seed and data."]
 
 
-def _same(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str]) -> bool:
-    for form in forms:
-        ours, theirs = (c.answers[task, form].asked for c in (first, second))
-        if any(ours[item] != theirs[item] for item in ours.keys() & theirs.keys()):
-            return False
-    return True
+def _both(
+    first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str]
+) -> tuple[list[float], list[float], list[str]] | None:
+    """Shares of right answers of both, over the forms, and what items share with related ones; None where there are no
+    questions that both were asked."""
+    a, b = (forms_of(c, task, forms) for c in (first, second))
+    both = shared(a, b)
+    if not both.keys or both.others:
+        return None
+    clusters = clusters_of(second, task, forms)
+    return [a[i].value for i in both.keys], [b[i].value for i in both.keys], [clusters[i] for i in both.keys]
 
 
 def headline_change(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str] = ()) -> Change | None:
@@ -83,20 +94,18 @@ def headline_change(first: Checkpoint, second: Checkpoint, task: str, forms: Seq
 
 def headline_p_value(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str], draws: int) -> float:
     """The p-value alone, with as many draws as a large family needs; 1 where there are no common items."""
-    a, b = (over_forms(c, task, forms) for c in (first, second))
-    items = sorted(a.keys() & b.keys())
-    if not items or not _same(first, second, task, forms):
-        return 1.0
-    clusters = clusters_of(second, task, forms)
-    found = compare_items([a[i] for i in items], [b[i] for i in items], [clusters[i] for i in items], draws=draws)
-    return found.p_value
+    both = _both(first, second, task, forms)
+    return compare_items(*both, draws=draws).p_value if both else 1.0
 
 
 def over_forms(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> dict[str, float]:
     """For each item that was asked in all of `variants`, the mean over them: every form counts the same."""
-    forms = [checkpoint.answers[task, variant].by_item for variant in variants]
-    items = set.intersection(*map(set, forms)) if forms else set()
-    return {item: sum(form[item] for form in forms) / len(forms) for item in sorted(items)}
+    return {item: value.value for item, value in forms_of(checkpoint, task, variants).items()}
+
+
+def forms_of(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> dict[str, Value]:
+    """The same, with what was asked."""
+    return values_over_forms([checkpoint.answers[task, variant].values for variant in variants])
 
 
 def clusters_of(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> dict[str, str]:
@@ -111,11 +120,10 @@ def adjust(found: Sequence[Change]) -> list[Change]:
 
 
 def _change(first: Checkpoint, second: Checkpoint, task: str, name: str, forms: Sequence[str]) -> Change | None:
-    before, after = over_forms(first, task, forms), over_forms(second, task, forms)
-    items = sorted(before.keys() & after.keys())
-    if not items or not _same(first, second, task, forms):
+    both = _both(first, second, task, forms)
+    if both is None:
         return None
-    a, b, clusters = [before[i] for i in items], [after[i] for i in items], clusters_of(second, task, forms)
-    found = compare_items(a, b, [clusters[i] for i in items], draws=DRAWS)
+    a, b, clusters = both
+    found = compare_items(a, b, clusters, draws=DRAWS)
     return Change(first.key, second.key, task, name, sum(a) / len(a), sum(b) / len(b),
-                  Interval(found.value, found.low, found.high), len(items), found.gained, found.lost, found.p_value)
+                  Interval(found.value, found.low, found.high), len(a), found.gained, found.lost, found.p_value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -101,7 +102,7 @@ def mixed(item: Item) -> Item:
     rights = tuple(sorted(order.index(right) for right in item.answers))
     answer = rights[0] if rights else order.index(item.answer)
     choices = tuple(item.choices[old] for old in order)
-    return Item(item.id, item.lang, item.question, choices, answer, rights, item.subject, item.cluster)
+    return replace(item, choices=choices, answer=answer, answers=rights, mixed=True)
 
 
 def subject_of(file: str) -> str:

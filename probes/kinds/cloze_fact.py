@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.statistics.intervals import mean
 from probes.facts import ClozeFact, FactSource, read_facts
@@ -48,6 +49,7 @@ def _row(fact: ClozeFact, values: list[list[float]]) -> dict[str, object]:
     n = len(values)
     return {
         "id": fact.id,
+        "asked": digest(fact.prefixes, fact.gap, fact.candidates),
         "acc": sum(c == 0 for c in chosen) / n,
         "acc_byte": sum(v[0] > max(v[1:]) for v in by_byte) / n,
         "consistency": float(len(set(chosen)) == 1),

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.named_files import locate
 from argosy.evaluation.scoring import Score
@@ -70,9 +71,11 @@ class Contrastive(Probe):
             if not all(math.isfinite(score.logprob) and score.tokens for each in (a, b) for score in _parts(each)):
                 found.left_out["not a number"] += 1
                 continue
+            pair = case.pair
             row: dict[str, object] = {"id": f"{case.cluster}#{number}", "cluster": case.cluster}
             row |= {"group": case.group} if case.group else {}
-            found.rows.append({**row, **_compare(a, b), "texts": [case.pair.good, case.pair.bad]})
+            row["asked"] = digest(pair.context, pair.good, pair.bad, pair.after, pair.domain)
+            found.rows.append({**row, **_compare(a, b), "texts": [pair.good, pair.bad]})
         self._summarize(found)
         return found
 

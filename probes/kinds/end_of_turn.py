@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from argosy.config import Config
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.statistics.intervals import mean
 from probes.measures import auc
@@ -61,6 +62,7 @@ class EndOfTurn(Probe):
                 continue
             found.rows.append({"id": str(number), "prompt": case.question, "prob": math.exp(whole),
                                "early": math.exp(cut), "acc": whole > cut, "nats": -whole,
+                               "asked": digest(case.question, case.answer, case.unfinished, self.plain),
                                "texts": [case.answer, case.unfinished], "scores": [round(whole, 5), round(cut, 5)]})
         if found.rows:
             for name in ("prob", "early", "acc", "nats"):

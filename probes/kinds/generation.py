@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from argosy.cleaning.text import words
 from argosy.config_explain import nearest
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.named_files import locate
 from argosy.judging.answers import answers_of
@@ -63,6 +64,7 @@ class Generation(Probe):
                 {
                     "id": prompt.id,
                     "prompt": prompt.text,
+                    "asked": digest(prompt.text, self.max_new_tokens, self.temperature),
                     "answer": answer.text,
                     "ended": answer.ended,
                     "faults": [rule for rule, fault in wrong.items() if fault],

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from argosy.config import Config
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.statistics.intervals import mean
 from probes.continuation import Continuation, continuations
@@ -68,7 +69,9 @@ class NextToken(Probe):
             if problem:
                 found.left_out[problem] += 1
             else:
-                found.rows.append({"id": str(number), "prompt": case.prefix, **_row(values[0], values[1])})
+                asked_as = digest(case.prefix, case.texts, case.against, self.space, self.chat)
+                found.rows.append({"id": str(number), "prompt": case.prefix, "asked": asked_as,
+                                   **_row(values[0], values[1])})  # fmt: skip
         if found.rows:
             self._summarize(found)
         return found

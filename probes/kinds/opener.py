@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from argosy.config import Config
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.statistics.intervals import mean
 from probes.continuation import continuations
@@ -73,7 +74,8 @@ class Opener(Probe):
                 found.left_out[problem] += 1
             else:
                 logs = {name: log_sum(each.logmass for each in group) for name, group in own.items()}
-                found.rows.append(_row(number, case, logs))
+                asked = digest(case.prompt, case.format, openers, self.plain)
+                found.rows.append({**_row(number, case, logs), "asked": asked})
         _add_lifts(found.rows)
         for name in ("", *(wanted if len(wanted) > 1 else ())):
             _summarize(found, name)

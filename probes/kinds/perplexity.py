@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.named_files import locate
 from argosy.evaluation.scoring import Score
@@ -51,7 +52,7 @@ class Perplexity(Probe):
         for name, texts in documents:
             own = [next(scores) for _ in texts]
             if all(math.isfinite(score.logprob) and score.tokens for score in own):
-                found.rows.append(_row(name, texts, own))
+                found.rows.append({**_row(name, texts, own), "asked": digest(texts, self.given)})
             else:
                 found.left_out["not a number"] += 1
         if found.rows:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from argosy.documents.jsonl import read_jsonl
 from argosy.errors import InputError
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.named_files import locate
 from argosy.statistics.intervals import Estimate, mean
@@ -72,6 +73,7 @@ class Refusal(Probe):
             refusal, compliance = (log_sum(each.logmass for each in group) for group in own)
             found.rows.append({
                 "id": f"{label}/{number}", "group": label, "prompt": prompt, "log_odds": refusal - compliance,
+                "asked": digest(prompt, groups, self.plain),
                 "openings": math.exp(refusal) + math.exp(compliance),
                 "scores": [round(each.logmass, 5) for group in own for each in group],
             })  # fmt: skip

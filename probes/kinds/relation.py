@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.named_files import locate
 from argosy.statistics.intervals import mean
@@ -100,6 +101,7 @@ def _row(question: Question, values: list[list[float]]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": f"{question.relation}/{question.subject}/{question.candidates[0]}",
         "group": question.relation,
+        "asked": digest(question.patterns, question.subject, question.candidates),
         "cluster": f"{question.relation}/{question.subject}",
         "acc": chosen.count(0) / len(chosen),
         "acc_byte": sum(v[0] > max(v[1:]) for v in by_byte) / len(chosen),

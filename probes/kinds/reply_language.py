@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.token_bytes import token_bytes
 from argosy.statistics.intervals import mean
@@ -54,6 +55,7 @@ class ReplyLanguage(Probe):
                 continue
             share = both[lang] / letters
             found.rows.append({"id": f"{lang}/{index}", "lang": lang, "prompt": prompt, "same": share,
+                               "asked": digest(prompt, self.plain),
                                "acc": share > 0.5, "letters": letters, "scores": [both["zh"], both["en"]]})
         if found.rows:
             _summarize(found)

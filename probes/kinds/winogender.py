@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from argosy.evaluation.asked import digest
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.named_files import locate
 from argosy.statistics.intervals import Estimate, mean
@@ -55,6 +56,7 @@ def _row(schema: Schema, values: Sequence[float], sentence: float) -> dict[str, 
     row: dict[str, Any] = {
         "id": f"{schema.occupation}.{schema.participant}.{schema.answer}.{schema.gender}",
         "cluster": schema.occupation,
+        "asked": digest(schema.sentence, schema.pronoun, schema.people),
         "occupation": schema.occupation,
         "participant": schema.participant,
         "gender": schema.gender,
