@@ -22,7 +22,7 @@ def load(name: str, include_path: str = "") -> Mapping[str, Any]:
         Exception: KeyError where there is none; else what its code or the reading of its data raises.
     """
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    loaded: Mapping[str, Any] = _manager(include_path, _stamp(include_path)).load([name])
+    loaded: Mapping[str, Any] = _manager(include_path, stamp(include_path)).load([name])
     for task in loaded["tasks"].values():
         if task.get_config("num_fewshot") is None:
             task.set_config("num_fewshot", 0)
@@ -45,7 +45,7 @@ def _manager(include_path: str, stamp: Stamp) -> Any:
     return TaskManager(include_path=include_path or None, include_defaults=True)
 
 
-def _stamp(folder: str) -> Stamp:
-    """Of the YAML in a folder, so that a change is seen."""
-    found = sorted(Path(folder).rglob("*.y*ml")) if folder else []
+def stamp(folder: str) -> Stamp:
+    """Of the YAML in a folder and the functions beside it, so that a change is seen."""
+    found = sorted(path for kind in ("*.y*ml", "*.py") for path in Path(folder).rglob(kind)) if folder else []
     return tuple((str(path), path.stat().st_mtime_ns) for path in found)

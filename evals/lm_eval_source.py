@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from argosy.errors import InputError, StepError
 from evals.items import Items
 from evals.lm_eval_items import items_of
-from evals.lm_eval_load import load, why_not
+from evals.lm_eval_load import Stamp, load, stamp, why_not
 from evals.task_sources import merged
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def lm_eval_items(spec: TaskSpec, limit: int | None, *, shots: bool = False) -> 
         InputError: lm-eval does not know it, or it is not of multiple choice.
         StepError: its data cannot be loaded.
     """
-    tasks = _lm_eval_tasks(spec.lm_eval, spec.include_path)
+    tasks = _lm_eval_tasks(spec.lm_eval, spec.include_path, stamp(spec.include_path))
     wrong = {name: str(task.OUTPUT_TYPE) for name, task in tasks.items() if not _of_choice(task)}
     if len(wrong) == len(tasks):
         name, kind = next(iter(wrong.items()), (spec.lm_eval, "none"))
@@ -46,7 +46,7 @@ def lm_eval_items(spec: TaskSpec, limit: int | None, *, shots: bool = False) -> 
 
 
 @lru_cache(maxsize=16)
-def _lm_eval_tasks(name: str, include_path: str) -> Mapping[str, Any]:
+def _lm_eval_tasks(name: str, include_path: str, changed: Stamp) -> Mapping[str, Any]:
     try:
         tasks: Mapping[str, Any] = load(name, include_path)["tasks"]
     except Exception as error:  # a task's own code and data decide what is raised

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.errors import InputError
-from argosy.evaluation.suite_paths import ROOT
+from argosy.evaluation.suite_paths import ROOT, is_saved
 from evals.formats import At, find_format, item_prefix, parse_records, read_items
 from evals.items import Items
 
@@ -132,7 +132,8 @@ def _hub_part(spec: TaskSpec, config: str, split: str, data: Path, limit: int | 
     where = f"{spec.hf}{f' ({config})' if config else ''}, split {split}"
     format = find_format(spec.format)
     at = At(config or split, 0, spec.lang, spec.subject or config, spec.index_from)
-    found = parse_records(_rows(_local(spec.hf, data), config, split, spec.revision, where), format, at, limit)
+    name = _local(spec.hf, data)
+    found = parse_records(_rows(name, config, split, spec.revision, where, _changed(name)), format, at, limit)
     if not found.items:
         raise InputError(f"{where}: no usable item; rows left out: {dict(found.left_out) or 'none, it is empty'}")
     return found
@@ -143,12 +144,17 @@ def _local(name: str, data: Path) -> str:
     return str(data / name) if (data / name).is_dir() else name
 
 
+def _changed(name: str) -> tuple[tuple[str, int], ...]:
+    """Of the files in a directory, so that a change is seen."""
+    return tuple((str(path), path.stat().st_mtime_ns) for path in sorted(Path(name).rglob("*")) if path.is_file())
+
+
 @lru_cache(maxsize=128)
-def _rows(name: str, config: str, split: str, revision: str, where: str) -> Any:
+def _rows(name: str, config: str, split: str, revision: str, where: str, changed: tuple[tuple[str, int], ...]) -> Any:
     import datasets
 
     try:
-        if any((Path(name) / file).is_file() for file in ("dataset_dict.json", "state.json")):
+        if is_saved(Path(name)):
             loaded = datasets.load_from_disk(name)
             return loaded[split] if isinstance(loaded, datasets.DatasetDict) else loaded
         return datasets.load_dataset(name, config or None, split=split, revision=revision or None)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 Benchmarks = dict[str, Any] | None
 Probes = list[dict[str, Any]] | None
+Find = Callable[[str], str]
 
 ROOT = "ARGOSY_BENCHMARKS"  # the folder of published benchmarks, or `huggingface`
 _LISTS = ("files", "shots", "include_path")  # fields of a task that name files
+SAVED = ("dataset_dict.json", "state.json")  # what a directory made by `save_to_disk` has one of
 
 
 def beside(folder: Path, benchmarks: Benchmarks, probes: Probes) -> tuple[Benchmarks, Probes]:
@@ -24,10 +26,13 @@ def beside(folder: Path, benchmarks: Benchmarks, probes: Probes) -> tuple[Benchm
     def found(path: str) -> str:
         return str(folder / path) if glob.glob(str(folder / path), recursive=True) else path
 
+    def dataset(name: str) -> str:
+        return str(folder / name) if is_saved(folder / name) else name
+
     if benchmarks is not None:
         benchmarks = {**benchmarks}
         if isinstance(tasks := benchmarks.get("tasks"), dict):
-            benchmarks["tasks"] = {task: _each_path(spec, found) for task, spec in tasks.items()}
+            benchmarks["tasks"] = {task: _each_path(spec, found, dataset) for task, spec in tasks.items()}
         if _is_path(benchmarks.get("include_path")):
             benchmarks["include_path"] = found(benchmarks["include_path"])
     if probes is not None:
@@ -37,13 +42,16 @@ def beside(folder: Path, benchmarks: Benchmarks, probes: Probes) -> tuple[Benchm
 
 def files_of(benchmarks: Benchmarks, probes: Probes) -> tuple[str, ...]:
     """Absolute paths of the files and directories that the sections name, but those below the data step's directory:
-    absolute ones, those below ARGOSY_BENCHMARKS, and the suites that tasks are taken from."""
+    absolute ones, those below ARGOSY_BENCHMARKS, the suites that tasks are taken from,
+    and datasets that are directories."""
     section = benchmarks or {}
     tasks = section.get("tasks")
     named = [path for spec in (tasks.values() if isinstance(tasks, dict) else ()) for path in _paths(spec)]
     items = [file for path in named for file in _expanded(path)]
     probed = [file for probe in probes or () if _is_path(probe.get("file")) for file in _expanded(str(probe["file"]))]
-    others = [os.path.abspath(str(path)) for path in [section.get("include_path")] if _is_path(path)]
+    others = [os.path.abspath(spec["hf"]) for spec in (tasks.values() if isinstance(tasks, dict) else ())
+              if isinstance(spec, Mapping) and _is_path(spec.get("hf")) and os.path.isdir(spec["hf"])]  # fmt: skip
+    others += [os.path.abspath(str(path)) for path in [section.get("include_path")] if _is_path(path)]
     return tuple(dict.fromkeys([*items, *others, *probed]))
 
 
@@ -74,9 +82,15 @@ def _expanded(path: str) -> list[str]:
     return sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else [path]
 
 
-def _each_path(spec: Any, found: Any) -> Any:
+def is_saved(path: Path) -> bool:
+    """Whether it is a dataset that was saved by `save_to_disk`."""
+    return any((path / file).is_file() for file in SAVED)
+
+
+def _each_path(spec: Any, found: Find, dataset: Find) -> Any:
     if isinstance(spec, Mapping):
-        return {key: _each_path(value, found) if key in _LISTS else value for key, value in spec.items()}
+        where = {**dict.fromkeys(_LISTS, found), "hf": dataset}
+        return {key: _each_path(value, where[key], dataset) if key in where else value for key, value in spec.items()}
     if _is_path(spec):
         return found(spec)
     return [found(path) for path in spec] if isinstance(spec, list) and all(map(_is_path, spec)) else spec
