@@ -8,7 +8,7 @@ from itertools import islice
 from random import Random
 
 from evals.generative import GeneratedForm
-from evals.items import AnyItem
+from evals.items import AnyItem, OpenItem
 from evals.question import Draft
 
 _SPARE = 4  # more than are needed, for each place: one of them may be the item that is asked
@@ -32,7 +32,8 @@ def worked(draft: Draft) -> Shot:
         place = place if draft.choices else ""
     else:
         answer, place = rendered.continuations[draft.gold], str(draft.gold)
-    return Shot(draft.item, place, f"{draft.preamble}{rendered.prompt}{draft.separator}{answer}\n\n")
+    prompt = rendered.prompts[draft.gold] if rendered.prompts else rendered.prompt
+    return Shot(draft.item, place, f"{draft.preamble}{prompt}{draft.separator}{answer}\n\n")
 
 
 def examples(draft: Draft, key: str, seed: int, make: Make) -> str | None:
@@ -97,5 +98,17 @@ def _same(one: AnyItem, other: AnyItem, own: bool) -> bool:
     return (
         (own and one.id == other.id)
         or (one.cluster != "" and one.cluster == other.cluster)
-        or one.question.strip().casefold() == other.question.strip().casefold()
+        or _asked(one) == _asked(other)
     )
+
+
+def _asked(item: AnyItem) -> object:
+    """What is compared: the question; where an item has none (Winogrande as lm-eval asks it, BLiMP), its prompts, and
+    where these are empty too, its options."""
+    if question := item.question.strip().casefold():
+        return question
+    if isinstance(item, OpenItem):
+        return item.id
+    if item.own is not None and any(text.strip() for text in item.own.prompts):
+        return frozenset(item.own.prompts)
+    return frozenset(item.choices if item.own is None else item.own.continuations)

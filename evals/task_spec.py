@@ -25,7 +25,8 @@ from evals.task_sources import (
 )
 from evals.variants import Chain
 
-_OF_FILES = ("files", "shots", "hf", "format", "config", "shots_split", "revision", "index_from")
+_OF_FILES = ("files", "shots", "hf", "format", "config", "split", "shots_split", "revision", "encoding", "index_from",
+             "optional")  # fmt: skip
 
 
 class TaskSpec(Config):
@@ -88,7 +89,8 @@ class TaskSpec(Config):
     def _has_a_source(self) -> Self:
         if not self.files and not self.hf and not self.lm_eval:
             raise ValueError("give files, or hf (a dataset of Hugging Face), or lm_eval (a task of lm-eval's own)")
-        if self.lm_eval and (given := [name for name in _OF_FILES if getattr(self, name)]):
+        defaults = type(self).model_fields
+        if self.lm_eval and (given := [name for name in _OF_FILES if getattr(self, name) != defaults[name].default]):
             raise ValueError(f"{given[0]} is given beside lm_eval, whose task has its own items: leave one of them out")
         return self
 

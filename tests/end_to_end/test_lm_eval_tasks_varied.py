@@ -180,6 +180,39 @@ def parse_pool(spec: TaskSpec, data: Path) -> Any:
     return Pool(spec.read(data).items, spec.pool(data))
 
 
+@pytest.mark.parametrize("name", ["winogrande", "blimp_adjunct_island"])
+def test_examples_of_items_without_a_question_are_lm_evals(name: str, tmp_path: Path) -> None:
+    """Text and answer as lm-eval writes those of all other documents, not with the first option whatever is right."""
+    task = lm_evals_task(published(name), tmp_path)
+    spec = TaskSpec(lm_eval=name, include_path=str(tmp_path))
+    questions, left_out = parse_chain("two", [{"few_shot": {"n": 2}}]).all_questions(
+        spec.read(tmp_path).items, 0, spec.pool(tmp_path)
+    )
+    assert not left_out
+    assert len(questions) == COUNT
+    docs = list(task.eval_docs)
+    for number, question in enumerate(questions):
+        whole = task.fewshot_context(docs[number], COUNT - 1)
+        theirs_all = (whole[0] if isinstance(whole, list) else whole).split("\n\n")[:-1]
+        *shots, asked = question.prompt.split("\n\n")
+        assert len(shots) == 2
+        assert set(shots) <= set(theirs_all)
+        assert asked == (whole[0] if isinstance(whole, list) else whole).split("\n\n")[-1]
+
+
+def test_examples_in_the_form_of_a_gap_have_the_right_option_in_it() -> None:
+    items = [Item(f"i/{n}", "en", f"{n}: The cup is in the bag, so the _ is large.", ("cup", "bag"), n % 2)
+             for n in range(8)]  # fmt: skip
+    chain = parse_chain("x", [{"lm_eval": {"form": "gap"}}, {"few_shot": {"n": 4}}])
+    questions, left_out = chain.all_questions(items, 0)
+    assert not left_out
+    right = {item.question.replace("_", item.choices[item.answer]) for item in items}
+    for question, item in zip(questions, items, strict=True):
+        *shots, _ = question.prompt.split("\n\n")
+        assert len(set(shots)) == 4
+        assert set(shots) <= right - {item.question.replace("_", item.choices[item.answer])}
+
+
 ZH = [
     {"q": "水的沸点是多少？", "o": ["一百摄氏度", "五十度", "零下二十摄氏度左右"], "gold": 0},
     {"q": "中国的首都是哪里？", "o": ["上海", "北京市", "Guangzhou, 广州"], "gold": 1},
@@ -261,8 +294,14 @@ def test_one_that_cannot_be_loaded_has_failed_and_the_others_go_on(tmp_path: Pat
     assert {(each.task, each.variant): len(each.questions) for each in asked} == {
         ("zh", "plain"): 24, ("zh", "permuted"): 48, ("zh", "two"): 24}  # fmt: skip
     assert findings.failed.keys() == {"bench/none"}
-    with pytest.raises(ValueError, match="files is given beside lm_eval"):
-        TaskSpec.model_validate({"files": ["a.jsonl"], "lm_eval": "zh_texts"})
+
+
+@pytest.mark.parametrize("field", [{"files": ["a.jsonl"]}, {"split": "validation"}, {"encoding": "gbk"},
+                                   {"optional": True}, {"index_from": 0}])  # fmt: skip
+def test_what_does_nothing_beside_lm_eval_is_refused(field: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=rf"{next(iter(field))} is given beside lm_eval"):
+        TaskSpec.model_validate({**field, "lm_eval": "zh_texts"})
+    TaskSpec.model_validate({"lm_eval": "zh_texts", "split": "test", "optional": False})  # as by default
 
 
 def test_it_also_runs_from_the_command_line_of_lm_eval(tmp_path: Path) -> None:
