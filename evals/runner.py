@@ -168,10 +168,14 @@ def _collect(findings: Findings, asked: Asked, answers: Sequence[tuple[Answer | 
 
 
 def _asked(question: Question) -> str:
-    """Of what the model is asked: the prompt with its examples, and what is scored or how it is generated."""
+    """Of what the model is asked: the prompt with its examples, and what is scored or how it is generated. Of one of
+    several questions of an item, whatever the order of its options: the seed draws that."""
     about = question.generation
-    return digest(question.prompts or question.prompt, question.before, question.continuations,
-                  [about.stops, about.max_tokens, about.extract, about.labels, about.answer] if about else [])
+    texts = [question.prompts or (question.prompt,), question.continuations]
+    if question.id != question.item:
+        texts = [sorted("".join(sorted(text)) for text in each) for each in texts]
+    return digest(texts, question.before,
+                  [about.stops, about.max_tokens, about.extract, about.labels] if about else [])
 
 
 def _row(asked: Asked, found: Answer) -> dict[str, Any]:

@@ -6,14 +6,17 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 
-from argosy.comparison.measures import BITS, POINTS, Measure, of_judge, of_memorisation, of_probe
+from argosy.comparison.measures import BENCH, BITS, POINTS, Measure, of_judge, of_memorisation, of_probe
 
 HEADLINE = "headline"
 
-_LOWER = re.compile(r"(^|_)(loss|ppl|perplexity|bpb|bpc|nats|nll|error|wer|cer|rank|bias|kl|refused)(_|$)")
-_HIGHER = re.compile(r"(^|_)(acc|accuracy|consistency|exact|match|em|f1|bleu|rouge|chrf|mcc|score|reward|win|wins|prob|"
-                     r"mass|share|lift|margin|top\d+|pass|valid|precision|recall|auc|mrr)(_|@|\d|$)")
-_SHARE = re.compile(r"(^|_)(acc|accuracy|share|consistency|exact|match|em|first|top\d+|pass|valid|win|wins)(_|@|\d|$)")
+_LOWER = re.compile(r"(^|_)(loss|ppl|perplexity|bpb|bpc|nats|nll|error|wer|cer|rank|bias|kl|refused|brier|ece|"
+                    r"mae|mse|rmse|ter|toxicity)(_|$)|^bits_per_byte$")
+_HIGHER = re.compile(r"(^|_)(acc|accuracy|consistency|exact|match|em|f1|bleu|rouge|rougel|rougelsum|bleurt|bertscore|"
+                     r"meteor|chrf|mcc|reward|win|wins|prob|mass|share|lift|margin|top\d+|pass|valid|precision|"
+                     r"recall|auc|mrr)(_|@|\d|$)")
+_SHARE = re.compile(r"(^|_)(acc|accuracy|share|unparsable|consistency|exact|match|em|first|top\d+|pass|valid|win|"
+                    r"wins)(_|@|\d|$)")
 _TRACE = re.compile(r"(gap|first)$")
 _MINOR = re.compile(r"^(chance|acc_all|acc_averaged|consistency|position_bias|acc_token|acc_bytes?|margin|rank|top\d+|"
                     r"nats|ppl)$")
@@ -83,7 +86,7 @@ def _bench(task: str, variant: str, measure: str) -> Kind:
         return Kind(task, f"{variant} {measure}", _is_share(measure), 0, POINTS, True)
     short = variant if measure == "acc" else f"{variant} {measure}"
     guessed = _guess(task, short, measure)
-    better = 0 if variant in _HALVES else guessed.better
+    better = 0 if variant in _HALVES else BENCH.get(measure, guessed.better)
     return Kind(task, short, guessed.share, better, guessed.margin, bool(_MINOR.search(measure)))
 
 

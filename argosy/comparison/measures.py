@@ -27,6 +27,12 @@ _GOOD, _BAD, _SHARE = Measure(1, True, POINTS), Measure(-1, True, POINTS), Measu
 _LIKELIER, _LESS_LIKELY, _PROBABILITY = (Measure(better, False, POINTS) for better in (1, -1, 0))
 _NEUTRAL = Measure(0)
 
+# Of benchmarks (METRICS of evals.metrics), which way is better; of others the words say it.
+BENCH: dict[str, int] = {
+    **dict.fromkeys(("acc", "acc_norm", "acc_bytes", "mass", "acc_all", "consistency", "acc_averaged", "acc_pride"), 1),
+    **dict.fromkeys(("position_bias", "unparsable"), -1), "chance": 0,
+}  # fmt: skip
+
 # By kind of probe (probes/kinds). `gap` is what older evaluations call both the separation of `refusal` and the
 # gender_gap of `winogender`, so it has no direction.
 PROBE: dict[str, Measure] = {

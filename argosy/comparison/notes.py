@@ -25,7 +25,7 @@ def notes_of(entries: Sequence[Entry], pairs: Sequence[Pair]) -> list[str]:
                          "same suite.")
             continue
         known = [c.tested.n for c in pair.contrasts if c.how == "paired"]
-        if not known:
+        if not known and any(c.how == "unpaired" for c in pair.contrasts):
             notes.append(f"{pair.first.label} and {pair.second.label} are compared by standard errors: no questions "
                          "of both are at hand to be paired.")
         elsewhere = [c.kind.short for c in pair.contrasts if c.how == OTHER_TOKENS]

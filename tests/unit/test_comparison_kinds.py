@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from argosy.comparison.kinds import kind_of
-from argosy.comparison.measures import JUDGE, of_probe
+from argosy.comparison.measures import BENCH, JUDGE, of_probe
 from argosy.judging.verdicts import Verdict, metrics
 from argosy.quality import registered
+from evals.metrics import LOWER_IS_BETTER, METRICS
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -36,6 +37,22 @@ DOCS = Path(__file__).parents[2] / "docs"
 )  # fmt: skip
 def test_the_measure_says_which_way_is_better(name: str, better: int, share: bool) -> None:
     assert (kind_of(name).better, kind_of(name).share) == (better, share)
+
+
+def test_our_own_measures_of_benchmarks_are_as_evaluation_has_them() -> None:
+    expected = {name: 0 if name == "chance" else -1 if name in LOWER_IS_BETTER else 1 for name in METRICS}
+    assert expected == BENCH
+    assert {name: kind_of(f"bench/t/plain/{name}").better for name in METRICS} == expected
+
+
+@pytest.mark.parametrize(("better", "names"), [
+    (-1, "brier_score perspective_api_toxicity_score bits_per_byte byte_perplexity word_perplexity ter mae mse wer"),
+    (1, "rougeL rougeLsum rouge1 bleurt_acc bleu_max chrf f1 exact_match prompt_level_strict_acc mcc"),
+    (0, "score my_score likelihood_diff"),
+])  # fmt: skip
+def test_measures_of_other_tasks_are_known_or_not_guessed(better: int, names: str) -> None:
+    assert {name: kind_of(f"bench/t/plain/{name}").better for name in names.split()} == dict.fromkeys(
+        names.split(), better)
 
 
 @pytest.mark.parametrize("channel", ["accounts_em", "loss", "web/acc", "position_bias"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,15 @@ from argosy.comparison.rows import Rows
 from argosy.contamination.evidence import seen_of
 from argosy.contamination.logged import contamination_metrics, seen_in, without_contamination
 from argosy.contamination.verdict import Seen, summary
+from argosy.gate.check import check
+from argosy.gate.config import Gate
+from argosy.gate.subject import Subject
+from argosy.report.answers import sorted_rows
+from argosy.report.checkpoints import Checkpoint
+from argosy.report.contamination import suspicions
 from argosy.statistics.contamination import Contamination
+from evals.runner import Benchmarks, run_benchmarks
+from tests.evaluation_fixtures import make_language_model
 from tests.unit.test_gate_contamination import rows
 
 SCORE = Contamination("text_order", 0.02, -0.1, 0.14, 0.4, 0.7, 0.06, 296, ())
@@ -63,3 +74,43 @@ def test_forms_of_two_evaluations_are_not_mixed() -> None:
     both.update(Rows(older))
     both.update(Rows(newer))
     assert seen_of(both) == seen_of(Rows(older))
+
+
+TRUTHFUL = "Type,Category,Question,Best Answer,Correct Answers,Incorrect Answers\n"
+
+
+@pytest.mark.parametrize("form", ["file", "lm_eval"])
+def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+                                                          ) -> None:
+    """TruthfulQA has the right answer first, so ours is another order: nobody has seen it. A model that knows the
+    answers by heart is right in any of them."""
+    if form == "file":
+        lines = (f"a,b,Q{n}?,right {n},right {n},wrong {n}; bad {n}; false {n}\n" for n in range(120))
+        (tmp_path / "TruthfulQA.csv").write_text(TRUTHFUL + "".join(lines))
+        task: dict[str, Any] = {"files": "TruthfulQA.csv", "format": "truthfulqa_mc1"}
+    else:
+        import lm_eval.tasks
+
+        manager: Any = lm_eval.tasks.TaskManager
+        monkeypatch.setattr(lm_eval.tasks, "TaskManager", lambda **k: manager(**{**k, "include_defaults": False}))
+        items = [{"q": f"Q{n}", "c": [f"right {n}", f"wrong {n}", f"bad {n}", f"false {n}"]} for n in range(120)]
+        (tmp_path / "t.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+        (tmp_path / "t.yaml").write_text(
+            "task: firsts\ndataset_path: json\noutput_type: multiple_choice\ntest_split: test\n"
+            f"dataset_kwargs: {{data_files: {{test: {tmp_path}/t.jsonl}}, cache_dir: {tmp_path}/cache}}\n"
+            "doc_to_text: '{{q}}'\ndoc_to_target: 0\ndoc_to_choice: c\nmetric_list: [{metric: acc}]\n")
+        task = {"lm_eval": "firsts", "include_path": str(tmp_path)}
+    variants = {"plain": None, "permuted": {"permuted": {"k": 2}}}
+    section = Benchmarks.model_validate({"tasks": {"t": task}, "variants": variants, "memorisation": {"k": 3}})
+    found = run_benchmarks(section, make_language_model(positions=1024), tmp_path, chat=False, seed=0, limit=None)
+    by_heart = Rows({**row, "correct": True} for row in found.rows)
+    seen = seen_of(by_heart)["t"]
+    assert seen.words == "cannot tell (its options have no published order)"
+    assert found.left_out["bench/t/memorisation"] == {"its options have no published order": 120}
+    assert sum(bool(row.get("mixed")) for row in found.rows) == 360
+    named = check(Gate.model_validate({"rules": [{"contamination": {"tasks": ["t"]}}]}), Subject("m", rows=by_heart),
+                  None)  # fmt: skip
+    assert [f.evidence for _, f in named.having("cannot tell")] == ["t: its options have no published order"]
+    known = Checkpoint("m/final", "m", "pretrain", "final", 1, 1, label="m", seen={"t": seen},
+                       answers=sorted_rows(found.rows).answers)  # fmt: skip
+    assert suspicions([known], "t")[0].traces == []

@@ -194,6 +194,7 @@ def test_mixing_keeps_what_is_right() -> None:
         assert {found.choices[right] for right in found.answers} == {"b", "d"}
         assert found.answer == found.answers[0]
         assert mixed(item) == found
+        assert (item.mixed, found.mixed) == (False, True)
 
 
 def test_instructions(tmp_path: Path) -> None:
