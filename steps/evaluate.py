@@ -194,7 +194,7 @@ def _here(folder: str) -> Path:
     return Path(__file__).parent.parent / folder
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=7, needs="train")
+STEP = Step("evaluate", EvaluateConfig, run, version=8, needs="train")
 
 if __name__ == "__main__":
     STEP.main()
