@@ -12,6 +12,7 @@ from evals.items import LETTERS
 _SAID = r"(?:(?:the +)?(?:correct +)?answer(?: +is)?|A|Ans|(?:正确)?答案|答)(?:是|为)?"
 _CUE = re.compile(rf"(?:^|\s)\**{_SAID}\s*[:：]\s*\**\s*$", re.IGNORECASE)
 _HEAD = re.compile(r"^\s*(?:question|q|题目|问题|问)\s*[:：]\s*", re.IGNORECASE | re.MULTILINE)
+_ANSWERED = re.compile(rf"^\s*\**{_SAID}\s*[:：]\s*\**\s*\S", re.IGNORECASE | re.MULTILINE)
 _OPTIONS = re.compile(r"(?:^|\s)(?:answer\s+)?(?:choices|options|选项)\s*[:：]\s*$", re.IGNORECASE)
 _LABELS = (LETTERS, LETTERS.lower(), "甲乙丙丁戊己庚辛")
 Split = tuple[str, tuple[str, ...]]  # question, texts of the options
@@ -26,9 +27,17 @@ def are_labels(choices: Sequence[str]) -> bool:
 
 def without_cue(text: str) -> str:
     """A prompt without "Question:" before it and "Answer:" after it, and without the worked examples of one that has
-    such (TruthfulQA's): where it begins with "Question:", the question is what follows the last of these."""
+    such (TruthfulQA's): where it begins with "Question:", the question is what follows the last of these that has an
+    answer before it."""
     asked = _CUE.sub("", text.strip())
-    return _HEAD.split(asked)[-1].strip() if _HEAD.match(asked) else asked.strip()
+    if not (begin := _HEAD.match(asked)):
+        return asked.strip()
+    start = last = begin.end()
+    for head in _HEAD.finditer(asked, last):
+        if _ANSWERED.search(asked[last : head.start()]):
+            start = head.end()
+        last = head.end()
+    return asked[start:].strip()
 
 
 def listed(text: str, choices: Sequence[str], doc: Mapping[str, Any]) -> Split | None:

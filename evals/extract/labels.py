@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 
 # What announces an answer. "Option A" and "to choose A" announce none: much is said of an option.
+_IS = r"(?:is|are|(?:would|should|must|will|has\s+to|have\s+to)\s+be)"
 STATED = (
-    r"(?:(?i:answers?\s+(?:is|are)|answers?\s*[:：]|options?\s+(?:is|are|[:：]))"
+    rf"(?:(?i:answers?\s+{_IS}|answers?\s*[:：]|options?\s+(?:{_IS}|[:：]))"
     r"|(?i:\bI(?:['’](?:d|ll)|\s+would|\s+will)?\s+(?:choose|pick|select))|\\boxed\s*\{"
     r"|答案\s*(?:应?该?[是为选])?|选项\s*[是为]|(?:^|[我故应，。；,;\s])(?:应该?)?选择?)"
 )
@@ -16,7 +18,8 @@ OPEN = r"[\s:：*\"'“‘(（\[【{$]{0,20}"
 _CLOSE = r"[\s*\"'”’)）\]】}$]{0,9}"
 _OR = r"(?:or\b|或者?|还是)"
 _AND = rf"(?:(?:,\s*)?and\b|[、和与及]|{_OR})"
-_NOT_STATED = r"(?<!is )(?<!are )(?<!: )(?<![是为选案：])"  # "the answer is D, A and B are wrong" is no list of three
+# "The answer is D, A and B are wrong" is no list of three.
+_NOT_STATED = r"(?<!is )(?<!are )(?<!be )(?<!: )(?<![是为选案：])"
 # What says that a label is not the answer: before it, and behind it.
 _NOT = (
     r"(?:(?i:(?:\bnot|n['’]t|\bnever|\bcannot)\s+(?:be\s+)?(?:(?:choose|pick|select)\s+)?(?:the\s+)?(?:(?:option|answer)s?)?)"
@@ -28,6 +31,8 @@ _WRONG = (
     r"|(?i:(?:is|are)(?:n['’]t|\s+not)\s+(?:the\s+)?(?:correct|right|true|answer))"
     r"|(?:选?项)?(?:都|均|也|皆|是|显然|明显)*(?:不对|不正确|不是|不符|不选|错|有误|排除|可排除))"
 )
+
+_NEXT = re.compile(r"\n\s*(?:(?i:question)|题目|问题)\s*\d*\s*[:：]")
 
 
 def label(labels: str, *, alone: bool) -> str:
@@ -59,20 +64,37 @@ def undecided(text: str, labels: str) -> set[int]:
     return {found.start() for found in _alternatives(labels).finditer(text) if found[1] != found[2]}
 
 
-def said_after_a_list(text: str, labels: str) -> str | None:
+def said_after_a_list(text: str, labels: str, wrong: Collection[int]) -> str | None:
     """"D" of "Answer: A, B and C are wrong. D". What is stated there may be "A" or nothing, and what stands alone at
-    the text's end tells: without that, as in "The answer is D, A and B are wrong", it is the first."""
+    the text's end tells: without that, as in "The answer is D, A and B are wrong", it is the first (None). "" where the
+    end is a few words more ("Vitamin D"), which may be either.
+
+    Args:
+        wrong: places of labels that are denied.
+    """
     found = _last_word(labels).search(text)
-    return found["last"] if found and found["last"] not in found["list"] else None
+    if not found or found["last"] in found["list"] or found.start("last") in wrong:
+        return None
+    return str(found["last"]) if found["then"] is not None else ""
+
+
+def before_next_question(text: str, labels: str) -> str:
+    """The text up to where a model goes on with another question of its own, if a label stands before that: what it
+    answers there is no answer to ours."""
+    found = _NEXT.search(text)
+    before = text[: found.start()] if found else text
+    several = rf"(?<!\w)[{re.escape(labels)}]{{2,}}(?!\w)"
+    return before if re.search(f"{label(labels, alone=True)}|{several}", before) else text
 
 
 @cache
 def _last_word(labels: str) -> re.Pattern[str]:
     after = label(labels, alone=False)
     several = rf"{after}(?:{_CLOSE}[,，]{OPEN}{after}){{1,3}}{_CLOSE}{_AND}{OPEN}{after}"
-    then = r"(?:(?i:so|thus|hence|therefore|it\s+is|it['’]s)\b|所以|因此|故|应?[是为]|[\s.。,，;；])*"
-    last = rf"(?P<last>{after}){_CLOSE}[\s.。!]*$"
-    return re.compile(rf"{STATED}{OPEN}(?P<list>{several}){_CLOSE}{_WRONG}{then}{OPEN}{last}")
+    then = r"(?P<then>(?:(?i:so|thus|hence|therefore|it\s+is|it['’]s)\b|所以|因此|故|应?[是为]|[\s.。,，;；])*)"
+    words = r"[\s.。;；]*[.。;；\n][^.。;；\n]{1,40}?(?<!so is )(?<!So is )(?<!nor is )(?<!Nor is )(?<=[\s(（])"
+    last = rf"(?P<last>{label(labels, alone=True)}){_CLOSE}[\s.。!]*$"
+    return re.compile(rf"{STATED}{OPEN}(?P<list>{several}){_CLOSE}{_WRONG}(?:{then}{OPEN}|{words}){last}")
 
 
 @cache

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import ClassVar
 
-from evals.extract.labels import OPEN, STATED
+from evals.extract.labels import OPEN, STATED, before_next_question
 
 _BETWEEN = r"\s*(?:[,，、;；&]|和|与|及|and\b)?\s*"
 
@@ -20,6 +20,7 @@ class Letters:
     def extract(self, text: str, labels: str) -> str | None:
         """Some of `labels`, each once, or None."""
         stated, first = _patterns(labels)
+        text = before_next_question(text, labels)
         found = stated.findall(text)
         begins = first.match(text)
         run = found[-1] if found else begins.group(1) if begins else None

@@ -153,6 +153,18 @@ def test_question_and_options_are_told_apart_or_refused(prompt: str, doc: dict[s
     assert listed(prompt, [" A", "B"], doc) == found
 
 
+@pytest.mark.parametrize(("prompt", "question"), [
+    ("Question: Is it so?\nPassage: It is.\nQ: bar?\nAnswer:", "Is it so?\nPassage: It is.\nQ: bar?"),
+    ("Q: One?\nA: Yes.\n\nQ: Two?\nA: No.\n\nQ: Three?\nA:", "Three?"),
+    ("Q: One?\nA: Yes.\n\nQ: Two?\nPassage: It is.\nQuestion: Three?\nA:",
+     "Two?\nPassage: It is.\nQuestion: Three?"),
+    ("题目：一？\n答案：是\n题目：二？\n答案：", "二？"), ("Passage: It is.\nQuestion: So?\nAnswer:",
+                                                       "Passage: It is.\nQuestion: So?"),
+])  # fmt: skip
+def test_worked_examples_before_a_question_are_no_part_of_it(prompt: str, question: str) -> None:
+    assert listed(prompt, ["yes", "no"], {}) == (question, ("yes", "no"))
+
+
 def test_a_tasks_own_examples_are_asked_as_lm_eval_asks_them(tmp_path: Path) -> None:
     """`num_fewshot` and `description` of its YAML, drawn by lm-eval's sampler; twice, since a draw changes it."""
     name, kind = "arc_easy", "byte_level"

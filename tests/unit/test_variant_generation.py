@@ -38,12 +38,23 @@ LETTERS = [
     ("答案：A、B和C都错。D", "ABCD", "D"), ("Answer: A, B and C are wrong", "ABCD", "A"),
     ("Answer: D, A and B are wrong. C is tempting", "ABCD", "D"),
     ("The answer is D, A and B are wrong. D", "ABCD", "D"),
+    ("Answer: A, B and C are false. Vitamin D", "ABCD", None),  # D, or a word that is no option
+    ("Answer: D, A and B are wrong. So is C", "ABCD", "D"), ("Answer: D, A and B are wrong. Not C", "ABCD", "D"),
+    ("Answer: D, A and B are wrong. It is not C.", "ABCD", "D"),
+    # What would or should be.
+    ("The correct answer would be B. A is a distractor.", "ABCD", "B"), ("The answer must be C; A fails.", "ABCD", "C"),
+    ("The answer should be B rather than A.", "ABCD", "B"), ("The answer should not be A but D", "ABCD", "D"),
+    ("The answer should be D, A and B are wrong", "ABCD", "D"), ("The answer would be B or C", "ABCD", None),
+    # A next question that the model asks itself.
+    ("B\n\nQuestion: next?\nAnswer: D", "ABCD", "B"), ("The answer is A.\nQuestion 2: next?\nC", "ABCD", "A"),
+    ("B\n题目：下一题\n答案：D", "ABCD", "B"), ("B or C\nQuestion: next?\nAnswer: D", "ABCD", None),
+    ("Question: once more?\nAnswer: D", "ABCD", "D"), ("Let us see.\nQuestion: once more?\nAnswer: D", "ABCD", "D"),
 ]  # fmt: skip
 OTHERS = [
     ("letters", "AC", "AC"), ("letters", "C和A", "AC"), ("letters", "答案是A、C。", "AC"), ("letters", "B", "B"),
     ("letters", "The answers are A and D.", "AD"), ("letters", "Option B is wrong: the answer is AC", "AC"),
     ("letters", "B不对，故选AC", "AC"), ("letters", "不选A，选BC", "BC"),
-    ("letters", "nothing", None), ("letters", "Apple", None),
+    ("letters", "AC\n\nQuestion: next?\nAnswer: BD", "AC"), ("letters", "nothing", None), ("letters", "Apple", None),
     ("last_number", "so 1,234.50 dollars.", "1234.5"), ("last_number", "#### 18\n20", "18"),
     ("last_number", "16-3=13", "13"), ("last_number", "= -5", "-5"), ("last_number", "$80,000", "80000"),
     ("last_number", "0.50", "0.5"), ("last_number", "none", None), ("last_number", "1, 2, 3.", "3"),
