@@ -7,12 +7,13 @@ import shutil
 import socket
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from argosy.config import Config, Role
+from argosy.config import Config
 from argosy.environment import computed_with, interrupt, peak_rss_mb, reset_peak_rss, timestamp
 from argosy.errors import ArgosyError, InputError, Stopped
 from argosy.holder import Holder
@@ -20,11 +21,10 @@ from argosy.lease import LEASE, Lease, LeaseLost, live_holder
 from argosy.progress import PROGRESS, Progress
 from argosy.provenance import differences, provenance_of
 from argosy.step import Step, StepContext
-from argosy.step_files import AGAIN, ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING, read_done, to_do_again
+from argosy.step_again import TRIED, Again, after_failure, after_success
+from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING, read_done, to_do_again
 from argosy.storage import explain, make_directory, read_record, remove_temporaries, write_json
 from argosy.tracking import Tracker
-
-TRIED_AT_MOST = 3  # runs in which a step tries what failed in it and may pass
 
 _HEADER_FROM_ENVIRONMENT = {"pipeline": "ARGOSY_PIPELINE", "line": "ARGOSY_LINE"}
 _RECORDS = {NODE, RUN, ERROR, LOG, TRACKING, PROGRESS, LEASE}
@@ -48,8 +48,14 @@ class Outcome:
     ran: bool = False
 
 
-def run_item(step: Step[Any], item: Item, *, wait: bool = True, say: Callable[[str], None] = print) -> Outcome:
-    """Run `item` unless it is done; what fails is recorded in its directory and returned, not raised.
+def run_item(
+    step: Step[Any], item: Item, *, wait: bool = True, again: bool = False, say: Callable[[str], None] = print
+) -> Outcome:
+    """Run `item` unless it is done; what fails is recorded in its directory and returned, not raised. One that is done
+    but failed in part stays done with what it has until a run that tries that again has ended well.
+
+    Args:
+        again: run it also where it is done and has nothing that may pass.
 
     Raises:
         Stopped: a signal arrived; the directory is left so that a next start continues.
@@ -58,18 +64,19 @@ def run_item(step: Step[Any], item: Item, *, wait: bool = True, say: Callable[[s
         make_directory(item.out)
         record = provenance_of(step, item.config, item.node)
         before = _stamp(item.out)
-        if _is_done(item.out, record):
+        if _is_done(item.out, record, again):
             return Outcome(0, "already done")
         lease = Lease(item.out, on_lost=lambda: interrupt(_taken_over(item.out)))
-        if not _take(lease, item.out, before, wait=wait, say=say):
-            return _DONE_BY_OTHER if _done_since(item.out, before) else Outcome(None, "another process is at it")
+        finished = partial(_done_since, item.out, before, again)
+        if not _take(lease, item.out, finished, wait=wait, say=say):
+            return _DONE_BY_OTHER if finished() else Outcome(None, "another process is at it")
     except (ArgosyError, OSError) as error:
         known = error if isinstance(error, ArgosyError) else explain(error, item.out)
         if known is None:
             raise
         return Outcome(known.exit_code, str(known))
     try:
-        return _DONE_BY_OTHER if _done_since(item.out, before) else _Attempt(step, item, record, lease).run()
+        return _DONE_BY_OTHER if finished() else _Attempt(step, item, record, lease).run()
     finally:
         lease.release()
 
@@ -81,29 +88,34 @@ def _taken_over(out: Path) -> LeaseLost:
     return LeaseLost(f"{out} was taken over by another process; this one writes nothing more", exit_code=1)
 
 
-def _stamp(out: Path) -> int:
-    """Tells one `outputs.json` from the next; 0 where there is none."""
-    path = out / OUTPUTS
-    return path.stat().st_mtime_ns if path.exists() else 0
+def _stamp(out: Path) -> tuple[int, int]:
+    """Tells one `outputs.json` from the next; zeros where there is none."""
+    try:
+        found = (out / OUTPUTS).stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_ino
 
 
-def _done_since(out: Path, before: int) -> bool:
+def _done_since(out: Path, before: tuple[int, int], again: bool) -> bool:
     """Whether it is done, and need not be tried again, or has just been."""
     done = read_done(out)
-    return done is not None and (not to_do_again(done) or _stamp(out) != before)
+    return done is not None and (not (again or to_do_again(done)) or _stamp(out) != before)
 
 
-def _take(lease: Lease, out: Path, before: int, *, wait: bool, say: Callable[[str], None]) -> bool:
+def _take(
+    lease: Lease, out: Path, finished: Callable[[], bool], *, wait: bool, say: Callable[[str], None]
+) -> bool:
     if not wait:
         return lease.try_acquire() is None
 
     def waiting(holder: Holder) -> None:
         say(f"{out} is being written by process {holder.pid} on {holder.host}: waiting for it")
 
-    return lease.acquire(lambda: _done_since(out, before), waiting)
+    return lease.acquire(finished, waiting)
 
 
-def _is_done(out: Path, record: Mapping[str, Any]) -> bool:
+def _is_done(out: Path, record: Mapping[str, Any], again: bool) -> bool:
     """Raises InputError where `out` belongs to another config: results of different configs never mix.
 
     Of an attempt that ended before it made anything, such as one whose config was wrong, there is nothing to mix with.
@@ -113,19 +125,12 @@ def _is_done(out: Path, record: Mapping[str, Any]) -> bool:
     if known and known.get("digest") != record["digest"] and not _is_empty(out):
         changes = "; ".join(differences(known, record)) or f"node {known.get('node')} {known.get('part')}"
         raise InputError(f"{out} holds another config's work ({changes}); choose another --out or remove it")
-    return done is not None and not to_do_again(done)
+    return done is not None and not again and not to_do_again(done)
 
 
 def _is_empty(out: Path) -> bool:
     """Whether there are but records of attempts that have ended."""
     return {path.name for path in out.iterdir()} <= _RECORDS and live_holder(out) is None
-
-
-def _upstream(config: Config) -> Iterator[str]:
-    """The directories of steps that a config names."""
-    for name in config.fields_with(Role.UPSTREAM):
-        value = getattr(config, name)
-        yield from filter(None, [value] if isinstance(value, str) else value)
 
 
 class _Attempt:
@@ -138,49 +143,48 @@ class _Attempt:
             shutil.rmtree(self._out / TRACKING, ignore_errors=True)  # of another config, which made nothing
         self._tracker = Tracker(self._out / TRACKING)
         self._started = time.time()
+        self._before, self._stamp = read_done(self._out), _stamp(self._out)  # it stays until it is replaced
+        self._run = read_record(self._out / RUN)
 
     def run(self) -> Outcome:
         try:
             self._begin()
-            outputs = self._step.run(self._item.config, self._context())
+            outputs = self._step.run(self._item.config, self._context()).model_dump(mode="json")
             with self._lease.held():
+                again = after_success(self._run, self._item.config, outputs)
                 self._tracker.status("FINISHED")
                 self._tracker.close()  # what it logged is on the disk before anything says done
                 (self._out / ERROR).unlink(missing_ok=True)
-                self._end(0)
-                write_json(self._out / OUTPUTS, {"outputs": outputs.model_dump(mode="json"),
-                                                 "made_from": self._record, **self._again(outputs)})
-            # Not before: a step that ends between its last work and `outputs.json` goes on from its state.
-            shutil.rmtree(self._out / STATE, ignore_errors=True)
+                self._end(0, again)
+                write_json(self._out / OUTPUTS, again.record(outputs, self._record))
+            # Not before: a step that ends between its last work and `outputs.json` goes on from its state, and so does
+            # one that tries again what failed.
+            self._forget_state(again)
             return Outcome(0, "done", ran=True)
         except LeaseLost:
             raise  # the directory and its records are another's now
         except Stopped as stopped:
-            if read_done(self._out) is not None:
+            if read_done(self._out) is not None and _stamp(self._out) != self._stamp:
                 return Outcome(0, "done", ran=True)  # the signal came after the last byte
             with self._lease.held():
-                self._tracker.status("KILLED")
+                self._tracker.status("FINISHED" if self._before else "KILLED")
                 self._end(stopped.exit_code)
             raise
         except Exception as error:
             with self._lease.held():
-                return self._failed(error)
+                return self._failed(error, self._before)
         finally:
             self._tracker.close()
 
-    def _again(self, outputs: Config) -> dict[str, list[str]]:
-        """What the next run is to try again; its own no more once it was tried often enough."""
-        often = read_record(self._out / RUN).get("attempts", 1) >= TRIED_AT_MOST
-        own = [] if often else [str(each) for each in getattr(outputs, AGAIN, ())]
-        found = [*own, *(each for path in _upstream(self._item.config) for each in to_do_again(read_done(path)))]
-        return {AGAIN: list(dict.fromkeys(found))} if found else {}
+    def _forget_state(self, again: Again) -> None:
+        if not again.own:
+            shutil.rmtree(self._out / STATE, ignore_errors=True)
 
     def _context(self) -> StepContext:
         return StepContext(self._out, self._tracker, Progress(self._out / PROGRESS))
 
     def _begin(self) -> None:
         remove_temporaries(self._out)
-        (self._out / OUTPUTS).unlink(missing_ok=True)  # of an attempt that is tried again
         reset_peak_rss()
         (self._out / PROGRESS).unlink(missing_ok=True)
         write_json(self._out / NODE, self._record, durable=False)
@@ -194,30 +198,40 @@ class _Attempt:
         self._tracker.header(**identity, **{key: value for key, value in header.items() if value})
         self._tracker.status("RUNNING")
 
-    def _end(self, code: int) -> None:
+    def _end(self, code: int, again: Again | None = None) -> None:
         """Best effort: a full disk must not hide what went wrong."""
         ended = time.time()
         run = read_record(self._out / RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
                                               "exit": code, "peak_rss_mb": peak_rss_mb(),
                                               "computed_with": computed_with()}
+        run |= {TRIED: again.tried} if again and again.tried else {}
         try:
             write_json(self._out / RUN, run, durable=False)
         except OSError:
             return
 
-    def _failed(self, error: Exception) -> Outcome:
+    def _failed(self, error: Exception, before: Mapping[str, Any] | None) -> Outcome:
+        """Record it. What was done `before` stays: the step is done with that, and says what did not go better."""
         known = error if isinstance(error, ArgosyError) else explain(error, self._out)
         message = str(known) if known else f"{type(error).__name__}: {error}"
         code = known.exit_code if known else 1
         if not isinstance(error, ArgosyError):
             self._log("".join(traceback.format_exception(error)))
-        self._tracker.status("FAILED")
-        self._end(code)
+        again = after_failure(self._run, before) if before else None
+        self._tracker.status("FINISHED" if before else "FAILED")
+        self._end(code, again)
         try:
+            if before and again:
+                write_json(self._out / OUTPUTS, again.record(before["outputs"], before["made_from"]))
+                self._forget_state(again)
             write_json(self._out / ERROR, {"exit_code": code, "kind": type(error).__name__, "message": message,
                                            "time": time.time()}, durable=False)
         except OSError:
             self._log(message)
+        if before:
+            message = f"done before; tried again what had failed, but: {message}"
+            self._log(message)
+            return Outcome(0, message, ran=True)
         return Outcome(code, message, ran=True)
 
     def _log(self, text: str) -> None:

@@ -19,8 +19,8 @@ from pydantic import Field, model_validator
 from argosy.config import RUNTIME, Config, External, Externals, Seed, Upstream
 from argosy.errors import StepError
 from argosy.step import Step, StepContext
-from argosy.step_files import STATE, given_directory
-from argosy.storage import write_json
+from argosy.step_files import AGAIN, NODE, STATE, given_directory, read_done
+from argosy.storage import read_record, write_json
 
 if TYPE_CHECKING:
     from argosy.evaluation.checkpoint import Checkpoint
@@ -66,8 +66,8 @@ class EvaluateConfig(Config):
 
 class EvaluateOutputs(Config):
     """The maps of results.json; headline: by task, the variants whose mean is its one number in comparisons; failed:
-    tasks and variants that could not be asked, and why; again: those of them that the next run tries again; cut:
-    questions that are longer than the model, of which it saw the end."""
+    tasks and variants that could not be asked, and why; again: those of them that the next run tries again, in
+    outputs.json alone; cut: questions that are longer than the model, of which it saw the end."""
 
     checkpoint: dict[str, Any]
     suite: str
@@ -91,7 +91,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     from argosy.contamination.logged import contamination_metrics
     from argosy.determinism import make_deterministic
     from argosy.evaluation.checkpoint import find_checkpoint
-    from argosy.evaluation.opening import Computing, open_model
+    from argosy.evaluation.opening import KNOWN, Computing, open_model
     from argosy.evaluation.suite import load_suite
 
     suite = load_suite(config.suite, config.suite_file, [_here("evals/suites"), _here("probes/suites")])
@@ -100,7 +100,10 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     how = Computing(**{name: getattr(config, name) for name in Computing.model_fields})
     with open_model(checkpoint, how, context.out / STATE, config.seed) as model:
         findings = _evaluate(config, context, suite, checkpoint, model)
+        if findings.again and not config.cache:
+            model.scorer.known.keep(context.out / STATE / KNOWN)
     _check_scored(findings, suite.name, checkpoint.path)
+    _check_kept(findings, context.out)
     outputs = EvaluateOutputs(
         checkpoint=checkpoint.label(),
         suite=suite.name,
@@ -120,7 +123,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         {**outputs.metrics, **contamination_metrics(findings.rows)},  # of MLflow: others make the score of the rows
         tokens=checkpoint.tokens,
         dataset=suite.name,
-        dataset_digest=_digest(config, findings),
+        dataset_digest=_digest(config, context.out),
         # What follows SFT are alternatives at the same point of the line: each has a curve of its own.
         branch=str(checkpoint.label()["stage"]) if checkpoint.chat else "",
     )
@@ -176,18 +179,30 @@ def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
                     "again with a lower learning_rate; else mend the suite's data")
 
 
+def _check_kept(findings: Findings, out: Path) -> None:
+    """What is tried again replaces what was found before by as much or more, so that a network that was there for one
+    task and then for another loses neither."""
+    before = (read_done(out) or {"outputs": {}})["outputs"].get("metrics", {})
+    if findings.failed and (lost := sorted(before.keys() - findings.metrics.keys())):
+        reasons = "; ".join(f"{where}: {why}" for where, why in sorted(findings.failed.items()))
+        raise StepError(f"{lost[0]} was measured before and is not this time ({reasons}): what was found stays")
+
+
 def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
     from argosy.evaluation.results import write_items
 
     write_items(out, findings.rows)
-    write_json(out / "results.json", outputs.model_dump(mode="json"))
+    write_json(out / "results.json", outputs.model_dump(mode="json", exclude={AGAIN}))
 
 
-def _digest(config: EvaluateConfig, findings: Findings) -> str:
-    """Of what was asked (not of the answers): equal for checkpoints that are comparable item by item."""
-    asked = sorted((row["task"], row["variant"], row["id"]) for row in findings.rows)
+def _digest(config: EvaluateConfig, out: Path) -> str:
+    """Of the suite, its files and its data, and of how they are drawn from (not of what of them could be asked this
+    time): equal for checkpoints that are comparable item by item."""
+    files = read_record(out / NODE).get("external", {})
+    suite = files or {"suite": config.suite, "version": STEP.version}
     made = [Path(directory).name for directory in (config.data, config.tokens)]  # their names end in their digests
-    return hashlib.sha256(json.dumps([asked, made]).encode()).hexdigest()[:12]
+    asked = [suite, made, config.seed, config.limit]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _here(folder: str) -> Path:

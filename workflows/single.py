@@ -9,7 +9,7 @@ from typing import Any
 from argosy.errors import InputError, StepError
 from argosy.provenance import provenance_of
 from argosy.step_events import output_to
-from argosy.step_files import LOG, OUTPUTS, read_done
+from argosy.step_files import LOG, read_done, to_do_again
 from argosy.step_main import parse_config
 from argosy.step_run import Item, run_item
 from argosy.storage import make_directory
@@ -22,7 +22,8 @@ def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = ""
 
     Args:
         line: model line that its MLflow run belongs to; "" keeps the environment's.
-        again: do it again where it is done but names what `failed`, which may have been the network or the disk.
+        again: do it again where it is done but names what `failed`, also what would not pass by itself or was tried
+            often enough; without, what may pass is tried again, as in a run.
 
     Raises:
         InputError: the config or what it names is wrong.
@@ -31,9 +32,10 @@ def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = ""
     defined = definition(step)
     item_config = parse_config(defined, config)
     out = store.absolute() / f"{step}-{provenance_of(defined, item_config, {})['digest']}"
-    if again and (done := read_done(out)) and done["outputs"].get("failed"):
-        print(f"{', '.join(done['outputs']['failed'])} failed last time: evaluated again", flush=True)
-        (out / OUTPUTS).unlink(missing_ok=True)
+    done = read_done(out)
+    failed = list(done["outputs"].get("failed", ())) if done and again else to_do_again(done)
+    if failed:
+        print(f"{', '.join(failed)} failed last time: tried again", flush=True)
     if line:
         os.environ["ARGOSY_LINE"] = line
     sender = Sender(["--node", str(out)])
@@ -41,10 +43,12 @@ def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = ""
     try:
         make_directory(out)
         with output_to(out / LOG):
-            outcome = run_item(defined, Item(item_config, out))
+            outcome = run_item(defined, Item(item_config, out), again=again and bool(failed))
     finally:
         sender.close()
     if outcome.code:
         kind = InputError if outcome.code == InputError.exit_code else StepError
         raise kind(f"{outcome.message} (log: {out / LOG})" if outcome.ran else outcome.message)
+    if failed and outcome.message != "done":
+        print(f"{outcome.message} (log: {out / LOG})", flush=True)
     return out

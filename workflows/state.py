@@ -73,7 +73,9 @@ def state_of(directory: str) -> State | None:
     if holder := live_holder(directory):
         return State("running", f"running: process {holder.pid} on {holder.host}")
     if done is not None:
-        return State("pending", f"done, but failed in part: {', '.join(again)}; tried again")
+        last = read_record(f"{directory}/{ERROR}").get("message")
+        in_vain = f" (last time: {last})" if last else ""
+        return State("pending", f"done, but failed in part: {', '.join(again)}; tried again{in_vain}")
     if os.path.exists(f"{directory}/{OUTPUTS}"):
         return State("pending", f"{OUTPUTS} is broken: runs again")
     if error := read_record(f"{directory}/{ERROR}"):

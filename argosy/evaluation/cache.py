@@ -12,9 +12,10 @@ import logging
 import math
 import os
 import secrets
+import shutil
 import zlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -50,16 +51,28 @@ class Known:
         if broken:
             _LOG.warning("cache %s: %d broken entries are ignored", directory, broken)
 
+    def take(self, directory: Path) -> None:
+        """Know what another one `kept` in a directory; nothing is written there."""
+        self._scores |= Known(directory)._scores
+
+    def keep(self, directory: Path) -> None:
+        """Write all scores so far to a directory, in place of what it has."""
+        shutil.rmtree(directory, ignore_errors=True)
+        Known(directory)._write(self._scores)
+
     def get(self, wanted: Wanted) -> Score | None:
         """The score of a request, or None."""
         return self._scores.get(_key(wanted))
 
     def add(self, found: Iterable[tuple[Wanted, Score]]) -> None:
         """Remember scores; those that are no numbers are not written."""
+        new = {_key(wanted): score for wanted, score in found}
+        self._scores |= new
+        self._write(new)
+
+    def _write(self, scores: Mapping[bytes, Score]) -> None:
         lines = []
-        for wanted, score in found:
-            key = _key(wanted)
-            self._scores[key] = score
+        for key, score in scores.items():
             if self._directory is not None and math.isfinite(score.logprob):
                 text = f"{key.hex()} {score.logprob!r} {int(score.greedy)} {score.tokens}"
                 lines.append(f"{text} {zlib.crc32(text.encode()):08x}\n")

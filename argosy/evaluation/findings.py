@@ -76,9 +76,16 @@ class Findings:
 
 def may_pass(error: BaseException | None) -> bool:
     """Whether the same may go well another time without a change of suite or files: the network, the disk, a package
-    that was not there; not wrong input."""
+    that was not there; not wrong input. Of an error of ours its cause decides; a file that is not there is wrong input,
+    but where it is one of the Hugging Face Hub that could not be asked."""
     causes = []
     while error is not None and error not in causes:
         causes.append(error)
         error = error.__cause__ or error.__context__
-    return any(isinstance(each, StepError | OSError | ImportError) for each in causes)
+    return any(_is_passing(each, is_cause=each is causes[-1]) for each in causes)
+
+
+def _is_passing(error: BaseException, *, is_cause: bool) -> bool:
+    if isinstance(error, FileNotFoundError):
+        return type(error).__module__.startswith("huggingface_hub.")
+    return isinstance(error, OSError | ImportError) or (is_cause and isinstance(error, StepError))

@@ -16,6 +16,7 @@ from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.work import Helper, Work
 
 JOURNAL = "scores"  # below a step's `state`
+KNOWN = "known"  # beside it: scores of a run that is tried again, whose batches will be others
 
 
 class Computing(Config):
@@ -47,11 +48,16 @@ def open_model(checkpoint: Checkpoint, how: Computing, state: Path, seed: int = 
     if how.backend == "vllm":
         from argosy.evaluation.vllm_model import VLLMLanguageModel
 
-        yield VLLMLanguageModel.open(checkpoint, how.batch_tokens, Work(journal), cache, how.processes, seed)
+        model: LanguageModel = VLLMLanguageModel.open(
+            checkpoint, how.batch_tokens, Work(journal), cache, how.processes, seed)
+        model.scorer.known.take(state / KNOWN)
+        yield model
         return
     helpers = [Helper(checkpoint.path, how.batch_tokens, how.threads, seed, n) for n in range(1, how.processes)]
     work = Work(journal, helpers)
     try:
-        yield LanguageModel.load(checkpoint, how.batch_tokens, work=work, cache=cache)
+        model = LanguageModel.load(checkpoint, how.batch_tokens, work=work, cache=cache)
+        model.scorer.known.take(state / KNOWN)
+        yield model
     finally:
         work.close()

@@ -53,11 +53,12 @@ class Known:
         elif kind in ("params", "tags"):
             self.changed({(kind, key): value for key, value in record["values"].items()})
         elif kind == "artifact":
-            self.new([(kind, record["path"], record["folder"])])
+            self.changed({(kind, record["path"], record["folder"]): record.get("digest", "")})
         elif kind == "model":
             self.new([(kind, record["name"])])
         elif kind == "model_metrics":
-            self.new((kind, record["checkpoint"], record["dataset"], key) for key in record["values"])
+            where = kind, record["checkpoint"], record["dataset"]
+            self.changed({(*where, key): repr(value) for key, value in record["values"].items()})
         elif kind == "model_tags":
             self.changed({(kind, record["checkpoint"], key): value for key, value in record["values"].items()})
         elif kind == "status":

@@ -6,6 +6,7 @@ page cache, so a `kill -9` the next moment loses nothing and nothing has to be h
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 import time
@@ -39,8 +40,9 @@ class Tracker:
     Args:
         directory: `<out>/tracking`; made on the first record. None logs nowhere.
 
-    A process that is started again opens the same spool: a (metric, step), param, artifact, model or result that it
-    holds already is not written again, whatever its new value.
+    A process that is started again opens the same spool: a (metric, step), param or model that it holds already is not
+    written again, whatever its new value. An artifact is once its bytes have changed, a result of a model once its
+    value has: an evaluation may be tried again.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -79,10 +81,10 @@ class Tracker:
 
     def artifact(self, path: Path, folder: str = "") -> None:
         """Log a small file below `<out>` as an artifact of the stage's run."""
-        name = self._relative(path)
+        name, digest = self._relative(path), _digest_of(path)
         with self._lock:
-            if self._known.new([("artifact", name, folder)]):
-                self._append({"kind": "artifact", "path": name, "folder": folder})
+            if self._known.changed({("artifact", name, folder): digest}):
+                self._append({"kind": "artifact", "path": name, "folder": folder, "digest": digest})
 
     def model(
         self, name: str, path: Path, *, stage: str, step: int, tokens: int, tags: Mapping[str, str] | None = None
@@ -127,7 +129,8 @@ class Tracker:
         }  # fmt: skip
         with self._lock:
             numbers = self._numbers(values)
-            fresh = self._known.new(("model_metrics", key, dataset, name) for name in numbers)
+            about = "model_metrics", key, dataset
+            fresh = self._known.changed({(*about, name): repr(value) for name, value in numbers.items()})
             if fresh:
                 self._append({**record, "values": {name: numbers[name] for *_, name in fresh}})
 
@@ -195,3 +198,12 @@ class Tracker:
     def _append(self, record: Record) -> None:
         if self._appender is not None:
             self._appender.append(encode({"time": int(time.time() * 1000), **record}))
+
+
+def _digest_of(path: Path) -> str:
+    """Of a file's bytes; "" for a directory, or what is not there."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError:
+        return ""

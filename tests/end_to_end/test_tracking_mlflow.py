@@ -13,7 +13,8 @@ from argosy.tracking import PipelineTracker, Tracker
 from argosy.tracking.__main__ import main
 from argosy.tracking.batches import Shipped
 from argosy.tracking.names import metric_name
-from argosy.tracking.server import create_database, default_uri
+from argosy.tracking.result import result_of
+from argosy.tracking.server import Server, create_database, default_uri
 
 LINE, PIPELINE = "demo 中文", "aaaabbbbcccc"
 
@@ -186,6 +187,26 @@ def test_checkpoints_are_external_models_with_their_results(store):
     assert [(i.dataset.name, i.dataset.digest) for i in inputs.dataset_inputs] == [("facts", "d" * 36)]
     outputs = client(store).get_run(found["pretrain"].info.run_id).outputs.model_outputs
     assert sorted(o.model_id for o in outputs) == sorted(m.model_id for m in models.values())
+
+
+def test_of_an_evaluation_that_is_tried_again_the_new_results_count(store):
+    train = node(store, "pretrain", "ffffffffffff")
+    export = checkpoint(train, "final", 1000)
+    evaluate = node(store, "evaluate", "000000000001")
+    report = evaluate.directory.parent / "results.json"
+    for found in ({"a": 0.5, "b": 1.0}, {"a": 0.25, "b": 1.0, "c": 2.0}):
+        report.write_text(json.dumps(found))
+        evaluate.artifact(report)
+        evaluate.model_metrics(export, found, tokens=1000, dataset="facts", dataset_digest="d" * 12)
+        assert ship(store) == 0
+    found_runs = runs(store)
+    [model] = client(store).search_logged_models([found_runs["pretrain"].info.experiment_id])
+    assert result_of(model, Server(default_uri(store), store)).metrics == {"a": 0.25, "b": 1.0, "c": 2.0}
+    run = found_runs["evaluate"]
+    assert run.data.metrics == {"a": 0.25, "b": 1.0, "c": 2.0}
+    assert history(store, run, "b") == [(1000, 1.0)]
+    assert len(client(store).get_run(run.info.run_id).inputs.dataset_inputs) == 1
+    assert json.loads(Path(client(store).download_artifacts(run.info.run_id, "results.json")).read_text())["c"] == 2.0
 
 
 def test_results_of_a_checkpoint_that_no_step_registered_complete_its_model_later(store):

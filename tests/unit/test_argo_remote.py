@@ -152,6 +152,24 @@ def test_a_pod_that_is_killed_before_outputs_json_leaves_nothing_that_says_done(
     assert set(pulled(remote, tmp_path / "c")) == {OUTPUTS}  # done: a pod that comes late fetches nothing else
 
 
+def test_a_step_that_failed_in_part_goes_on_in_another_pod_and_stays_done_meanwhile(
+    remote: Remote, tmp_path: Path
+) -> None:
+    again = json.dumps({"outputs": {}, "made_from": {}, "again": ["bench/arc"]})
+    fill(tmp_path / "a" / NODE, {"state/known/1.scores": "1", "results.json": "{}", OUTPUTS: again})
+    RemoteNode(remote, tmp_path / "a", NODE).push()
+    node = RemoteNode(remote, tmp_path / "b", NODE)
+    node.pull()
+    assert set(content(tmp_path / "b" / NODE)) == {"state/known/1.scores", "results.json", OUTPUTS}
+    fill(tmp_path / "b" / NODE, {"run.json": "{}"})
+    node.push()
+    assert remote.read(f"{NODE}/{OUTPUTS}") == again.encode()
+    (tmp_path / "b" / NODE / "state/known/1.scores").unlink()
+    fill(tmp_path / "b" / NODE, {OUTPUTS: DONE})
+    node.push()
+    assert set(remote.list()) == {f"{NODE}/{name}" for name in (FILES, OUTPUTS, "results.json", "run.json")}
+
+
 def test_a_finished_step_that_lacks_a_file_is_an_error_and_an_unfinished_one_starts_anew(
     remote: Remote, tmp_path: Path
 ) -> None:

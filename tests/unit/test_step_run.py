@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from argosy.config import Config
-from argosy.errors import InputError, Stopped
+from argosy.errors import InputError, StepError, Stopped
 from argosy.lease import LEASE, Lease, LeaseLost
 from argosy.step import Step, StepContext, read_outputs
 from argosy.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
@@ -253,12 +253,12 @@ def test_what_failed_in_part_is_run_again_and_so_is_what_reads_it_but_not_for_ev
     """The next run tries it again; once it goes well, or after three runs, both are done."""
     network = {"up": False}
 
-    def fetches(config: NoopConfig, context: StepContext) -> Config:
+    def tries(config: NoopConfig, context: StepContext) -> Config:
         made = STEP.run(config, context)
         return Parts(**made.model_dump(), again=() if network["up"] else ("data",))
 
     def run_both(name: str) -> tuple[str, str]:
-        first = run(tmp_path / f"{name}-a", stepping(fetches))
+        first = run(tmp_path / f"{name}-a", stepping(tries))
         return first.message, run(tmp_path / f"{name}-b", after=(str(tmp_path / f"{name}-a"),)).message
 
     def states(name: str) -> list[str]:
@@ -281,15 +281,80 @@ def test_what_failed_in_part_is_run_again_and_so_is_what_reads_it_but_not_for_ev
     assert run_both("y") == ("already done", "already done")
 
 
-def test_a_run_that_is_killed_while_it_tries_again_is_not_done(tmp_path: Path) -> None:
-    def fetches(config: NoopConfig, context: StepContext) -> Config:
-        return Parts(**STEP.run(config, context).model_dump(), again=("data",))
+def fetches(config: NoopConfig, context: StepContext) -> Config:
+    """A step of which a part fails, and which keeps what it has computed."""
+    (context.out / STATE).mkdir(exist_ok=True)
+    return Parts(**STEP.run(config, context).model_dump(), again=("data",))
 
-    def stops(config: NoopConfig, context: StepContext) -> Config:
-        raise Stopped("SIGTERM", 143)
 
+def stops(config: NoopConfig, context: StepContext) -> Config:
+    raise Stopped("SIGTERM", 143)
+
+
+def fails(config: NoopConfig, context: StepContext) -> Config:
+    raise StepError("the network is down")
+
+
+def test_a_run_that_is_killed_while_it_tries_again_leaves_what_was_done(tmp_path: Path) -> None:
+    assert run(tmp_path, stepping(fetches)).code == 0
+    before = (tmp_path / OUTPUTS).read_bytes()
+    with pytest.raises(Stopped):
+        run(tmp_path, stepping(stops))
+    assert (tmp_path / OUTPUTS).read_bytes() == before
+    assert Tracker(tmp_path / TRACKING).last_status == "FINISHED"
+    assert (tmp_path / STATE).exists()
+    assert run(tmp_path).message == "done"
+    assert not (tmp_path / STATE).exists()
+
+
+def test_a_run_that_fails_while_it_tries_again_leaves_what_was_done_and_says_why(tmp_path: Path) -> None:
+    assert run(tmp_path, stepping(fetches)).code == 0
+    before = (tmp_path / OUTPUTS).read_bytes()
+    outcome = run(tmp_path, stepping(fails))
+    assert (outcome.code, outcome.ran) == (0, True)
+    assert outcome.message == "done before; tried again what had failed, but: the network is down"
+    assert outcome.message in (tmp_path / LOG).read_text()
+    assert (tmp_path / OUTPUTS).read_bytes() == before
+    assert Tracker(tmp_path / TRACKING).last_status == "FINISHED"
+    found = state_of(str(tmp_path))
+    assert found is not None
+    assert found.reason == "done, but failed in part: data; tried again (last time: the network is down)"
+    assert run(tmp_path, stepping(fails)).code == 0  # the third that ended: it is left as it is
+    assert "again" not in record(tmp_path / OUTPUTS)
+    assert read_outputs(tmp_path)["again"] == []
+    assert not (tmp_path / STATE).exists()
+    assert run(tmp_path, stepping(fails)) == Outcome(0, "already done")
+
+
+def test_runs_that_are_killed_do_not_count_among_those_that_try_again(tmp_path: Path) -> None:
+    for _ in range(3):
+        with pytest.raises(Stopped):
+            run(tmp_path, stepping(stops))
     assert run(tmp_path, stepping(fetches)).code == 0
     with pytest.raises(Stopped):
         run(tmp_path, stepping(stops))
-    assert not (tmp_path / OUTPUTS).exists()
+    assert run(tmp_path, stepping(fetches)).code == 0
+    assert (record(tmp_path / RUN)["attempts"], record(tmp_path / RUN)["tried"]) == (6, 2)
+    assert record(tmp_path / OUTPUTS)["again"] == read_outputs(tmp_path)["again"] == ["data"]
+    assert run(tmp_path, stepping(fetches)).code == 0
+    assert "again" not in record(tmp_path / OUTPUTS)
+    assert read_outputs(tmp_path)["again"] == []
+
+
+def test_who_reads_what_failed_in_part_tries_again_until_it_has_read_it(tmp_path: Path) -> None:
+    assert run(tmp_path / "a", stepping(fetches)).code == 0
+    assert run(tmp_path / "b", after=(str(tmp_path / "a"),)).code == 0
+    assert run(tmp_path / "a").message == "done"
+    for _ in range(4):
+        assert run(tmp_path / "b", stepping(fails), after=(str(tmp_path / "a"),)).code == 0
+        assert record(tmp_path / "b" / OUTPUTS)["again"] == ["data"]
+    assert run(tmp_path / "b", after=(str(tmp_path / "a"),)).message == "done"
+    assert "again" not in record(tmp_path / "b" / OUTPUTS)
+
+
+def test_what_is_done_is_run_again_where_that_is_asked_for(tmp_path: Path) -> None:
     assert run(tmp_path).message == "done"
+    item = Item(NoopConfig(), tmp_path)
+    assert run_item(stepping(fails), item, again=True).message.endswith("but: the network is down")
+    assert run_item(STEP, item, again=True) == Outcome(0, "done", ran=True)
+    assert run_item(STEP, item) == Outcome(0, "already done")

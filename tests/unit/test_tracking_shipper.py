@@ -252,6 +252,23 @@ def test_a_batch_ends_where_it_is_told_and_counts_damaged_lines(tmp_path):
     assert next_batch(tmp_path / "spool.jsonl", rest.end) is None
 
 
+def test_of_an_evaluation_that_is_tried_again_what_has_changed_is_sent(tmp_path):
+    server, sent = FakeServer(), []
+
+    def send(spool: Path, owner: Owner, batch: Batch, *, doubtful: bool) -> str:
+        sent.extend(record["values"] for record in batch.of("model_metrics"))
+        return "run"
+
+    server.send = send
+    shipper = Shipper(lambda: spools(tmp_path), server)
+    export = tmp_path / "train-aaaaaaaaaaaa/checkpoints/final"
+    writer, _ = node(tmp_path, "aaaaaaaaaaaa")
+    for found in ({"a": 0.5, "b": 1.0}, {"a": 0.25, "b": 1.0, "c": 2.0}, {"a": 0.5, "b": 1.0, "c": 2.0}):
+        writer.model_metrics(export, found, tokens=10)
+        assert shipper.sweep()
+    assert sent == [{"a": 0.5, "b": 1.0}, {"a": 0.25, "c": 2.0}, {"a": 0.5}]
+
+
 @pytest.mark.parametrize("restart", [False, True])
 def test_two_writers_of_one_spool_send_each_point_once(tmp_path, restart):
     """A process that lost its lease goes on writing for a moment, beside the one that took over."""

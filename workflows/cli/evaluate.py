@@ -16,8 +16,10 @@ from workflows.cli.run import positive
 MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050), or is the directory of a model that
 transformers loads. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md says where each is
 from), or `huggingface`, or the directory of a data step; without it ARGOSY_BENCHMARKS says where they are.
-Done already is done: the same checkpoint, suite and files are not evaluated again (unless a task failed: then it is
-tried again), and of another suite only what it asks anew is computed (scores are kept in the store's .scores)."""
+Done already is done: the same checkpoint, suite and files are not evaluated again. What failed and may pass by itself
+(a network that was down) is tried again, in at most three runs; --again tries whatever failed. Until that has gone
+well, the results are those of before. Of what is evaluated again, and of another suite, only what is new is computed
+(scores are kept in the store's .scores)."""
 SCORES = ".scores"  # below the store: scores by checkpoint and request
 SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first")  # of a benchmark; results.json has all
 
@@ -34,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=positive, default=1, metavar="N", help="that score at a time, a GPU each")
     parser.add_argument("--backend", choices=("transformers", "vllm"), default="transformers")
     parser.add_argument("--no-cache", action="store_true", help="compute again what is known of this checkpoint")
+    parser.add_argument("--again", action="store_true", help="try again whatever failed, with what went well kept")
     add_store(parser)
 
 
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     common = _config(args)
     failed = False
     for suite in args.suite or ["core"]:
-        out = run_single("evaluate", {**common, **_suite(suite)}, args.store, again=True)
+        out = run_single("evaluate", {**common, **_suite(suite)}, args.store, again=args.again)
         outputs = read_outputs(out)
         print("\n".join(_lines(outputs)))
         print(f"everything, and each item's answer: {out}")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.step_files import read_done
+from argosy.step_files import read_done, to_do_again
 from argosy.storage import explain, make_directory
 from workflows.local.budget import Budget
 from workflows.local.observer import NodeResult, RunObserver, RunResult, Status
@@ -155,13 +155,14 @@ class _Run:
 
     def _ended_silently(self, node: PlannedNode, code: int) -> None:
         """The process ended without a word about `node`: it could not begin, or called exit."""
-        if read_done(node.dir) is not None:
-            self._succeeded(node, "ran", "done")
+        if (done := read_done(node.dir)) is not None:
+            in_vain = f"done before; tried again what had failed, but: {_how(code)}"
+            self._succeeded(node, "ran", in_vain if to_do_again(done) else "done")
         else:
             self._failed(node, code if code < 0 or code == 2 else 1, _how(code))
 
     def _stopped(self, node: PlannedNode) -> None:
-        if read_done(node.dir) is not None:
+        if (done := read_done(node.dir)) is not None and not to_do_again(done):
             self._succeeded(node, "ran", "done")
         else:
             self._scheduler.failed(node)

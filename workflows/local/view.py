@@ -51,7 +51,8 @@ class _View(RunObserver):
             return
         self.ended += 1
         if result.status == "ran":
-            self.say(f"[{self.ended}/{self.total}] {result.node.id} done in {result.seconds:.1f} s")
+            more = f": {result.message}" if result.message not in ("", "done") else ""
+            self.say(f"[{self.ended}/{self.total}] {result.node.id} done in {result.seconds:.1f} s{more}")
         else:
             self.say(f"[{self.ended}/{self.total}] {result.node.id} {result.status}: {result.message}")
 

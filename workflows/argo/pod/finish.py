@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from argosy.lease import live_holder, stale_after
-from argosy.step_files import TRACKING, read_done
+from argosy.step_files import TRACKING, read_done, to_do_again
 from argosy.storage import read_record, write_json
 from argosy.tracking import Tracker
 from argosy.tracking.pipeline import PipelineTracker
@@ -90,11 +90,12 @@ def _bury(handoff: Handoff) -> None:
     deadline = time.monotonic() + stale_after() + 1
     for node in handoff.nodes.values():
         directory = Path(node["dir"])
-        if not (directory / TRACKING).is_dir() or read_done(directory) is not None or not _is_free(directory, deadline):
+        done = read_done(directory)
+        if not (directory / TRACKING).is_dir() or (done and not to_do_again(done)) or not _is_free(directory, deadline):
             continue
         tracker = Tracker(directory / TRACKING)
         if tracker.last_status == "RUNNING":
-            tracker.status("KILLED")
+            tracker.status("FINISHED" if done else "KILLED")
         tracker.close()
 
 

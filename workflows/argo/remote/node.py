@@ -15,7 +15,7 @@ from pathlib import Path
 
 from argosy.errors import InputError
 from argosy.lease import LEASE
-from argosy.step_files import OUTPUTS
+from argosy.step_files import OUTPUTS, to_do_again
 from workflows.argo.remote.files import Entry, Remote
 from workflows.argo.remote.parallel import each
 from workflows.argo.remote.snapshot import Stamp, is_record, scan, stage
@@ -132,7 +132,9 @@ def whole(remote: Remote, name: str) -> tuple[dict[str, Entry], set[str]]:
 
 
 def _is_outputs(data: bytes | None) -> bool:
+    """Whether it says that the step is done, and is not to be tried again: that goes on from its state."""
     try:
-        return data is not None and {"outputs", "made_from"} <= json.loads(data).keys()
+        record = json.loads(data or b"{}")
+        return {"outputs", "made_from"} <= record.keys() and not to_do_again(record)
     except (ValueError, AttributeError):
         return False
