@@ -148,4 +148,9 @@ def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
 
 def shared_suite(name: str, first: Rows, second: Rows) -> str:
     """The newest suite of `second` that measured a metric of held-out text for `first` too; "" where there is none."""
-    return next((suite for suite in reversed(second.suites(name)) if suite in first.suites(name)), "")
+    return newest_of_both(first.suites(name), second.suites(name))
+
+
+def newest_of_both(first: Sequence[str], second: Sequence[str]) -> str:
+    """The last of `second` that is in `first` too; "" where none is."""
+    return next((suite for suite in reversed(second) if suite in first), "")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from argosy.comparison.rows import newest_of_both
 from argosy.comparison.settings import told
 from argosy.report.checkpoints import Checkpoint
 from argosy.report.paired import ALPHA
@@ -49,7 +50,7 @@ def text_changes(pairs: Sequence[Pair]) -> list[TextChange]:
     """For each pair (before, after) one for each channel whose documents both were scored on by one suite with the same
     settings: of several, the one that the second was measured with last."""
     found = [change for first, second in pairs for channel in _channels(first, second)
-             if (suite := _shared(first, second, channel)) is not None
+             if (suite := _shared(first, second, channel))
              and (change := _change(first, second, channel, suite)) is not None]
     adjusted = holm({index: change.p_value for index, change in enumerate(found)})
     return [replace(change, p_adjusted=adjusted[index]) for index, change in enumerate(found)]
@@ -66,7 +67,7 @@ def _reasons(first: Checkpoint, second: Checkpoint) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for channel in _channels(first, second):
         suite = _shared(first, second, channel)
-        if suite is None:
+        if not suite:
             names = told(_suites(first, channel)[-1], _suites(second, channel)[-1])
             found.setdefault(f"they were measured with {names}", []).append(channel)
         elif _change(first, second, channel, suite) is None:
@@ -84,8 +85,8 @@ def _suites(c: Checkpoint, channel: str) -> list[str]:
     return [suite for suite, channels in c.texts.items() if channel in channels]
 
 
-def _shared(first: Checkpoint, second: Checkpoint, channel: str) -> str | None:
-    return next((suite for suite in reversed(_suites(second, channel)) if suite in _suites(first, channel)), None)
+def _shared(first: Checkpoint, second: Checkpoint, channel: str) -> str:
+    return newest_of_both(_suites(first, channel), _suites(second, channel))
 
 
 def _change(first: Checkpoint, second: Checkpoint, channel: str, suite: str) -> TextChange | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from argosy.report.checkpoints import Checkpoint
-from argosy.report.paired import DRAWS, clusters_of, over_forms
+from argosy.report.paired import DRAWS, clusters_of, over_forms, same_questions
 from argosy.statistics import Interval, balanced_weights, difference_of_differences
 
 PLAIN = "plain"
@@ -53,7 +53,8 @@ def pair_leads(checkpoints: Sequence[Checkpoint], task: str) -> list[Lead]:
 def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> Lead | None:
     plain_a, plain_b = a.answers[task, PLAIN].by_item, b.answers[task, PLAIN].by_item
     changed_a, changed_b = over_forms(a, task, variants), over_forms(b, task, variants)
-    items = sorted(plain_a.keys() & plain_b.keys() & changed_a.keys() & changed_b.keys())
+    published, changed_forms = same_questions(a, b, task, [PLAIN]), same_questions(a, b, task, variants)
+    items = sorted({*published} & {*changed_forms})
     if not items:
         return None
     places = a.answers[task, PLAIN].places

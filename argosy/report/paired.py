@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from argosy.comparison.shared import ASKED_OTHERWISE, shared
-from argosy.comparison.values import Value
-from argosy.comparison.values import over_forms as values_over_forms
 from argosy.report.checkpoints import Checkpoint
 from argosy.statistics import Interval, compare_items, holm
 
@@ -78,12 +76,19 @@ def _both(
 ) -> tuple[list[float], list[float], list[str]] | None:
     """Shares of right answers of both, over the forms, and what items share with related ones; None where there are no
     questions that both were asked."""
-    a, b = (forms_of(c, task, forms) for c in (first, second))
-    both = shared(a, b)
-    if not both.keys or both.others:
+    items = same_questions(first, second, task, forms)
+    if not items:
         return None
-    clusters = clusters_of(second, task, forms)
-    return [a[i].value for i in both.keys], [b[i].value for i in both.keys], [clusters[i] for i in both.keys]
+    a, b, clusters = over_forms(first, task, forms), over_forms(second, task, forms), clusters_of(second, task, forms)
+    return [a[i] for i in items], [b[i] for i in items], [clusters[i] for i in items]
+
+
+def same_questions(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str]) -> list[str]:
+    """Items that both were asked in all of the forms, in the same way; none where names mean other items for each."""
+    found = [shared(first.answers[task, form].values, second.answers[task, form].values) for form in forms]
+    if not found or any(both.others for both in found):
+        return []
+    return sorted(set.intersection(*(set(both.keys) for both in found)))
 
 
 def headline_change(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str] = ()) -> Change | None:
@@ -100,12 +105,9 @@ def headline_p_value(first: Checkpoint, second: Checkpoint, task: str, forms: Se
 
 def over_forms(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> dict[str, float]:
     """For each item that was asked in all of `variants`, the mean over them: every form counts the same."""
-    return {item: value.value for item, value in forms_of(checkpoint, task, variants).items()}
-
-
-def forms_of(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> dict[str, Value]:
-    """The same, with what was asked."""
-    return values_over_forms([checkpoint.answers[task, variant].values for variant in variants])
+    forms = [checkpoint.answers[task, variant].by_item for variant in variants]
+    items = set.intersection(*map(set, forms)) if forms else set()
+    return {item: sum(form[item] for form in forms) / len(forms) for item in sorted(items)}
 
 
 def clusters_of(checkpoint: Checkpoint, task: str, variants: Sequence[str]) -> dict[str, str]:
