@@ -60,7 +60,27 @@ def make_model(vocabulary: int, positions: int = 256, **fields: Any) -> Any:
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = LlamaConfig(vocab_size=vocabulary, max_position_embeddings=positions, **{**shape, **fields})
-    model = LlamaForCausalLM(config)
+    return _sharpened(LlamaForCausalLM(config))
+
+
+def make_long_rope_model(vocabulary: int) -> Any:
+    """A random Phi-3 of 128 positions, with other rotary frequencies for texts of more than 32 tokens (LongRoPE)."""
+    import torch
+    from transformers import Phi3Config, Phi3ForCausalLM
+
+    torch.manual_seed(0)
+    rope = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [1.0, 2.0, 4.0, 8.0],
+            "rope_theta": 10_000.0}  # fmt: skip
+    config = Phi3Config(vocab_size=vocabulary, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                        num_attention_heads=4, max_position_embeddings=128, original_max_position_embeddings=32,
+                        pad_token_id=0, bos_token_id=1, eos_token_id=2, sliding_window=None,
+                        rope_parameters=rope)  # fmt: skip
+    return _sharpened(Phi3ForCausalLM(config))
+
+
+def _sharpened(model: Any) -> Any:
+    import torch
+
     with torch.no_grad():
         for weights in model.parameters():
             if weights.ndim > 1:

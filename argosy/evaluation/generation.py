@@ -26,10 +26,14 @@ class Generator:
         model: AutoModelForCausalLM's; on its device.
         decode: token ids -> text.
         ends: token ids that end a text; they are not part of it.
+        short: tokens up to which a LongRoPE model has other rotary frequencies (argosy.evaluation.forward); 0: it is
+            none. Then all prompts have one length, or none goes from there to beyond.
     """
 
-    def __init__(self, model: Any, decode: Callable[[list[int]], str], ends: frozenset[int]) -> None:
-        self.model, self.decode, self.ends = model, decode, ends
+    def __init__(
+        self, model: Any, decode: Callable[[list[int]], str], ends: frozenset[int], short: int = 0
+    ) -> None:
+        self.model, self.decode, self.ends, self.short = model, decode, ends, short
 
     def continue_all(self, prompts: Sequence[Tokens], stops: Sequence[str], max_tokens: int) -> list[list[int]]:
         """The tokens after each prompt (not empty), up to an end, a stop text (included) or `max_tokens`; halves of
@@ -88,6 +92,9 @@ class Generator:
             ids = best[:, None]
             mask = torch.cat([mask, mask.new_ones(len(lines), 1)], dim=1)
             places = places[:, -1:] + 1
+            if self.short and mask.shape[1] == self.short + 1:  # its keys have other frequencies
+                ids = torch.tensor([[*prompts[line.index], *line.made] for line in lines], device=device)
+                cache, places = None, mask.cumsum(-1) - 1
         yield from lines
 
     def _stopped(self, made: list[int], stops: Sequence[str]) -> bool:
@@ -111,6 +118,16 @@ def in_batches(prompts: Sequence[Tokens], max_tokens: int, batch_tokens: int) ->
         batch.append(index)
     if batch:
         yield batch
+
+
+def by_reach(prompts: Sequence[Tokens], max_tokens: int, short: int) -> list[list[int]]:
+    """Indexes of prompts that may be in one batch of a LongRoPE model: those that stay within `short` tokens, those
+    that are longer, and those of each length that go from there to beyond."""
+    groups: dict[int, list[int]] = {}
+    for index, prompt in enumerate(prompts):
+        crosses = len(prompt) <= short < len(prompt) + max_tokens
+        groups.setdefault(len(prompt) if crosses else -(len(prompt) > short), []).append(index)
+    return list(groups.values())
 
 
 def ends_of(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -14,7 +14,7 @@ from argosy.errors import InputError, StepError
 from argosy.evaluation.cache import Known, model_directory
 from argosy.evaluation.checkpoint import Checkpoint
 from argosy.evaluation.encoder import Encoder, load_encoder
-from argosy.evaluation.generation import Generator, before_stops, ends_of, in_batches
+from argosy.evaluation.generation import Generator, before_stops, by_reach, ends_of, in_batches
 from argosy.evaluation.rows import Tokens
 from argosy.evaluation.scoring import Fit, Score, Scorer
 from argosy.evaluation.work import Work
@@ -157,7 +157,9 @@ class LanguageModel:
 
     def _made(self, prompts: list[Tokens], stops: Sequence[str], max_tokens: int) -> list[list[int]]:
         """The tokens after each prompt."""
-        batches = list(in_batches(prompts, max_tokens, self.scorer.batch_tokens))
+        batches = [[group[index] for index in batch]
+                   for group in by_reach(prompts, max_tokens, self.scorer.short)
+                   for batch in in_batches([prompts[index] for index in group], max_tokens, self.scorer.batch_tokens)]
         tasks = [(tuple(prompts[index] for index in batch), tuple(stops), max_tokens) for batch in batches]
         found: dict[int, list[int]] = {}
         for number, made in self.scorer.work.run("made", tasks, lambda task: self.compute("made", task)):
@@ -168,7 +170,8 @@ class LanguageModel:
         """A batch of `scores` or of texts that are `made` (argosy.evaluation.work)."""
         if kind == "scores":
             return self.scorer.compute(task)
-        generator = Generator(self.model, self._decode, ends_of(self.model, self.tokenizer))
+        ends = ends_of(self.model, self.tokenizer)
+        generator = Generator(self.model, self._decode, ends, self.scorer.short)
         return generator.continue_all(*task)
 
     def _decode(self, ids: list[int]) -> str:

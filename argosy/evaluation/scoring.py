@@ -51,10 +51,12 @@ class Scorer:
         work: who computes batches, and where they are written down.
         known: scores that need not be computed.
 
-    `cut` counts the requests, of all so far, whose beginning the model did not see.
+    `cut` counts the requests, of all so far, whose beginning the model did not see. `short`: tokens up to which it has
+    other rotary frequencies (argosy.evaluation.forward), or 0.
     """
 
     cut: int = 0
+    short: int = 0
 
     def __init__(
         self, model: Any, max_length: int, batch_tokens: int = 8192, work: Work | None = None,
@@ -66,6 +68,7 @@ class Scorer:
         self.known = known or Known()
         self.forward = Forward(model)
         self.forward.find_out(max_length)
+        self.short = self.forward.short
         self._pair = _pair_cost(model)
 
     @property
@@ -165,7 +168,7 @@ class Scorer:
         pair = self._pair if self.branching else None
         logits = 0 if self.forward.head == "apart" else self.forward.vocabulary  # of an output, at the same time
         padding = _PADDING_CPU if self.forward.model.device.type == "cpu" else _PADDING
-        return Limits(self.batch_tokens, self.max_length, logits, pair, padding, self.forward.short)
+        return Limits(self.batch_tokens, self.max_length, logits, pair, padding, self.short)
 
 
 def _owners(wanted: Sequence[Wanted]) -> dict[Wanted, list[int]]:

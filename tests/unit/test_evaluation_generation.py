@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from argosy.evaluation.encoder import Encoder
 from argosy.evaluation.generation import before_stops
 from argosy.evaluation.language_model import LanguageModel
-from tests.evaluation_fixtures import make_language_model
+from tests.evaluation_fixtures import make_language_model, make_long_rope_model, make_tokenizer
 
 PROMPTS = ["river", "长江 a", "What is number 3?\nA. salt B. whale\nAnswer:", "", "the Nile " * 12, "river"]
 
@@ -40,6 +41,21 @@ def test_greedy_is_transformers_own(model: LanguageModel, batch_tokens: int) -> 
     alone = [transformers_greedy(model, prompt, 24) for prompt in PROMPTS]
     assert found == [model.tokenizer.decode(ids, skip_special_tokens=True) for ids in alone]
     assert found[0] == found[-1] != ""
+
+
+def test_greedy_of_a_long_rope_model_is_transformers_own_also_beyond_its_original_length() -> None:
+    """Prompts within its 32 tokens to the end, beyond them from the start, and from there to beyond."""
+    tokenizer = make_tokenizer()
+    model = LanguageModel(make_long_rope_model(len(tokenizer)), Encoder(tokenizer))
+    text = "1, 2: river; 42 Paris. salt 7? the Nile 9 " * 4
+    prompts = [text[:end] for end in (5, 15, 25, 35, 45, 47, 52, 60, 90, 150)]
+    sizes = [len(tokens) for tokens in model.encode(prompts)]
+    assert sum(size + 11 <= 32 for size in sizes) >= 2
+    assert sum(size > 32 for size in sizes) >= 2
+    assert sum(size <= 32 < size + 11 for size in sizes) >= 2
+    found = model.generate(prompts, max_tokens=12)
+    alone = [transformers_greedy(model, prompt, 12) for prompt in prompts]
+    assert found == [tokenizer.decode(ids, skip_special_tokens=True) for ids in alone]
 
 
 def test_a_stop_is_found_in_the_text_wherever_tokens_cut_it(model: LanguageModel) -> None:

@@ -13,7 +13,7 @@ from argosy.evaluation.forward import Forward
 from argosy.evaluation.planning import LOGITS, Limits, plan
 from argosy.evaluation.rows import Wanted, common, grid, pack
 from argosy.evaluation.scoring import Scorer
-from tests.evaluation_fixtures import make_model
+from tests.evaluation_fixtures import make_long_rope_model, make_model
 
 
 def family(rng: Random, count: int, shots: int = 0) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -170,19 +170,8 @@ def test_logits_that_a_model_changes_after_its_output_layer_stay_its_own() -> No
 def test_short_requests_beside_long_ones_are_computed_as_if_alone(longest: int) -> None:
     """A LongRoPE model, which takes other frequencies for all of a batch where one of it is longer than 32 tokens."""
     import torch
-    from transformers import Phi3Config, Phi3ForCausalLM
 
-    torch.manual_seed(0)
-    rope = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [1.0, 2.0, 4.0, 8.0],
-            "rope_theta": 10_000.0}  # fmt: skip
-    config = Phi3Config(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-                        max_position_embeddings=128, original_max_position_embeddings=32, pad_token_id=0,
-                        bos_token_id=1, eos_token_id=2, sliding_window=None, rope_parameters=rope)  # fmt: skip
-    phi = Phi3ForCausalLM(config).eval()
-    with torch.no_grad():
-        for weights in phi.parameters():
-            if weights.ndim > 1:
-                weights.mul_(8)
+    phi = make_long_rope_model(64)
     scorer = Scorer(phi, longest)
     assert scorer.branching == (longest == 32)
     rng = Random(7)
