@@ -171,7 +171,7 @@ def _asked(question: Question) -> str:
     """Of what the model is asked: the prompt with its examples, and what is scored or how it is generated. Of one of
     several questions of an item, whatever the order of its options: the seed draws that."""
     about = question.generation
-    texts = [question.prompts or (question.prompt,), question.continuations]
+    texts: list[Sequence[str]] = [question.prompts or (question.prompt,), question.continuations]
     if question.id != question.item:
         texts = [sorted("".join(sorted(text)) for text in each) for each in texts]
     return digest(texts, question.before,
