@@ -1,4 +1,5 @@
-"""YAML as people write it: every error names file and line, a key given twice is one, and 1e-3 is a number."""
+"""YAML as people write it: every error names file and line, a key given twice is one, 1e-3 is a number, and on, off,
+yes and no are words."""
 
 from __future__ import annotations
 
@@ -15,9 +16,16 @@ KeyPath = tuple[str | int, ...]
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2's floats: PyYAML follows 1.1, where 1e-3 (no dot) is a string."""
+    """SafeLoader with YAML 1.2's floats and booleans: PyYAML follows 1.1, where 1e-3 (no dot) is a string and the key
+    `on` is true."""
 
 
+_BOOL = "tag:yaml.org,2002:bool"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?[eE][-+]?\d+$|^[-+]?\.\d+([eE][-+]?\d+)?$"),

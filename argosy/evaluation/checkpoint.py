@@ -50,7 +50,8 @@ def _export_of(root: Path, export: str) -> tuple[Path, str]:
     exports = {entry["name"]: entry["path"] for entry in outputs.get("exports", [])}
     path = outputs.get("final") if export == "final" else exports.get(export)
     if path is None:
-        known = ", ".join(["final", *sorted(exports)])
+        names = [*(["final"] if "final" in outputs else []), *sorted(exports.keys() - {"final"})]
+        known = ", ".join(names) or "none: it trains no model"
         raise InputError(f"export {export!r} is not in {root}; there are: {known}")
     name = export if export in exports else next((n for n, p in exports.items() if p == path), Path(path).name)
     if not (root / path / "config.json").is_file():
@@ -58,7 +59,19 @@ def _export_of(root: Path, export: str) -> tuple[Path, str]:
     return root / path, name
 
 
+def _check_says_words(path: Path) -> None:
+    """Refuse a reward model: transformers would load it as a language model whose output layer is random."""
+    try:
+        made = json.loads((path / "config.json").read_text(encoding="utf-8")).get("architectures") or []
+    except (OSError, ValueError, AttributeError):
+        return  # loading it says what is wrong
+    if made and all(str(each).endswith(("SequenceClassification", "TokenClassification")) for each in made):
+        raise InputError(f"checkpoint {path} is a {made[0]} (a reward model, a classifier): it predicts no tokens; "
+                         "name a language model")
+
+
 def _read(path: Path, name: str) -> Checkpoint:
+    _check_says_words(path)
     about = path / "argosy.json"
     if not about.is_file():
         return Checkpoint(path, name)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.comparison.kinds import kind_of
+from argosy.contamination.verdict import LIKELY
 from argosy.report.checkpoints import Checkpoint, Checkpoints
 from argosy.statistics import Curve, Point, Watched, worth_watching
 from argosy.statistics.watch import RATIO
@@ -21,7 +22,7 @@ def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio:
     """A verdict on each metric of the evaluated checkpoints, those to watch first (argosy.statistics.watch).
 
     A curve is a metric over the checkpoints of one training step. Steps that differ in their seed alone are seeds of
-    one model.
+    one model. What guessing scores is no metric, and a checkpoint that has likely seen a benchmark says nothing of it.
 
     Args:
         training: directories of the training steps, which say what differs; without, each step is a model.
@@ -32,7 +33,8 @@ def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio:
     by_run: dict[str, list[Checkpoint]] = {}
     for c in checkpoints.evaluated:
         by_run.setdefault(c.digest, []).append(c)
-    names = sorted({name for c in checkpoints.evaluated for name in c.metrics if not metrics or name in metrics})
+    names = sorted({name for c in checkpoints.evaluated for name in c.metrics
+                    if not name.endswith("/chance") and (not metrics or name in metrics)})  # fmt: skip
     runs = [(models.get(digest, digest), run) for digest, run in by_run.items()]
     curves = {name: [curve for model, run in runs if (curve := _curve(name, model, run))] for name in names}
     shares = {name: max(c.counts.get(name, 0) for c in checkpoints.evaluated) for name in names if kind_of(name).share}
@@ -40,9 +42,18 @@ def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio:
 
 
 def _curve(name: str, model: str, run: Sequence[Checkpoint]) -> Curve | None:
-    having = sorted((c for c in run if math.isfinite(c.metrics.get(name, math.nan))), key=lambda c: (c.tokens, c.step))
+    having = sorted((c for c in run if math.isfinite(c.metrics.get(name, math.nan)) and not _has_seen(c, name)),
+                    key=lambda c: (c.tokens, c.step))  # fmt: skip
     points = tuple(Point(float(c.tokens), c.metrics[name], c.stderr.get(name, math.nan)) for c in having)
     return Curve(model, points) if points else None
+
+
+def _has_seen(checkpoint: Checkpoint, name: str) -> bool:
+    """Whether it has likely seen the benchmark that the metric is of (or a part of)."""
+    family, _, rest = name.partition("/")
+    task = rest.partition("/")[0]
+    likely = [each for each, seen in checkpoint.seen.items() if seen.verdict == LIKELY]
+    return family == "bench" and any(task == each or task.startswith(f"{each}_") for each in likely)
 
 
 def _chances(checkpoints: Sequence[Checkpoint]) -> dict[str, float]:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from argosy.storage import write_json
 from tests.benchmark_files import Published
 from tests.evaluation_fixtures import make_items, save_checkpoint
 from workflows.cli import main
+from workflows.cli.evaluate import _seed as drawn_by
 
 
 def write_benchmarks(root: Path) -> None:
@@ -56,3 +58,26 @@ def test_a_model_directory_is_evaluated_with_the_core_suite(
     assert changed != directory
     assert main([*command[:2], "--data", str(tmp_path / "none"), "--store", str(tmp_path / "runs")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_what_is_no_language_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint = save_checkpoint(tmp_path / "model", chat=True).path
+    about = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+    (checkpoint / "config.json").write_text(json.dumps({**about, "architectures": ["LlamaForSequenceClassification"]}))
+    asked = ["evaluate", str(checkpoint), "--suite", "core_probes", "--store", str(tmp_path / "runs")]
+    assert main(asked) == 2
+    assert "is a LlamaForSequenceClassification (a reward model, a classifier)" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "absent"), "--store", str(tmp_path / "runs")]) == 2
+    assert "there is no such directory" in capsys.readouterr().err
+
+
+def test_draws_are_those_of_the_stores_last_run(tmp_path: Path) -> None:
+    store = tmp_path / "runs"
+    assert drawn_by(store) == 0
+    store.mkdir()
+    write_json(store / "last_run.json", {"config": {"name": "a"}, "directories": {}})
+    assert drawn_by(store) == 17
+    write_json(store / "last_run.json", {"config": {"seed": 3}, "directories": {}})
+    assert drawn_by(store) == 3
+    write_json(store / "last_run.json", {"config": {"seed": 3, "evaluate": {"seed": 5}}, "directories": {}})
+    assert drawn_by(store) == 5

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from argosy.contamination.verdict import Seen
 from argosy.report.load import read_checkpoints
 from argosy.report.watchlist import watchlist
+from argosy.statistics.contamination import Contamination
 from argosy.step_files import read_done
 from argosy.storage import write_json
 from tests.report_fixtures import HONEST, make_store
@@ -52,3 +54,19 @@ def test_steps_that_differ_in_their_seed_alone_are_seeds_of_one_model(tmp_path: 
         done["made_from"]["config"] |= {"line": "same", "seed": number}
         write_json(path / "outputs.json", done)
     assert seeds() == 0.0  # the same made-up answers
+
+
+def test_what_guessing_scores_is_no_metric_and_who_has_seen_the_test_is_left_out(tmp_path: Path) -> None:
+    store = make_store(tmp_path, HONEST)
+    checkpoints = read_checkpoints([Path(path) for path in store.checkpoints], store.evaluations)
+    before = {each.metric: each for each in watchlist(checkpoints)}
+    assert before
+    assert not any(name.endswith("/chance") for name in before)
+    best = max(checkpoints.evaluated, key=lambda c: c.metrics["bench/facts/cloze/acc"])
+    score = Contamination("order_gap", 0.9, 0.8, 1.0, 30.0, 1e-9, 0.99, 200, ())
+    best.seen["facts"] = Seen("facts", score)
+    after = {each.metric: each for each in watchlist(checkpoints)}
+    assert after["bench/facts/cloze/acc"].checkpoints == before["bench/facts/cloze/acc"].checkpoints - 1
+    assert after["bench/facts_en/cloze/acc"].checkpoints == before["bench/facts_en/cloze/acc"].checkpoints - 1
+    others = [name for name in before if not name.startswith("bench/facts")]
+    assert all(after[name].checkpoints == before[name].checkpoints for name in others)

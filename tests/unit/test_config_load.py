@@ -240,3 +240,9 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
 
 def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
     assert load(Root, [write(tmp_path / "empty.yaml", "# nothing yet\n")]) == Root()
+
+
+@pytest.mark.parametrize("word", ["on", "off", "yes", "no", "On", "NO"])
+def test_words_that_older_yaml_takes_for_booleans_are_words(word: str) -> None:
+    assert parse_yaml(f"{{{word}: {word}, known: true, unknown: False}}") == {word: word, "known": True,
+                                                                              "unknown": False}

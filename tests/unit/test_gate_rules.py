@@ -52,6 +52,16 @@ def test_channels_beyond_noise_and_beyond_a_margin() -> None:
     assert better.holds
 
 
+def test_the_gate_of_the_docs_can_be_read(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/gate.md").read_text(encoding="utf-8")
+    block = text[text.index("    # gate.yaml") : text.index("Each rule **holds**")]
+    file = tmp_path / "gate.yaml"
+    file.write_text("\n".join(line[4:] for line in block.splitlines()), encoding="utf-8")
+    gate = read_gate(file)
+    assert [rule.name for rule in gate.parsed] == ["no_channel_worse", "not_worse", "better_on", "at_least", "at_most",
+                                                   "contamination"]
+
+
 def test_a_headline_that_falls_fails_and_one_that_rises_does_not() -> None:
     low, high = (subject(name, answers(abilities(800, accuracy, 1), seed)) for name, accuracy, seed in
                  (("low", 0.5, 1), ("high", 0.62, 2)))  # fmt: skip

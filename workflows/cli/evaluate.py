@@ -31,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", default="", metavar="DIR", help="where benchmarks are (or a data step's directory)")
     parser.add_argument("--tokens", type=Path, metavar="DIR", help="a tokenize step's directory, for held-out loss")
     parser.add_argument("--limit", type=positive, metavar="N", help="the first N items of each file")
+    parser.add_argument("--seed", type=int, metavar="N", help="of what is drawn (default: that of the last run)")
     parser.add_argument("--chat", choices=("auto", "on", "off"), default="auto", help="prompts in the chat template")
     parser.add_argument("--threads", type=positive, default=os.cpu_count() or 1, metavar="N", help="of torch")
     parser.add_argument("--processes", type=positive, default=1, metavar="N", help="that score at a time, a GPU each")
@@ -57,10 +58,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _config(args: argparse.Namespace) -> dict[str, Any]:
-    directory = Path(args.checkpoint)
-    if not (directory / "config.json").is_file():
-        directory = checkpoint_directory(args.store, args.checkpoint)
-    config: dict[str, Any] = {"checkpoint": str(directory.absolute()), "chat": args.chat, "threads": args.threads}
+    directory = _checkpoint(args)
+    config: dict[str, Any] = {"checkpoint": str(directory.absolute()), "chat": args.chat, "threads": args.threads,
+                              "seed": _seed(args.store) if args.seed is None else args.seed}
     if args.data and (Path(args.data) / "outputs.json").is_file():
         config["data"] = str(Path(args.data).absolute())
     elif args.data:
@@ -72,6 +72,31 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
     if not args.no_cache:
         config["cache"] = str((args.store / SCORES).absolute())
     return config | ({"limit": args.limit} if args.limit else {})
+
+
+def _checkpoint(args: argparse.Namespace) -> Path:
+    from argosy.errors import InputError
+
+    directory = Path(args.checkpoint).expanduser()
+    if (directory / "config.json").is_file():
+        return directory
+    if args.checkpoint.startswith(("/", "./", "../", "~")) and not directory.exists():
+        raise InputError(f"CHECKPOINT is {args.checkpoint!r}: there is no such directory")
+    return checkpoint_directory(args.store, args.checkpoint)
+
+
+def _seed(store: Path) -> int:
+    """The seed of the store's last run, so that the same questions are drawn as in its own evaluations; else 0."""
+    from argosy.storage import read_record
+    from workflows.last_run import FILE
+    from workflows.lifecycle import LifecycleConfig
+
+    found = read_record(store / FILE)
+    if not found:
+        return 0
+    config = found.get("config") or {}
+    seed = (config.get("evaluate") or {}).get("seed", config.get("seed", LifecycleConfig.model_fields["seed"].default))
+    return int(seed)
 
 
 def _folder(data: str) -> Path:
