@@ -105,7 +105,8 @@ def _shown(every: set[str], entries: Sequence[Entry]) -> set[str]:
 
 
 def _pair(first: Entry, second: Entry, names: set[str]) -> Pair:
-    both = [n for n in _sorted(names) if n in first.chosen.metrics and n in second.chosen.metrics]
+    both = [n for n in _sorted(names) if n in first.chosen.metrics and n in second.chosen.metrics
+            and not n.endswith("/chance")]  # it is the questions', not the model's
     labels = (first.label, second.label)
     sides = ((n, alike(n, _side(first, n), _side(second, n), first.rows, second.rows)) for n in both)
     return Pair(first, second, [contrast(n, labels, *each) for n, each in sides])

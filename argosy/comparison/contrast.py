@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.comparison.kinds import Kind, kind_of
 from argosy.comparison.rows import Rows, shared_suite
 from argosy.comparison.shared import shared
-from argosy.comparison.tested import Tested, distance, independent, paired, untested
+from argosy.comparison.tested import Tested, distance, independent, paired, possible, untested
 from argosy.comparison.values import Value, total
 from argosy.statistics import Interval, tost
 
@@ -101,7 +101,8 @@ class Contrast:
         if not math.isfinite(t.stderr):
             return math.inf
         found = tost(t.difference.value, t.stderr, 1.0, t.degrees)
-        return max(abs(found.low), abs(found.high))
+        most = max(abs(found.low), abs(found.high))
+        return min(1.0, most) if self.kind.share else most
 
     @property
     def importance(self) -> float:
@@ -136,6 +137,8 @@ def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> C
     if pairs:
         asked = max(len(first.values or ()), len(second.values or ()))
         tested, how = paired(pairs, kind.share), "paired"
+        if len(pairs) < asked:  # the difference is of these alone, and so are the values beside it
+            values = (_mean([a for a, _ in pairs]), _mean([b for _, b in pairs]))
     elif not math.isfinite(math.hypot(*errors)):
         return Contrast(name, *labels, *values, untested(*values), "no standard error")
     else:
@@ -143,6 +146,8 @@ def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> C
         tested = independent(second.value - first.value, math.hypot(*errors))
     if kind.centred:
         tested = distance(tested, values, errors)
+    elif kind.share:
+        tested = possible(tested)
     return Contrast(name, *labels, *values, tested, how, asked, otherwise=otherwise)
 
 
@@ -157,6 +162,10 @@ def _pairs(name: str, first: Side, second: Side) -> tuple[list[tuple[Value, Valu
     if not both.keys or both.others:
         return OTHER_TOKENS if name.startswith("heldout/") else OTHER_QUESTIONS, both.otherwise
     return [(first.values[key], second.values[key]) for key in both.keys], both.otherwise
+
+
+def _mean(values: Sequence[Value]) -> float:
+    return total({str(n): value for n, value in enumerate(values)})
 
 
 def _makes(side: Side) -> bool:

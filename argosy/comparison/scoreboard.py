@@ -15,11 +15,17 @@ WHOLE = f"heldout/bpb/{ALL}"
 
 
 def scoreboard(rows: Sequence[Row]) -> list[Row]:
-    """Headlines (of benchmarks without one, the published form), and bits a byte of all channels together."""
+    """Headlines (of benchmarks without one, the published form) that most checkpoints have, of the most items first;
+    and bits a byte of all channels together."""
     found: dict[str, Row] = {}
     for short in ("plain", HEADLINE):
         found |= {row.kind.family: row for row in rows if row.name.startswith("bench/") and row.kind.short == short}
-    return [*list(found.values())[:MOST], *(row for row in rows if row.name == WHOLE)]
+    return [*sorted(found.values(), key=_weight)[:MOST], *(row for row in rows if row.name == WHOLE)]
+
+
+def _weight(row: Row) -> tuple[int, int]:
+    known = sum(cell.value is not None for cell in row.cells)
+    return -known, -max((cell.contrast.tested.n for cell in row.cells if cell.contrast), default=0)
 
 
 def likely_seen(pair: Pair) -> set[str]:

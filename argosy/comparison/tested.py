@@ -72,6 +72,12 @@ def independent(difference: float, error: float) -> Tested:
     return Tested(Interval(difference, difference - half, difference + half), error, MANY, p_value)
 
 
+def possible(found: Tested) -> Tested:
+    """Of two shares: their difference is at most 1 either way, whatever the method's interval says."""
+    low, high = (min(1.0, max(-1.0, end)) for end in (found.difference.low, found.difference.high))
+    return replace(found, difference=Interval(found.difference.value, low, high))
+
+
 def distance(found: Tested, values: tuple[float, float], errors: Sequence[float]) -> Tested:
     """The difference of two distances from 0, of the test of the two values.
 

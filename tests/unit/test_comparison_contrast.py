@@ -383,3 +383,14 @@ def test_settings_are_the_bytes_of_the_suite(tmp_path: Path) -> None:
     assert settings_of({"external": {**file, "suite_files": ["a.txt:1"]}}) != settings_of({"external": file})
     assert settings_of({"external": {}}) == settings_of({}) == ""
     assert measured("heldout", "") == "heldout"
+
+
+def test_values_and_difference_are_of_the_same_questions_and_no_share_differs_by_more_than_all() -> None:
+    first = Side(0.25, 0.2, {"a": Value("a", 0.0), "b": Value("b", 0.0),
+                             "c": Value("c", 0.0), "d": Value("d", 1.0)})
+    second = Side(0.5, 0.3, {"c": Value("c", 1.0), "d": Value("d", 0.0)})
+    found = contrast("bench/t/plain/acc", ("x", "y"), first, second)
+    assert (found.before, found.after, found.asked, found.tested.n) == (0.5, 0.5, 4, 2)
+    assert found.difference.value == 0.0
+    assert found.difference.low >= -1
+    assert found.difference.high <= 1
