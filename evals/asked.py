@@ -69,6 +69,8 @@ def read_tasks(
             continue
         for why, n in read.left_out.items():
             findings.leave_out(f"bench/{name}", why, n)
+        findings.rejects += [{"task": name, "file": file, "record": number, "reason": why}
+                             for file, number, why in read.rejects]  # fmt: skip
         groups = {item.id: spec.groups(item) for item in read.items}
         found.append(Task(name, read.items, chains[name], groups, partial(spec.pool, data)))
     if first and alone and not found:

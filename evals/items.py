@@ -79,10 +79,17 @@ AnyItem = Item | OpenItem
 
 @dataclass
 class Items:
-    """The items of one file, and why other lines are not among them (reason -> lines)."""
+    """The items of one file, why other lines are not among them (reason -> lines), and which these are: file, place
+    among its records (from 1), reason."""
 
     items: list[AnyItem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    rejects: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def reject(self, file: str, record: int, reason: str) -> None:
+        """Count a record that is no item, and keep its place."""
+        self.left_out[reason] += 1
+        self.rejects.append((file, record, reason))
 
 
 class BrokenItem(Exception):

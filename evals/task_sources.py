@@ -102,6 +102,7 @@ def merged(parts: Sequence[Items]) -> Items:
     found, seen = Items(), set()
     for part in parts:
         found.left_out += part.left_out
+        found.rejects += part.rejects
         for item in part.items:
             if item.id in seen:
                 found.left_out["id is there twice"] += 1
@@ -115,7 +116,7 @@ def sample(items: Items, size: int) -> Items:
     """`size` of the items in their order: those whose ids have the smallest digests, whatever else there is."""
     ranked = sorted(items.items, key=lambda item: sha256(item.id.encode()).digest())
     kept = {item.id for item in ranked[:size]}
-    return Items([item for item in items.items if item.id in kept], items.left_out.copy())
+    return Items([item for item in items.items if item.id in kept], items.left_out.copy(), items.rejects)
 
 
 def hub_items(spec: TaskSpec, split: str, data: Path, limit: int | None) -> Items:

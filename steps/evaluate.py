@@ -20,7 +20,7 @@ from argosy.config import RUNTIME, Config, External, Externals, Seed, Upstream
 from argosy.errors import StepError
 from argosy.step import Step, StepContext
 from argosy.step_files import AGAIN, NODE, STATE, given_directory, read_done
-from argosy.storage import read_record, write_json
+from argosy.storage import make_directory, read_record, write_atomic, write_json
 
 if TYPE_CHECKING:
     from argosy.evaluation.checkpoint import Checkpoint
@@ -192,6 +192,9 @@ def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
     from argosy.evaluation.results import write_items
 
     write_items(out, findings.rows)
+    if findings.rejects:
+        lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in findings.rejects)
+        write_atomic(make_directory(out / "rejects") / "items.jsonl", lines)
     write_json(out / "results.json", outputs.model_dump(mode="json", exclude={AGAIN}))
 
 

@@ -19,6 +19,7 @@ class Findings:
     `again`: those of them that may pass another time (a network that was down, a package that was not there).
     `cut` counts, by task and variant, questions whose beginning the model did not see: they are longer than it.
     `headline`: by task, the variants whose mean is its one number in comparisons.
+    `rejects`: records of files that are no items: task, file, place among its records (from 1), reason.
     """
 
     metrics: dict[str, float] = field(default_factory=dict)
@@ -30,6 +31,7 @@ class Findings:
     failed: dict[str, str] = field(default_factory=dict)
     again: set[str] = field(default_factory=set)
     cut: dict[str, int] = field(default_factory=dict)
+    rejects: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, name: str, estimate: Estimate) -> None:
         """A metric; a value that is not a number is left out and named, an unknown error is not given."""
@@ -64,6 +66,7 @@ class Findings:
         self.stderr.update(other.stderr)
         self.counts.update(other.counts)
         self.rows.extend(other.rows)
+        self.rejects.extend(other.rejects)
         self.failed.update(other.failed)
         self.again |= other.again
         self.cut.update(other.cut)

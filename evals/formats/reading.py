@@ -88,9 +88,9 @@ def parse_records(
             if limit is not None and len(found.items) >= limit:
                 return found
             if isinstance(item, BrokenItem):
-                found.left_out[str(item)] += 1
+                found.reject(at.file, number + 1, str(item))
             elif item.id in seen:
-                found.left_out["id is there twice"] += 1
+                found.reject(at.file, number + 1, "id is there twice")
             else:
                 seen.add(item.id)
                 found.items.append(item)

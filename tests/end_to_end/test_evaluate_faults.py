@@ -61,6 +61,10 @@ def test_broken_lines_and_tasks_are_named_and_the_rest_goes_on(
     assert "absent.jsonl" in found["failed"]["bench/absent"]
     assert str(store) not in json.dumps(found)  # results of two machines are equal
     assert {row["task"] for row in read_items(tmp_path / "out")} == {"good"}
+    lines = (tmp_path / "out/rejects/items.jsonl").read_text(encoding="utf-8").splitlines()
+    rejects = {(each["task"], each["file"], each["record"]): each["reason"] for each in map(json.loads, lines)}
+    assert rejects.keys() == {("good", "good", n) for n in (9, 10, 11)}  # after its eight items
+    assert (rejects["good", "good", 9], rejects["good", "good", 11]) == ("answer is not among the choices", "not JSON")
     assert "failed: bench/broken: broken.jsonl has no usable item" in capsys.readouterr().out
 
 

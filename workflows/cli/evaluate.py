@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
         out = run_single("evaluate", {**common, **_suite(suite)}, args.store, again=args.again)
         outputs = read_outputs(out)
         print("\n".join(_lines(outputs)))
+        if (out / "rejects").is_dir():
+            print(f"which records are no items, and why: {out / 'rejects'}")
         print(f"everything, and each item's answer: {out}")
         failed = failed or bool(outputs.get("failed"))
     return int(failed)
