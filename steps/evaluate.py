@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from argosy.config import RUNTIME, Config, External, Externals, Seed, Upstream
-from argosy.errors import StepError
+from argosy.errors import InputError, StepError
 from argosy.step import Step, StepContext
 from argosy.step_files import AGAIN, NODE, STATE, given_directory, read_done
 from argosy.storage import make_directory, read_record, write_atomic, write_json
@@ -169,8 +169,15 @@ def _section(section: str, config: EvaluateConfig, suite: Suite, model: Language
 
 
 def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
+    from argosy.evaluation.suite_paths import ROOT
+
     if findings.metrics:
         return
+    absent = [why for found in findings.left_out.values() for why in found if why.startswith("no file ")]
+    if absent and not findings.failed and len(absent) == sum(map(len, findings.left_out.values())):
+        raise InputError(f"suite {suite}: none of its {len(absent)} benchmarks is there ({absent[0]}); give the folder "
+                         f"that has them as `data` (argosy evaluate --data DIR) or in {ROOT}; docs/tasks.md says what "
+                         "lies in it")
     reasons = [f"{where}: {n} x {reason}" for where, found in sorted(findings.left_out.items())
                for reason, n in sorted(found.items())]
     reasons += [f"{where}: {why}" for where, why in sorted(findings.failed.items())]

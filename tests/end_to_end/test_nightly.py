@@ -91,7 +91,10 @@ def test_cells_are_the_lifecycle_s_own_and_none_is_made_twice(store: Path, capsy
         checkpoint(store): "not compared", checkpoint(store, OTHER): "no difference"
     }  # fmt: skip
     before = sorted(path.name for path in store.glob("[a-z]*-*"))
-    capsys.readouterr()
+    said = capsys.readouterr().out
+    assert "nightly: nothing new is worse than its reference" in said
+    (report,) = [line.removeprefix("report: ") for line in said.splitlines() if line.startswith("report: ")]
+    assert Path(report).is_file()
     assert night(store) == 0
     assert capsys.readouterr().out.strip() == "nothing is new"
     assert sorted(path.name for path in store.glob("[a-z]*-*")) == before

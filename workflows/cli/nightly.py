@@ -47,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     """0; 1 something got worse or failed; 2 wrong input."""
     if on_argo(args):
         return _submit(args)
+    if args.webhook and not args.webhook.startswith(("http://", "https://")):
+        raise InputError(f"--webhook is {args.webhook!r}, allowed: an address that begins with http:// or https://")
     if not args.store.is_dir():
         raise InputError(f"nothing has run in {args.store} yet: start with 'argosy run', or name another --store")
     from argosy.tracking.shipper import Unavailable
@@ -71,12 +73,16 @@ def _asked(args: argparse.Namespace) -> Asked:
 
 def _execute(nights: list[Night], args: argparse.Namespace) -> int:
     from workflows.local import Budget
-    from workflows.nightly.local import run_night
+    from workflows.nightly.local import reports, run_night
     from workflows.nightly.tell import tell
 
     budget = Budget(args.cores, args.memory)
     failed = [each for night in nights if night.pairs for each in run_night(night, budget, plain=args.plain)]
     worse = tell(args.store.absolute(), f"local {uuid4()}", args.webhook)
+    for report in (each for night in nights for each in reports(night)):
+        print(f"report: {report}", flush=True)
+    if any(night.pairs for night in nights) and not (failed or worse):
+        print("nightly: nothing new is worse than its reference", flush=True)
     for line in (*failed, *worse):
         print(f"nightly: {line}", flush=True)
     return 1 if failed or worse else 0

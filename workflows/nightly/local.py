@@ -30,6 +30,13 @@ def run_judgement(night: Night, judgement: PlannedNode, *, plain: bool = False) 
     return run_plan(Plan(store=night.store, stages=("judge",), nodes=(judgement,)), plain=plain)
 
 
+def reports(night: Night) -> list[Path]:
+    """The page of what was judged, where it is done."""
+    judgement = night.judgement() if night.pairs else None
+    page = Path(judgement.dir) / "report.html" if judgement is not None else None
+    return [page] if page is not None and page.is_file() else []
+
+
 def describe(nights: Sequence[Night]) -> str:
     """What would be done, for people."""
     if not any(night.pairs for night in nights):
