@@ -2,12 +2,13 @@
 
 python -m benchmarks.probes
 
-A tenth of what the shipped suites `blimp` and `pararel` ask: BLiMP's minimal pairs, whose sentences are scored whole,
-and ParaRel's facts in several wordings, each with 15 objects of which a cloze fact asks which is likeliest (differences
-of whole sentences). From `../shared/data`, else generated ones of the same kinds. Both sides get the same sentences in
-turns, with two threads and float32; lm-eval the batch size with which it is fastest. Every log-probability (of ParaRel:
-every difference) has to agree to 1e-4. The last line is JSON; `ratio` is our sentences a second over lm-eval's, of both
-kinds together; `ratios` has each.
+Three kinds of probes. `blimp` and `pararel`: a tenth of what the shipped suites ask, BLiMP's minimal pairs, whose
+sentences are scored whole, and ParaRel's facts in several wordings, each with 15 objects of which a cloze fact asks
+which is likeliest (differences of whole sentences). `next_token`: Prob(object | prefix), which a probe of that kind
+asks, of as many of ParaRel's wordings that end with the object. From `../shared/data`, else generated ones of the same
+kinds. Both sides get the same sentences in turns, with two threads and float32; lm-eval the batch size with which it is
+fastest. Every log-probability (of `pararel`: every difference) has to agree to 1e-4. The last line is JSON; `ratio` is
+our sentences a second over lm-eval's, of all kinds together; `ratios` has each.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ import yaml
 from benchmarks.side_by_side import ROOT, THREADS, Side, best_batch, command, largest_difference, shared
 from benchmarks.small_model import SHAPE, make_model
 from probes.pairs import read_pairs
-from probes.relations import Relation, questions, read_relations
+from probes.relations import Question, Relation, fill, questions, read_relations
 
-KINDS = ("blimp", "pararel")
+KINDS = ("blimp", "pararel", "next_token")
 BATCHES = (16, 32, 64, 128)
 TENTH, BLIMP_FILES = 10, 67
-Groups = list[list[str]]  # sentences that are held against each other
+Groups = list[list[str]]  # sentences that are held against each other; of next_token a prefix, then what may follow
 
 
 def main() -> None:
@@ -38,17 +39,17 @@ def main() -> None:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--part", type=int, default=TENTH, help="1/N of what the shipped suites ask")
-    parser.add_argument("--rounds", type=int, default=2, help="turns that the sentences are dealt to")
+    parser.add_argument("--rounds", type=int, default=2, help="turns that the sentences of a kind are dealt to")
     parser.add_argument("--tuning", type=int, default=400, help="sentences to find the peer's best batch size with")
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """The figures."""
-    groups = {"blimp": blimp(args.part), "pararel": pararel(args.part)}
+    groups = {"blimp": blimp(args.part), "pararel": pararel(args.part), "next_token": next_token(args.part)}
     make_model(folder / "model", [text for kind in KINDS for group in groups[kind] for text in group] * 4)
     sides = {name: Side("benchmarks.probes", "--side", name, "--model", str(folder / "model"))
              for name in ("ours", "peer")}  # fmt: skip
-    tuning = [text for kind in KINDS for group in groups[kind] for text in group[:2]]
+    tuning = [text for kind in KINDS[:2] for group in groups[kind] for text in group[:2]]
     tuning = Random(0).sample(tuning, min(args.tuning, len(tuning)))
     batch = args.batch or best_batch(sides["peer"], BATCHES, kind="blimp", groups=[tuning])
     sides["ours"].ask(kind="blimp", groups=[tuning[:8]])  # the first pass, which the peer's tuning had
@@ -65,12 +66,12 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
                 seconds[kind, name] += found["seconds"]
                 cpu[name] += found["cpu_s"]
             difference = max(difference, largest_difference(asked["ours"]["result"], asked["peer"]["result"]))
-            print(f"{kind}, turn {turn + 1}: {sum(map(len, part))} sentences, ours {asked['ours']['seconds']:.1f} s, "
+            print(f"{kind}, turn {turn + 1}: {_count(kind, part)} sentences, ours {asked['ours']['seconds']:.1f} s, "
                   f"peer {asked['peer']['seconds']:.1f} s", flush=True)  # fmt: skip
     assert difference <= 1e-4, f"log-probabilities differ by {difference}"
     peaks = {name: side.close() for name, side in sides.items()}
     totals = {name: sum(seconds[kind, name] for kind in KINDS) for name in sides}
-    counts = {kind: sum(map(len, groups[kind])) for kind in KINDS}
+    counts = {kind: _count(kind, groups[kind]) for kind in KINDS}
     count = sum(counts.values())
     ratios = {kind: round(seconds[kind, "peer"] / seconds[kind, "ours"], 3) for kind in KINDS}
     return {"name": "probes", "ratio": round(totals["peer"] / totals["ours"], 3), "unit": "sentences/s",
@@ -92,6 +93,8 @@ def _ours(model: str) -> Any:
     def work(kind: str, groups: Groups) -> dict[str, list[float]]:
         if kind == "pararel":
             return _differences(branch_scores(loaded, groups))
+        if kind == "next_token":
+            return {"scores": [found.logprob for found in loaded.loglikelihood(_pairs(groups))]}
         return {"scores": [found.logprob for found in loaded.text_loglikelihood([t for each in groups for t in each])]}
 
     return work
@@ -105,14 +108,22 @@ def _peer(model: str) -> Any:
 
     def work(kind: str, groups: Groups, batch: int) -> dict[str, list[float]]:
         loaded.batch_size_per_gpu = batch
-        texts = [text for group in groups for text in group]
-        requests = [Instance("loglikelihood", {}, ("", text), n) for n, text in enumerate(texts)]
+        texts = _pairs(groups) if kind == "next_token" else [("", text) for group in groups for text in group]
+        requests = [Instance("loglikelihood", {}, pair, n) for n, pair in enumerate(texts)]
         scores = [score for score, _ in loaded.loglikelihood(requests, disable_tqdm=True)]
         found = iter(scores)
         return _differences([[next(found) for _ in group] for group in groups]) if kind == "pararel" else {
             "scores": scores}
 
     return work
+
+
+def _pairs(groups: Groups) -> list[tuple[str, str]]:
+    return [(prefix, f" {text}") for prefix, *texts in groups for text in texts]
+
+
+def _count(kind: str, groups: Groups) -> int:
+    return sum(map(len, groups)) - (len(groups) if kind == "next_token" else 0)
 
 
 def _differences(groups: list[list[float]]) -> dict[str, list[float]]:
@@ -133,13 +144,29 @@ def blimp(part: int) -> Groups:
 
 def pararel(part: int) -> Groups:
     """A group a fact and wording of the shipped suite: the sentence with each object, the right one first."""
-    [probe] = _shipped("pararel")
+    return _mixed([group for question in _facts(part, _relations(), seed=0) for group in question.sentences()])
+
+
+def next_token(part: int) -> Groups:
+    """As many of other facts: what is before the object of wordings that end with it, then each object."""
+    ending = [each.model_copy(update={"patterns": kept}) for each in _relations()
+              if (kept := tuple(p for p in each.patterns if p.rstrip(" .").endswith(" [Y]")))]
+    asked = _facts(part, ending, seed=1)
+    found = [[fill(pattern.rstrip(" ."), question.subject, "").rstrip(), *question.candidates]
+             for question in asked for pattern in question.patterns]
+    return _mixed(found)
+
+
+def _relations() -> list[Relation]:
     folder = shared("pararel")
-    relations = read_relations(folder, (), Counter()) if folder.is_dir() else _made_relations()
-    asked = [question for relation in relations
-             for question in questions(relation, 0, facts=max(1, probe["most"] // part), patterns=probe["patterns"],
-                                       candidates=probe["candidates"])]  # fmt: skip
-    return _mixed([group for question in asked for group in question.sentences()])
+    return read_relations(folder, (), Counter()) if folder.is_dir() else _made_relations()
+
+
+def _facts(part: int, relations: list[Relation], seed: int) -> list[Question]:
+    [probe] = _shipped("pararel")
+    return [question for relation in relations
+            for question in questions(relation, seed, facts=max(1, probe["most"] // part), patterns=probe["patterns"],
+                                      candidates=probe["candidates"])]  # fmt: skip
 
 
 def _shipped(name: str) -> list[dict[str, Any]]:
