@@ -172,7 +172,7 @@ class _Attempt:
             raise
         except Exception as error:
             with self._lease.held():
-                return self._failed(error, self._before)
+                return self._failed(error)
         finally:
             self._tracker.close()
 
@@ -210,8 +210,9 @@ class _Attempt:
         except OSError:
             return
 
-    def _failed(self, error: Exception, before: Mapping[str, Any] | None) -> Outcome:
-        """Record it. What was done `before` stays: the step is done with that, and says what did not go better."""
+    def _failed(self, error: Exception) -> Outcome:
+        """Record it. What was done before stays: the step is done with that, and says what did not go better."""
+        before = self._before
         known = error if isinstance(error, ArgosyError) else explain(error, self._out)
         message = str(known) if known else f"{type(error).__name__}: {error}"
         code = known.exit_code if known else 1

@@ -20,9 +20,10 @@ from evals.memorisation import Memorisation, memorisation
 from evals.metrics import Answer, answer, generated, metrics
 from evals.question import Question
 from evals.task_spec import TaskSpec
+from evals.unscored import NO_NUMBER, TOO_LONG
 
 Pair = tuple[str, str]
-_NO_SCORE = dict.fromkeys(Fit, "score is not a number") | {Fit.TOO_LONG: "answer is longer than the model"}
+_NO_SCORE = dict.fromkeys(Fit, NO_NUMBER) | {Fit.TOO_LONG: TOO_LONG}
 _NO_ROOM = "prompt and answer are longer than the model"
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from argosy.comparison.kinds import Kind, kind_of
 from argosy.comparison.rows import Rows, shared_suite
 from argosy.comparison.shared import shared
 from argosy.comparison.tested import Tested, distance, independent, paired, possible, untested
-from argosy.comparison.values import Value, total
+from argosy.comparison.values import Value, metric_of, total
 from argosy.statistics import Interval, tost
 
 ALPHA = 0.05
@@ -138,7 +138,7 @@ def contrast(name: str, labels: tuple[str, str], first: Side, second: Side) -> C
         asked = max(len(first.values or ()), len(second.values or ()))
         tested, how = paired(pairs, kind.share), "paired"
         if len(pairs) < asked:  # the difference is of these alone, and so are the values beside it
-            values = (_mean([a for a, _ in pairs]), _mean([b for _, b in pairs]))
+            values = (metric_of([a for a, _ in pairs]), metric_of([b for _, b in pairs]))
     elif not math.isfinite(math.hypot(*errors)):
         return Contrast(name, *labels, *values, untested(*values), "no standard error")
     else:
@@ -162,10 +162,6 @@ def _pairs(name: str, first: Side, second: Side) -> tuple[list[tuple[Value, Valu
     if not both.keys or both.others:
         return OTHER_TOKENS if name.startswith("heldout/") else OTHER_QUESTIONS, both.otherwise
     return [(first.values[key], second.values[key]) for key in both.keys], both.otherwise
-
-
-def _mean(values: Sequence[Value]) -> float:
-    return total({str(n): value for n, value in enumerate(values)})
 
 
 def _makes(side: Side) -> bool:

@@ -8,7 +8,7 @@ from argosy.comparison.compared import Pair
 from argosy.comparison.kinds import HEADLINE
 from argosy.comparison.rows import ALL
 from argosy.comparison.table import Row
-from argosy.contamination.verdict import LIKELY
+from argosy.contamination.verdict import likely
 
 MOST = 4  # benchmarks; the others are in the table of every metric
 WHOLE = f"heldout/bpb/{ALL}"
@@ -30,4 +30,4 @@ def _weight(row: Row) -> tuple[int, int]:
 
 def likely_seen(pair: Pair) -> set[str]:
     """Benchmarks that one of the two has likely seen: what differs there is not knowledge, or not only."""
-    return {task for e in (pair.first, pair.second) for task, seen in e.chosen.seen.items() if seen.verdict == LIKELY}
+    return {task for e in (pair.first, pair.second) for task in likely(e.chosen.seen)}

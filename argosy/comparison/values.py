@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +45,12 @@ class Value:
 
 def total(values: Mapping[str, Value]) -> float:
     """The metric that the values make."""
-    return math.fsum(v.value for v in values.values()) / math.fsum(v.weight for v in values.values())
+    return metric_of(values.values())
+
+
+def metric_of(values: Collection[Value]) -> float:
+    """The metric of these values."""
+    return math.fsum(v.value for v in values) / math.fsum(v.weight for v in values)
 
 
 def plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:

@@ -68,6 +68,11 @@ class Seen:
         return f"score {self.interval} (0: as clean models), probability {s.probability:.2f}, {s.items} items"
 
 
+def likely(found: Mapping[str, Seen]) -> list[str]:
+    """The benchmarks that a checkpoint has likely seen."""
+    return [task for task, seen in found.items() if seen.verdict == LIKELY]
+
+
 def summary(found: Mapping[str, Seen]) -> tuple[str, str]:
     """The verdict of a checkpoint over all of its benchmarks, and in words: `likely: facts`, `not seen (3 tests)`."""
     of = {verdict: [task for task, seen in found.items() if seen.verdict == verdict] for verdict in WORDS}

@@ -33,17 +33,20 @@ class Encoder:
         return [self._known[text, special] for text in texts]
 
     def _tokens(self, texts: list[str], special: bool) -> list[list[int]]:
-        """What transformers gives. It makes a dictionary of each text, which takes longer than to encode it, so all but
-        the first are the Rust tokenizer's own (with its settings, which that first call has made) where the two agree.
-        """
-        found: list[list[int]] = []
+        """What transformers gives. It makes a dictionary of each text, which takes longer than to encode it, so all are
+        the Rust tokenizer's own (with its settings, which a first call has made) where the two agree on the first."""
         backend = self._backend()
-        for part in [texts[:1], texts[1:]] if backend is not None else [texts]:
-            if found and backend.encode_batch_fast(texts[:1], add_special_tokens=special)[0].ids == found[0]:
-                found += [each.ids for each in backend.encode_batch_fast(part, add_special_tokens=special)]
-            elif part:
-                found += self.tokenizer(part, add_special_tokens=special, return_attention_mask=False)["input_ids"]
-        return found
+        if backend is not None:
+            first = self._by_transformers(texts[:1], special)
+            found = [each.ids for each in backend.encode_batch_fast(texts, add_special_tokens=special)]
+            if found[:1] == first:
+                return found
+        return self._by_transformers(texts, special)
+
+    def _by_transformers(self, texts: list[str], special: bool) -> list[list[int]]:
+        made = self.tokenizer(texts, add_special_tokens=special, return_attention_mask=False)
+        ids: list[list[int]] = made["input_ids"]
+        return ids
 
     def _backend(self) -> Any:
         """The Rust tokenizer, where the class of the tokenizer has no encoding of its own."""

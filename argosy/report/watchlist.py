@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.comparison.kinds import kind_of
-from argosy.contamination.verdict import LIKELY
+from argosy.contamination.verdict import likely
 from argosy.report.checkpoints import Checkpoint, Checkpoints
 from argosy.statistics import Curve, Point, Watched, worth_watching
 from argosy.statistics.watch import RATIO
@@ -52,8 +52,7 @@ def _has_seen(checkpoint: Checkpoint, name: str) -> bool:
     """Whether it has likely seen the benchmark that the metric is of (or a part of)."""
     family, _, rest = name.partition("/")
     task = rest.partition("/")[0]
-    likely = [each for each, seen in checkpoint.seen.items() if seen.verdict == LIKELY]
-    return family == "bench" and any(task == each or task.startswith(f"{each}_") for each in likely)
+    return family == "bench" and any(task == each or task.startswith(f"{each}_") for each in likely(checkpoint.seen))
 
 
 def _chances(checkpoints: Sequence[Checkpoint]) -> dict[str, float]:

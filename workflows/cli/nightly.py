@@ -73,13 +73,13 @@ def _asked(args: argparse.Namespace) -> Asked:
 
 def _execute(nights: list[Night], args: argparse.Namespace) -> int:
     from workflows.local import Budget
-    from workflows.nightly.local import reports, run_night
+    from workflows.nightly.local import report_of, run_night
     from workflows.nightly.tell import tell
 
     budget = Budget(args.cores, args.memory)
     failed = [each for night in nights if night.pairs for each in run_night(night, budget, plain=args.plain)]
     worse = tell(args.store.absolute(), f"local {uuid4()}", args.webhook)
-    for report in (each for night in nights for each in reports(night)):
+    for report in filter(None, map(report_of, nights)):
         print(f"report: {report}", flush=True)
     if any(night.pairs for night in nights) and not (failed or worse):
         print("nightly: nothing new is worse than its reference", flush=True)

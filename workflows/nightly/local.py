@@ -30,11 +30,11 @@ def run_judgement(night: Night, judgement: PlannedNode, *, plain: bool = False) 
     return run_plan(Plan(store=night.store, stages=("judge",), nodes=(judgement,)), plain=plain)
 
 
-def reports(night: Night) -> list[Path]:
-    """The page of what was judged, where it is done."""
-    judgement = night.judgement() if night.pairs else None
+def report_of(night: Night) -> Path | None:
+    """The page of what was judged; None where that is not done."""
+    judgement = night.judgement()
     page = Path(judgement.dir) / "report.html" if judgement is not None else None
-    return [page] if page is not None and page.is_file() else []
+    return page if page is not None and page.is_file() else None
 
 
 def describe(nights: Sequence[Night]) -> str:
