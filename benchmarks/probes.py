@@ -2,7 +2,7 @@
 
 python -m benchmarks.probes
 
-Three kinds of probes. `blimp` and `pararel`: a tenth of what the shipped suites ask, BLiMP's minimal pairs, whose
+Three kinds of probes. `blimp` and `pararel`: half of what the shipped suites ask, BLiMP's minimal pairs, whose
 sentences are scored whole, and ParaRel's facts in several wordings, each with 15 objects of which a cloze fact asks
 which is likeliest (differences of whole sentences). `next_token`: Prob(object | prefix), which a probe of that kind
 asks, of as many of ParaRel's wordings that end with the object. From `../shared/data`, else generated ones of the same
@@ -28,7 +28,7 @@ from probes.relations import Question, Relation, fill, questions, read_relations
 
 KINDS = ("blimp", "pararel", "next_token")
 BATCHES = (16, 32, 64, 128)
-TENTH, BLIMP_FILES = 10, 67
+HALF, BLIMP_FILES = 2, 67
 Groups = list[list[str]]  # sentences that are held against each other; of next_token a prefix, then what may follow
 
 
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--part", type=int, default=TENTH, help="1/N of what the shipped suites ask")
+    parser.add_argument("--part", type=int, default=HALF, help="1/N of what the shipped suites ask")
     parser.add_argument("--rounds", type=int, default=2, help="turns that the sentences of a kind are dealt to")
     parser.add_argument("--tuning", type=int, default=400, help="sentences to find the peer's best batch size with")
 

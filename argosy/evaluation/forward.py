@@ -12,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.errors import StepError
-from argosy.evaluation.planning import LOGITS
+from argosy.evaluation.prefix import Prefix
 from argosy.evaluation.rows import Grid, Row, Tokens, Wanted, grid, pack
+from argosy.evaluation.vocabulary import Parts, log_softmax, parts
 
 if TYPE_CHECKING:
     import torch
 
 _LOG = logging.getLogger(__name__)
-_LOGITS_CPU = 2**23  # at a time: 32 MiB as float32, which the allocator keeps instead of giving it back each time
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
 _WINDOWS = ("sliding_window", "window_size", "attention_chunk_size", "local_attention", "attention_window_size",
             "sliding_window_size")  # fmt: skip
 _WHOLE = {"full_attention", "global"}  # kinds of layers that attend to all tokens before
 Rows = Sequence[Sequence[Wanted]]
 R = TypeVar("R")
-Parts = Iterator[tuple[int, "torch.Tensor"]]
 Reader = Callable[[Parts, Grid, Sequence[Wanted]], list[R]]
 
 
@@ -51,7 +50,7 @@ class Forward:
         self.branching = True
         self.short = 0
         self.head = "apart" if model.get_output_embeddings() is not None else "whole"
-        self._prefix: tuple[Tokens, Any] = ((), None)
+        self._prefix = Prefix(model)
         self._most = 0  # tokens of a forward pass since one had too little memory; 0: no limit
 
     def run(self, prefix: Tokens, rows: Rows, read: Reader[R]) -> list[R]:
@@ -59,8 +58,8 @@ class Forward:
         it needs too much memory.
 
         Args:
-            read: takes (number of the first output, logits [output, vocabulary]) pairs of all outputs, the grid, and
-                the sequences; where memory does not suffice for that, again for parts of them.
+            read: takes the logits of all outputs (argosy.evaluation.vocabulary), the grid, and the sequences; where
+                memory does not suffice for that, again for parts of them.
 
         Raises:
             StepError: one sequence alone needs too much.
@@ -75,7 +74,7 @@ class Forward:
         except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
             if not is_out_of_memory(error):
                 raise
-        self._prefix = ((), None)
+        self._prefix.clear()
         free_memory()
         if alone:
             raise StepError(f"one text of {len(rows[0][0].tokens)} tokens does not fit into memory: use a device with "
@@ -92,12 +91,12 @@ class Forward:
         return self.run(prefix, rows[:middle], read) + self.run(prefix, rows[middle:], read)
 
     def _logits(self, prefix: Tokens, rows: Sequence[Row]) -> tuple[Parts, Grid]:
-        """(number of the first output, logits [output, vocabulary]) of some at a time, and where they are."""
+        """Logits of the outputs, some at a time, and where they are."""
         import torch
 
         laid = grid(rows)
         device = self.model.device
-        cache = self._expanded(prefix, len(rows)) if prefix else None
+        cache = self._prefix.expanded(prefix, len(rows)) if prefix else None
         inputs = {"input_ids": torch.from_numpy(laid.tokens).to(device),
                   "position_ids": torch.from_numpy(laid.depths).to(device),
                   "attention_mask": self._mask(laid.allowed, len(prefix)),
@@ -112,14 +111,12 @@ class Forward:
             if self.head == "apart":
                 hidden = self.model.base_model(**inputs).last_hidden_state
                 hidden = hidden.reshape(-1, hidden.shape[-1])[outputs]
-                step = max(1, (LOGITS if hidden.is_cuda else _LOGITS_CPU) // self.vocabulary)
-                for start in range(0, len(outputs), step):
-                    yield start, head(hidden[start : start + step])
+                yield from parts(head, hidden, self.vocabulary)
                 return
             with self._only(outputs):
                 logits = self.model(**inputs).logits
             logits = logits.reshape(-1, logits.shape[-1])
-            yield 0, logits[outputs] if self.head == "whole" else logits
+            yield range(len(outputs)), iter([logits[outputs] if self.head == "whole" else logits])
 
     def _mask(self, allowed: NDArray[np.bool_] | None, before: int) -> torch.Tensor | None:
         """Additive [row, 1, width, before + width]; None where the model's own causal mask is right."""
@@ -149,24 +146,6 @@ class Forward:
         finally:
             hook.remove()
 
-    def _expanded(self, prefix: Tokens, rows: int) -> Any:
-        """A cache of the prefix's keys and values for that many rows (computed once, not copied)."""
-        import torch
-        from transformers import DynamicCache
-
-        if self._prefix[0] != prefix:
-            self._prefix = ((), None)
-            ids = torch.tensor([prefix], device=self.model.device)
-            with torch.inference_mode():
-                found = self.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
-            self._prefix = (prefix, [(layer[0], layer[1]) for layer in found])
-        layers = self._prefix[1]
-        with torch.inference_mode():
-            cache = DynamicCache()
-            for number, (keys, values) in enumerate(layers):
-                cache.update(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1), number)
-        return cache
-
     def _made(self, way: str) -> bool:
         self.head = way
         return True
@@ -191,9 +170,8 @@ class Forward:
 
         def same(prefix: Tokens, rows: Rows) -> bool:
             try:
-                parts, laid = self._logits(prefix, [pack(row, len(prefix)) for row in rows])
-                logits = torch.cat([part for _, part in parts])
-                found = torch.log_softmax(logits.float(), -1)[np.concatenate(laid.places)]
+                made, laid = self._logits(prefix, [pack(row, len(prefix)) for row in rows])
+                found = torch.cat([log_softmax(blocks) for _, blocks in made])[np.concatenate(laid.places)]
             except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError):
                 return False
             return found.shape == expected.shape and torch.allclose(found, expected, atol=tolerance, equal_nan=True)
@@ -204,7 +182,7 @@ class Forward:
         self.short = short if (short := short_rope(config)) < max_length else 0
         whole = attention_window(config) >= max_length and not self.short
         self.branching = whole and same((), [wanted]) and same(wanted[0].tokens[:3], [wanted[:2], wanted[2:]])
-        self._prefix = ((), None)
+        self._prefix.clear()
 
 
 def attention_window(config: Any) -> float:

@@ -8,6 +8,7 @@ batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -26,12 +27,13 @@ class Limits:
     """What a batch may be.
 
     Attributes:
-        batch_tokens: tokens of one forward pass, padding included.
+        batch_tokens: tokens of one forward pass, padding and those of a kept prefix included.
         max_length: positions of the model.
         vocabulary: logits of one position.
         pair: work of one token's attention to another, in tokens computed; None: sequences cannot be joined.
         padding: tokens of padding that a batch may have: what one more forward pass costs beyond its tokens.
         short: a longer sequence is in no batch with one of so many tokens or fewer; 0: it may be.
+        computed: tokens of one forward pass, those of a kept prefix not included.
     """
 
     batch_tokens: int
@@ -40,6 +42,7 @@ class Limits:
     pair: float | None
     padding: int
     short: int = 0
+    computed: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -111,15 +114,18 @@ def _rows(
 
 
 def _joins(size: int, other: int, new: int, skip: int, limits: Limits) -> bool:
-    """Whether a row of `size` tokens with `new` ones of a sequence of `other` is less work than the two apart."""
-    together = size + new
+    """Whether a row of `size` tokens goes on with `new` ones of a sequence of `other`, or a new row begins.
+
+    Within a row, each token costs attention to all of it. Going on also keeps those after this one in a row as wide:
+    where a new row would be like this one, the best place to part is where attention to this one costs as much as what
+    is computed again (0.3% more work than the best of all partings, on BLiMP's sentences).
+    """
     if new == 0:
         return True
+    together = size + new
     if limits.pair is None or together > ROW or skip + together > min(limits.max_length, limits.batch_tokens):
         return False
-    saved = other - new + _COPY * skip
-    pairs = together * (skip + together) - size * (skip + size) - other * (skip + other)
-    return limits.pair * pairs < saved
+    return limits.pair * size * max(size, 2 * new) < other - new + _COPY * skip
 
 
 def _batches(rows: Sequence[_Row], prefix: Tokens, limits: Limits) -> Iterator[Batch]:
@@ -128,7 +134,8 @@ def _batches(rows: Sequence[_Row], prefix: Tokens, limits: Limits) -> Iterator[B
     outputs = padding = 0
     for _, row in sorted(enumerate(rows), key=lambda pair: (-pair[1].size, pair[0])):
         width = (chosen[0] if chosen else row).size
-        full = (len(chosen) + 1) * (len(prefix) + width) > limits.batch_tokens
+        lines = len(chosen) + 1
+        full = lines * (len(prefix) + width) > limits.batch_tokens or lines * width > limits.computed
         uneven = padding + width - row.size > limits.padding
         if chosen and (full or uneven or (outputs + row.outputs) * limits.vocabulary > LOGITS):
             yield Batch(prefix, tuple(tuple(each.members) for each in chosen))

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.evaluation.cache import Known
-from argosy.evaluation.forward import Forward, Parts
+from argosy.evaluation.forward import Forward
 from argosy.evaluation.planning import Limits, plan
 from argosy.evaluation.rows import Grid, Tokens, Wanted
 from argosy.evaluation.score import NOT_SCORED, Score, Scored
+from argosy.evaluation.vocabulary import Parts, chosen, log_softmax
 from argosy.evaluation.work import Work
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_SCORED", "Fit", "Score", "Scored", "Scorer"]
 _PADDING, _PADDING_CPU = 4096, 64  # tokens that can be computed while a forward pass is started
-_ATTENTION = 2.0  # how much slower attention's arithmetic is than that of matrices of weights
+_COMPUTED_CPU = 1024  # tokens at a time: with more, what the layers hand on leaves the caches
+_ATTENTION = 1.0  # how much slower attention's arithmetic is than that of matrices of weights
 
 
 Request = tuple[Tokens, Tokens]  # context, continuation
@@ -114,7 +116,7 @@ class Scorer:
         import torch
 
         def read(parts: Parts, laid: Grid, asked: Sequence[Wanted]) -> list[torch.Tensor]:
-            values = torch.cat([torch.log_softmax(logits.float(), dim=-1) for _, logits in parts])
+            values = torch.cat([log_softmax(blocks) for _, blocks in parts])
             return [values[int(places[-1])] for places, _ in zip(laid.places, asked, strict=True)]
 
         cut = [context[-self.max_length :] for context in contexts]
@@ -167,8 +169,9 @@ class Scorer:
     def _limits(self) -> Limits:
         pair = self._pair if self.branching else None
         logits = 0 if self.forward.head == "apart" else self.forward.vocabulary  # of an output, at the same time
-        padding = _PADDING_CPU if self.forward.model.device.type == "cpu" else _PADDING
-        return Limits(self.batch_tokens, self.max_length, logits, pair, padding, self.short)
+        cpu = self.forward.model.device.type == "cpu"
+        padding, computed = (_PADDING_CPU, _COMPUTED_CPU) if cpu else (_PADDING, math.inf)
+        return Limits(self.batch_tokens, self.max_length, logits, pair, padding, self.short, computed)
 
 
 def _owners(wanted: Sequence[Wanted]) -> dict[Wanted, list[int]]:
@@ -185,29 +188,13 @@ def _read(parts: Parts, laid: Grid, asked: Sequence[Wanted]) -> list[Scored]:
     outputs = np.concatenate(laid.places)
     ids = np.array([token for each in asked for token in each.targets], dtype=np.int64)
     logprobs, greedy = np.empty(len(ids)), np.empty(len(ids), dtype=np.bool_)
-    for start, logits in parts:
-        here = np.flatnonzero((outputs >= start) & (outputs < start + len(logits)))
-        at = torch.from_numpy(outputs[here] - start).to(logits.device)
-        token = torch.from_numpy(ids[here]).to(logits.device)
-        chosen, first = _chosen(logits, at, token)
-        logprobs[here], greedy[here] = chosen.double().cpu().numpy(), first.cpu().numpy()
+    for here, blocks in parts:
+        which = np.flatnonzero((outputs >= here.start) & (outputs < here.stop))
+        at, token = torch.from_numpy(outputs[which] - here.start), torch.from_numpy(ids[which])
+        found, first = chosen(blocks, at, token)
+        logprobs[which], greedy[which] = found.double().cpu().numpy(), first.cpu().numpy()
     bounds = np.cumsum([len(each.targets) for each in asked])[:-1]
     return [Scored(*each) for each in zip(np.split(logprobs, bounds), np.split(greedy, bounds), strict=True)]
-
-
-def _chosen(logits: torch.Tensor, at: torch.Tensor, token: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probability of each `token` in the row `at` of logits [output, vocabulary], and whether it is the first of
-    the likeliest. The logits are used up: at this size, passes over them are what takes the time."""
-    import torch
-
-    values = logits.float()
-    most = values.amax(dim=-1, keepdim=True)
-    own = values[at, token]
-    first = own == most[at, 0]
-    tied = first.nonzero()[:, 0]
-    first[tied] = values[at[tied]].argmax(dim=-1) == token[tied]
-    total = values.sub_(most).exp_().sum(dim=-1)
-    return own - most[at, 0] - torch.log(total)[at], first
 
 
 def _pair_cost(model: Any) -> float:
