@@ -28,11 +28,7 @@ def run_probes(
     Raises:
         InputError: a probe of an unknown kind or with a wrong field; a name used twice; no probe has its data.
     """
-    probes = [parse_probe(entry, suite.name) for entry in suite.probes or []]
-    names = [probe.name for probe in probes]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        raise InputError(f"suite {suite.name}: two probes are called {twice!r}")
+    probes = parse_probes(suite)
     scope = Scope(Path(data) if data else None, chat, seed, limit)
     findings = Findings()
     first: InputError | None = None
@@ -61,6 +57,20 @@ def _add(findings: Findings, where: str, suite: str, name: str, measured: Measur
     for reason, n in measured.left_out.items():
         findings.leave_out(where, reason, n)
     findings.rows += [{"task": suite, "variant": name, **row} for row in measured.rows]
+
+
+def parse_probes(suite: Suite) -> list[Probe]:
+    """The probes of a suite.
+
+    Raises:
+        InputError: as `parse_probe`, or a name is there twice.
+    """
+    probes = [parse_probe(entry, suite.name) for entry in suite.probes or []]
+    names = [probe.name for probe in probes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise InputError(f"suite {suite.name}: two probes are called {twice!r}")
+    return probes
 
 
 def parse_probe(entry: Mapping[str, Any], suite: str) -> Probe:

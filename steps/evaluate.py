@@ -23,10 +23,14 @@ from argosy.step_files import AGAIN, NODE, STATE, given_directory, read_done
 from argosy.storage import make_directory, read_record, write_atomic, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from argosy.evaluation.checkpoint import Checkpoint
     from argosy.evaluation.findings import Findings
     from argosy.evaluation.language_model import LanguageModel
     from argosy.evaluation.suite import Suite
+
+    Sections = dict[str, Callable[[LanguageModel, bool], Findings]]  # model, whether it is asked as in a chat
 
 
 class EvaluateConfig(Config):
@@ -95,11 +99,12 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     from argosy.evaluation.suite import load_suite
 
     suite = load_suite(config.suite, config.suite_file, [_here("evals/suites"), _here("probes/suites")])
+    sections = _sections(config, suite)
     checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)
     make_deterministic(config.seed, config.threads)
     how = Computing(**{name: getattr(config, name) for name in Computing.model_fields})
     with open_model(checkpoint, how, context.out / STATE, config.seed) as model:
-        findings = _evaluate(config, context, suite, checkpoint, model)
+        findings = _evaluate(config, context, sections, checkpoint, model)
         if findings.again and not config.cache:
             model.scorer.known.keep(context.out / STATE / KNOWN)
     _check_scored(findings, suite.name, checkpoint.path)
@@ -137,35 +142,40 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
 
 
 def _evaluate(
-    config: EvaluateConfig, context: StepContext, suite: Suite, checkpoint: Checkpoint, model: LanguageModel
+    config: EvaluateConfig, context: StepContext, sections: Sections, checkpoint: Checkpoint, model: LanguageModel
 ) -> Findings:
     from argosy.evaluation.findings import Findings
 
     chat = config.chat == "on" or (config.chat == "auto" and checkpoint.chat)
     findings = Findings()
-    sections = [name for name in ("benchmarks", "probes", "heldout") if getattr(suite, name) is not None]
-    for done, section in enumerate(sections):
-        context.progress.update(done, len(sections), "sections", section, force=True)
-        findings.merge(_section(section, config, suite, model, chat))
+    for done, (name, ask) in enumerate(sections.items()):
+        context.progress.update(done, len(sections), "sections", name, force=True)
+        findings.merge(ask(model, chat))
     context.progress.update(len(sections), len(sections), "sections", force=True)
     return findings
 
 
-def _section(section: str, config: EvaluateConfig, suite: Suite, model: LanguageModel, chat: bool) -> Findings:
-    if section == "benchmarks":
-        from evals.runner import Benchmarks, run_benchmarks
-
-        benchmarks = suite.section("benchmarks", Benchmarks)
-        data = Path(config.data or ".")
-        return run_benchmarks(benchmarks, model, data, chat=chat, seed=config.seed, limit=config.limit)
-    if section == "probes":
-        from probes.runner import run_probes
-
-        return run_probes(suite, model, config.data, chat=chat, seed=config.seed, limit=config.limit)
+def _sections(config: EvaluateConfig, suite: Suite) -> Sections:
+    """What asks each section that the suite has. All are read here, so that what is wrong shows before a model is
+    loaded."""
     from argosy.evaluation.heldout import Heldout, run_heldout
+    from evals.runner import Benchmarks, run_benchmarks
+    from probes.runner import parse_probes, run_probes
 
-    heldout = suite.section("heldout", Heldout)
-    return run_heldout(heldout, model, config.tokens, suite=suite.name, data=config.data, seed=config.seed)
+    data, seed, limit = config.data, config.seed, config.limit
+    found: Sections = {}
+    if suite.benchmarks is not None:
+        section = suite.section("benchmarks", Benchmarks)
+        found["benchmarks"] = lambda model, chat: run_benchmarks(
+            section, model, Path(data or "."), chat=chat, seed=seed, limit=limit)  # fmt: skip
+    if suite.probes is not None:
+        parse_probes(suite)
+        found["probes"] = lambda model, chat: run_probes(suite, model, data, chat=chat, seed=seed, limit=limit)
+    if suite.heldout is not None:
+        texts = suite.section("heldout", Heldout)
+        found["heldout"] = lambda model, chat: run_heldout(
+            texts, model, config.tokens, suite=suite.name, data=data, seed=seed)  # fmt: skip
+    return found
 
 
 def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
@@ -219,7 +229,7 @@ def _here(folder: str) -> Path:
     return Path(__file__).parent.parent / folder
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=8, needs="train")
+STEP = Step("evaluate", EvaluateConfig, run, version=9, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +60,13 @@ def registered() -> dict[str, type[Rule]]:
     import argosy.gate.rules as package
 
     return classes(package, "rules", lambda value: issubclass(value, Rule))
+
+
+def unmeasured(pattern: str, names: Sequence[str], label: str, to_do: str = "evaluate it") -> Finding:
+    """Of a metric or pattern that covers nothing: that it is missing, the nearest that there is, and what to do."""
+    near = difflib.get_close_matches(pattern, names, n=1, cutoff=0.8)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return Finding(pattern, CANNOT_TELL, f"{pattern}{hint} is not measured for {label}: {to_do}")
 
 
 def matching(patterns: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from argosy.comparison.kinds import kind_of
 from argosy.config import Config
-from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
+from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
 from argosy.gate.subject import Subject, covers
 from argosy.statistics import normal_interval, share_interval
 
@@ -51,8 +51,7 @@ def look(bounds: Mapping[str, float | Threshold], new: Subject, reference: Subje
         found += [Finding(where, CANNOT_TELL, f"{where} failed for {new.label}: {why}")
                   for where, why in new.failed.items()
                   if names and covers(pattern, where) and not any(covers(name, where) for name in names)]
-        found += [Finding(p, CANNOT_TELL, f"{p} is not measured for {new.label}: evaluate it with a suite that has it")
-                  for p in none]
+        found += [unmeasured(p, known, new.label, "evaluate it with a suite that has it") for p in none]
     return found
 
 

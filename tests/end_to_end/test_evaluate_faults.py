@@ -74,6 +74,23 @@ def test_where_no_task_can_be_read_the_input_is_wrong(store: Path, tmp_path: Pat
         evaluate(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"))
 
 
+@pytest.mark.parametrize(
+    ("suite", "message"),
+    [
+        ("benchmarks: {tasks: {a/b: [good.jsonl]}}", "(?s)benchmarks.*'a/b' is no name.*without a slash"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {x/y: plain}}", "'x/y' is no name"),
+        ("benchmarks: {lm_eval: [arc_easy], include_path: absent}", "(?s)include_path.*there is no folder .*absent"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, varients: {x: plain}}", "varients is not a field"),
+        ("probes: [{name: x, kind: clozefact}]", "did you mean 'cloze_fact'"),
+        ("heldout: {strides: 3}", "strides is not a field"),
+    ],
+)
+def test_a_suite_is_read_before_a_model_is_looked_for(store: Path, tmp_path: Path, suite: str, message: str) -> None:
+    (tmp_path / "suite.yaml").write_text(suite)
+    with pytest.raises(InputError, match=message):
+        evaluate(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"), checkpoint=str(tmp_path / "none"))
+
+
 def test_logits_that_are_no_numbers_cost_the_items_that_they_touch(store: Path, tmp_path: Path) -> None:
     """Though items share rows, and what is not a number spreads over a row."""
     tokenizer, model = make_tokenizer(), make_model(len(make_tokenizer()))

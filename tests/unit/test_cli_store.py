@@ -245,3 +245,24 @@ def test_report_is_the_last_runs_or_the_newest(capsys: Out) -> None:
     (own / "report.html").write_text("own")
     assert main(["report"]) == 0
     assert capsys.readouterr().out == f"{own}/report.html\n"
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_a_truncated_result_is_a_sentence(capsys: Out) -> None:
+    """Not a Python warning with its line of code; the step counts as not done."""
+    assert main(["run", "--plain"]) == 0
+    [outputs] = Path("runs").glob("data-*/outputs.json")
+    outputs.write_text(outputs.read_text()[:20])
+    capsys.readouterr()
+    assert main(["status"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("warning: ")
+    assert "is broken (truncated or not ours): taken as not done\n" in err
+    assert "UserWarning" not in err
+    assert "warnings.warn" not in err
+
+
+def test_a_promotion_is_not_forced_without_a_reason(capsys: Out) -> None:
+    Path("runs").mkdir()
+    assert main(["promote", "sft", "--force", " "]) == 2
+    assert "--force is empty: say why" in capsys.readouterr().err

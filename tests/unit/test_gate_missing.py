@@ -94,6 +94,15 @@ def test_a_pattern_is_of_what_the_reference_has_and_of_what_failed() -> None:
     assert judged(rule, b).holds  # not what the pattern is of
 
 
+@pytest.mark.parametrize("rule", [{"at_least": {"bench/facts/plain/ac": 0.1}},
+                                  {"not_worse": {"on": ["bench/facts/plain/ac"]}},
+                                  {"better_on": {"on": ["bench/facts/plain/ac"]}}])  # fmt: skip
+def test_a_misspelt_metric_names_the_nearest(rule: dict[str, Any]) -> None:
+    found = judged([rule], subject("b", SAME), subject("a", SAME))
+    assert found.status == "cannot tell"
+    assert "did you mean 'bench/facts/plain/acc'?" in said(found)
+
+
 def evaluation(root: Path, name: str, metrics: list[str], **more: Any) -> Path:
     directory = root / name
     directory.mkdir(parents=True)

@@ -143,10 +143,10 @@ def test_shipped_suite_runs_and_names_its_metrics(model: LanguageModel, data: Pa
 
 def test_blimp_files_and_broken_lines(model: LanguageModel, tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
-    file.write_text('{"sentence_good": "river", "sentence_bad": "rivr"}\n{"good": "a"}\n')
+    file.write_text('{"sentence_good": "river", "sentence_bad": "rivr"}\n{"good": "a"}\n{"good": "a", "bad": "a"}\n')
     found = parse_probe({"name": "x", "kind": "contrastive", "file": str(file)}, "s").measure(model, scope())
     assert found.measures["acc"].n == 1
-    assert found.left_out == {"no pair of sentences": 1}
+    assert found.left_out == {"no pair of sentences": 1, "good and bad are the same": 1}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,12 @@ import importlib
 import os
 import pkgutil
 import sys
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
 
+import argosy
 from argosy import __version__
 from argosy.config_explain import nearest
 from argosy.errors import ArgosyError, Stopped
@@ -20,11 +24,24 @@ RLHF, evaluate, compare. Start with `argosy init`, then `argosy run`."""
 EPILOG = """`argosy COMMAND --help` shows a command's options; docs/cli.md tells more.
 Exit codes: 0 done; 1 something failed, or the run was stopped; 2 wrong usage or input."""
 
+_OURS = (Path(argosy.__file__).parent, Path(__file__).parents[1])
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exits 0 (done), 1 (something failed) or 2 (wrong usage or input); ARGOSY_DEBUG=1 raises."""
-    with reader_may_leave():
+    with reader_may_leave(), warnings.catch_warnings():
+        warnings.showwarning = _warn
         return _run(_parse(argv))
+
+
+def _warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning of ours is a sentence for the user; another library's says where it comes from."""
+    ours = any(Path(filename).is_relative_to(package) for package in _OURS)
+    text = f"warning: {message}\n" if ours else warnings.formatwarning(message, category, filename, lineno, line)
+    print(text, end="", file=file or sys.stderr)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="rules that it must hold (default: the gate section of the line's newest config, if any)")
     parser.add_argument("--reference", default="", metavar="NAME",
                         help="what it must not be worse than: an alias or a checkpoint (default: what the alias names)")
-    parser.add_argument("--force", default="", metavar="WHY", help="although the gate does not hold; why is kept")
+    parser.add_argument("--force", metavar="WHY", help="although the gate does not hold; why is kept")
     parser.add_argument("--undo", action="store_true", help="back to what the alias named before")
 
 
@@ -55,8 +55,9 @@ def run(args: argparse.Namespace) -> int:
     grounds = [path.parent for path in sorted(store.glob("compare-*/outputs.json")) if _compares(path.parent, chosen)]
     comparison = str(max(grounds, key=lambda path: path.stat().st_mtime)) if grounds else ""
     verdict, against = _verdict(args, chosen, found, store, registry)
+    forced = (args.force or "").strip()
     before, now = promotion.promote(
-        registry, chosen, store, promotion.Grounds(args.by, comparison, "", verdict, args.force.strip(), against),
+        registry, chosen, store, promotion.Grounds(args.by, comparison, "", verdict, forced, against),
         alias=args.alias, model=args.model)  # fmt: skip
     name = f"{registered_name(args.model or chosen.trained.line)}@{args.alias}"
     print(f"{name} is {promotion.described(now)}, {chosen.label}; it was {promotion.described(before)}")
@@ -66,8 +67,10 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     if bool(args.checkpoint) == args.undo:
         raise InputError("give a CHECKPOINT to promote, or --undo")
-    if args.undo and (args.gate or args.force or args.reference):
+    if args.undo and (args.gate or args.force is not None or args.reference):
         raise InputError("--undo asks no gate: leave out --gate, --reference and --force")
+    if args.force is not None and not args.force.strip():
+        raise InputError("--force is empty: say why, since it is kept beside the promotion")
 
 
 def _verdict(args: argparse.Namespace, chosen: Chosen, found: Found, store: Path,
@@ -82,7 +85,7 @@ def _verdict(args: argparse.Namespace, chosen: Chosen, found: Found, store: Path
     line = chosen.trained.line
     gate = gate_for(args.gate, store, line)
     if gate is None:
-        if args.force.strip():
+        if args.force:
             raise InputError(f"--force: the model line {line!r} has no gate, so there is nothing to force")
         return None, None
     try:

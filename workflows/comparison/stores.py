@@ -66,8 +66,8 @@ class Stores:
         stored = self.own
         found = next((c for c in stored.checkpoints.every if c.digest == digest), None)
         if found is None:
-            raise InputError(f"{name} is a model that is not evaluated in {self._store} yet: python -m steps.evaluate "
-                             f"--config '{{\"checkpoint\": \"{path}\", ...}}' --out {self._store}/evaluate-NAME")
+            raise InputError(f"{name} is a model that is not evaluated in {self._store} yet: run "
+                             f"'argosy evaluate {path} --store {self._store}' first")
         return self.entry(name, stored, found.key)
 
     def entry(self, name: str, stored: Stored, key: str) -> Entry:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from argosy.comparison.kinds import kind_of
-from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
+from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
 from argosy.gate.subject import Subject, compared
 from argosy.gate.worse import change, numbers_of, undecided
 
@@ -27,10 +27,11 @@ class BetterOn(Rule):
         """A finding for each metric; where fewer suffice, one for the most improved ones."""
         if reference is None:
             return [Finding(", ".join(self.on), CANNOT_TELL, "there is no reference to be better than")]
-        names, none = matching(self.on, sorted({*reference.names(), *new.names()}))
+        known = sorted({*reference.names(), *new.names()})
+        names, none = matching(self.on, known)
         found = [self._one(name, new, reference) for name in names]
         if self.least is None or self.least >= len(found) + len(none):
-            return found + [Finding(p, CANNOT_TELL, f"{p} is not measured: evaluate both") for p in none]
+            return found + [unmeasured(p, known, f"{new.label} and {reference.label}") for p in none]
         # The k best of n: Bonferroni over the choice, so that the best one by chance is not called better.
         ranked = sorted(found, key=lambda f: (f.p_value is None, f.significant != HOLDS, f.p_value or 0.0))
         return [f if f.p_value is None else replace(f, p_value=min(1.0, f.p_value * len(found)))

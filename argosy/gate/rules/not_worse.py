@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from argosy.gate.rule import CANNOT_TELL, HOLDS, Finding, Rule, matching
+from argosy.gate.rule import HOLDS, Finding, Rule, matching, unmeasured
 from argosy.gate.subject import Subject
 from argosy.gate.worse import NOISE, Margin, not_worse
 
@@ -29,5 +29,4 @@ class NotWorse(Rule):
         names, none = matching(self.on, reference.names())
         margin = None if self.beyond == NOISE else float(self.beyond)
         return [not_worse(name, new, reference, margin, alpha) for name in names] + [
-            Finding(pattern, CANNOT_TELL, f"{pattern} is not measured for {reference.label}: evaluate it")
-            for pattern in none]
+            unmeasured(pattern, reference.names(), reference.label) for pattern in none]
