@@ -73,6 +73,19 @@ def likely(found: Mapping[str, Seen]) -> list[str]:
     return [task for task, seen in found.items() if seen.verdict == LIKELY]
 
 
+def has_seen(found: Mapping[str, Seen], metric: str) -> bool:
+    """Whether a checkpoint has likely seen the benchmark that a metric is of (or of a part of it)."""
+    family, _, rest = metric.partition("/")
+    task = rest.partition("/")[0]
+    return family == "bench" and any(task == each or task.startswith(f"{each}_") for each in likely(found))
+
+
+def doubt(metric: str, checkpoints: Mapping[str, Mapping[str, Seen]]) -> str:
+    """`; base has likely seen it`, of those (label -> what is known) for which a metric may be memory; "" else."""
+    labels = [label for label, found in checkpoints.items() if has_seen(found, metric)]
+    return f"; {' and '.join(labels)} {'have' if len(labels) > 1 else 'has'} likely seen it" if labels else ""
+
+
 def summary(found: Mapping[str, Seen]) -> tuple[str, str]:
     """The verdict of a checkpoint over all of its benchmarks, and in words: `likely: facts`, `not seen (3 tests)`."""
     of = {verdict: [task for task, seen in found.items() if seen.verdict == verdict] for verdict in WORDS}

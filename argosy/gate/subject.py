@@ -11,6 +11,7 @@ from pathlib import Path
 from argosy.comparison.contrast import Contrast, Side, alike, contrast
 from argosy.comparison.rows import Rows, read_rows
 from argosy.comparison.values import Value, total
+from argosy.contamination.verdict import Seen, doubt
 from argosy.errors import InputError
 from argosy.report.checkpoints import Checkpoint
 from argosy.statistics import mean
@@ -30,6 +31,7 @@ class Subject:
         evaluations: directories that all of this is read from.
         failed: benchmarks, forms, channels and probes that could not be asked, and why.
         lost: by the same, how many items have no score that is a number.
+        seen: by benchmark, whether it has been seen.
         notes: what could not be read, in sentences.
     """
 
@@ -43,6 +45,7 @@ class Subject:
     evaluations: Sequence[str] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
+    seen: Mapping[str, Seen] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def unscored(self, name: str) -> int:
@@ -89,6 +92,11 @@ def compared(name: str, new: Subject, reference: Subject) -> Contrast | str:
     return found if found.tested.p_value is not None else f"cannot be compared: {found.how}"
 
 
+def memory(name: str, *subjects: Subject) -> str:
+    """`; base has likely seen it`: of whom a metric may be memory; "" of nobody."""
+    return doubt(name, {subject.label: subject.seen for subject in subjects})
+
+
 def covers(pattern: str, where: str) -> bool:
     """Whether a metric, or a pattern, is of a benchmark, form, channel or probe (`bench/facts`, `heldout/code`)."""
     parts, given = pattern.split("/"), where.split("/")
@@ -106,7 +114,7 @@ def subject_of(checkpoint: Checkpoint) -> Subject:
     rows = read_rows(checkpoint.evaluations, notes)
     headline = checkpoint.headline or {task: checkpoint.variants(task) for task in checkpoint.tasks}
     return Subject(checkpoint.label, checkpoint.key, checkpoint.metrics, checkpoint.stderr, checkpoint.counts, headline,
-                   rows, tuple(map(str, checkpoint.evaluations)), failed, lost, notes)
+                   rows, tuple(map(str, checkpoint.evaluations)), failed, lost, checkpoint.seen, notes)
 
 
 def _missing(evaluations: Sequence[Path]) -> tuple[dict[str, str], dict[str, int]]:

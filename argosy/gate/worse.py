@@ -11,7 +11,7 @@ from argosy.comparison.contrast import Contrast
 from argosy.comparison.kinds import kind_of
 from argosy.comparison.text import unit_of
 from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding
-from argosy.gate.subject import Subject, compared
+from argosy.gate.subject import Subject, compared, memory
 from argosy.statistics import minimum_detectable_effect, tost
 
 NOISE = "noise"
@@ -35,15 +35,16 @@ def not_worse(name: str, new: Subject, reference: Subject, margin: float | None,
     if why := undecided(found, max(new.unscored(name), reference.unscored(name))):
         return Finding(name, CANNOT_TELL, f"{change(found)}: {why}", numbers)
     loss = -better * found.difference.value
+    known = memory(name, reference, new)
     if margin is None:
         could = minimum_detectable_effect(found.tested.stderr)
-        text = f"{change(found)}; a loss of {amount(name, could)} is found in 80 of 100"
+        text = f"{change(found)}; a loss of {amount(name, could)} is found in 80 of 100{known}"
         return Finding(name, HOLDS, text, {**numbers, "detectable": could}, found.tested.p_value,
                        FAILS if loss > 0 else HOLDS, found.tested.least)
     bounds = tost(loss, found.tested.stderr, margin, found.tested.degrees, alpha)
     status = HOLDS if bounds.high < margin else FAILS if bounds.low > margin else CANNOT_TELL
     text = f"{change(found)}; may be worse by {amount(name, max(0.0, bounds.high))}, allowed {amount(name, margin)}"
-    more = "; more items would tell" if status == CANNOT_TELL else ""
+    more = ("; more items would tell" if status == CANNOT_TELL else "") + known
     return Finding(name, status, text + more, {**numbers, "worst": bounds.high, "margin": margin})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from argosy.contamination.verdict import doubt
 from argosy.gate.render import sentences
 from argosy.gate.rule import CANNOT_TELL, FAILS
 from argosy.report.checkpoints import Checkpoint
@@ -46,13 +47,17 @@ class Judged:
         checkpoints of one stage: tuning costs some."""
         if self.gate is not None:
             return sentences(self.gate, FAILS)
-        found = [f"{c.task}: {percent(c.before)} to {percent(c.after)}, {points(c.interval)}"
+        found = [f"{c.task}: {percent(c.before)} to {percent(c.after)}, {points(c.interval)}{self._doubt(c.task)}"
                  for c in self.headlines if c.verdict == "worse"]
         if self.reference is None or self.reference.stage != self.new.stage:
             return found
         return found + [f"held-out {t.channel}: {t.before:.3f} to {t.after:.3f} bits a byte "
                         f"({t.interval.value:+.3f} [{t.interval.low:.3f}, {t.interval.high:.3f}])"
                         for t in self.texts if t.verdict == "forgotten"]
+
+    def _doubt(self, task: str) -> str:
+        both = [each for each in (self.reference, self.new) if each is not None]
+        return doubt(f"{BENCHMARK}{task}", {each.label: each.seen for each in both})
 
     @property
     def verdict(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.comparison.kinds import kind_of
-from argosy.contamination.verdict import likely
+from argosy.contamination.verdict import has_seen
 from argosy.report.checkpoints import Checkpoint, Checkpoints
 from argosy.statistics import Curve, Point, Watched, worth_watching
 from argosy.statistics.watch import RATIO
@@ -42,17 +42,10 @@ def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio:
 
 
 def _curve(name: str, model: str, run: Sequence[Checkpoint]) -> Curve | None:
-    having = sorted((c for c in run if math.isfinite(c.metrics.get(name, math.nan)) and not _has_seen(c, name)),
+    having = sorted((c for c in run if math.isfinite(c.metrics.get(name, math.nan)) and not has_seen(c.seen, name)),
                     key=lambda c: (c.tokens, c.step))  # fmt: skip
     points = tuple(Point(float(c.tokens), c.metrics[name], c.stderr.get(name, math.nan)) for c in having)
     return Curve(model, points) if points else None
-
-
-def _has_seen(checkpoint: Checkpoint, name: str) -> bool:
-    """Whether it has likely seen the benchmark that the metric is of (or a part of)."""
-    family, _, rest = name.partition("/")
-    task = rest.partition("/")[0]
-    return family == "bench" and any(task == each or task.startswith(f"{each}_") for each in likely(checkpoint.seen))
 
 
 def _chances(checkpoints: Sequence[Checkpoint]) -> dict[str, float]:

@@ -81,3 +81,18 @@ def test_draws_are_those_of_the_stores_last_run(tmp_path: Path) -> None:
     assert drawn_by(store) == 3
     write_json(store / "last_run.json", {"config": {"seed": 3, "evaluate": {"seed": 5}}, "directories": {}})
     assert drawn_by(store) == 5
+
+
+def test_a_wrong_suite_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", "")
+    save_checkpoint(tmp_path / "model")
+    (tmp_path / "wrong.yaml").write_text("probes: [{name: x, kind: perplexitie, texts: [a]}]")
+    (tmp_path / "right.yaml").write_text("probes: [{name: river, kind: perplexity, texts: [the river]}]")
+    suites = ["--suite", str(tmp_path / "wrong.yaml"), "--suite", str(tmp_path / "right.yaml")]
+    command = ["evaluate", str(tmp_path / "model"), *suites, "--store", str(tmp_path / "runs"), "--threads", "1"]
+    assert main(command) == 2
+    said = capsys.readouterr()
+    assert "did you mean 'perplexity'" in said.err
+    assert "river/" in said.out

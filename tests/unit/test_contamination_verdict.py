@@ -13,7 +13,7 @@ import pytest
 from argosy.comparison.rows import Rows
 from argosy.contamination.evidence import seen_of
 from argosy.contamination.logged import contamination_metrics, seen_in, without_contamination
-from argosy.contamination.verdict import Seen, summary
+from argosy.contamination.verdict import Seen, doubt, summary
 from argosy.gate.check import check
 from argosy.gate.config import Gate
 from argosy.gate.subject import Subject
@@ -114,3 +114,32 @@ def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, monkey
     known = Checkpoint("m/final", "m", "pretrain", "final", 1, 1, label="m", seen={"t": seen},
                        answers=sorted_rows(found.rows).answers)  # fmt: skip
     assert suspicions([known], "t")[0].traces == []
+
+
+def test_who_has_seen_what_a_metric_is_of() -> None:
+    known = Seen("facts", replace(SCORE, probability=0.97))
+    base, new = {"facts": known, "mmlu": Seen("mmlu", SCORE)}, {"facts": Seen("facts", SCORE)}
+    for metric in ("bench/facts/plain/acc", "bench/facts_zh/headline/acc"):
+        assert doubt(metric, {"base": base, "new": new}) == "; base has likely seen it"
+    assert doubt("bench/facts/plain/acc", {"base": base, "new": base}) == "; base and new have likely seen it"
+    for metric in ("bench/mmlu/plain/acc", "bench/factsheet/plain/acc", "probe/facts/x/acc"):
+        assert doubt(metric, {"base": base}) == ""
+
+
+def test_a_gate_says_that_a_lead_may_be_memory() -> None:
+    """Being worse than a checkpoint that has seen the test is told with that."""
+    answered = [{"task": "facts", "variant": "plain", "id": str(n), "item": str(n), "correct": n % 5 > 0} for n in range(200)]
+    worse = [{**row, "correct": n % 3 > 0 and n % 5 > 0} for n, row in enumerate(answered)]
+    name = "bench/facts/plain/acc"
+
+    def subject(label: str, found: list[dict[str, Any]], seen: bool) -> Subject:
+        about = {"facts": Seen("facts", replace(SCORE, probability=0.97 if seen else 0.01))}
+        value = sum(row["correct"] for row in found) / len(found)
+        return Subject(label, f"{label}/final", {name: value}, {name: 0.03}, {name: 200}, rows=Rows(found), seen=about)
+
+    rule = Gate.model_validate({"rules": [{"not_worse": {"on": [name]}}, {"better_on": {"on": [name]}}]})
+    for seen in (True, False):
+        [first], [second] = (each.findings for each in
+                             check(rule, subject("new", worse, False), subject("twin", answered, seen)).judgements)
+        assert (first.status, second.status) == ("fails", "fails")
+        assert [("twin has likely seen it" in each.evidence) for each in (first, second)] == [seen, seen]

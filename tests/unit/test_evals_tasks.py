@@ -212,11 +212,12 @@ def test_shots_that_are_named_and_absent_fail_the_variant_also_of_an_optional_ta
 
 def test_a_task_of_lm_eval_is_used_with_the_folder_of_its_suite(tmp_path: Path) -> None:
     (tmp_path / "theirs/yaml").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
     (tmp_path / "theirs/own.yaml").write_text("benchmarks: {include_path: yaml, tasks: {river: {lm_eval: river}}}")
     (tmp_path / "mine.yaml").write_text(
         "benchmarks: {include_path: other, tasks: {river: {use: theirs/own.yaml}, lake: {lm_eval: lake}}}"
     )
     section = load_suite("", str(tmp_path / "mine.yaml"), ()).section("benchmarks", Benchmarks)
     assert section.tasks["river"].include_path == str(tmp_path / "theirs/yaml")
-    assert section.tasks["lake"].include_path == "other"
+    assert section.tasks["lake"].include_path == str(tmp_path / "other")
     assert str(tmp_path / "theirs/yaml") in named_files(str(tmp_path / "mine.yaml"))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from argosy.errors import ArgosyError
 from workflows.cli.checkpoints import checkpoint_directory
 from workflows.cli.command import Command
 from workflows.cli.options import add_store
@@ -42,21 +44,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate with each suite and print; 1 where a task could not be asked."""
+    """Evaluate with each suite and print; 1 where a task could not be asked. A suite that cannot be run is named, and
+    the others go on."""
+    common = _config(args)
+    suites = args.suite or ["core"]
+    if len(suites) == 1:
+        return int(_evaluate(common, suites[0], args))
+    codes = {0}
+    for suite in suites:
+        try:
+            codes.add(int(_evaluate(common, suite, args)))
+        except ArgosyError as error:
+            print(f"argosy evaluate: {error}", file=sys.stderr, flush=True)
+            codes.add(error.exit_code)
+    return max(codes)
+
+
+def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -> bool:
+    """Whether a task of the suite could not be asked."""
     from argosy.step_files import read_outputs
     from workflows.single import run_single
 
-    common = _config(args)
-    failed = False
-    for suite in args.suite or ["core"]:
-        out = run_single("evaluate", {**common, **_suite(suite)}, args.store, again=args.again)
-        outputs = read_outputs(out)
-        print("\n".join(_lines(outputs)))
-        if (out / "rejects").is_dir():
-            print(f"which records are no items, and why: {out / 'rejects'}")
-        print(f"everything, and each item's answer: {out}")
-        failed = failed or bool(outputs.get("failed"))
-    return int(failed)
+    out = run_single("evaluate", {**common, **_suite(suite)}, args.store, again=args.again)
+    outputs = read_outputs(out)
+    print("\n".join(_lines(outputs)))
+    if (out / "rejects").is_dir():
+        print(f"which records are no items, and why: {out / 'rejects'}")
+    print(f"everything, and each item's answer: {out}", flush=True)
+    return bool(outputs.get("failed"))
 
 
 def _config(args: argparse.Namespace) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from argosy.comparison.kinds import kind_of
 from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
-from argosy.gate.subject import Subject, compared
+from argosy.gate.subject import Subject, compared, memory
 from argosy.gate.worse import change, numbers_of, undecided
 
 
@@ -44,5 +44,6 @@ class BetterOn(Rule):
         if why := undecided(contrast, max(new.unscored(name), reference.unscored(name))):
             return Finding(name, CANNOT_TELL, f"{change(contrast)}: {why}", numbers_of(contrast))
         gain = kind_of(name).better * contrast.difference.value
-        return Finding(name, FAILS, change(contrast), numbers_of(contrast), contrast.tested.p_value,
+        text = change(contrast) + memory(name, reference, new)
+        return Finding(name, FAILS, text, numbers_of(contrast), contrast.tested.p_value,
                        HOLDS if gain > 0 else FAILS)
