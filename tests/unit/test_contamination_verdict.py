@@ -128,7 +128,8 @@ def test_who_has_seen_what_a_metric_is_of() -> None:
 
 def test_a_gate_says_that_a_lead_may_be_memory() -> None:
     """Being worse than a checkpoint that has seen the test is told with that."""
-    answered = [{"task": "facts", "variant": "plain", "id": str(n), "item": str(n), "correct": n % 5 > 0} for n in range(200)]
+    answered = [{"task": "facts", "variant": "plain", "id": str(n), "item": str(n), "correct": n % 5 > 0}
+                for n in range(200)]
     worse = [{**row, "correct": n % 3 > 0 and n % 5 > 0} for n, row in enumerate(answered)]
     name = "bench/facts/plain/acc"
 
