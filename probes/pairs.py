@@ -80,8 +80,6 @@ def _pair(record: Mapping[str, Any]) -> Pair:
     bad = record.get("bad", record.get("sentence_bad"))
     if not (isinstance(good, str) and isinstance(bad, str) and good and bad):
         raise ParseError("no pair of sentences")
-    if good == bad:
-        raise ParseError("good and bad are the same")
     others = {name: record[name] for name in ("context", "after", "domain") if record.get(name) is not None}
     if not all(isinstance(value, str) for value in others.values()):
         raise ParseError("context, after or domain is not a text")

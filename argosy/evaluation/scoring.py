@@ -201,7 +201,8 @@ def _pair_cost(model: Any) -> float:
     """Work of one token's attention to another, in tokens computed: a token takes two operations a weight of the
     layers, a pair four a hidden unit and layer."""
     config = model.config.get_text_config()
-    outer = {id(layer): layer for layer in (model.get_input_embeddings(), model.get_output_embeddings()) if layer}
-    inner = sum(p.numel() for p in model.parameters()) - sum(layer.weight.numel() for layer in outer.values())
+    ends = (layer for layer in (model.get_input_embeddings(), model.get_output_embeddings()) if layer is not None)
+    outer = {id(p) for layer in ends for p in layer.parameters()}  # of both, where the two are tied
+    inner = sum(p.numel() for p in model.parameters() if id(p) not in outer)
     layers, hidden = getattr(config, "num_hidden_layers", 1), getattr(config, "hidden_size", 1)
     return float(_ATTENTION * 2 * hidden * layers / max(1, inner))

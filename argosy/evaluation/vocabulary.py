@@ -51,7 +51,7 @@ def _is_plain(head: Any) -> bool:
 def _blocks(head: Any, hidden: torch.Tensor) -> Blocks:
     import torch
 
-    width = max(1, _BLOCK // len(hidden))
+    width = max(1, min(_BLOCK // len(hidden), -(-len(head.weight) // 2)))  # two at least: a trial sees a border too
     for begin in range(0, len(head.weight), width):
         bias = None if head.bias is None else head.bias[begin : begin + width]
         yield torch.nn.functional.linear(hidden, head.weight[begin : begin + width], bias)
@@ -78,7 +78,7 @@ class _Read:
     """What is read of the blocks so far.
 
     Attributes:
-        own: logit of each token, once it was there.
+        own: logit of each token; NaN of one that is not in the vocabulary.
         first: whether none before it in the vocabulary has as much, nor any of its block more.
         most: the highest logit of each position.
         total: sum of the exponentials of each position's logits, less `most`.
@@ -91,7 +91,7 @@ class _Read:
         import torch
 
         self._at, self._token, self._begin = at, token, 0
-        self.own = torch.zeros(len(token), device=token.device)
+        self.own = torch.full((len(token),), torch.nan, device=token.device)
         self.first = torch.zeros(len(token), dtype=torch.bool, device=token.device)
 
     def add(self, values: torch.Tensor) -> None:

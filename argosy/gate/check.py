@@ -52,7 +52,8 @@ class Verdict:
 def check(gate: Gate, new: Subject, reference: Subject | None) -> Verdict:
     """Hold `new` against the rules; p-values of all rules together are Holm-corrected."""
     rules = gate.parsed
-    found = [rule.look(new, reference, gate.alpha) for rule in rules]
+    found = [rule.look(new, reference, gate.alpha) or [Finding(rule.name, CANNOT_TELL, "it looked at nothing")]
+             for rule in rules]  # fmt: skip
     tests = {(n, i): f.p_value for n, findings in enumerate(found) for i, f in enumerate(findings)
              if f.p_value is not None}  # fmt: skip
     adjusted = holm(tests)

@@ -68,6 +68,9 @@ class Contrastive(Probe):
         scored = _score(model, cases)
         for number, case in enumerate(cases):
             a, b = scored[2 * number], scored[2 * number + 1]
+            if case.pair.good == case.pair.bad:
+                found.left_out["good and bad are the same"] += 1
+                continue
             if not all(math.isfinite(score.logprob) and score.tokens for each in (a, b) for score in _parts(each)):
                 found.left_out["not a number"] += 1
                 continue

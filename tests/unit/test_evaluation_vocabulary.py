@@ -88,6 +88,22 @@ def test_tokens_that_cannot_be_and_what_is_not_a_number() -> None:
     assert (first[2], first[3]) == (False, True)
 
 
+@pytest.mark.usefixtures("small")
+def test_a_token_that_the_layer_does_not_have_has_no_probability() -> None:
+    """One that was added to a tokenizer and not to the model: no number, beside those of the others."""
+    import torch
+
+    head = torch.nn.Linear(4, 40)
+    with torch.no_grad():
+        hidden = torch.randn(2, 4)
+        expected = torch.log_softmax(head(hidden), -1)
+        logprobs, first = read(head, hidden, [0, 1, 1], [40, 39, 10**6])
+    assert math.isnan(logprobs[0])
+    assert logprobs[1] == pytest.approx(float(expected[1, 39]), abs=1e-5)
+    assert math.isnan(logprobs[2])
+    assert (first[0], first[2]) == (False, False)
+
+
 def test_a_layer_that_does_more_is_asked_whole() -> None:
     """A subclass or a hook may change the logits: its own forward pass is what counts."""
     import torch

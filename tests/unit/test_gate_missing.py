@@ -94,6 +94,17 @@ def test_a_pattern_is_of_what_the_reference_has_and_of_what_failed() -> None:
     assert judged(rule, b).holds  # not what the pattern is of
 
 
+def test_of_several_that_are_asked_as_many_must_be_measured_as_are_wanted() -> None:
+    """A gate never holds on metrics that are not there."""
+    worse = [False] * len(SAME)
+    better, plain = "bench/facts/plain/acc", subject("a", worse)
+    for on, least, status in ((["bench/x/plain/acc", "bench/y/plain/acc"], 1, "cannot tell"),
+                              ([better, "bench/x/plain/acc"], 2, "cannot tell"),
+                              ([better, "bench/x/plain/acc"], 1, "holds"), ([better], 1, "holds")):  # fmt: skip
+        found = judged([{"better_on": {"on": on, "least": least}}], subject("b", SAME), plain)
+        assert found.status == status, (on, least)
+
+
 @pytest.mark.parametrize("rule", [{"at_least": {"bench/facts/plain/ac": 0.1}},
                                   {"not_worse": {"on": ["bench/facts/plain/ac"]}},
                                   {"better_on": {"on": ["bench/facts/plain/ac"]}}])  # fmt: skip

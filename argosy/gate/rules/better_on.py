@@ -30,8 +30,11 @@ class BetterOn(Rule):
         known = sorted({*reference.names(), *new.names()})
         names, none = matching(self.on, known)
         found = [self._one(name, new, reference) for name in names]
-        if self.least is None or self.least >= len(found) + len(none):
-            return found + [unmeasured(p, known, f"{new.label} and {reference.label}") for p in none]
+        missing = [unmeasured(p, known, f"{new.label} and {reference.label}") for p in none]
+        if self.least is None or self.least > len(found):
+            return found + missing
+        if self.least == len(found):
+            return found
         # The k best of n: Bonferroni over the choice, so that the best one by chance is not called better.
         ranked = sorted(found, key=lambda f: (f.p_value is None, f.significant != HOLDS, f.p_value or 0.0))
         return [f if f.p_value is None else replace(f, p_value=min(1.0, f.p_value * len(found)))
