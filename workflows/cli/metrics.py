@@ -35,12 +35,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row a metric, those to watch first."""
+    from argosy.comparison.precedence import in_order
     from argosy.report.load import read_checkpoints
     from argosy.report.watchlist import watchlist
+    from argosy.step_files import read_done
     from workflows.nightly.found import find
 
     store = args.store.absolute()
-    evaluations = sorted(path for path in store.glob("evaluate-*") if (path / "outputs.json").is_file())
+    done = [(path, record) for path in store.glob("evaluate-*") if (record := read_done(path)) is not None]
+    evaluations = [path for path, _ in in_order(done)]
     if not evaluations:
         raise InputError(f"{args.store} has no finished evaluation: 'argosy run' or 'argosy nightly' makes them")
     training = [trained.directory for trained in find(store).trained.values()]

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from argosy.comparison.precedence import in_order
 from argosy.report.checkpoints import Checkpoint, Checkpoints
 from argosy.report.load import read_checkpoints
 from argosy.step_files import RUN, TRACKING, read_done
@@ -110,8 +111,9 @@ class Stored:
 
     @cached_property
     def _evaluations(self) -> list[tuple[Path, dict[str, Any], str]]:
-        """Directory, outputs and the digest of the step that made the checkpoint; the newest last."""
-        return sorted(_evaluations(self._done), key=lambda found: (_ended(found[0]), found[0].name))
+        """Directory, outputs and the digest of the step that made the checkpoint; what counts comes last."""
+        found = {path: (path, outputs, source) for path, outputs, source in _evaluations(self._done)}
+        return [found[path] for path, _ in in_order([each for each in self._done if each[0] in found])]
 
 
 def add_results(c: Checkpoint, directory: Path, outputs: dict[str, Any]) -> None:

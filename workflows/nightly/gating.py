@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from argosy.comparison.precedence import in_order
 from argosy.errors import InputError
 from argosy.identity import Identities
-from argosy.step_files import OUTPUTS, read_done
+from argosy.step_files import read_done
 from workflows.nightly.found import Found, add_known
 from workflows.nightly.reference import Chosen, by_key, by_name
 from workflows.pipelines import newest_config
@@ -75,15 +76,15 @@ def at_version(version: Version, found: Found) -> Chosen | str:
 
 
 def evaluations_of(chosen: Chosen, store: Path) -> list[Path]:
-    """Directories of a checkpoint's finished evaluations, in its own store and in this one, the newest last."""
+    """Directories of a checkpoint's finished evaluations, in its own store and in this one; what counts comes last."""
     stores: Sequence[Path] = list(dict.fromkeys([chosen.trained.directory.absolute().parent, store.absolute()]))
     found = []
     for path in (path for each in stores for path in each.glob("evaluate-*")):
         done = read_done(path)
         if done and done["made_from"]["upstream"].get("checkpoint") == [chosen.trained.digest] and (
             done["outputs"]["checkpoint"]["name"] == chosen.export):
-            found.append(path)
-    return sorted(found, key=lambda path: ((path / OUTPUTS).stat().st_mtime, path.name))
+            found.append((path, done))
+    return [path for path, _ in in_order(found)]
 
 
 def _subject(chosen: Chosen, store: Path) -> Subject:
