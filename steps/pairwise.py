@@ -24,10 +24,12 @@ from argosy.step_files import given_directory
 from argosy.storage import write_atomic
 
 if TYPE_CHECKING:
+    from argosy.judging.ask import Asked
     from argosy.judging.comparison import Judge
     from argosy.judging.records import Answer, Prompt
 
 VERDICTS, KEPT = "verdicts.jsonl", "state/replies.jsonl"
+UNANSWERED = "verdicts"  # what is tried again, of `again` and `failed`
 
 
 class PairwiseConfig(Config):
@@ -56,7 +58,9 @@ class PairwiseConfig(Config):
 
 
 class PairwiseOutputs(Config):
-    """metrics: see argosy.judging.verdicts; faults: share of answers with each fault, by model."""
+    """metrics: see argosy.judging.verdicts; faults: share of answers with each fault, by model; left_out: prompts
+    without a verdict, by reason; failed: those that may have one another time, and why; again: that the next run asks
+    for them."""
 
     verdicts: str
     judge: str
@@ -65,6 +69,8 @@ class PairwiseOutputs(Config):
     intervals: dict[str, tuple[float, float]]
     faults: dict[str, dict[str, float]]
     left_out: dict[str, int]
+    failed: dict[str, str] = Field(default_factory=dict)
+    again: tuple[str, ...] = ()
 
 
 def run(config: PairwiseConfig, context: StepContext) -> PairwiseOutputs:
@@ -72,7 +78,7 @@ def run(config: PairwiseConfig, context: StepContext) -> PairwiseOutputs:
 
     Raises:
         InputError: a field that is missing, files or checkpoints that are absent, a server that refuses.
-        StepError: the judge judged nothing.
+        StepError: the judge judged nothing, or nothing of what it was asked.
     """
     from argosy.determinism import make_deterministic
     from argosy.judging.ask import ask
@@ -88,11 +94,11 @@ def run(config: PairwiseConfig, context: StepContext) -> PairwiseOutputs:
     (context.out / KEPT).parent.mkdir(parents=True, exist_ok=True)
     first, second = (_answers(name, config, context, prompts, left_out) for name in ("first", "second"))
     judge = _judge(config)
-    verdicts, unjudged = ask(judge, prompts, first, second, context.out / KEPT,
-                             lambda done, total: context.progress.update(done, total, "verdicts"))  # fmt: skip
-    left_out += unjudged
-    if not verdicts:
-        raise StepError(f"the judge {judge.name} judged none of {len(prompts)} prompts: {dict(left_out)}")
+    asked = ask(judge, prompts, first, second, context.out / KEPT,
+                lambda done, total: context.progress.update(done, total, "verdicts"))  # fmt: skip
+    verdicts = asked.verdicts
+    left_out += asked.left_out
+    _check_judged(judge.name, asked, len(prompts))
     found = metrics(verdicts, labels)
     faults = {"first": shares(prompts, first), "second": shares(prompts, second)}
     write_atomic(context.out / VERDICTS, "".join(verdict_lines(prompts, first, second, verdicts)))
@@ -100,7 +106,8 @@ def run(config: PairwiseConfig, context: StepContext) -> PairwiseOutputs:
     _log(context, values, faults)
     outputs = PairwiseOutputs(verdicts=VERDICTS, judge=judge.name, faults=faults, metrics=values, stderr=errors,
                               intervals=intervals(verdicts),
-                              left_out=dict(sorted(left_out.items())))  # fmt: skip
+                              left_out=dict(sorted(left_out.items())), failed=_failed(asked),
+                              again=(UNANSWERED,) if asked.may_pass else ())  # fmt: skip
     print("\n".join(describe(judge.name, values, outputs.intervals, faults, outputs.left_out)))
     return outputs
 
@@ -115,6 +122,24 @@ def _check(config: PairwiseConfig) -> None:
         raise InputError("pairwise: judge_url needs judge_model, the model's name there")
     if not config.prompts:
         raise InputError("pairwise: give prompts, a JSONL file")
+
+
+def _check_judged(name: str, asked: Asked, prompts: int) -> None:
+    """Equal answers are ties without a judge: they do not stand for one that said nothing."""
+    reasons = _counted(asked.left_out)
+    if asked.prompts and not any(verdict.asked for verdict in asked.verdicts):
+        raise StepError(f"the judge {name} judged none of the {asked.prompts} prompts that it was asked about "
+                        f"({reasons}): see that it runs and answers as it is asked to, and run this again")
+    if not asked.verdicts:
+        raise StepError(f"none of {prompts} prompts could be judged by {name}: {reasons}")
+
+
+def _failed(asked: Asked) -> dict[str, str]:
+    return {UNANSWERED: f"of {asked.prompts} prompts, {_counted(asked.may_pass)}"} if asked.may_pass else {}
+
+
+def _counted(reasons: Mapping[str, int]) -> str:
+    return "; ".join(f"{n} x {reason}" for reason, n in sorted(reasons.items()))
 
 
 def _log(context: StepContext, values: Mapping[str, float], faults: Mapping[str, Mapping[str, float]]) -> None:
@@ -167,7 +192,7 @@ def _load(field: str, directory: str, export: str) -> tuple[Any, bool, str]:
     return model, chat, f"{checkpoint.stage or 'model'}/{checkpoint.name}"
 
 
-STEP = Step("pairwise", PairwiseConfig, run, needs="train")
+STEP = Step("pairwise", PairwiseConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
     STEP.main()

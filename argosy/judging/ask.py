@@ -6,12 +6,27 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from argosy.judging.comparison import Comparison, Judge, Preference
 from argosy.judging.records import Answer, Prompt
 from argosy.judging.verdicts import Verdict
 
 ORDERS = ("forward", "backward")
+
+
+class Asked(NamedTuple):
+    """What a judge was asked and said.
+
+    Attributes:
+        left_out: prompts without a verdict, by reason; may_pass: those of them that may have one another time.
+        prompts: how many the judge was asked about.
+    """
+
+    verdicts: list[Verdict]
+    left_out: Counter[str]
+    may_pass: Counter[str]
+    prompts: int
 
 
 def ask(
@@ -21,7 +36,7 @@ def ask(
     second: Mapping[str, Answer],
     kept: Path,
     told: Callable[[int, int], None],
-) -> tuple[list[Verdict], Counter[str]]:
+) -> Asked:
     """Verdicts of the prompts that both answered and the judge judged in both orders; others by reason.
 
     Equal answers are a tie that nobody is asked about.
@@ -52,26 +67,29 @@ def ask(
             told(len(replies), len(wanted))
 
         judge.prefer([wanted[key] for key in missing], save)
-    verdicts = []
+    verdicts: list[Verdict] = []
+    may_pass: Counter[str] = Counter()
     for prompt in both:
         asked = (prompt.id, "forward") in wanted
         verdict = _verdict(prompt.id, replies, first[prompt.id], second[prompt.id], asked=asked)
         if isinstance(verdict, Verdict):
             verdicts.append(verdict)
         else:
-            left_out[verdict] += 1
-    return verdicts, +left_out
+            left_out[verdict.reason] += 1
+            may_pass[verdict.reason] += verdict.may_pass
+    return Asked(verdicts, +left_out, +may_pass, len(wanted) // len(ORDERS))
 
 
 def _verdict(
     name: str, replies: Mapping[tuple[str, str], Preference], first: Answer, second: Answer, *, asked: bool
-) -> Verdict | str:
+) -> Verdict | Preference:
+    """Or why there is none: what will not pass comes before what may."""
     lengths = (len(first.text), len(second.text))
     if not asked:
-        return Verdict(name, 0.5, 0.5, lengths)
+        return Verdict(name, 0.5, 0.5, lengths, asked=False)
     forward, backward = (replies[name, order] for order in ORDERS)
     if forward.first is None or backward.first is None:
-        return forward.reason or backward.reason
+        return min((each for each in (forward, backward) if each.first is None), key=lambda each: each.may_pass)
     return Verdict(name, forward.first, 1 - backward.first, lengths)
 
 

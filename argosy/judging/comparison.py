@@ -18,10 +18,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Preference:
-    """Of one comparison: the probability (0 to 1) that the first answer is better, or why there is none."""
+    """Of one comparison: the probability (0 to 1) that the first answer is better, or why there is none, and whether
+    that may pass (a server that was down)."""
 
     first: float | None
     reason: str = ""
+    may_pass: bool = False
 
 
 Save = Callable[[int, Preference], None]

@@ -62,10 +62,13 @@ def describe(
         yield f"at equal length: win rate {rate('win_rate_length_controlled')}"
     else:
         yield "at equal length: not known (fewer than 8 prompts, or one model's answers are nearly always the longer)"
-    yield (
-        f"it says the same in both orders in {values['orders_agree']:.1%}; the answer that stands first gains "
-        f"{values['position_bias']:+.3f}"
-    )
+    if "orders_agree" in values:
+        yield (
+            f"it says the same in both orders in {values['orders_agree']:.1%}; the answer that stands first gains "
+            f"{values['position_bias']:+.3f}"
+        )
+    else:
+        yield "it was asked about nothing: all answers are equal"
     if "agreement" in values:
         kappa = f" (kappa {values['kappa']:.2f})" if "kappa" in values else ""
         yield f"it agrees with the labels in {values['agreement']:.1%}{kappa}"

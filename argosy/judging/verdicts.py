@@ -20,12 +20,14 @@ class Verdict:
         forward: probability that the first model's answer is better, where it stood first.
         backward: the same probability, where it stood second.
         lengths: of both answers, in characters.
+        asked: whether the judge was asked; it is not about equal answers.
     """
 
     id: str
     forward: float
     backward: float
     lengths: tuple[int, int]
+    asked: bool = True
 
     @property
     def preference(self) -> float:
@@ -46,16 +48,18 @@ class Verdict:
 
 
 def metrics(verdicts: Sequence[Verdict], labels: Mapping[str, str]) -> dict[str, Estimate]:
-    """win_rate (ties count a half), wins, ties, losses, preference, win_rate_length_controlled, how often both orders
-    agree, position_bias (probability of what stands first, less a half), how often the longer answer wins, and with
-    `labels` the agreement with them and Cohen's kappa. Errors are standard errors over prompts."""
+    """win_rate (ties count a half), wins, ties, losses, preference, win_rate_length_controlled, how often the longer
+    answer wins, and with `labels` the agreement with them and Cohen's kappa; of the prompts that the judge was asked
+    about, how often both orders agree, and position_bias (probability of what stands first, less a half). Errors are
+    standard errors over prompts."""
     if not verdicts:
         return {}
     found = {"win_rate": mean([v.score for v in verdicts]), "preference": mean([v.preference for v in verdicts])}
     for name, winner in (("wins", "first"), ("ties", "tie"), ("losses", "second")):
         found[name] = mean([float(v.winner == winner) for v in verdicts])
-    found["orders_agree"] = mean([float(_side(v.forward) == _side(v.backward)) for v in verdicts])
-    found["position_bias"] = mean([(v.forward - v.backward) / 2 for v in verdicts])
+    if asked := [v for v in verdicts if v.asked]:
+        found["orders_agree"] = mean([float(_side(v.forward) == _side(v.backward)) for v in asked])
+        found["position_bias"] = mean([(v.forward - v.backward) / 2 for v in asked])
     decided = [v for v in verdicts if v.winner != "tie" and v.lengths[0] != v.lengths[1]]
     if decided:
         longer = [float((v.winner == "first") == (v.lengths[0] > v.lengths[1])) for v in decided]

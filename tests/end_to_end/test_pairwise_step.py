@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import pytest
+
+from argosy.judging.judges import chat_api
+from argosy.step_files import to_do_again
+from argosy.step_run import Item, run_item
 from argosy.storage import read_json
+from steps.pairwise import STEP, PairwiseConfig
 from tests.evaluation_fixtures import save_checkpoint
 from tests.judge_server import judge_server
 
@@ -81,3 +88,61 @@ def test_what_is_wrong_is_named_and_ends_with_2(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "none" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def _given(folder: Path, url: str, second: list[str]) -> dict[str, str]:
+    """Four prompts; of the first model's answers, the last is `same`."""
+    texts = {"prompt": [f"Name city {n}." for n in range(4)], "first": ["Paris 0", "Paris 1", "Paris 2", "same"],
+             "second": second}  # fmt: skip
+    files = {name: _write(folder / f"{name}.jsonl", [{"id": str(n), "prompt" if name == "prompt" else "answer": text}
+                                                     for n, text in enumerate(found)])
+             for name, found in texts.items()}  # fmt: skip
+    return {"first_answers": files["first"], "second_answers": files["second"], "prompts": files["prompt"],
+            "judge_url": url, "judge_model": "m"}  # fmt: skip
+
+
+def test_ties_of_equal_answers_do_not_stand_for_a_judge_that_said_nothing(tmp_path: Path) -> None:
+    with judge_server(lambda *_: (200, "I cannot say.")) as asked:
+        given = _given(tmp_path, asked.url, ["Rome", "Rome", "Rome", "same"])
+        done = _run(tmp_path / "out", **given)
+    assert done.returncode == 1
+    assert f"the judge m at {asked.url} judged none of the 3 prompts that it was asked about" in done.stderr
+    assert "3 x the judge's reply names no answer" in done.stderr
+    assert not (tmp_path / "out/outputs.json").exists()
+    equal = _given(tmp_path, "http://127.0.0.1:9/v1", ["Paris 0", "Paris 1", "Paris 2", "same"])
+    done = _run(tmp_path / "equal", **equal)  # nobody is asked
+    assert done.returncode == 0, done.stderr
+    assert "all answers are equal" in done.stdout
+    assert "orders_agree" not in read_json(tmp_path / "equal/outputs.json")["outputs"]["metrics"]
+
+
+def test_what_a_server_did_not_answer_is_asked_again_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_api, "ChatApiJudge", partial(chat_api.ChatApiJudge, attempts=1, sleep=lambda _: None))
+    down = True
+
+    def right(text: str, _: int) -> tuple[int, object]:
+        if "city 2" in text and down:
+            return 503, {}
+        return 200, "A" if text.index("Paris") < text.index("Rome") else "B"
+
+    with judge_server(right) as asked:
+        item = Item(PairwiseConfig(**_given(tmp_path, asked.url, ["Rome"] * 3 + ["same"])), tmp_path / "out")
+        assert run_item(STEP, item).code == 0
+        first = read_json(item.out / "outputs.json")
+        assert len(asked.bodies) == 6
+        assert to_do_again(first) == ["verdicts"]
+        assert first["outputs"]["failed"]["verdicts"].startswith("of 3 prompts, 1 x the judge did not answer after 1 ")
+        assert first["outputs"]["metrics"]["win_rate"] == pytest.approx(2.5 / 3)
+        assert run_item(STEP, item).code == 0  # it is down still: what is there stays
+        assert len(asked.bodies) == 8
+        assert read_json(item.out / "outputs.json")["outputs"] == first["outputs"]
+        down = False
+        assert run_item(STEP, item).code == 0
+        assert len(asked.bodies) == 10
+        assert run_item(STEP, item).message == "already done"
+    found = read_json(item.out / "outputs.json")
+    assert (to_do_again(found), found["outputs"]["failed"], found["outputs"]["left_out"]) == ([], {}, {})
+    assert found["outputs"]["metrics"]["win_rate"] == pytest.approx(3.5 / 4)
+    assert not (item.out / "state").exists()

@@ -90,6 +90,7 @@ def test_a_server_that_never_answers_leaves_a_reason_and_the_others_go_on() -> N
         found = _asked(judge, [Comparison("Q?", name, "x") for name in ("broken", "odd", "good")])
     assert found[0].first is None
     assert "after 2 attempts (HTTP 500)" in found[0].reason
+    assert found[0].may_pass
     assert found[1].first is None
     assert "choices[0].message.content" in found[1].reason
     assert found[2].first == 0.0
@@ -147,7 +148,7 @@ class Script:
 
 def test_who_always_says_the_first_is_a_tie_and_is_found_out(tmp_path: Path) -> None:
     prompts, first, second = _both([("a", "b")] * 10)
-    verdicts, _ = ask(Script(lambda _: 1.0), prompts, first, second, tmp_path / "kept", lambda *_: None)
+    verdicts, *_ = ask(Script(lambda _: 1.0), prompts, first, second, tmp_path / "kept", lambda *_: None)
     found = metrics(verdicts, {})
     assert found["ties"].value == 1
     assert found["win_rate"].value == 0.5
@@ -158,9 +159,14 @@ def test_who_always_says_the_first_is_a_tie_and_is_found_out(tmp_path: Path) -> 
 def test_equal_answers_are_a_tie_without_asking_and_missing_ones_are_counted(tmp_path: Path) -> None:
     prompts, first, second = _both([("same", "same "), ("a", "b"), ("c", "d")])
     del second["2"]
+    judge = Script(lambda c: 1.0)
+    verdicts, left_out, _, asked = ask(judge, prompts, first, second, tmp_path / "kept", lambda *_: None)
+    found = metrics(verdicts, {})
+    assert (found["orders_agree"].value, found["orders_agree"].n) == (0, 1)  # the equal answers are no agreement
+    assert found["position_bias"].value == 0.5
     judge = Script(lambda c: float(c.first == "a"))
-    verdicts, left_out = ask(judge, prompts, first, second, tmp_path / "kept", lambda *_: None)
-    assert judge.asked == 2
+    verdicts, *_ = ask(judge, prompts, first, second, tmp_path / "other", lambda *_: None)
+    assert (judge.asked, asked) == (2, 1)
     assert [v.winner for v in verdicts] == ["tie", "first"]
     assert left_out == Counter({"one of the two has no answer": 1})
 
@@ -168,7 +174,7 @@ def test_equal_answers_are_a_tie_without_asking_and_missing_ones_are_counted(tmp
 def test_a_kill_loses_no_reply_and_asks_none_twice(tmp_path: Path) -> None:
     prompts, first, second = _both([(f"a{n}", f"b{n}") for n in range(12)])
     arguments = (prompts, first, second, tmp_path / "kept", lambda *_: None)
-    whole, _ = ask(
+    whole, *_ = ask(
         Script(lambda c: float(c.first < c.second)), prompts, first, second, tmp_path / "other", lambda *_: None
     )
     with pytest.raises(KeyboardInterrupt):
@@ -176,7 +182,7 @@ def test_a_kill_loses_no_reply_and_asks_none_twice(tmp_path: Path) -> None:
     with open(tmp_path / "kept", "a") as file:
         file.write('{"id": "9", "or')  # the line that was being written
     again = Script(lambda c: float(c.first < c.second))
-    verdicts, _ = ask(again, *arguments)
+    verdicts, *_ = ask(again, *arguments)
     assert again.asked == 24 - 7
     assert verdicts == whole
 

@@ -42,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
     outputs = read_outputs(out)
     print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["intervals"], outputs["faults"],
                              outputs["left_out"])))
+    for why in outputs["failed"].values():
+        print(f"without a verdict: {why}" + ("; run it again to ask for these alone" if outputs["again"] else ""))
     print(f"each verdict with both answers: {out / outputs['verdicts']}")
     return 0
 

@@ -77,7 +77,7 @@ class ChatApiJudge:
                 problem, wait = str(error) or type(error).__name__, ""
             if attempt + 1 < self.attempts:
                 self.sleep(float(wait) if wait.isdigit() else min(60.0, 2.0**attempt) * random.uniform(0.5, 1.0))
-        return Preference(None, f"the judge did not answer after {self.attempts} attempts ({problem})")
+        return Preference(None, f"the judge did not answer after {self.attempts} attempts ({problem})", may_pass=True)
 
     def _post(self, body: dict[str, Any]) -> dict[str, Any]:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
