@@ -7,7 +7,7 @@ import math
 from argosy.comparison.compared import Compared
 from argosy.comparison.curves import points
 from argosy.comparison.entry import Entry
-from argosy.comparison.kinds import chance_of
+from argosy.comparison.kinds import chance_of, kind_of
 from argosy.comparison.rows import Group
 from argosy.statistics import Curve, Point, Watched, worth_watching
 
@@ -17,7 +17,8 @@ def watched(found: Compared, by: str) -> list[Watched]:
     curves = {name: [c for e in found.entries if (c := _curve(e, name, by)) is not None] for name in found.metrics}
     curves = {name: some for name, some in curves.items() if any(len(c.points) > 2 for c in some)}
     chance = {name: value for name in curves if (value := _chance(found, name)) is not None}
-    return worth_watching(curves, chance)
+    items = {name: max(e.chosen.counts.get(name, 0) for e in found.entries) for name in curves}
+    return worth_watching(curves, chance, items=items, undirected=[n for n in curves if not kind_of(n).better])
 
 
 def _curve(entry: Entry, name: str, by: str) -> Curve | None:

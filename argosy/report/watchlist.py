@@ -23,6 +23,7 @@ def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio:
 
     A curve is a metric over the checkpoints of one training step. Steps that differ in their seed alone are seeds of
     one model. What guessing scores is no metric, and a checkpoint that has likely seen a benchmark says nothing of it.
+    A metric of a few items, or of which neither way is better (argosy.comparison.kinds), is not worth watching.
 
     Args:
         training: directories of the training steps, which say what differs; without, each step is a model.
@@ -37,14 +38,16 @@ def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio:
                     if not name.endswith("/chance") and (not metrics or name in metrics)})  # fmt: skip
     runs = [(models.get(digest, digest), run) for digest, run in by_run.items()]
     curves = {name: [curve for model, run in runs if (curve := _curve(name, model, run))] for name in names}
-    shares = {name: max(c.counts.get(name, 0) for c in checkpoints.evaluated) for name in names if kind_of(name).share}
-    return worth_watching(curves, _chances(checkpoints.evaluated), shares, ratio=ratio)
+    items = {name: max(c.counts.get(name, 0) for c in checkpoints.evaluated) for name in names}
+    shares = {name: n for name, n in items.items() if kind_of(name).share}
+    return worth_watching(curves, _chances(checkpoints.evaluated), shares, ratio=ratio, items=items,
+                          undirected=[name for name in names if not kind_of(name).better])
 
 
 def _curve(name: str, model: str, run: Sequence[Checkpoint]) -> Curve | None:
     having = sorted((c for c in run if math.isfinite(c.metrics.get(name, math.nan)) and not has_seen(c.seen, name)),
                     key=lambda c: (c.tokens, c.step))  # fmt: skip
-    points = tuple(Point(float(c.tokens), c.metrics[name], c.stderr.get(name, math.nan)) for c in having)
+    points = tuple(Point(float(c.tokens), c.metrics[name], c.stderr.get(name, math.nan), c.label) for c in having)
     return Curve(model, points) if points else None
 
 

@@ -19,11 +19,12 @@ LAST = 5  # checkpoints at the end of a run that its noise is of
 
 @dataclass(frozen=True)
 class Point:
-    """A checkpoint: tokens seen, the metric, and the metric's standard error (NaN: unknown)."""
+    """A checkpoint: tokens seen, the metric, its standard error (NaN: unknown), and what the checkpoint is called."""
 
     tokens: float
     value: float
     stderr: float = math.nan
+    label: str = ""
 
 
 @dataclass(frozen=True)

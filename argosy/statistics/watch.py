@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from argosy.statistics.intervals import normal_interval, share_interval
 from argosy.statistics.signal_noise import LAST, Curve, Point, SignalToNoise, signal_to_noise
 from argosy.statistics.trend import Trend, kendall
 
 RATIO = 2.0  # signal over noise from which a metric is worth watching
+FEW = 10  # items below which a metric is not worth watching
+VERDICTS = ("watch", "does not tell apart", "noise", "at chance", "too few checkpoints", "few items", "no direction")
 Z_95 = 1.96
 
 
@@ -19,17 +21,20 @@ class Watched:
     """One metric.
 
     Attributes:
-        last: the newest checkpoint of the longest run (of the run that ends best, where there is a chance level to
-            be above), with its interval (None: error unknown).
+        last: of the last checkpoint of the run with the most checkpoints (of as many, of the one that ends at the
+            most tokens); where there is a chance level to be above, of the run that ends highest. With its interval
+            (None: error unknown).
+        of: what that checkpoint is called.
         chance: what guessing scores; None where there is no such thing.
-        trend: of the run with the most checkpoints; its p-value is of a metric that does not move with training.
+        trend: of the run with the most checkpoints, as `last`; its p-value is of a metric that does not move.
         apart: whether two models, or the first and last checkpoint of a run, differ beyond their intervals.
-        verdict: `watch`, `at chance`, `noise`, `does not tell apart`, or `too few checkpoints`; `why` says more.
+        verdict: one of VERDICTS; `why` says more.
     """
 
     metric: str
     checkpoints: int
     last: float
+    of: str
     interval: tuple[float, float] | None
     chance: float | None
     found: SignalToNoise
@@ -46,36 +51,50 @@ def worth_watching(
     *,
     ratio: float = RATIO,
     last: int = LAST,
+    items: Mapping[str, int] | None = None,
+    undirected: Collection[str] = (),
 ) -> list[Watched]:
     """A verdict on each metric; those to watch first, by signal over noise.
 
     A metric is worth watching where its last value is above chance beyond its interval, its signal is at least `ratio`
-    times its noise, and it tells two models or two checkpoints apart.
+    times its noise, and it tells two models or two checkpoints apart; if one way is better, and of FEW items or more.
 
     Args:
         curves: by metric, one for each training run.
         chance: accuracy of guessing, where the metric is an accuracy.
         counts: number of answers of the metric, where it is a share: Wilson's interval then, else 1.96 errors.
+        items: number of items of the metric, of whatever kind it is; 0 or missing: unknown, and not few.
+        undirected: metrics of which neither higher nor lower is better.
     """
     found = [_watched(name, some, (chance or {}).get(name), (counts or {}).get(name), ratio, last)
              for name, some in curves.items() if some]  # fmt: skip
-    order = {"watch": 0, "does not tell apart": 1, "noise": 2, "at chance": 3, "too few checkpoints": 4}
+    found = [_unfit(each, (items or {}).get(each.metric, 0), each.metric in undirected) for each in found]
     strength = {each.metric: -each.found.ratio if not math.isnan(each.found.ratio) else 0.0 for each in found}
-    return sorted(found, key=lambda each: (order[each.verdict], strength[each.metric], each.metric))
+    return sorted(found, key=lambda each: (VERDICTS.index(each.verdict), strength[each.metric], each.metric))
+
+
+def _unfit(each: Watched, items: int, undirected: bool) -> Watched:
+    """However clear its signal is: what moves neither up nor down for the better, or is of a few items, says nothing
+    of how good a model is."""
+    if undirected:
+        return replace(each, verdict="no direction", why="neither higher nor lower is better")
+    if 0 < items < FEW:
+        return replace(each, verdict="few items", why=f"it is of {items} items, fewer than {FEW}")
+    return each
 
 
 def _watched(
     name: str, curves: Sequence[Curve], chance: float | None, count: int | None, ratio: float, last: int
 ) -> Watched:
     found = signal_to_noise(curves, last)
-    longest = max(curves, key=lambda c: len(c.points))
+    longest = max(curves, key=lambda c: (len(c.points), c.points[-1].tokens))
     trend = kendall([p.tokens for p in longest.points], [p.value for p in longest.points])
     best = longest.points[-1] if chance is None else max((c.points[-1] for c in curves), key=lambda p: p.value)
     interval = _interval(best, count)
     apart = _apart(curves, found.noise)
     verdict, why = _verdict(found, interval, chance, apart, ratio)
-    return Watched(name, sum(len(c.points) for c in curves), best.value, interval, chance, found, trend, apart, verdict,
-                   why)  # fmt: skip
+    return Watched(name, sum(len(c.points) for c in curves), best.value, best.label, interval, chance, found, trend,
+                   apart, verdict, why)  # fmt: skip
 
 
 def _interval(point: Point, count: int | None) -> tuple[float, float] | None:

@@ -21,8 +21,8 @@ def test_metrics_of_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     make_store(tmp_path, HONEST)
     assert main(["metrics", "--store", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert said.splitlines()[0].split() == ["METRIC", "VERDICT", "LAST", "95", "%", "CHANCE", "SIGNAL", "NOISE", "SNR",
-                                            "TAU", "CHECKPOINTS"]
+    assert said.splitlines()[0].split() == ["METRIC", "VERDICT", "LAST", "OF", "95", "%", "CHANCE", "SIGNAL", "NOISE",
+                                            "SNR", "TAU", "CHECKPOINTS"]
     assert main(["metrics", "--store", str(tmp_path), "bench/facts/cloze/acc", "--json"]) == 0
     [found] = json.loads(capsys.readouterr().out)
     assert found["verdict"] == "watch"
@@ -35,6 +35,48 @@ def test_metrics_of_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "no metric is like bench/nothing/*" in capsys.readouterr().err
     assert main(["metrics", "--store", str(tmp_path / "empty")]) == 2
     assert "no finished evaluation" in capsys.readouterr().err
+
+
+def test_the_table_says_of_which_checkpoint_the_last_value_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]
+                                                              ) -> None:
+    store = make_store(tmp_path, HONEST)
+    checkpoints = read_checkpoints([Path(path) for path in store.checkpoints], store.evaluations)
+    found = {each.metric: each for each in watchlist(checkpoints)}
+    most = max(checkpoints.finals, key=lambda c: c.tokens)
+    heldout = found["heldout/bpb/code"]  # of a final one of each step alone, so all curves are as long
+    assert (heldout.of, heldout.last) == (most.label, most.metrics["heldout/bpb/code"])
+    probe = found["probe/probes/fact_en/acc"]  # pretraining has three checkpoints
+    assert (probe.of, probe.last) == ("pretrain", checkpoints.finals[0].metrics["probe/probes/fact_en/acc"])
+    accuracy = found["bench/facts/plain/acc"]
+    highest = max(checkpoints.finals, key=lambda c: c.metrics["bench/facts/plain/acc"])
+    assert (accuracy.of, accuracy.last) == (highest.label, highest.metrics["bench/facts/plain/acc"])
+    assert main(["metrics", "--store", str(tmp_path), "heldout/bpb/code"]) == 0
+    said = capsys.readouterr().out
+    assert f" {heldout.last:.4g}  {most.label} " in said
+    assert "LAST: the value of the checkpoint OF" in said
+
+
+def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path, capsys: pytest.CaptureFixture[str]
+                                                                  ) -> None:
+    store = make_store(tmp_path, HONEST)
+    checkpoints = read_checkpoints([Path(path) for path in store.checkpoints], store.evaluations)
+    name, halves = "bench/facts/cloze/acc", "bench/facts/none_of_the_others/acc"
+    for c in checkpoints.evaluated:  # an accuracy that is worth watching would be, by its numbers, under either name
+        c.metrics[halves], c.stderr[halves] = c.metrics[name], c.stderr[name]
+    before = {each.metric: each for each in watchlist(checkpoints)}
+    assert before[name].verdict == "watch"
+    assert before[halves].verdict == "no direction"
+    assert before[halves].found.ratio == before[name].found.ratio
+    for c in checkpoints.evaluated:
+        c.counts[name] = 9
+    [few] = watchlist(checkpoints, metrics=[name])
+    assert (few.verdict, few.why) == ("few items", "it is of 9 items, fewer than 10")
+    checkpoints.evaluated[0].counts[name] = 10  # of any of them: the others may have been asked a part
+    assert watchlist(checkpoints, metrics=[name])[0].verdict != "few items"
+    assert main(["metrics", "--store", str(tmp_path), "--watch"]) == 0
+    watch = capsys.readouterr().out.split()
+    assert name in watch
+    assert halves not in watch
 
 
 def test_steps_that_differ_in_their_seed_alone_are_seeds_of_one_model(tmp_path: Path) -> None:

@@ -17,10 +17,14 @@ from workflows.cli.table import columns
 if TYPE_CHECKING:
     from argosy.statistics import Watched
 
-HEADINGS = ("METRIC", "VERDICT", "LAST", "95 %", "CHANCE", "SIGNAL", "NOISE", "SNR", "TAU", "CHECKPOINTS")
-NOTE = """SIGNAL: the largest difference between models, else from a run's first to its last checkpoints. NOISE: of the
-last checkpoints around their line, and between seeds; where neither is known, of the items. SNR: their ratio. TAU:
-Kendall's rank correlation with tokens. `watch`: above chance, SNR of {ratio:g} or more, tells checkpoints apart."""
+HEADINGS = ("METRIC", "VERDICT", "LAST", "OF", "95 %", "CHANCE", "SIGNAL", "NOISE", "SNR", "TAU", "CHECKPOINTS")
+NOTE = """A curve is a metric over the evaluated checkpoints of one training step; steps that differ in their seed alone
+are seeds of one model. LAST: the value of the checkpoint OF, the last one of the longest curve (of as long ones, of that
+which ends at the most tokens); where there is CHANCE, of the curve that ends highest. CHECKPOINTS: of all curves.
+SIGNAL: the largest difference between models, else from a curve's first to its last checkpoints. NOISE: of the last
+checkpoints around their line, and between seeds; where neither is known, of the items. SNR: their ratio. TAU:
+Kendall's rank correlation of the longest curve with tokens. `watch`: above chance, SNR of {ratio:g} or more, tells
+checkpoints apart. `no direction`: neither higher nor lower is better. `few items`: fewer than {few}."""
 MORE = "docs/statistics.md tells how it is decided."
 
 
@@ -62,20 +66,27 @@ def _shown(found: list[Watched], args: argparse.Namespace) -> str:
         return json.dumps([_finite(_record(each)) for each in found], indent=1)
     if args.watch:
         return "\n".join(each.metric for each in found if each.verdict == "watch")
+    from argosy.statistics.watch import FEW
+
     rows = [HEADINGS, *map(_row, found)]
-    return f"{columns(rows, right=range(2, 10))}\n\n{NOTE.format(ratio=args.snr)}"
+    return f"{columns(rows, right=(2, *range(4, 11)))}\n\n{NOTE.format(ratio=args.snr, few=FEW)}"
 
 
 def _row(each: Watched) -> tuple[str, ...]:
-    interval = "" if each.interval is None else f"{each.interval[0]:.3f} to {each.interval[1]:.3f}"
+    interval = "" if each.interval is None else " to ".join(map(_three, each.interval))
     chance = "" if each.chance is None else f"{each.chance:.3f}"
     numbers = (each.found.signal, each.found.noise, each.found.ratio)
-    return (each.metric, each.verdict, f"{each.last:.4g}", interval, chance, *map(_short, numbers),
+    return (each.metric, each.verdict, f"{each.last:.4g}", each.of, interval, chance, *map(_short, numbers),
             f"{each.trend.tau:+.2f}" if each.trend.n > 1 else "", str(each.checkpoints))
 
 
 def _short(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3g}"
+    return "" if math.isnan(value) else f"{value:.0f}" if 1000 <= abs(value) < math.inf else f"{value:.3g}"
+
+
+def _three(value: float) -> str:
+    """Three decimals, or as many as a value has that is far from 1."""
+    return f"{value:.3f}" if value == 0 or 1e-3 <= abs(value) < 100 else f"{value:.4g}"
 
 
 def _record(each: Watched) -> dict[str, object]:
