@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 HEADINGS = ("METRIC", "VERDICT", "LAST", "OF", "95 %", "CHANCE", "SIGNAL", "NOISE", "SNR", "TAU", "CHECKPOINTS")
 NOTE = """A curve is a metric over the evaluated checkpoints of one training step; steps that differ in their seed alone
-are seeds of one model. LAST: the value of the checkpoint OF, the last one of the longest curve (of as long ones, of that
-which ends at the most tokens); where there is CHANCE, of the curve that ends highest. CHECKPOINTS: of all curves.
+are seeds of one model. LAST: the value of the checkpoint OF, the last one of the longest curve (of as long ones, of
+that which ends at the most tokens); where there is CHANCE, of the curve that ends highest. CHECKPOINTS: of all curves.
 SIGNAL: the largest difference between models, else from a curve's first to its last checkpoints. NOISE: of the last
 checkpoints around their line, and between seeds; where neither is known, of the items. SNR: their ratio. TAU:
 Kendall's rank correlation of the longest curve with tokens. `watch`: above chance, SNR of {ratio:g} or more, tells
