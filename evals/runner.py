@@ -7,7 +7,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from argosy.config import Config
 from argosy.evaluation.asked import digest
@@ -41,22 +41,6 @@ class Benchmarks(Config):
     memorisation: Memorisation | None = None
     lm_eval: tuple[str, ...] = ()
     include_path: str = ""
-
-    @field_validator("tasks", "variants")
-    @classmethod
-    def _parts_of_metrics(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if wrong := [name for name in value if not name or "/" in name]:
-            raise ValueError(f"{wrong[0]!r} is no name: it is a part of its metrics' (bench/TASK/VARIANT/acc), so give "
-                             "one without a slash")
-        return value
-
-    @field_validator("include_path")
-    @classmethod
-    def _is_there(cls, value: str) -> str:
-        if value and not Path(value).is_dir():
-            raise ValueError(f"there is no folder {value}: give one that has YAML of lm-eval's tasks, beside the suite "
-                             "or absolute")
-        return value
 
     @model_validator(mode="before")
     @classmethod

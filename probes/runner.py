@@ -67,6 +67,9 @@ def parse_probes(suite: Suite) -> list[Probe]:
     """
     probes = [parse_probe(entry, suite.name) for entry in suite.probes or []]
     names = [probe.name for probe in probes]
+    if wrong := [name for name in names if not name or "/" in name]:
+        raise InputError(f"suite {suite.name}, probes: {wrong[0]!r} is no name: it is a part of names of metrics "
+                         "(probe/SUITE/NAME/acc), so give one without a slash")  # fmt: skip
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise InputError(f"suite {suite.name}: two probes are called {twice!r}")

@@ -156,9 +156,10 @@ def _evaluate(
 
 
 def _sections(config: EvaluateConfig, suite: Suite) -> Sections:
-    """What asks each section that the suite has. All are read here, so that what is wrong shows before a model is
-    loaded."""
-    from argosy.evaluation.heldout import Heldout, run_heldout
+    """What asks each section that the suite has. All are read here, so that what is wrong of the suite itself shows
+    before a model is loaded."""
+    from argosy.evaluation.heldout import Heldout, check_heldout, run_heldout
+    from evals.check import check_benchmarks
     from evals.runner import Benchmarks, run_benchmarks
     from probes.runner import parse_probes, run_probes
 
@@ -166,6 +167,7 @@ def _sections(config: EvaluateConfig, suite: Suite) -> Sections:
     found: Sections = {}
     if suite.benchmarks is not None:
         section = suite.section("benchmarks", Benchmarks)
+        check_benchmarks(section, suite.name)
         found["benchmarks"] = lambda model, chat: run_benchmarks(
             section, model, Path(data or "."), chat=chat, seed=seed, limit=limit)  # fmt: skip
     if suite.probes is not None:
@@ -173,6 +175,7 @@ def _sections(config: EvaluateConfig, suite: Suite) -> Sections:
         found["probes"] = lambda model, chat: run_probes(suite, model, data, chat=chat, seed=seed, limit=limit)
     if suite.heldout is not None:
         texts = suite.section("heldout", Heldout)
+        check_heldout(texts, config.tokens, suite.name)
         found["heldout"] = lambda model, chat: run_heldout(
             texts, model, config.tokens, suite=suite.name, data=data, seed=seed)  # fmt: skip
     return found

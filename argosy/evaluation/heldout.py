@@ -49,6 +49,19 @@ class Heldout(Config):
         return self
 
 
+def check_heldout(section: Heldout, tokens: str, suite: str) -> None:
+    """Raise where what it is about is not given.
+
+    Raises:
+        InputError: there is neither a tokenize step's directory nor texts, or no training text to compare with.
+    """
+    give = "give `tokens`, a tokenize step's directory (argosy evaluate --tokens DIR)"
+    if not tokens and not section.texts:
+        raise InputError(f"suite {suite} measures held-out loss: {give}, or `texts` in the suite's heldout section")
+    if not tokens and section.memorisation is not None:
+        raise InputError(f"suite {suite}, heldout.memorisation compares with training text: {give}")
+
+
 def run_heldout(
     section: Heldout, model: LanguageModel, tokens: str, *, suite: str, data: str = "", seed: int = 0
 ) -> Findings:
@@ -61,12 +74,7 @@ def run_heldout(
     Raises:
         InputError: files that are absent, broken or another tokenizer's.
     """
-    if not tokens and not section.texts:
-        raise InputError(f"suite {suite} measures held-out loss: give `tokens`, a tokenize step's directory, or "
-                         "`texts` in the suite's heldout section")
-    if not tokens and section.memorisation is not None:
-        raise InputError(f"suite {suite}, heldout.memorisation compares with training text: give `tokens`, a tokenize "
-                         "step's directory")
+    check_heldout(section, tokens, suite)
     findings = Findings()
     if section.texts:
         documents = text_documents(model, _located(section.texts, data, findings), section.bytes_per_channel)

@@ -13,6 +13,7 @@ from argosy.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.suite import load_suite, named_files
 from evals.asked import ask, read_tasks
+from evals.check import check_benchmarks
 from evals.items import Item
 from evals.runner import Benchmarks
 from evals.task_sources import names_of
@@ -136,9 +137,8 @@ def test_every_shipped_suite_is_whole(path: Path) -> None:
     if suite.benchmarks is None:
         return
     section = suite.section("benchmarks", Benchmarks)
+    check_benchmarks(section, suite.name)
     for name, task in section.tasks.items():
-        for variant, chain in task.chains(section.variants).items():
-            parse_chain(variant, chain)
         if path.stem != "benchmark":
             assert task.source, f"{name} does not say where its files are from"
 
