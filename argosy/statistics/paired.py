@@ -108,7 +108,8 @@ def paired_ratio_test(
         raise ValueError(f"a ratio of {len(a)} items; allowed: 2 or more, over lengths that are all positive")
     ratio, error, degrees = _ratio(a - b, sizes)
     half = student.quantile(level, degrees) * error
-    p_value = student.two_sided(ratio / error, degrees) if error > 0 else float(ratio == 0)
+    alike = 1.0 if ratio == 0 else 2.0 ** (1 - len(a))  # all by one amount: no error to estimate, so signs alone count
+    p_value = student.two_sided(ratio / error, degrees) if error > 0 else alike
     return Interval(ratio, ratio - half, ratio + half), p_value
 
 

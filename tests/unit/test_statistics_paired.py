@@ -74,6 +74,8 @@ def test_ratio_weighs_long_documents_more() -> None:
     assert found.value == pytest.approx((worse - base).sum() / sizes.sum())
     assert p_value < 1e-12
     assert paired_ratio_test(base, base, sizes)[1] == 1.0
+    assert paired_ratio_test([2, 3], [1, 2], [1, 1])[1] == 0.5  # two ranks that moved alike prove little
+    assert paired_ratio_test([2] * 9, [1] * 9, [1] * 9)[1] == 2**-8  # as two-sided sign test
     with pytest.raises(ValueError, match="all positive"):
         paired_ratio_test([1.0, 2.0], [1.0, 1.0], [1.0, 0.0])
 
