@@ -13,7 +13,8 @@ import pytest
 from argosy.tracking.models import CHECKPOINT
 from argosy.tracking.registry import HISTORY, Moved, Registry, Version
 from argosy.tracking.server import Server, default_uri
-from workflows.nightly import promotion
+from workflows.cli import main
+from workflows.nightly import promotion, reference
 from workflows.nightly.promotion import Grounds, alone, promote
 from workflows.nightly.reference import Chosen
 
@@ -106,6 +107,47 @@ def test_a_move_that_was_cut_off_leaves_one_entry_of_history(
     assert len(history(server, "four")) == 3
     back = [promotion.undo(registry, "tiny", tmp_path, alias="four") for _ in range(3)]
     assert [each.checkpoint if each else "" for each in back] == ["b/final", "a/final", ""]
+
+
+def test_what_an_alias_names_already_is_said_and_no_gate_is_asked(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    monkeypatch.setattr(reference, "last_by_name", lambda *_: chosen("a"))
+    monkeypatch.setattr("workflows.nightly.gating.hold", _killed)
+    (tmp_path / "gate.yaml").write_text("rules: [better_on]")  # no evaluation is there: it would not hold
+    command = ["promote", "sft", "--store", str(tmp_path), "--alias", "five"]
+    assert main(command) == 0
+    assert "tiny@five is a/final (version 1), a; it was nothing" in capsys.readouterr().out
+    assert main([*command, "--gate", str(tmp_path / "gate.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert said == "tiny@five is a/final (version 1), a, already: nothing was moved, and the gate was not asked\n"
+    assert len(list((tmp_path / ".promotions").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("undo", [False, True])
+@pytest.mark.parametrize(("option", "value"), [("--alias", ""), ("--alias", "a b"), ("--alias", "a/b"),
+                                               ("--alias", "a.b"), ("--alias", "latest"), ("--alias", "v2"),
+                                               ("--model", ""), ("--model", "a:b"), ("--model", "a b"),
+                                               ("--model", "..")])  # fmt: skip
+def test_names_that_mlflow_cannot_take_are_refused_before_anything_is_written(
+    option: str, value: str, undo: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path / "mlflow"))
+    assert main(["promote", "--undo" if undo else "sft", "--store", str(tmp_path), option, value]) == 2
+    said = capsys.readouterr().err
+    assert f"{option} is {value!r}, allowed: letters, digits, '_'" in said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("command", "option"), [("promote", "--gate"), ("gate", "--rules")])
+@pytest.mark.parametrize("value", ["", " ", "."])
+def test_rules_that_are_no_file_name_the_option(command: str, option: str, value: str,
+                                                capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([command, "sft", option, value])
+    assert f"{option}: is {value!r}, allowed: a YAML file of rules" in capsys.readouterr().err
 
 
 def _killed(*_: object, **__: object) -> None:

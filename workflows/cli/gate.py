@@ -26,13 +26,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="STAGE (its last checkpoint), STAGE/EXPORT or a "
                         "directory")
     add_store(parser)
-    parser.add_argument("--rules", type=Path, default=None, metavar="FILE",
+    parser.add_argument("--rules", type=rules_file, default=None, metavar="FILE",
                         help="YAML (default: the gate section of the line's newest config)")
     parser.add_argument("--reference", default="", metavar="NAME",
                         help="an alias of the registry or a checkpoint (default: what --alias names)")
     parser.add_argument("--alias", default="reference", metavar="NAME", help="default: reference")
     parser.add_argument("--model", default="", metavar="NAME", help="registered model (default: the line's name)")
     parser.add_argument("--json", action="store_true", help="the evidence as JSON")
+
+
+def rules_file(text: str) -> Path:
+    """The value of an option that names a file of rules."""
+    if not text.strip() or Path(text).expanduser().is_dir():
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a YAML file of rules, as docs/gate.md has them")
+    return Path(text).expanduser()
 
 
 def run(args: argparse.Namespace) -> int:

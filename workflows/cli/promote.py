@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError, StepError
 from argosy.step_files import read_done
 from workflows.cli.command import Command
+from workflows.cli.gate import rules_file
 from workflows.cli.options import add_store
 
 if TYPE_CHECKING:
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from workflows.nightly.found import Found
     from workflows.nightly.reference import Chosen
 
+_ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]+")  # what MLflow takes
+_MODEL = re.compile(r"(?!\.+$)[\w.-]+")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
@@ -24,9 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="STAGE (its last checkpoint), STAGE/EXPORT or a directory")
     add_store(parser)
     parser.add_argument("--alias", default="reference", metavar="NAME", help="default: reference")
-    parser.add_argument("--model", default="", metavar="NAME", help="registered model (default: the line's name)")
+    parser.add_argument("--model", metavar="NAME", help="registered model (default: the line's name)")
     parser.add_argument("--by", default="", metavar="NAME", help="who decided it (default: your user name)")
-    parser.add_argument("--gate", type=Path, default=None, metavar="FILE",
+    parser.add_argument("--gate", type=rules_file, default=None, metavar="FILE",
                         help="rules that it must hold (default: the gate section of the line's newest config, if any)")
     parser.add_argument("--reference", default="", metavar="NAME",
                         help="what it must not be worse than: an alias or a checkpoint (default: what the alias names)")
@@ -45,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     store = args.store.absolute()
     found = find(store)
+    _check_names(args, found.lines)
     registry = Registry(Server(tracking_uri(store), store))
     if args.undo:
         line = args.model or _only(found.lines)
@@ -58,8 +65,12 @@ def run(args: argparse.Namespace) -> int:
     forced = (args.force or "").strip()
     before, now = promotion.promote(
         registry, chosen, store, promotion.Grounds(args.by, comparison, "", verdict, forced, against),
-        alias=args.alias, model=args.model)  # fmt: skip
+        alias=args.alias, model=args.model or "")  # fmt: skip
     name = f"{registered_name(args.model or chosen.trained.line)}@{args.alias}"
+    if before == now:
+        asked = "" if verdict else ", and the gate was not asked"
+        print(f"{name} is {promotion.described(now)}, {chosen.label}, already: nothing was moved{asked}")
+        return 0
     print(f"{name} is {promotion.described(now)}, {chosen.label}; it was {promotion.described(before)}")
     return 0
 
@@ -71,6 +82,16 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--undo asks no gate: leave out --gate, --reference and --force")
     if args.force is not None and not args.force.strip():
         raise InputError("--force is empty: say why, since it is kept beside the promotion")
+
+
+def _check_names(args: argparse.Namespace, lines: Collection[str]) -> None:
+    """Before anything is written. A line of the store is known by its own name, whatever that is."""
+    if not _ALIAS.fullmatch(args.alias):
+        raise InputError(f"--alias is {args.alias!r}, allowed: letters, digits, '_' and '-' (MLflow keeps 'latest' and "
+                         "'v1', 'v2', ... for itself)")
+    if args.model is not None and args.model not in lines and not _MODEL.fullmatch(args.model):
+        raise InputError(f"--model is {args.model!r}, allowed: letters, digits, '_', '-' and '.', or a model line of "
+                         f"the store ({', '.join(lines) or 'none'})")
 
 
 def _verdict(args: argparse.Namespace, chosen: Chosen, found: Found, store: Path,
