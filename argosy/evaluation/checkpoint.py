@@ -61,13 +61,18 @@ def _export_of(root: Path, export: str) -> tuple[Path, str]:
 
 def _check_says_words(path: Path) -> None:
     """Refuse a reward model: transformers would load it as a language model whose output layer is random."""
+    if wordless := no_language_model(path):
+        raise InputError(f"checkpoint {path} is {wordless}: it predicts no tokens; name a language model")
+
+
+def no_language_model(path: Path) -> str:
+    """What a checkpoint is that predicts no tokens, in words; "" for a language model, and for what does not say."""
     try:
         made = json.loads((path / "config.json").read_text(encoding="utf-8")).get("architectures") or []
     except (OSError, ValueError, AttributeError):
-        return  # loading it says what is wrong
-    if made and all(str(each).endswith(("SequenceClassification", "TokenClassification")) for each in made):
-        raise InputError(f"checkpoint {path} is a {made[0]} (a reward model, a classifier): it predicts no tokens; "
-                         "name a language model")
+        return ""  # loading it says what is wrong
+    wordless = made and all(str(each).endswith(("SequenceClassification", "TokenClassification")) for each in made)
+    return f"a {made[0]} (a reward model, a classifier)" if wordless else ""
 
 
 def _read(path: Path, name: str) -> Checkpoint:

@@ -232,6 +232,20 @@ def test_compare_names_what_is_not_there(name: str, words: str, capsys: Out) -> 
     assert words in capsys.readouterr().err
 
 
+def test_a_reward_model_is_not_compared(capsys: Out) -> None:
+    _evaluated_store()
+    export = Path("runs/twin-000000000002/checkpoints/p050")
+    (export / "config.json").write_text('{"architectures": ["LlamaForSequenceClassification"]}')
+    Path("elsewhere").mkdir()
+    (Path("elsewhere") / "config.json").write_text((export / "config.json").read_text())
+    for name, where in (("twin/p050", "; what it was measured by is in runs/twin-000000000002/outputs.json"),
+                        ("elsewhere", "")):  # fmt: skip
+        assert main(["compare", "sft", name]) == 2
+        assert capsys.readouterr().err.replace(f"{Path.cwd()}/", "") == (
+            f"argosy compare: {name} is a LlamaForSequenceClassification (a reward model, a classifier): it predicts "
+            f"no tokens, so it is not compared as a language model is; name a language model{where}\n")
+
+
 def test_report_is_the_last_runs_or_the_newest(capsys: Out) -> None:
     graph = Graph(noops(LifecycleConfig(seed=1)))
     own = Path(graph.directory(graph.nodes[-1], "runs"))
@@ -260,6 +274,11 @@ def test_a_truncated_result_is_a_sentence(capsys: Out) -> None:
     assert "is broken (truncated or not ours): taken as not done\n" in err
     assert "UserWarning" not in err
     assert "warnings.warn" not in err
+    assert main(["compare", "data"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("is broken (truncated or not ours): taken as not done\n") == 1
+    assert err.endswith("\nargosy compare: data is not done: its outputs.json is broken; 'argosy run', with the options "
+                        "of the last time, runs it again\n")
 
 
 def test_a_promotion_is_not_forced_without_a_reason(capsys: Out) -> None:

@@ -30,18 +30,25 @@ _OURS = (Path(argosy.__file__).parent, Path(__file__).parents[1])
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exits 0 (done), 1 (something failed) or 2 (wrong usage or input); ARGOSY_DEBUG=1 raises."""
     with reader_may_leave(), warnings.catch_warnings():
-        warnings.showwarning = _warn
+        warnings.showwarning = _Warner()
         return _run(_parse(argv))
 
 
-def _warn(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """A warning of ours is a sentence for the user; another library's says where it comes from."""
-    ours = any(Path(filename).is_relative_to(package) for package in _OURS)
-    text = f"warning: {message}\n" if ours else warnings.formatwarning(message, category, filename, lineno, line)
-    print(text, end="", file=file or sys.stderr)
+class _Warner:
+    """A warning of ours is a sentence for the user; another library's says where it comes from. Each is said once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(
+        self, message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        ours = any(Path(filename).is_relative_to(package) for package in _OURS)
+        text = f"warning: {message}\n" if ours else warnings.formatwarning(message, category, filename, lineno, line)
+        if text not in self._said:
+            self._said.add(text)
+            print(text, end="", file=file or sys.stderr)
 
 
 def _run(args: argparse.Namespace) -> int:

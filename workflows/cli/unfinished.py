@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from argosy.step_files import OUTPUTS
 from workflows.last_run import last_run
 from workflows.state import blocked_by, state_of
 
@@ -21,6 +22,9 @@ def unfinished(store: Path, name: str, directory: Path) -> str:
         return f"{name} is not done yet, it is {state.reason}; 'argosy logs {name} -f{at}' follows it"
     if state.name == "failed":
         return f"{name} {state.reason}; 'argosy logs {name}{at}' shows more"
+    if state.reason.startswith(OUTPUTS):
+        return (f"{name} is not done: its {OUTPUTS} is broken; 'argosy run', with the options of the last time, "
+                "runs it again")
     return f"{name} is not done: it {state.reason}; 'argosy run', with the options of the last time, goes on"
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from argosy.comparison.entry import Entry
 from argosy.errors import InputError
+from argosy.evaluation.checkpoint import no_language_model
 from argosy.identity import Identities
-from argosy.step_files import read_done
+from argosy.step_files import OUTPUTS, read_done
 from argosy.tracking.result import Result
 from workflows.cli.checkpoints import checkpoint_directory, export_name
 from workflows.cli.unfinished import unfinished
@@ -58,10 +59,13 @@ class Stores:
         if not done["outputs"].get("exports"):
             raise InputError(f"{name} ({step}) makes no checkpoints; name a training stage, such as pretrain or sft")
         export = export_name(done["outputs"], step, path)
+        inner = next(each["path"] for each in done["outputs"]["exports"] if each["name"] == export)
+        _check_compares(name, step / inner, f"; what it was measured by is in {step / OUTPUTS}")
         return self.entry(name, self.of(step.parent), f"{done['made_from']['digest']}/{export}")
 
     def _elsewhere(self, name: str, path: Path) -> Entry:
         """A model that no step made: known by its bytes."""
+        _check_compares(name, path)
         digest = Identities().of_path(path, "checkpoint")
         stored = self.own
         found = next((c for c in stored.checkpoints.every if c.digest == digest), None)
@@ -103,3 +107,10 @@ class Stores:
             if (c := each.by_key(result.key)) is not None and c.metrics:
                 return each
         return None
+
+
+def _check_compares(name: str, path: Path, more: str = "") -> None:
+    """Refuse a reward model, which can be evaluated no more than it can be compared."""
+    if wordless := no_language_model(path):
+        raise InputError(f"{name} is {wordless}: it predicts no tokens, so it is not compared as a language model is; "
+                         f"name a language model{more}")
