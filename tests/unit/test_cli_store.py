@@ -277,8 +277,8 @@ def test_a_truncated_result_is_a_sentence(capsys: Out) -> None:
     assert main(["compare", "data"]) == 2
     err = capsys.readouterr().err
     assert err.count("is broken (truncated or not ours): taken as not done\n") == 1
-    assert err.endswith("\nargosy compare: data is not done: its outputs.json is broken; 'argosy run', with the options "
-                        "of the last time, runs it again\n")
+    assert err.endswith("\nargosy compare: data is not done: its outputs.json is broken; 'argosy run', with the "
+                        "options of the last time, runs it again\n")
 
 
 def test_a_promotion_is_not_forced_without_a_reason(capsys: Out) -> None:
