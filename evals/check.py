@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
+from argosy.evaluation.suite import check_names
 from evals.formats import find_format
 from evals.runner import Benchmarks
 from evals.task_spec import TaskSpec
@@ -17,8 +18,8 @@ def check_benchmarks(section: Benchmarks, suite: str) -> None:
     """Raise for what is wrong of it, but for files: a task whose files are absent does not stop the others.
 
     Raises:
-        InputError: nothing is asked, a name with a slash, an unknown variant or format, a variant's wrong parameter, a
-            task that is asked in no variant, or a folder of lm-eval's YAML that is not there.
+        InputError: nothing is asked, a name that metrics cannot have, an unknown variant or format, a variant's wrong
+            parameter, a task that is asked in no variant, or a folder of lm-eval's YAML that is not there.
     """
     where = f"suite {suite}, benchmarks"
     if not section.tasks and not section.lm_eval:
@@ -28,17 +29,6 @@ def check_benchmarks(section: Benchmarks, suite: str) -> None:
         _check_task(spec, section.variants, f"{where}.tasks.{name}")
     if section.lm_eval:
         _check_folder(section.include_path, where)
-
-
-def check_names(names: Iterable[str], where: str) -> None:
-    """Raise where one cannot be a part of a metric's name (bench/TASK/VARIANT/acc).
-
-    Raises:
-        InputError: it is empty or has a slash.
-    """
-    if wrong := [name for name in names if not name or "/" in name]:
-        raise InputError(f"{where}: {wrong[0]!r} is no name: it is a part of metrics' names "
-                         "(bench/TASK/VARIANT/acc), so give one without a slash")  # fmt: skip
 
 
 def _check_task(spec: TaskSpec, variants: Mapping[str, Any], where: str) -> None:

@@ -59,7 +59,8 @@ def read_facts(source: FactSource, scope: Scope) -> tuple[list[ClozeFact], Count
         InputError: no data step was given, or its facts.jsonl is absent or has none that can be used.
     """
     if scope.data is None:
-        raise InputError("probes of facts need `data`: the data step's directory, with facts.jsonl")
+        raise InputError("probes of facts need `data`: the data step's directory, with facts.jsonl (argosy "
+                         "evaluate --data DIR)")
     path = scope.data / "facts.jsonl"
     left_out: Counter[str] = Counter()
     facts = list(_parse(path, source, left_out))

@@ -14,7 +14,7 @@ from argosy.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.language_model import LanguageModel
 from argosy.evaluation.named_files import NoFileError, without_folders
-from argosy.evaluation.suite import Suite
+from argosy.evaluation.suite import Suite, check_names
 from probes.kinds import registered
 from probes.probe import Measured, Probe, Scope
 
@@ -67,9 +67,7 @@ def parse_probes(suite: Suite) -> list[Probe]:
     """
     probes = [parse_probe(entry, suite.name) for entry in suite.probes or []]
     names = [probe.name for probe in probes]
-    if wrong := [name for name in names if not name or "/" in name]:
-        raise InputError(f"suite {suite.name}, probes: {wrong[0]!r} is no name: it is a part of names of metrics "
-                         "(probe/SUITE/NAME/acc), so give one without a slash")  # fmt: skip
+    check_names([suite.name, *names], f"suite {suite.name}, probes")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise InputError(f"suite {suite.name}: two probes are called {twice!r}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from argosy.evaluation.suite_paths import beside, files_of, texts_beside, texts_
 from argosy.evaluation.suite_use import with_used
 from argosy.yaml_file import read_yaml
 
+_NAME = re.compile(r"\w[\w. -]*")
 C = TypeVar("C", bound=Config)
 
 
@@ -39,6 +41,18 @@ class Suite(Config):
             return config.model_validate(getattr(self, name))
         except ValidationError as error:
             raise config_error(config, error, {(): f"suite {self.name}, {name}"}) from None
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Raise where one cannot be a part of a metric's name (bench/TASK/VARIANT/acc, probe/SUITE/PROBE/acc), as MLflow
+    has them.
+
+    Raises:
+        InputError: it has a slash or other signs than letters, digits, `_`, `-`, `.` and spaces.
+    """
+    if wrong := [name for name in names if not _NAME.fullmatch(name)]:
+        raise InputError(f"{where}: {wrong[0]!r} is no name: it is a part of metrics' names "
+                         "(bench/TASK/VARIANT/acc), so begin with a letter or digit and go on with these, _, -, . and spaces")
 
 
 def load_suite(name: str, file: str, folders: Sequence[Path]) -> Suite:

@@ -73,7 +73,8 @@ def _format(path: Path, name: str) -> Format:
     if path.suffix not in found.suffixes:
         raise InputError(f"{path}: format {found.name} is read from {', '.join(found.suffixes)}")
     if not path.is_file():
-        raise InputError(f"{path} does not exist; the data step writes benchmark/en.jsonl and benchmark/zh.jsonl")
+        raise InputError(f"{path} does not exist; a data step writes benchmark/en.jsonl and benchmark/zh.jsonl: give "
+                         "its directory (argosy evaluate --data DIR)")
     return found
 
 

@@ -77,7 +77,7 @@ def test_where_no_task_can_be_read_the_input_is_wrong(store: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("suite", "message"),
     [
-        ("benchmarks: {tasks: {a/b: [good.jsonl]}}", r"benchmarks\.tasks: 'a/b' is no name.*without a slash"),
+        ("benchmarks: {tasks: {a/b: [good.jsonl]}}", r"benchmarks\.tasks: 'a/b' is no name.*begin with a letter"),
         ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {x/y: plain}}", "'x/y' is no name"),
         ("benchmarks: {tasks: {a: {files: good.jsonl, variants: {x/y: plain}}}}", "'x/y' is no name"),
         ("benchmarks: {tasks: {a: {files: good.jsonl, categories: {x/y: [s]}}}}", "'x/y' is no name"),
@@ -88,6 +88,8 @@ def test_where_no_task_can_be_read_the_input_is_wrong(store: Path, tmp_path: Pat
         ("benchmarks: {lm_eval: [arc_easy], include_path: absent}", "include_path: there is no folder .*absent"),
         ("benchmarks: {tasks: {a: {lm_eval: x, include_path: absent}}}", r"tasks\.a\.include_path: there is no folder"),
         ("probes: [{name: a/b, kind: perplexity, texts: [x]}]", "'a/b' is no name"),
+        ("benchmarks: {tasks: {..: [good.jsonl]}}", r"'\.\.' is no name"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {'pl@in%': plain}}", "'pl@in%' is no name"),
         ("heldout: {}", r"give `tokens`, .*\(argosy evaluate --tokens DIR\), or `texts`"),
         ("benchmarks: {tasks: {a: [good.jsonl]}, varients: {x: plain}}", "varients is not a field"),
         ("probes: [{name: x, kind: clozefact}]", "did you mean 'cloze_fact'"),
