@@ -52,7 +52,8 @@ def check_names(names: Iterable[str], where: str) -> None:
     """
     if wrong := [name for name in names if not _NAME.fullmatch(name)]:
         raise InputError(f"{where}: {wrong[0]!r} is no name: it is a part of metrics' names "
-                         "(bench/TASK/VARIANT/acc), so begin with a letter or digit and go on with these, _, -, . and spaces")
+                         "(bench/TASK/VARIANT/acc), so begin with a letter or digit and go on with these, _, -, . and "
+                         "spaces")
 
 
 def load_suite(name: str, file: str, folders: Sequence[Path]) -> Suite:
