@@ -78,7 +78,7 @@ def _one(cls: type[BaseModel], path: KeyPath, detail: ErrorDetails) -> str:
         return f"{_LIST}, such as [{value}]" if isinstance(value, str | int | float) else f"{_LIST}, such as [a, b]"
     text = _KINDS.get(kind) or detail["msg"].removeprefix("Input should be ")
     example = default_at(cls, path) if text in _EXAMPLE else None
-    return text if example is None else f"{text}, such as {shown(example)}"
+    return text if not isinstance(example, int | float) else f"{text}, such as {shown(example)}"
 
 
 def _fields(cls: type[BaseModel], path: KeyPath) -> str:

@@ -13,6 +13,7 @@ from argosy.config_explain import config_error, nearest
 from argosy.config_load import load
 from argosy.errors import InputError
 from argosy.gate.rule import Rule, registered
+from argosy.yaml_file import read_yaml
 
 _HELP = "a list of rules such as '- no_channel_worse: {beyond: noise}', or a mapping of them"
 
@@ -26,7 +27,7 @@ class Gate(Config):
         rules: each a mapping of one rule's name to its parameters (null: its defaults).
     """
 
-    alpha: float = Field(0.05, gt=0, lt=0.5)
+    alpha: float = Field(0.05, gt=0, lt=0.5, allow_inf_nan=False)
     rules: tuple[Mapping[str, Any], ...] = Field(min_length=1)
 
     @model_validator(mode="before")
@@ -63,6 +64,10 @@ def read_gate(path: Path) -> Gate:
     Raises:
         InputError: it cannot be read, or a rule or parameter is wrong; names file, line, rule and what is allowed.
     """
+    data = read_yaml(path).data
+    if not isinstance(data, dict) or set(data) <= {"alpha"}:
+        what = "is empty" if data == {} else "has no rules"
+        raise InputError(f"{path} {what}, allowed: 'rules:' and below it {_HELP}")
     return load(Gate, [path])
 
 

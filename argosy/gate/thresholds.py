@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from argosy.comparison.kinds import kind_of
 from argosy.config import Config
+from argosy.config_allowed import shown
+from argosy.config_explain import config_error
 from argosy.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
 from argosy.gate.subject import Subject, covers
 from argosy.statistics import normal_interval, share_interval
@@ -18,7 +20,7 @@ from argosy.statistics import normal_interval, share_interval
 class Threshold(Config):
     """`value`: the bound. `certain`: the whole interval of 95 % must keep it, not the value alone."""
 
-    value: float
+    value: float = Field(allow_inf_nan=False)
     certain: bool = False
 
 
@@ -32,11 +34,33 @@ class Bounds(Rule):
     @classmethod
     def _flat(cls, value: Any) -> Any:
         """The metrics themselves are what is written."""
-        return value if isinstance(value, dict) and set(value) == {"metrics"} else {"metrics": value}
+        flat = value if isinstance(value, dict) and set(value) == {"metrics"} else {"metrics": value}
+        given = flat["metrics"]
+        if not isinstance(given, Mapping) or not given:
+            what = shown(given) if given else "without a metric"
+            raise ValueError(f"it is {what}, allowed: metrics with a bound each, such as {{bench/mmlu/cloze/acc: 0.3}}")
+        if wrong := [text for name, bound in given.items() if (text := _wrong(name, bound))]:
+            raise ValueError("; ".join(wrong))
+        return flat
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
         """A finding for each metric."""
         return look(self.metrics, new, reference, self.sign)
+
+
+def _wrong(name: str, bound: Any) -> str:
+    """What is wrong with a metric's bound, in place of what each type of a union has to say; "" where nothing is."""
+    if isinstance(bound, Threshold):
+        return ""
+    try:  # true is no bound, though pydantic takes it for 1
+        value = shown(bound) if isinstance(bound, bool) else bound
+        Threshold.model_validate(bound if isinstance(bound, Mapping) else {"value": value})
+    except ValidationError as error:
+        if isinstance(bound, Mapping):
+            return f"{name}: {config_error(Threshold, error)}"
+        finite = "finite " if error.errors()[0]["type"] == "finite_number" else ""
+        return f"{name} is {shown(bound)}, allowed: a {finite}number, or {{value: NUMBER, certain: true}}"
+    return ""
 
 
 def look(bounds: Mapping[str, float | Threshold], new: Subject, reference: Subject | None, sign: int) -> list[Finding]:

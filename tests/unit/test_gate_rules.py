@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from argosy.gate.render import as_json, lines, summary
 from argosy.gate.rule import registered
 from argosy.gate.subject import Subject
 from tests.gate_fixtures import abilities, answers, subject
+from workflows.cli import evaluate
 
 CHANCES = abilities(400, 0.6, 1)
 SAME = answers(CHANCES, 1)
@@ -92,6 +94,15 @@ def test_evidence_that_is_missing_does_not_hold_and_says_what_to_evaluate() -> N
     assert findings(found) == {"bench/facts/cloze/acc": "cannot tell", "bench/facts/plain/acc": "holds"}
 
 
+def test_the_command_that_is_advised_for_held_out_text_is_one_of_argosys() -> None:
+    found = judged(["no_channel_worse"], subject("b", SAME), subject("a", SAME))
+    [finding] = found.judgements[0].findings
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    evaluate.configure(parser)
+    parsed = parser.parse_args(finding.evidence.partition("argosy evaluate ")[2].split())
+    assert (parsed.suite, parsed.tokens) == (["heldout"], Path("DIR"))
+
+
 def test_other_items_and_other_documents_are_not_compared() -> None:
     a, b = subject("a", SAME), subject("b", SAME)
     for row in b.rows.groups["facts", "plain"]:
@@ -164,7 +175,23 @@ def test_evidence_is_json_and_names_what_it_rests_on() -> None:
         ("rules:\n  - contamination: {below: 2}\n", ["contamination", "below", "2"]),
         ("rules:\n  - not_worse: {beyond: nois}\n", ["not_worse", "beyond", "nois"]),
         ("rules:\n  - not_worse: {margin: 0.1}\n", ["not_worse", "margin"]),
-        ("rules:\n  - at_least: {bench/facts/plain/acc: much}\n", ["at_least", "much"]),
+        ("rules:\n  - not_worse: {beyond: .inf}\n", ["not_worse: beyond is Infinity, allowed: 'noise', or a finite"]),
+        ("rules:\n  - no_channel_worse: {beyond: .nan}\n", ["no_channel_worse: beyond is NaN"]),
+        ("rules:\n  - contamination: {below: .nan}\n", ["contamination: below is NaN, allowed: a finite number"]),
+        ("alpha: .nan\nrules: [not_worse]\n", ["gate.yaml, line 1: alpha is NaN, allowed: a finite number"]),
+        ("rules:\n  - at_least: {a/b: much}\n",
+         ["gate.yaml, line 2: rules.0: at_least: a/b is 'much', allowed: a number, or {value: NUMBER, certain: true}"]),
+        ("rules:\n  - at_most: {a/b: .nan}\n", ["at_most: a/b is NaN, allowed: a finite number, or {value"]),
+        ("rules:\n  - at_most: {a/b: -.inf}\n", ["at_most: a/b is -Infinity, allowed: a finite number, or {value"]),
+        ("rules:\n  - at_most: {a/b: true}\n", ["at_most: a/b is true, allowed: a number, or {value"]),
+        ("rules:\n  - at_most: {a/b: {value: .inf}}\n",
+         ["at_most: a/b: value is Infinity, allowed: a finite number"]),
+        ("rules:\n  - at_most: {a/b: {certain: true}}\n", ["at_most: a/b: value is missing"]),
+        ("rules:\n  - at_most: 3\n", ["at_most: it is 3, allowed: metrics with a bound each"]),
+        ("rules:\n  - at_most\n", ["at_most: it is without a metric, allowed: metrics with a bound each"]),
+        ("", ["gate.yaml is empty, allowed: 'rules:' and below it a list of rules"]),
+        ("alpha: 0.1\n", ["gate.yaml has no rules, allowed: 'rules:'"]),
+        ("- not_worse\n", ["gate.yaml has no rules, allowed: 'rules:'"]),
         ("rules:\n  - {not_worse: null, better_on: null}\n", ["one rule's name"]),
         ("rules: []\n", ["rules"]),
         ("rules: 3\n", ["rules is 3"]),

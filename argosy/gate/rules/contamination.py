@@ -26,7 +26,7 @@ class Contaminated(Rule):
     """
 
     name: ClassVar[str] = "contamination"
-    below: float = Field(0.5, gt=0, le=1)
+    below: float = Field(0.5, gt=0, le=1, allow_inf_nan=False)
     tasks: tuple[str, ...] = ("*",)
     calibration: str | None = None
     reference: bool = False
