@@ -6,9 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import pytest
+
+from argosy.judging.judges import chat_api
 from tests.judge_server import judge_server
+from workflows.cli import main
 
 
 def _argosy(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -49,6 +54,28 @@ def test_answers_in_files_and_a_server(tmp_path: Path) -> None:
     assert all(b"k-123" not in path.read_bytes() for path in directory.rglob("*") if path.is_file())
     verdicts = [json.loads(line) for line in (directory / "verdicts.jsonl").read_text().splitlines()]
     assert {verdict["winner"] for verdict in verdicts} == {"first"}
+
+
+def test_what_a_server_did_not_answer_is_said_and_asked_when_the_command_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(chat_api, "ChatApiJudge", partial(chat_api.ChatApiJudge, attempts=1))
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city.", "Name a river."])
+    a = _write(tmp_path / "a.jsonl", "answer", ["Paris.", "Seine."])
+    b = _write(tmp_path / "b.jsonl", "answer", ["I will not."] * 2)
+    down = True
+    with judge_server(lambda text, _: (503, {}) if down and "river" in text else (200, "C")) as asked:
+        command = ["judge", a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m"]
+        assert main(command) == 0
+        said = "of 2 prompts, 1 x the judge did not answer after 1 attempts (HTTP 503); run it again to ask for these"
+        assert f"without a verdict: {said} alone" in capsys.readouterr().out
+        down = False
+        assert main(command) == 0
+        assert len(asked.bodies) == 6
+    out = capsys.readouterr().out
+    assert "verdicts failed last time: tried again" in out
+    assert "without a verdict" not in out
 
 
 def test_what_is_wrong_ends_with_2_and_says_what_to_do(tmp_path: Path) -> None:
