@@ -29,4 +29,5 @@ class NoChannelWorse(Rule):
         margin = None if self.beyond == NOISE else float(self.beyond)
         return [not_worse(name, new, reference, margin, alpha) for name in names] + [
             Finding(pattern, CANNOT_TELL, f"{pattern} is not measured for {reference.label}: evaluate it with a suite "
-                    "that has heldout, such as argosy evaluate CHECKPOINT --suite heldout --tokens DIR") for pattern in none]
+                    "that has heldout, such as argosy evaluate CHECKPOINT --suite heldout --tokens DIR")
+            for pattern in none]
