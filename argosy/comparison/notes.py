@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from argosy.comparison.contrast import OTHER_QUESTIONS, OTHER_TOKENS
 from argosy.comparison.entry import Entry
 from argosy.comparison.shared import ASKED_OTHERWISE
+from argosy.comparison.template import template_notes
 from argosy.report.chart import short
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def notes_of(entries: Sequence[Entry], pairs: Sequence[Pair]) -> list[str]:
         if other:
             notes.append(f"{', '.join(other)}: not compared between {pair.first.label} and {pair.second.label}, "
                          f"{ASKED_OTHERWISE}: evaluate both with the same suite, seed and data.")
-        notes += _otherwise(pair) + _partly(pair) + _elsewhere(pair)
+        notes += template_notes(pair) + _otherwise(pair) + _partly(pair) + _elsewhere(pair)
     return list(dict.fromkeys(notes))
 
 
