@@ -86,7 +86,8 @@ def sentences(rng: Random, words: int) -> list[tuple[int, ...]]:
 
 def options(rng: Random, stem: int, count: int) -> list[tuple[int, ...]]:
     stems = [tuple(rng.randrange(999) for _ in range(stem)) for _ in range(12)]
-    return [stem + tuple(rng.randrange(999) for _ in range(rng.randrange(1, 9))) for stem in stems for _ in range(count)]
+    ends = [tuple(rng.randrange(999) for _ in range(rng.randrange(1, 9))) for _ in range(len(stems) * count)]
+    return [stems[n // count] + end for n, end in enumerate(ends)]
 
 
 @pytest.mark.parametrize("pair", [3.24e-4, 5e-3])  # of 8 layers with 512 hidden units, and of 32 units
