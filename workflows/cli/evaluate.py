@@ -15,7 +15,7 @@ from workflows.cli.command import Command
 from workflows.cli.options import add_store
 from workflows.cli.run import positive
 
-MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050), or is the directory of a model that
+MORE = """A checkpoint is named by a stage of the last run (sft, pretrain/p050), or is the directory of a model that
 transformers loads. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md says where each is
 from), or `huggingface`, or the directory of a data step; without it ARGOSY_BENCHMARKS says where they are.
 Done already is done: the same checkpoint, suite and files are not evaluated again. What failed and may pass by itself
