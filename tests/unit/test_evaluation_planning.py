@@ -13,7 +13,7 @@ from argosy.errors import StepError
 from argosy.evaluation.forward import Forward
 from argosy.evaluation.planning import LOGITS, ROW, Limits, plan
 from argosy.evaluation.rows import Wanted, common, grid, pack
-from argosy.evaluation.scoring import Scorer
+from argosy.evaluation.scoring import Scorer, _pair_cost
 from tests.evaluation_fixtures import make_long_rope_model, make_model
 
 
@@ -231,3 +231,23 @@ def test_nothing_asked_is_nothing_scored(model: Any) -> None:
     assert Scorer(model, 256).score([]) == []
     assert list(Scorer(model, 256).next_token([(), ()])) == []
     assert np.array(Forward(model).vocabulary) == 64
+
+
+def test_work_of_attention_counts_the_layers_alone() -> None:
+    """Also where the output layer has the embedding's weights, which are there once."""
+    tied, apart = (make_model(64, 256) for _ in range(2))
+    tied.lm_head.weight = tied.model.embed_tokens.weight
+    apart.lm_head.weight = type(apart.lm_head.weight)(apart.lm_head.weight.detach().clone())
+    assert _pair_cost(tied) == _pair_cost(apart) < 0.1
+
+
+def test_a_layer_with_more_rows_than_the_configuration_says(model: Any) -> None:
+    """As of a model whose embedding was padded and its configuration was not."""
+    import copy
+
+    padded = copy.deepcopy(model)
+    padded.config.vocab_size = 60
+    requests = [((1, 2, 3), (4, 5)), ((1, 2, 3), (6,))]
+    found = Scorer(padded, 256, 600).token_logprobs(requests)
+    for (context, continuation), values in zip(requests, found, strict=True):
+        assert values.tolist() == pytest.approx(direct(model, context, continuation), abs=1e-4)
