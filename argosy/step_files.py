@@ -34,6 +34,12 @@ def read_done(directory: str | Path) -> dict[str, Any] | None:
     return None
 
 
+def ended(directory: Path) -> float:
+    """When a finished step ended, in seconds since the epoch: as its run.json has it, else when its outputs came."""
+    found = read_record(directory / RUN).get("ended")
+    return float(found) if isinstance(found, int | float) else (directory / OUTPUTS).stat().st_mtime
+
+
 def to_do_again(record: Mapping[str, Any] | None) -> list[str]:
     """What of a finished step may go better another time (a network that was down), so that the next run tries it
     again: of its own (`again` of its outputs), or of what it was made from."""

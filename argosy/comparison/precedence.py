@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.comparison.settings import settings_of
-from argosy.step_files import OUTPUTS, RUN
-from argosy.storage import read_record
+from argosy.step_files import ended
 
 Done = Mapping[str, Any]  # what outputs.json holds
 _ASKED = ("checkpoint", "data")  # steps that an evaluation is made from: what is asked, and who
@@ -20,13 +19,14 @@ def in_order(evaluations: Sequence[tuple[Path, Done]]) -> list[tuple[Path, Done]
     Args:
         evaluations: directories of finished evaluations, with their outputs.json.
     """
-    ended = {path: _ended(path) for path, _ in evaluations}
+    known = {path: (_suite(done), _limit(done), ended(path)) for path, done in evaluations}
+    alike: dict[tuple[object, ...], list[tuple[float, float]]] = {}  # by suite: how many items, and when
+    for suite, limit, at in known.values():
+        alike.setdefault(suite, []).append((limit, at))
 
     def place(entry: tuple[Path, Done]) -> tuple[float, float, str]:
-        path, done = entry
-        more = [ended[other] for other, theirs in evaluations
-                if _suite(theirs) == _suite(done) and _limit(theirs) > _limit(done)]  # fmt: skip
-        return min([ended[path], *more]), _limit(done), path.name
+        suite, limit, at = known[entry[0]]
+        return min([at, *(when for items, when in alike[suite] if items > limit)]), limit, entry[0].name
 
     return sorted(evaluations, key=place)
 
@@ -39,8 +39,3 @@ def _suite(done: Done) -> tuple[object, ...]:
 
 def _limit(done: Done) -> float:
     return float(done["made_from"]["config"].get("limit") or "inf")
-
-
-def _ended(directory: Path) -> float:
-    ended = read_record(directory / RUN).get("ended")
-    return float(ended) if isinstance(ended, int | float) else (directory / OUTPUTS).stat().st_mtime

@@ -30,14 +30,12 @@ def parts(head: Any, hidden: torch.Tensor, vocabulary: int) -> Parts:
         head: the output layer.
         hidden: its input [position, hidden unit].
     """
-    plain = _is_plain(head)
-    if hidden.device.type == "cpu":
-        step = _POSITIONS if plain else max(1, _WHOLE // vocabulary)
-    else:
-        step = max(1, LOGITS // vocabulary)
+    cpu = hidden.device.type == "cpu"
+    in_blocks = cpu and _is_plain(head)
+    step = _POSITIONS if in_blocks else max(1, (_WHOLE if cpu else LOGITS) // vocabulary)
     for start in range(0, len(hidden), step):
         here = hidden[start : start + step]
-        blocks = _blocks(head, here) if plain and here.device.type == "cpu" else iter([head(here)])
+        blocks = _blocks(head, here) if in_blocks else iter([head(here)])
         yield range(start, start + len(here)), blocks
 
 

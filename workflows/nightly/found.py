@@ -11,7 +11,7 @@ from typing import Any
 from argosy.errors import InputError
 from argosy.identity import Identities
 from argosy.provenance import DIGITS
-from argosy.step_files import OUTPUTS, RUN, TRACKING, read_done
+from argosy.step_files import OUTPUTS, TRACKING, ended, read_done
 from argosy.storage import read_record
 from argosy.tracking.batches import owner_of
 from argosy.tracking.records import SPOOL
@@ -131,7 +131,7 @@ def read_trained(directory: Path, notes: list[str]) -> Trained | None:
     final = next((entry["name"] for entry in exports if entry["path"] == last), exports[-1]["name"])
     if final not in names:
         return None
-    return Trained(directory, done["made_from"], tuple(names), final, _line(directory), _ended(directory))
+    return Trained(directory, done["made_from"], tuple(names), final, _line(directory), ended(directory))
 
 
 def from_elsewhere(directory: Path, line: str, identities: Identities) -> Trained:
@@ -175,8 +175,3 @@ def _generates(path: Path) -> bool:
 def _line(directory: Path) -> str:
     spool = directory / TRACKING / SPOOL
     return owner_of(spool).line if spool.is_file() and spool.stat().st_size else "argosy"
-
-
-def _ended(directory: Path) -> float:
-    ended = read_record(directory / RUN).get("ended")
-    return float(ended) if isinstance(ended, int | float) else (directory / OUTPUTS).stat().st_mtime
