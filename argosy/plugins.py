@@ -1,28 +1,37 @@
-"""What a package finds by its being there: a new variant, rule, format, probe or filter is one new file."""
+"""Plug-ins: a variant, rule, format, probe, filter, reward, check or command is one file, found by its place."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+from argosy.errors import InputError
+
+T = TypeVar("T")
+
+
+def names(package: ModuleType) -> list[str]:
+    """List the modules of a package, in order."""
+    return sorted(info.name for info in pkgutil.iter_modules(package.__path__))
 
 
 def modules(package: ModuleType) -> dict[str, ModuleType]:
-    """The modules of a package by their names, imported, in order."""
-    names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
-    return {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
+    """Import the modules of a package; by their names, in order."""
+    return {name: importlib.import_module(f"{package.__name__}.{name}") for name in names(package)}
 
 
 def classes(
     package: ModuleType, what: str, is_one: Callable[[type[Any]], bool], key: str = "name"
 ) -> dict[str, type[Any]]:
-    """The classes that modules of a package define and that `is_one` takes, by their text `key`, in order; a class
+    """Find the classes that modules of a package define and that `is_one` takes, by their text `key`, in order; a class
     without it is a base of others.
 
     Args:
-        what: they are, in the plural, for the error.
+        what: their kind, in the plural, for the error.
 
     Raises:
         RuntimeError: two have the same name.
@@ -39,3 +48,21 @@ def classes(
                 raise RuntimeError(f"two {what} are called {name!r}: {found[name]} and {value}")
             found[name] = value
     return dict(sorted(found.items()))
+
+
+def pick(name: str, among: Mapping[str, T], what: str) -> T:
+    """Look up a plug-in by its name.
+
+    Raises:
+        InputError: there is none (names the nearest, and all there are).
+    """
+    if name not in among:
+        raise InputError(unknown(name, among, what))
+    return among[name]
+
+
+def unknown(name: str, among: Collection[str], what: str) -> str:
+    """Say that there is no `what` of this name, which one is nearest, and all there are."""
+    near = difflib.get_close_matches(name, among, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"unknown {what} {name!r}{hint} (there are: {', '.join(among)})"

@@ -1,4 +1,4 @@
-"""What a part of a fan-out costs on Argo, beside a plain `withParam` of one pod a part.
+"""Cost of a part of a fan-out on Argo, beside a plain `withParam` of one pod a part.
 
 ARGOSY_TEST_PROFILE=profile.yaml python -m benchmarks.argo_fanout
 
@@ -21,14 +21,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from argosy.step_files import OUTPUTS
+from argosy.store.step_files import OUTPUTS
 from benchmarks.argo_fanout_plan import PARTS, nodes_of
 from tests.cluster.cluster import GROUP, VERSION, Cluster
-from workflows.argo.client_submission import submission
-from workflows.argo.parameters import common_fields
-from workflows.argo.profile import Profile
-from workflows.argo.profile_load import load_profile
-from workflows.argo.templates import Planned, workflow_template
+from workflows.argo.client.api import submission
+from workflows.argo.manifests.workflow import Planned, common_fields, workflow_template
+from workflows.argo.profile.profile import Profile, load_profile
 from workflows.plan import plan
 
 
@@ -59,7 +57,7 @@ def main() -> None:
 
 
 def open_profile() -> Profile:
-    """That of ARGOSY_TEST_PROFILE; exits where there is none."""
+    """Read the profile that ARGOSY_TEST_PROFILE names; exits where there is none."""
     name = os.environ.get("ARGOSY_TEST_PROFILE", "")
     if not name:
         sys.exit("ARGOSY_TEST_PROFILE names no cluster profile (see docs/argo.md)")

@@ -6,12 +6,11 @@ import argparse
 from pathlib import Path
 
 from steps.noop import NoopConfig
-from workflows.argo.outputs import OUTPUTS
+from workflows.argo.handoff import OUTPUTS, Task
 from workflows.argo.pod.plan import hand_over
-from workflows.argo.profile_load import load_profile
-from workflows.argo.tasks import Task
+from workflows.argo.profile.profile import load_profile
+from workflows.graph import Node, Resources
 from workflows.lifecycle import LifecycleConfig
-from workflows.node import Node, Resources
 from workflows.plan import plan
 
 PARTS = Task(name="noop", stage="noop", own=frozenset(), upstream=(), needs="data")

@@ -24,18 +24,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from argosy.statistics.contamination import Evidence, Gap, score
-from argosy.statistics.contamination_null import DEFAULT, Calibration, calibrate
-from argosy.storage import write_atomic, write_json
-from benchmarks.contamination_data import DATA, mmlu, openbookqa, prose
-from benchmarks.contamination_figure import figure
+from argosy.statistics.calibration import calibrate
+from argosy.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, score
+from argosy.store.files import write_atomic, write_json
 from benchmarks.contamination_models import (
+    DATA,
     EXPOSURES,
     KNOWING,
     Recipe,
     cloze_accuracy,
     evidence,
+    figure,
     make_tokenizer,
+    mmlu,
+    openbookqa,
+    prose,
     recipes,
     settings,
     train,
@@ -70,7 +73,7 @@ class Case:
 
     @property
     def accuracy(self) -> float:
-        """As published."""
+        """The accuracy on the items as they were published."""
         [gap] = [each for each in self.evidence if isinstance(each, Gap)]
         return sum(gap.published.values()) / len(gap.published)
 

@@ -1,20 +1,79 @@
-"""Small models whose training text is known: with a benchmark's items, without, or with their knowledge alone."""
+"""Small models whose training text is known (with a benchmark's items, without, or with their knowledge alone), and the
+figure of their scores. The items and the text are real ones of ../shared/data."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from random import Random
 from typing import Any
 
-from argosy.evaluation.encoder import Encoder
-from argosy.evaluation.language_model import LanguageModel
+from argosy.compare.page.chart import ticks
+from argosy.scoring.encoder import Encoder
+from argosy.scoring.model import LanguageModel
 from argosy.statistics.contamination import Equals, Evidence, Gap
-from evals.items import Item
-from evals.memorisation import Memorisation, memorisation
-from evals.metrics import answer
+from evals.answers import answer
+from evals.chain import parse_chain
+from evals.items import BrokenItem, Item
+from evals.memorisation import Memorisation, memorisation, natural_order
 from evals.question import SEPARATOR
-from evals.variants import parse_chain
+from evals.reading import parse_item, read_items
+from evals.variants import NotApplicable
+
+DATA = Path(__file__).parents[2] / "shared/data"
+LONGEST = 130  # characters of an item: the models' context is short
+_ASKED = re.compile(r"question: (.*?)\n\n(Answer1: .*?)\n\nAnswer format", re.DOTALL)
+_OPTION = re.compile(r"Answer\d: (.*?)(?= Answer\d: |$)", re.DOTALL)
+
+
+def mmlu(data: Path = DATA) -> list[Item]:
+    """Test items of MMLU that are short enough."""
+    files = sorted((data / "mmlu").glob("data__mmlu__test__*.csv"))
+    return _short([item for path in files for item in read_items(path).items if isinstance(item, Item)])
+
+
+def openbookqa(data: Path = DATA) -> list[Item]:
+    """Training items of OpenBookQA that are short enough."""
+    records = json.loads((data / "commonsense_mc/dataset__openbookqa__train.json").read_text(encoding="utf-8"))
+    found = []
+    for number, record in enumerate(records):
+        asked = _ASKED.search(record["instruction"])
+        options = _OPTION.findall(asked[2]) if asked else []
+        answer = int(record["answer"].removeprefix("answer")) - 1
+        try:
+            found.append(parse_item({"id": f"openbookqa/{number}", "lang": "en", "question": asked[1] if asked else "",
+                                     "choices": options, "answer": answer}))
+        except BrokenItem:
+            continue
+    return _short(found)
+
+
+def _short(items: Sequence[Item]) -> list[Item]:
+    """One of each question, with four options that can be in any order and are in none that everybody would choose."""
+    known = {item.question: item for item in items
+             if len(item.choices) == 4 and len(item.question) + sum(map(len, item.choices)) <= LONGEST}
+    return [item for item in known.values() if _any_order(item) and not natural_order(item.choices)]
+
+
+def _any_order(item: Item) -> bool:
+    try:
+        return bool(parse_chain("permuted").questions(item, 0))
+    except NotApplicable:
+        return False
+
+
+def prose(data: Path = DATA, size: int = 400) -> list[str]:
+    """Pieces of about `size` characters of a play, and of books about programming."""
+    files = [*sorted((data / "en_tinyshakespeare").glob("*.txt")), *sorted((data / "en_rustbook").glob("*.md"))]
+    text = [re.sub(r"\n{3,}", "\n\n", path.read_text(encoding="utf-8", errors="replace")) for path in files]
+    pieces = [each[start : start + size] for each in text for start in range(0, len(each), size)]
+    Random(0).shuffle(pieces)
+    return pieces
+
 
 BOS, EOS = "<|bos|>", "<|eos|>"
 SHAPE: dict[str, Any] = {"hidden_size": 96, "intermediate_size": 288, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -130,7 +189,7 @@ def _rows(documents: Sequence[str], tokenizer: Any) -> list[list[int]]:
 
 
 def evidence(model: LanguageModel, items: Sequence[Item], seed: int) -> list[Evidence]:
-    """What an evaluation measures of a model: by the code that evaluates any checkpoint."""
+    """Evidence of a model, measured by the code that evaluates any checkpoint."""
     found = memorisation(model, "items", items, Memorisation(k=3), chat=False, seed=seed)
     rows = [row for row in found.rows if row["variant"] == "memorisation"]
     right = {name: _right(model, name, items, seed) for name in ("plain", "permuted")}
@@ -170,3 +229,55 @@ def recipes(scale: float, pools: dict[str, Sequence[Item]], prose: Sequence[str]
         kinds = [kind for kind, n in counts.items() for _ in range(n)]
         for seed, (kind, exposures) in enumerate(kinds, 1000 * number):
             yield Recipe(role, kind, exposures, seed, parts[0], parts[1] + parts[2], own, tuple(parts[3:]))
+
+
+WIDTH, HEIGHT = 800, 340
+WIDE = 5  # points beside each other
+LEFT, RIGHT, TOP, BOTTOM = 56, 780, 40, 280
+CLEAN, SEEN = "#2f6fb0", "#c2410c"
+COLUMNS = ("clean", "other items", "informed", "strong", "1 exposure", "4 exposures", "16 exposures", "64 exposures")
+NOTES = ("not trained on", "not trained on", "in another form", "in another form", *["as published"] * 4)
+
+
+def figure(points: Sequence[tuple[str, float]], threshold: float) -> str:
+    """The picture.
+
+    Args:
+        points: (column, z) of each case.
+        threshold: the z above which contamination is likelier than not.
+    """
+    bend = max(10.0, 2 * threshold)  # above it, the scale is compressed: high scores need no telling apart
+    shown = [_bent(z, bend) for _, z in points]
+    low, high = min([*shown, -3.0]), max([*shown, threshold + 1]) * 1.04
+
+    def y(z: float) -> float:
+        return BOTTOM - (_bent(z, bend) - low) / (high - low) * (BOTTOM - TOP)
+
+    marks = [value for value in ticks(low, bend, 6) if low <= value <= bend] + [
+        value for value in (20.0, 40.0, 80.0, 160.0) if bend < value and _bent(value, bend) <= high]
+    parts = [f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y(m):.1f}" y2="{y(m):.1f}" stroke="#e2e2e2"/>'
+             f'<text x="{LEFT - 8}" y="{y(m) + 4:.1f}" text-anchor="end">{m:g}</text>' for m in marks]
+    parts.append(f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y(threshold):.1f}" y2="{y(threshold):.1f}" stroke="#555" '
+                 'stroke-dasharray="5 4"/>'
+                 f'<text x="{LEFT + 4}" y="{y(threshold) - 5:.1f}">contaminated as likely as not</text>')
+    step = (RIGHT - LEFT) / len(COLUMNS)
+    for number, column in enumerate(COLUMNS):
+        centre = LEFT + step * (number + 0.5)
+        values = sorted(z for name, z in points if name == column)
+        colour = SEEN if "exposure" in column else CLEAN
+        for n, z in enumerate(values):
+            row = min(WIDE, len(values) - n // WIDE * WIDE)
+            x = centre + (n % WIDE - (row - 1) / 2) * step / 9
+            parts.append(f'<circle cx="{x:.1f}" cy="{y(z):.1f}" r="4" fill="{colour}" fill-opacity="0.75"/>')
+        parts.append(f'<text x="{centre:.1f}" y="{BOTTOM + 20}" text-anchor="middle">{escape(column)}</text>'
+                     f'<text x="{centre:.1f}" y="{BOTTOM + 36}" text-anchor="middle" fill="#777" font-size="10">'
+                     f"{escape(NOTES[number])}</text>")
+    title = "Contamination score (z; above 10 compressed) of small models, by what they were trained on"
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+            f'font-family="sans-serif" font-size="12" role="img" aria-label="{escape(title)}">'
+            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
+            f'<text x="{LEFT}" y="20" font-size="13">{escape(title)}</text>' + "".join(parts) + "</svg>\n")
+
+
+def _bent(z: float, bend: float) -> float:
+    return z if z <= bend else bend + (z - bend) * 0.15

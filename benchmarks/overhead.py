@@ -1,4 +1,4 @@
-"""What a step costs on the local runner, beside Metaflow's and Luigi's.
+"""Cost of a step on the local runner, beside Metaflow's and Luigi's.
 
 python -m benchmarks.overhead
 
@@ -23,16 +23,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from argosy.storage import write_json
+from argosy.store.files import write_json
 from steps.noop import NoopConfig
-from workflows.graph import Graph
-from workflows.local import Budget, run_plan
-from workflows.node import Node
+from workflows.graph import Graph, Node
+from workflows.local.runner import run_plan
+from workflows.local.scheduler import Budget
 from workflows.plan import plan
 
 WORKERS = 2
 PEERS = ("metaflow==2.19.39", "luigi==3.8.1")
-BARE = (sys.executable, "-c", "import argosy.step_main, argosy.step_run, steps.noop")
+BARE = (sys.executable, "-c", "import argosy.step.command, argosy.step.runner, steps.noop")
 ROOT = Path(__file__).resolve().parents[1]
 
 

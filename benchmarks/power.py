@@ -1,4 +1,4 @@
-"""How often a true difference of two checkpoints is found, by how alike they answer.
+"""Power: the share of true differences of two checkpoints that a test finds, by how alike the checkpoints answer.
 
 python -m benchmarks.power [--items 2000] [--effect 0.03] [--runs 1000]
 
@@ -14,8 +14,9 @@ import json
 
 import numpy as np
 
-from argosy.statistics import items_needed, mcnemar, paired_stderr, power
-from argosy.statistics.resampling import Floats
+from argosy.statistics.equivalence import items_needed, paired_stderr, power
+from argosy.statistics.intervals import Floats
+from argosy.statistics.paired import mcnemar
 
 ACCURACY, ALPHA = 0.6, 0.05
 SPREADS = (0.0, 1.5, 3.0, 5.0)  # of difficulties, in logits

@@ -19,12 +19,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import yaml
-
-from benchmarks.side_by_side import ROOT, THREADS, Side, best_batch, command, largest_difference, shared
-from benchmarks.small_model import SHAPE, make_model
-from probes.pairs import read_pairs
-from probes.relations import Question, Relation, fill, questions, read_relations
+from argosy.evaluation.suite import load_suite
+from benchmarks.side_by_side import SHAPE, THREADS, Side, best_batch, command, largest_difference, make_model, shared
+from probes.kinds.relation import Question, Relation, fill, questions, read_relations
+from probes.sources import read_pairs
 
 KINDS = ("blimp", "pararel", "next_token")
 BATCHES = (16, 32, 64, 128)
@@ -84,9 +82,9 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _ours(model: str) -> Any:
-    from argosy.evaluation.checkpoint import find_checkpoint
-    from argosy.evaluation.language_model import LanguageModel
-    from probes.sentences import branch_scores
+    from argosy.models.checkpoint import find_checkpoint
+    from argosy.scoring.model import LanguageModel
+    from probes.measures import branch_scores
 
     loaded = LanguageModel.load(find_checkpoint(model))
 
@@ -127,7 +125,7 @@ def _count(kind: str, groups: Groups) -> int:
 
 
 def _differences(groups: list[list[float]]) -> dict[str, list[float]]:
-    """Of each group's scores to its first, which is the right one's."""
+    """Differences of each group's scores to its first, which is the right one's."""
     return {str(n): [score - group[0] for score in group] for n, group in enumerate(groups)}
 
 
@@ -148,7 +146,7 @@ def pararel(part: int) -> Groups:
 
 
 def next_token(part: int) -> Groups:
-    """As many of other facts: what is before the object of wordings that end with it, then each object."""
+    """Make as many of other facts: the words before the object of wordings that end with it, then each object."""
     ending = [each.model_copy(update={"patterns": kept}) for each in _relations()
               if (kept := tuple(p for p in each.patterns if p.rstrip(" .").endswith(" [Y]")))]
     asked = _facts(part, ending, seed=1)
@@ -170,9 +168,7 @@ def _facts(part: int, relations: list[Relation], seed: int) -> list[Question]:
 
 
 def _shipped(name: str) -> list[dict[str, Any]]:
-    file = ROOT / "probes/suites" / f"{name}.yaml"
-    found: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["probes"]
-    return found
+    return load_suite(name).probes or []
 
 
 def _mixed(groups: Groups) -> Groups:

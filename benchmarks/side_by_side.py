@@ -1,4 +1,6 @@
-"""Two programs at the same work in turns: a process each, so that each has a peak of memory of its own."""
+"""Two programs at the same work in turns, a process each, so that each has a peak of memory of its own; a model
+for them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,35 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+VOCABULARY = 32_000
+LAYERS, HIDDEN, INTERMEDIATE, HEADS, POSITIONS = 8, 512, 1376, 8, 2048
+SHAPE = f"Llama of {LAYERS} layers, {HIDDEN} hidden units, a vocabulary of {VOCABULARY}, float32"
+
+
+def make_model(directory: Path, texts: Iterable[str]) -> None:
+    """Write a Llama and a byte-level BPE tokenizer, trained on `texts`, as transformers loads them."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<s>", "</s>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=special, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(texts, trainer)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>").save_pretrained(directory)
+    torch.manual_seed(0)
+    config = LlamaConfig(vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=INTERMEDIATE,
+                         num_hidden_layers=LAYERS, num_attention_heads=HEADS, max_position_embeddings=POSITIONS,
+                         bos_token_id=0, eos_token_id=1)  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(directory)
+
 
 ROOT = Path(__file__).resolve().parents[1]
 THREADS = 2
@@ -50,7 +78,7 @@ class Side:
 
 
 def answer(work: Callable[..., Any]) -> None:
-    """What a side's process does: `work(**task)` for each line of stdin, timed, until it ends."""
+    """Run `work(**task)`, timed, for each line of stdin until it ends: the process of a side."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     for line in sys.stdin:
@@ -62,7 +90,7 @@ def answer(work: Callable[..., Any]) -> None:
 
 
 def shared(name: str) -> Path:
-    """Where real data lies beside the checkout, if anywhere."""
+    """The place of real data beside the checkout, if any."""
     beside, within = (root / "shared/data" / name for root in (ROOT.parent, ROOT))
     return within if within.is_dir() else beside
 
@@ -75,7 +103,7 @@ def best_batch(peer: Side, sizes: tuple[int, ...], **task: Any) -> int:
 
 
 def largest_difference(ours: dict[str, list[float]], peer: dict[str, list[float]]) -> float:
-    """Of the scores of equal keys.
+    """The largest difference between scores of equal keys.
 
     Raises:
         AssertionError: something was scored by one side alone.

@@ -15,8 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.side_by_side import THREADS, Side, best_batch, command, largest_difference, shared
-from benchmarks.small_model import SHAPE, make_model
+from benchmarks.side_by_side import SHAPE, THREADS, Side, best_batch, command, largest_difference, make_model, shared
 
 MMLU = shared("mmlu")
 VARIANTS: dict[str, Any] = {
@@ -71,9 +70,10 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _ours(model: str) -> Any:
-    from argosy.evaluation.checkpoint import find_checkpoint
-    from argosy.evaluation.language_model import LanguageModel
-    from evals.runner import Benchmarks, run_benchmarks
+    from argosy.models.checkpoint import find_checkpoint
+    from argosy.scoring.model import LanguageModel
+    from evals.runner import run_benchmarks
+    from evals.section import Benchmarks
 
     loaded = LanguageModel.load(find_checkpoint(model))
 
@@ -91,9 +91,9 @@ def _peer(model: str) -> Any:
     from lm_eval.evaluator import evaluate
     from lm_eval.models.huggingface import HFLM
 
-    from evals.formats import read_items
-    from evals.lm_tasks import VariantTask
-    from evals.variants import parse_chain
+    from evals.chain import parse_chain
+    from evals.reading import read_items
+    from evals.tasks.variant_task import VariantTask
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     loaded = HFLM(pretrained=model, device="cpu", dtype="float32", batch_size=1)
@@ -113,8 +113,8 @@ def _peer(model: str) -> Any:
 def read_or_make(count: int) -> list[dict[str, Any]]:
     """Items: MMLU's test questions, drawn from all subjects, or made up of common words."""
     if MMLU.is_dir():
-        from evals.formats import read_items
         from evals.items import Item
+        from evals.reading import read_items
 
         read = [item for path in sorted(MMLU.glob("*test*.csv")) for item in read_items(path).items]
         found = [item for item in read if isinstance(item, Item)]

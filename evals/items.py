@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 LANGS = ("en", "zh")
@@ -10,13 +11,13 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
-class OwnForm:
-    """How a task of lm-eval's own asks an item, character by character.
+class HarnessForm:
+    """The form in which a task of lm-eval asks an item, character by character.
 
     Attributes:
         prompts: one for all options, or one an option (Winogrande's), without `head`.
-        continuations: what is scored of each option, in the item's order, after `separator`.
-        head: what the prompt begins with: the task's description, and the examples that its `num_fewshot` asks for.
+        continuations: the scored text of each option, in the item's order, after `separator`.
+        head: the beginning of the prompt: the task's description, and the examples that its `num_fewshot` asks for.
         description: the first part of it alone.
         labelled: whether continuations are labels of options that the prompt lists.
     """
@@ -35,11 +36,11 @@ class Item:
 
     Attributes:
         answers: indexes of all right options where several are right; then `answer == answers[0]`. Else ().
-        subject: what few-shot shots and distractors are taken by, such as "anatomy".
+        subject: few-shot examples and distractors are of the same one; such as "anatomy".
         cluster: name that related items share (one passage; one fact in two languages): errors are clustered by it.
-        own: how lm-eval asks it, of an item that is from there; `plain` asks it so.
-        own_alone: why it can be asked in no other way; "" where it can.
-        mixed: whether its options have no published order: ours is one that the id decides.
+        harness: lm-eval's form of an item of its tasks, which `plain` keeps.
+        harness_only: the reason why it can be asked in no other form; "" where it can.
+        mixed: whether its options have no published order: ours depends on the id.
     """
 
     id: str
@@ -50,8 +51,8 @@ class Item:
     answers: tuple[int, ...] = ()
     subject: str = ""
     cluster: str = ""
-    own: OwnForm | None = None
-    own_alone: str = ""
+    harness: HarnessForm | None = None
+    harness_only: str = ""
     mixed: bool = False
 
 
@@ -61,7 +62,7 @@ class OpenItem:
 
     Attributes:
         answer: the final answer alone: "18".
-        solution: how one gets there, without the final answer's own line; calculations may be annotated as GSM8K
+        solution: the way to it, without the final answer's own line; calculations may be annotated as GSM8K
             does (`<<48/2=24>>`), which `changed_numbers` reads and prompts leave out.
     """
 
@@ -79,7 +80,7 @@ AnyItem = Item | OpenItem
 
 @dataclass
 class Items:
-    """The items of one file, why other lines are not among them (reason -> lines), and which these are: file, place
+    """The items of one file, the number of other lines by the reason why they are none, and these lines: file, place
     among its records (from 1), reason."""
 
     items: list[AnyItem] = field(default_factory=list)
@@ -94,3 +95,18 @@ class Items:
 
 class BrokenItem(Exception):
     """A line is no item; the message is the reason that is counted."""
+
+
+def merged(parts: Sequence[Items]) -> Items:
+    """Join them; a second item of the same id is left out."""
+    found, seen = Items(), set()
+    for part in parts:
+        found.left_out += part.left_out
+        found.rejects += part.rejects
+        for item in part.items:
+            if item.id in seen:
+                found.left_out["id is there twice"] += 1
+            else:
+                found.items.append(item)
+            seen.add(item.id)
+    return found

@@ -1,34 +1,69 @@
-"""Has the model seen these items? The published order of options against other orders of the same."""
+"""Signs that a model has seen items: the published order of options against other orders of the same."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
 
-from argosy.config import Config
+from argosy.config.schema import Config
 from argosy.evaluation.findings import Findings
-from argosy.evaluation.language_model import LanguageModel
-from argosy.statistics.balance import balanced_weights
-from argosy.statistics.intervals import Estimate, mean
+from argosy.scoring.model import LanguageModel
+from argosy.statistics.intervals import Estimate, balanced_weights, mean
+from argosy.statistics.metric import Metric, share
+from evals.answers import NO_NUMBER
+from evals.chain import parse_chain
 from evals.items import Item
-from evals.natural import natural_order
 from evals.question import SEPARATOR, Question
-from evals.variants import NotApplicable, parse_chain
+from evals.variants import NotApplicable
+
+_NUMBER = re.compile(r"[-\u2212]?\d[\d,]*(?:\.\d+)?|[-\u2212]?\.\d+")
+_ROMAN = re.compile(r"^\(?([IVX]+)\b")
+_ROMAN_VALUES = {"I": 1, "II": 2, "III": 3, "IV": 4, "V": 5, "VI": 6, "VII": 7, "VIII": 8, "IX": 9, "X": 10}
+_USUAL = (("true", "false"), ("yes", "no"), ("correct", "incorrect"), ("right", "wrong"),
+          ("对", "错"), ("正确", "错误"), ("是", "否"))  # fmt: skip
+
+
+def natural_order(choices: Sequence[str]) -> bool:
+    """Tell whether options are sorted numbers (up or down; also with one unit, or roman ones), or words usually said in
+    this order (True, False; and their pairs: True, True; False, False; True, False; False, True)."""
+    numbers = [value for choice in choices if (value := _number(choice)) is not None]
+    if len(set(numbers)) == len(choices) > 1 and numbers in (sorted(numbers), sorted(numbers, reverse=True)):
+        return True
+    words = [tuple(re.split(r"[,;/，、\s]+", choice.strip().rstrip(".。").lower())) for choice in choices]
+    if any([(first,), (second,)] == words[:2] for first, second in _USUAL):
+        return True
+    return len(words) == 4 and all(len(each) == 2 and set(each) <= {"true", "false"} for each in words)
+
+
+def _number(text: str) -> float | None:
+    """Read the number that an option begins with (after a currency, before a unit)."""
+    roman = _ROMAN.match(text.strip())
+    if roman:
+        return _ROMAN_VALUES.get(roman[1])
+    found = _NUMBER.search(text)
+    if found is None or len(text[: found.start()].strip()) > 1:
+        return None
+    return float(found[0].replace(",", "").replace("\u2212", "-"))
+
+
+GAP, FIRST = Metric("neither", "nats", minor=True), share("neither", minor=True)
 
 
 class Memorisation(Config):
-    """With how many other orders an item is compared: up to one for each other place of its right option."""
+    """The `memorisation` section of a suite's benchmarks."""
 
     k: int = Field(3, ge=1)
+    """Number of other orders that an item is compared with: up to one for each other place of its right option."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Of one item: log-probabilities (nats) in the published order and in the others."""
+    """Log-probabilities (nats) of one item in the published order and in the others."""
 
     item: Item
     texts: tuple[float, ...]  # the whole item with its right letter; the published order first
@@ -38,7 +73,7 @@ class Trace:
 def memorisation(
     model: LanguageModel, task: str, items: Sequence[Item], section: Memorisation, *, chat: bool, seed: int
 ) -> Findings:
-    """Metrics `bench/<task>/memorisation/<measure>`, none of which knowledge raises: the answer is the same in
+    """Measure `bench/<task>/memorisation/<measure>`, which knowledge does not raise: the answer is the same in
     every order (Ni et al., "Training on the Benchmark Is Not All You Need", 2024).
 
     text_gap and answer_gap: nats that the published order is likelier than the mean of the others, of the whole
@@ -56,9 +91,9 @@ def memorisation(
         for part in ("text", "answer") if chosen else ():
             values = [getattr(trace, f"{part}s") for trace in chosen]
             gaps = [v[0] - math.fsum(v[1:]) / len(v[1:]) for v in values]
-            findings.add(f"bench/{name}/memorisation/{part}_gap", _weighted(gaps, weights, clusters))
+            findings.add(f"bench/{name}/memorisation/{part}_gap", _weighted(gaps, weights, clusters), GAP)
             first = [float(v[0] > max(v[1:])) for v in values]
-            findings.add(f"bench/{name}/memorisation/{part}_first", _weighted(first, weights, clusters))
+            findings.add(f"bench/{name}/memorisation/{part}_first", _weighted(first, weights, clusters), FIRST)
     findings.rows += [_row(task, trace) for trace in traces]
     return findings
 
@@ -68,28 +103,28 @@ def _traces(
 ) -> list[Trace]:
     # `layout` is `plain` but for items of lm-eval, which that asks in another form than the other orders.
     published, others = parse_chain("layout"), parse_chain("permuted", {"permuted": {"k": k}})
-    asked: list[tuple[Item, list[Question]]] = []
+    orders: list[tuple[Item, list[Question]]] = []
     for item in items:
         if item.mixed:
             findings.leave_out(where, "its options have no published order")
             continue
         try:
             changed = others.questions(item, seed)[: len(item.choices) - 1]
-            asked.append((item, [*published.questions(item, seed), *changed]))
+            orders.append((item, [*published.questions(item, seed), *changed]))
         except NotApplicable as reason:
             findings.leave_out(where, str(reason))
-    pairs = [_pair(model, question, chat) for _, questions in asked for question in questions]
+    pairs = [_pair(model, question, chat) for _, questions in orders for question in questions]
     whole_texts = [context + answer for context, answer in pairs]
     model.prepare(pairs, whole_texts)
     answers, texts = iter(model.loglikelihood(pairs)), iter(model.text_loglikelihood(whole_texts))
     traces = []
-    for item, questions in asked:
+    for item, questions in orders:
         whole = tuple(next(texts).logprob for _ in questions)
         letter = tuple(next(answers).logprob for _ in questions)
         if all(map(math.isfinite, (*whole, *letter))):
             traces.append(Trace(item, whole, letter))
         else:
-            findings.leave_out(where, "score is not a number")
+            findings.leave_out(where, NO_NUMBER)
     return traces
 
 
@@ -105,7 +140,7 @@ def _weighted(values: Sequence[float], weights: Sequence[float], clusters: Seque
 
 
 def _place(item: Item) -> tuple[int, int]:
-    """Where the right option is published, and among how many."""
+    """Return the place of the published right option, and the number of options."""
     return item.answer, len(item.choices)
 
 

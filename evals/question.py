@@ -1,19 +1,92 @@
-"""What variants change and what the model is asked in the end."""
+"""Questions, and the drafts of them that variants change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from evals.items import LETTERS, AnyItem, Item, OpenItem
-from evals.layout import CUE, PUBLISHED, SEPARATOR, Generation, Layout
-from evals.pool import EMPTY, Pool
+
+CUE = {"en": "\nAnswer:", "zh": "\n答案："}
+# Between the cue and an answer; Chinese has no space there.
+SEPARATOR = {"en": " ", "zh": ""}
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Settings of an answer that is generated, and of how it is read.
+
+    Attributes:
+        answer: the right answer: a label ("B"), several ("AC"), or a text or number ("18").
+        stops: texts that end it; they are no part of it.
+        max_tokens: how many tokens are generated at most.
+        extract: name of the rule (evals/extract) that finds the answer in the text.
+        labels: the labels that the prompt lists; "" where there are no options.
+    """
+
+    answer: str
+    stops: tuple[str, ...]
+    max_tokens: int
+    extract: str
+    labels: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Texts around a question and its options. The default is the demo corpus's; benchmarks have their own (`layout`).
+
+    Attributes:
+        before: text before each question, such as "Question: ".
+        options: between options: " " (all on one line) or a line's end.
+        mark: after a label, such as ". "; None: as the language writes it.
+        cue: after question and options; None: CUE.
+        separator: between cue and answer; None: SEPARATOR.
+        description: the beginning of a prompt, once, before worked examples; `{subject}` is the item's.
+        head_text: the same, as it stands.
+    """
+
+    before: str = ""
+    options: str = " "
+    mark: str | None = None
+    cue: str | None = None
+    separator: str | None = None
+    description: str = ""
+    head_text: str = ""
+
+    def head(self, subject: str) -> str:
+        """Write the description of a subject such as "college_biology"."""
+        return self.head_text + self.description.replace("{subject}", subject.replace("_", " "))
+
+
+PUBLISHED = Layout()
+T = TypeVar("T")
+
+
+class Pool:
+    """The items of a task, and those that few-shot examples come from (by default the same), with a cache.
+
+    A draw must not depend on the order of items: sort `items` before drawing from it.
+    """
+
+    def __init__(self, items: Iterable[AnyItem] = (), examples: Iterable[AnyItem] = ()) -> None:
+        self.items = tuple(items)
+        self.examples = tuple(examples) or self.items
+        self._cache: dict[Hashable, object] = {}
+
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the result of `make`, made once for each key."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]  # type: ignore[return-value]
+
+
+EMPTY = Pool()
 
 
 @dataclass(frozen=True)
 class Question:
-    """One prompt and the continuations that are scored after it, or what is generated after it.
+    """One prompt and the continuations that are scored after it, or the settings of the text generated after it.
 
     Attributes:
         item: id of the item it was made of; all questions of one item share it.
@@ -25,9 +98,9 @@ class Question:
             or "not this one"; below -1: none of its choices.
         labelled: whether continuations are labels (of options that the prompt lists), not the options' texts.
         generation: how the answer is generated, where nothing is scored.
-        cluster: what errors are clustered by: the item's cluster, or the item.
-        calibration: asked to measure a preference for places alone; accuracies leave it out.
-        separator: what stands between the prompt and a continuation; None: what the language has (SEPARATOR).
+        cluster: errors are clustered by it: the item's cluster, or the item.
+        calibration: it measures a preference for places alone; accuracies leave it out.
+        separator: text between the prompt and a continuation; None: the language's (SEPARATOR).
         prompts: a prompt an option, where options stand in the prompt and what follows is scored (Winogrande's
             partial evaluation); then `prompt` is the first. () where all options follow `prompt`.
         golds: indexes of all right continuations, where several are (TruthfulQA's MC2); else ().
@@ -52,13 +125,13 @@ class Question:
 
     @property
     def requests(self) -> list[tuple[str, str]]:
-        """(prompt, continuation without what stands before it) of each option."""
+        """(prompt, continuation without the separator) of each option."""
         prompts = self.prompts or (self.prompt,) * len(self.continuations)
         return list(zip(prompts, self.continuations, strict=True))
 
     @property
     def before(self) -> str:
-        """What stands between the prompt and a continuation, outside of a chat."""
+        """The text between the prompt and a continuation, outside of a chat."""
         return SEPARATOR[self.lang] if self.separator is None else self.separator
 
     @property
@@ -73,7 +146,7 @@ class Question:
 
 
 class Rendered(NamedTuple):
-    """What a form makes of a draft."""
+    """A draft in its form."""
 
     prompt: str
     continuations: tuple[str, ...]
@@ -84,10 +157,10 @@ class Rendered(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """A question in the making: what a chain of variants works on. `form` renders it at the end.
+    """A question in the making, which a chain of variants changes. `form` renders it at the end.
 
     `golds` has all right options where several are; else it is (). Of an open item `choices` is (), and `answer` and
-    `solution` are what a right answer says. `pool` has other items, for what a variant takes from them.
+    `solution` are the right answer's texts. `pool` has other items, for variants that take something from them.
     """
 
     item: AnyItem
@@ -97,24 +170,24 @@ class Draft:
     origin: tuple[int, ...]
     form: Form
     labels: str = LETTERS
-    preamble: str = ""  # what is told before the question
+    preamble: str = ""  # text before the question
     golds: tuple[int, ...] = ()
     answer: str = ""
     solution: str = ""
     layout: Layout = PUBLISHED
     calibration: bool = False
-    shots: int = 0  # worked examples before it: how many, and how they are chosen
-    shots_choose: str = "balanced"
+    few_shot: int = 0  # number of worked examples before it
+    few_shot_choose: str = "balanced"
     pool: Pool = field(default=EMPTY, repr=False, compare=False)
 
     @classmethod
-    def of(cls, item: AnyItem, form: Form, pool: Pool = EMPTY) -> Draft:
-        """The item as it was published."""
+    def of(cls, item: AnyItem, form: Form, pool: Pool = EMPTY, layout: Layout = PUBLISHED) -> Draft:
+        """Draft the item as it was published."""
         if isinstance(item, OpenItem):
             return cls(item, item.question, (), 0, (), form, answer=item.answer, solution=item.solution, pool=pool)
         golds = item.answers if len(item.answers) > 1 else ()
         origin = tuple(range(len(item.choices)))
-        return cls(item, item.question, item.choices, item.answer, origin, form, golds=golds, pool=pool)
+        return cls(item, item.question, item.choices, item.answer, origin, form, golds=golds, layout=layout, pool=pool)
 
     @property
     def lang(self) -> str:
@@ -123,7 +196,7 @@ class Draft:
 
     @property
     def cue(self) -> str:
-        """What the prompt ends with."""
+        """The end of the prompt."""
         return CUE[self.lang] if self.layout.cue is None else self.layout.cue
 
     @property
@@ -133,7 +206,7 @@ class Draft:
 
     @property
     def separator(self) -> str:
-        """What stands between the cue and an answer."""
+        """The text between the cue and an answer."""
         return SEPARATOR[self.lang] if self.layout.separator is None else self.layout.separator
 
     @property
@@ -142,7 +215,7 @@ class Draft:
         return self.golds or ((self.gold,) if self.choices else ())
 
     def with_options(self, kept: Sequence[int]) -> Draft:
-        """Those options alone, in this order; `kept` has all right ones."""
+        """Keep these options alone, in this order; `kept` has all right ones."""
         golds = tuple(place for place, old in enumerate(kept) if old in self.rights)
         return replace(
             self,
@@ -153,7 +226,7 @@ class Draft:
         )
 
     def render(self, number: int | None, head: str = "") -> Question:
-        """The final question; `number` tells the questions of one item apart, `head` (shots) comes before all."""
+        """Render the question; `number` tells the questions of one item apart, `head` (examples) comes before all."""
         rendered = self.form(self)
         before = self.layout.head(self.item.subject) + head + self.preamble
         return Question(
@@ -176,32 +249,3 @@ class Draft:
 
 
 Form = Callable[[Draft], Rendered]
-
-
-def option_mark(label: str, lang: str) -> str:
-    """The label before an option: "A. " in English, "A." and "一、" in Chinese, "★ " in both."""
-    if not label.isalnum():
-        return f"{label} "
-    if lang == "en":
-        return f"{label}. "
-    return f"{label}." if label.isascii() else f"{label}、"
-
-
-def list_options(draft: Draft) -> str:
-    """The options behind their labels, on one line or as the layout says."""
-    labelled = zip(draft.labels, draft.choices, strict=False)
-    mark, lang = draft.layout.mark, draft.lang
-    marked = [(option_mark(label, lang) if mark is None else label + mark) + choice for label, choice in labelled]
-    return draft.layout.options.join(marked)
-
-
-def labelled_form(draft: Draft) -> Rendered:
-    """The published form: question, options with labels, and the label is scored (MMLU's; OLMES calls it MCF)."""
-    prompt = f"{draft.layout.before}{draft.question}\n{list_options(draft)}{draft.cue}"
-    return Rendered(prompt, tuple(draft.labels[: len(draft.choices)]), True)
-
-
-__all__ = [
-    "CUE", "SEPARATOR", "Draft", "Form", "Generation", "Layout", "Question", "Rendered", "labelled_form",
-    "list_options", "option_mark",
-]  # fmt: skip

@@ -1,104 +1,80 @@
-"""Benchmarks of a suite on one checkpoint: all questions are made first, and asked together."""
+"""Benchmarks of a suite on one checkpoint: all questions are made first, and answered together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, model_validator
-
-from argosy.config import Config
-from argosy.evaluation.asked import digest
 from argosy.evaluation.findings import Findings
-from argosy.evaluation.language_model import LanguageModel, answer_start
-from argosy.evaluation.scoring import Fit
-from evals.asked import Asked, ask, read_tasks
+from argosy.evaluation.items import digest
+from argosy.models.chat import answer_start
+from argosy.scoring.model import LanguageModel
+from argosy.scoring.scorer import Fit
+from evals.answers import NO_NUMBER, TOO_LONG, Answer, answer, generated
 from evals.items import Item
-from evals.memorisation import Memorisation, memorisation
-from evals.metrics import Answer, answer, generated, metrics
+from evals.memorisation import memorisation
+from evals.metrics import METRICS, metrics
 from evals.question import Question
-from evals.task_spec import TaskSpec
-from evals.unscored import NO_NUMBER, TOO_LONG
+from evals.questions import Batch, make_questions, read_tasks
+from evals.section import Benchmarks
 
 Pair = tuple[str, str]
 _NO_SCORE = dict.fromkeys(Fit, NO_NUMBER) | {Fit.TOO_LONG: TOO_LONG}
 _NO_ROOM = "prompt and answer are longer than the model"
 
 
-class Benchmarks(Config):
-    """The `benchmarks` section of a suite.
-
-    `tasks`: for each task its files of items, or what `evals.task_spec.TaskSpec` says.
-    `variants`: a name and its chain (nothing: the variant of that name). `lm_eval`: further tasks by their lm-eval
-    names, with `include_path` (beside the suite or absolute) for YAML of one's own.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    tasks: dict[str, TaskSpec] = Field(default_factory=dict)
-    variants: dict[str, Any] = Field(default_factory=lambda: {"plain": None})
-    memorisation: Memorisation | None = None
-    lm_eval: tuple[str, ...] = ()
-    include_path: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _include_path_of_tasks(cls, values: Any) -> Any:
-        """Tasks of lm-eval that name no folder of YAML take the section's."""
-        tasks = values.get("tasks") if isinstance(values, Mapping) else None
-        if not isinstance(tasks, Mapping) or not (path := values.get("include_path")):
-            return values
-        with_path = {name: {"include_path": path, **spec} if isinstance(spec, Mapping) and "lm_eval" in spec else spec
-                     for name, spec in tasks.items()}  # fmt: skip
-        return {**values, "tasks": with_path}
-
-
 def run_benchmarks(
     section: Benchmarks, model: LanguageModel, data: Path, *, chat: bool, seed: int, limit: int | None
 ) -> Findings:
-    """Metrics `bench/<task>/<variant>/<metric>`, over all items of a task and (`<task>_<lang>`, `<task>_<category>`)
-    over some. Tasks that cannot be read or loaded, or at which lm-eval stops, are named in `failed`, and the rest goes
+    """Measure `bench/<task>/<variant>/<metric>`, over all items of a task and (`<task>_<lang>`, `<task>_<category>`)
+    over some. Tasks that cannot be read or loaded, or at which lm-eval stops, are named in `failed`, and the others go
     on.
 
     Raises:
-        InputError: no task can be read where lm-eval's are not asked too, an unknown variant, nothing but unknown
-            lm-eval tasks, or a name that is in `tasks` and among what `lm_eval` loads.
+        InputError: no task can be read and the section has none of lm-eval's, an unknown variant, nothing but unknown
+            lm-eval tasks, or a name both in `tasks` and among the tasks that `lm_eval` loads.
         StepError: nothing but lm-eval tasks that cannot be loaded.
     """
     findings = Findings()
     tasks = read_tasks(section.tasks, section.variants, data, limit, findings, alone=not section.lm_eval)
-    asked = ask(tasks, seed, findings)
-    questions = [question for each in asked for question in each.questions]
+    batches = make_questions(tasks, seed, findings)
+    questions = [question for batch in batches for question in batch.questions]
     pairs = [_pairs(question, model, chat) for question in questions]
-    if section.lm_eval:
-        from evals.lm import ArgosyLM
-        from evals.named_tasks import load_named, run_named
-
-        lm = ArgosyLM(model, also=[pair for each in pairs for pair in each])
-        loaded = load_named(section.lm_eval, section.include_path, findings, alone=not section.tasks,
-                            taken={*section.tasks, *_of_parts(asked)})  # fmt: skip
-        named = run_named(lm, loaded, chat=chat, limit=limit)
+    harness = _run_harness(section, model, batches, pairs, findings, chat=chat, limit=limit)
     fits = _fits(model, pairs)
     answers = iter(zip(_answers(model, questions, pairs, fits, chat), fits, strict=True))
-    for each in asked:
-        _collect(findings, each, [next(answers) for _ in each.questions])
+    for batch in batches:
+        _collect(findings, batch, [next(answers) for _ in batch.questions])
     if section.memorisation is not None:
         for task in tasks:
             items = [item for item in task.items if isinstance(item, Item)]
             findings.merge(memorisation(model, task.name, items, section.memorisation, chat=chat, seed=seed))
-    if section.lm_eval:
-        findings.merge(named)
+    findings.merge(harness)
     return findings
 
 
-def _of_parts(asked: Sequence[Asked]) -> set[str]:
-    """What metrics over some of a task's items are named: `<task>_<lang>`, `<task>_<category>`."""
-    return {f"{each.task}_{name}" for each in asked for names in each.groups.values() for name in names}
+def _run_harness(
+    section: Benchmarks, model: LanguageModel, batches: Sequence[Batch], pairs: Sequence[Sequence[Pair]],
+    findings: Findings, *, chat: bool, limit: int | None,
+) -> Findings:  # fmt: skip
+    """Run lm-eval's own tasks; our pairs are scored with its first requests, and cached."""
+    if not section.lm_eval:
+        return Findings()
+    from evals.lm_eval.model import ArgosyLM
+    from evals.lm_eval.run import load_tasks, run_tasks
+
+    groups = {f"{task.name}_{name}" for task in (batch.task for batch in batches)
+              for names in task.groups.values() for name in names}  # fmt: skip
+    loaded = load_tasks(section.lm_eval, section.include_path, findings, alone=not section.tasks,
+                        taken={*section.tasks, *groups})  # fmt: skip
+    return run_tasks(ArgosyLM(model, also=[pair for each in pairs for pair in each]), loaded, chat=chat, limit=limit)
 
 
 def _pairs(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:
-    """(context, continuation) of each option; none where the answer is generated."""
+    """List (context, continuation) of each option; none where the answer is generated."""
     if question.generation is not None:
         return []
     if not chat:
@@ -108,9 +84,9 @@ def _pairs(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:
 
 
 def _fits(model: LanguageModel, pairs: Sequence[Sequence[Pair]]) -> list[Fit]:
-    """The worst of each question's pairs; WHOLE where it has none."""
-    found = iter(model.fit([pair for each in pairs for pair in each]))
-    return [max((next(found) for _ in each), default=Fit.WHOLE) for each in pairs]
+    """Find the worst fit of each question's pairs; WHOLE where it has none."""
+    fits = iter(model.fit([pair for each in pairs for pair in each]))
+    return [max((next(fits) for _ in each), default=Fit.WHOLE) for each in pairs]
 
 
 def _answers(
@@ -119,86 +95,90 @@ def _answers(
     pairs: Sequence[Sequence[Pair]],
     fits: Sequence[Fit],
     chat: bool,
-) -> list[Answer | str]:
-    """One a question, or why there is none."""
+) -> Iterator[Answer | str]:
+    """Answer each question, or say why there is no answer."""
     scores = iter(model.loglikelihood([pair for each in pairs for pair in each]))
     texts = _generated(model, questions, chat)
-    found: list[Answer | str] = []
     for number, (question, each) in enumerate(zip(questions, pairs, strict=True)):
         values = [next(scores).logprob for _ in each]
         if question.generation is None:
-            found.append(answer(question, values) or _NO_SCORE[fits[number]])
+            yield answer(question, values) or _NO_SCORE[fits[number]]
         else:
-            found.append(generated(question, texts[number]) if number in texts else _NO_ROOM)
-    return found
+            yield generated(question, texts[number]) if number in texts else _NO_ROOM
 
 
 def _generated(model: LanguageModel, questions: Sequence[Question], chat: bool) -> dict[int, str]:
-    """By a question's number what the model says; those of equal stops and lengths together. One whose prompt and
-    answer are longer than the model is not asked: without its beginning it is another question."""
+    """Generate the answers, by the question's number, those of equal stops and lengths together; none where prompt and
+    answer are longer than the model: without its beginning it is another question."""
     groups: dict[tuple[tuple[str, ...], int], list[int]] = {}
     for number, question in enumerate(questions):
         if (about := question.generation) is not None:
             groups.setdefault((about.stops, about.max_tokens), []).append(number)
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for (stops, max_tokens), chosen in groups.items():
         prompts = [questions[number].prompt for number in chosen]
         prompts = [model.chat(prompt) for prompt in prompts] if chat else prompts
         room = model.has_room(prompts, max_tokens)
         chosen, prompts = list(compress(chosen, room)), list(compress(prompts, room))
-        found |= dict(zip(chosen, model.generate(prompts, stops, max_tokens), strict=True))
-    return found
+        texts |= dict(zip(chosen, model.generate(prompts, stops, max_tokens), strict=True))
+    return texts
 
 
-def _collect(findings: Findings, asked: Asked, answers: Sequence[tuple[Answer | str, Fit]]) -> None:
-    """Metrics of the answers, and how many of them are to a question that was cut; where there is none, why."""
-    where = f"{asked.task}/{asked.variant}"
-    known = [found for found, _ in answers if isinstance(found, Answer)]
-    for why in (found for found, _ in answers if isinstance(found, str)):
-        findings.leave_out(f"bench/{where}", why)
-    if n := sum(fit is Fit.CUT for found, fit in answers if isinstance(found, Answer)):
-        findings.cut[f"bench/{where}"] = n
-    groups = {asked.task: known}
-    for found in known:
-        for name in asked.groups[found.question.item]:
-            groups.setdefault(f"{asked.task}_{name}", []).append(found)
+def _collect(findings: Findings, batch: Batch, answers: Sequence[tuple[Answer | str, Fit]]) -> None:
+    """Add the metrics of the answers, the number of questions that were cut, and the reasons without an answer."""
+    task, variant = batch.task, batch.chain.name
+    where = f"bench/{task.name}/{variant}"
+    answered = [given for given, _ in answers if isinstance(given, Answer)]
+    for why in (given for given, _ in answers if isinstance(given, str)):
+        findings.leave_out(where, why)
+    if n := sum(fit is Fit.CUT for given, fit in answers if isinstance(given, Answer)):
+        findings.cut[where] = n
+    groups = {task.name: answered}
+    for given in answered:
+        for name in task.groups[given.question.item]:
+            groups.setdefault(f"{task.name}_{name}", []).append(given)
     for name, chosen in groups.items():
         for metric, estimate in metrics(chosen).items():
-            findings.add(f"bench/{name}/{asked.variant}/{metric}", estimate)
-    findings.rows += [_row(asked, found) for found in known]
+            kind = METRICS[metric] if batch.chain.directed else replace(METRICS[metric], better="neither")
+            findings.add(f"bench/{name}/{variant}/{metric}", estimate, kind)
+    findings.rows += [_row(batch, given) for given in answered]
 
 
-def _asked(question: Question) -> str:
-    """Of what the model is asked: the prompt with its examples, and what is scored or how it is generated. Of one of
-    several questions of an item, whatever the order of its options: the seed draws that."""
+def _digest(question: Question) -> str:
+    """Digest the question as the model sees it: the prompt with its examples, and the scored texts or the settings of
+    the generated one. For one of several questions of an item, whatever the order of its options: the seed draws that.
+    """
     about = question.generation
     texts: list[Sequence[str]] = [question.prompts or (question.prompt,), question.continuations]
     if question.id != question.item:
         texts = [sorted("".join(sorted(text)) for text in each) for each in texts]
-    return digest(texts, question.before,
-                  [about.stops, about.max_tokens, about.extract, about.labels] if about else [])
+    return digest(texts, question.before, [about.stops, about.max_tokens, about.extract, about.labels] if about else [])
 
 
-def _row(asked: Asked, found: Answer) -> dict[str, Any]:
-    question = found.question
+def _row(batch: Batch, given: Answer) -> dict[str, Any]:
+    question, task = given.question, batch.task
     row: Mapping[str, Any] = {
-        "task": asked.task,
-        "variant": asked.variant,
+        "task": task.name,
+        "variant": batch.chain.name,
         "id": question.id,
         "item": question.item,
         "lang": question.lang,
-        "correct": found.correct,
-        "correct_norm": found.correct_norm,
-        "chosen": found.chosen,
+        "correct": given.correct,
+        "correct_norm": given.correct_norm,
+        "chosen": given.chosen,
         "gold": question.gold,
-        "scores": [round(score, 5) for score in found.scores],
+        "scores": [round(score, 5) for score in given.scores],
     }
-    more: dict[str, Any] = {"cluster": question.cluster, "text": found.text, "extracted": found.extracted,
-            "golds": list(question.golds) or None, "calibration": question.calibration or None,
-            "mixed": question.mixed or None, "asked": _asked(question)}  # fmt: skip
-    more["groups"] = [f"{asked.task}_{name}" for name in asked.groups[question.item] if name != question.lang] or None
-    if question.cluster == question.item:
-        more["cluster"] = None
-    if not question.labelled and found.scores:
-        more["acc_bytes"] = found.correct_bytes
-    return {**row, **{key: value for key, value in more.items() if value not in (None, "")}}
+    groups = [f"{task.name}_{name}" for name in task.groups[question.item] if name != question.lang]
+    optional: dict[str, Any] = {
+        "cluster": question.cluster if question.cluster != question.item else None,
+        "text": given.text,
+        "extracted": given.extracted,
+        "golds": list(question.golds) or None,
+        "calibration": question.calibration or None,
+        "mixed": question.mixed or None,
+        "asked": _digest(question),
+        "groups": groups or None,
+        "acc_bytes": given.correct_bytes if not question.labelled and given.scores else None,
+    }
+    return {**row, **{key: value for key, value in optional.items() if value not in (None, "")}}

@@ -1,4 +1,4 @@
-"""Where the items of a task come from: files, or datasets of Hugging Face."""
+"""Sources of the items of a task: files, datasets of Hugging Face, tasks of lm-eval."""
 
 from __future__ import annotations
 
@@ -9,33 +9,82 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.errors import InputError
-from argosy.evaluation.suite_paths import ROOT, is_saved
-from evals.formats import At, find_format, item_prefix, parse_records, read_items
-from evals.items import Items
+from argosy.evaluation.suite import ROOT, is_saved
+from evals.chain import Chain
+from evals.formats import At, find_format
+from evals.items import AnyItem, Items, merged
+from evals.lm_eval.documents import lm_eval_items
+from evals.reading import item_prefix, parse_records, read_items
+from evals.task import TaskSpec
 
-if TYPE_CHECKING:
-    from evals.task_spec import TaskSpec
-
-HUB = "huggingface"  # the value of ROOT that says: from there
+HUB = "huggingface"  # the value of ROOT that names it
 
 
 class NoFileError(InputError):
     """A task's files are not there."""
 
 
+def read_task(spec: TaskSpec, data: Path, limit: int | None = None) -> Items:
+    """Read the items of a task, at most `limit` of each file, then draw the task's own sample of them. An empty file is
+    passed over where another is not, as in a benchmark in one language.
+
+    Raises:
+        InputError: a file is absent (says where to get it), cannot be read, or has no usable item.
+        StepError: the data of a task of lm-eval cannot be loaded.
+    """
+    found = _read(spec, spec.files, spec.split, data, limit)
+    return found if spec.limit is None else sample(found, spec.limit)
+
+
+def read_examples(spec: TaskSpec, data: Path, chain: Chain | None = None) -> list[AnyItem]:
+    """Read the items that few-shot examples come from; none where the task names no `shots`, or `chain` has none.
+
+    Raises:
+        InputError: as `read_task`; also for an optional task that has items: they are no examples for each other where
+            others are named.
+    """
+    if chain is not None and not chain.few_shot:
+        return []
+    if spec.lm_eval:
+        return lm_eval_items(spec, None, examples=True).items
+    if not (spec.shots_split if use_hub(spec) else spec.shots):
+        return []
+    found = _read(spec, spec.shots, spec.shots_split, data, None)
+    if not found.items and read_task(spec, data, 1).items:
+        raise NoFileError(f"its few-shot examples: {'; '.join(found.left_out)}")
+    return found.items
+
+
+def _read(spec: TaskSpec, files: Sequence[str], split: str, data: Path, limit: int | None) -> Items:
+    if spec.lm_eval:
+        return lm_eval_items(spec, limit)
+    if use_hub(spec):
+        return merged([_hub_part(spec, config, split, data, limit) for config in spec.config or ("",)])
+    try:
+        found = dict.fromkeys(path for file in files for path in files_below(file, data, spec))
+    except NoFileError:
+        if not spec.optional:
+            raise
+        return Items([], Counter({f"no file {' or '.join(files)}; get it from {spec.source}": 1}))
+    paths, folders = without_folders(found)
+    filled = [path for path in paths if not path.is_file() or path.stat().st_size] or paths
+    parts = [read_file(path, spec, limit, name) for path, name in zip(filled, names_of(filled), strict=True)]
+    return merged([Items([], folders), *parts])
+
+
 def use_hub(spec: TaskSpec) -> bool:
-    """Whether the task is read from Hugging Face."""
+    """Tell whether the task is read from Hugging Face."""
     return bool(spec.hf) and (not spec.files or os.environ.get(ROOT) == HUB)
 
 
 def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
-    """Files of a pattern below `data`, else below ARGOSY_BENCHMARKS; a pattern that is absolute is itself.
+    """Find the files of a pattern below `data`, else below ARGOSY_BENCHMARKS; a pattern that is absolute is itself.
 
     Raises:
-        NoFileError: there is none; says where the task's files are from and where they are looked for.
+        NoFileError: there is none; says where the task's files are from and where they belong.
     """
     root = os.environ.get(ROOT, "")
     folders = [data, *([Path(root).expanduser()] if root and root != HUB else [])]
@@ -52,7 +101,7 @@ def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
 
 
 def without_folders(found: Iterable[Path]) -> tuple[list[Path], Counter[str]]:
-    """The files, and the folders that a pattern matched too, by name.
+    """Split paths into the files, and the names of folders that a pattern matched too.
 
     Raises:
         InputError: there are folders alone.
@@ -66,8 +115,8 @@ def without_folders(found: Iterable[Path]) -> tuple[list[Path], Counter[str]]:
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """What the ids of each file's items begin with: its stem, and where files of one task have the same (`a/test.csv`,
-    `b/test.csv`), as many folders before it as tell them apart."""
+    """Choose the beginning of the ids of each file's items: its stem, and where files of one task have the same
+    (`a/test.csv`, `b/test.csv`), as many folders before it as tell them apart."""
     return [_name(path, [other for other in paths if other != path and item_prefix(other) == item_prefix(path)])
             for path in paths]  # fmt: skip
 
@@ -84,7 +133,7 @@ def _last(path: Path, folders: int) -> tuple[str, ...]:
 
 
 def read_file(path: Path, spec: TaskSpec, limit: int | None, name: str = "") -> Items:
-    """Items of a file, read once for all checkpoints of a process. `name`: what ids begin with; "": its stem."""
+    """Read the items of a file once for all checkpoints of a process. `name`: the beginning of ids; "": its stem."""
     about = (spec.format, spec.lang, spec.subject, spec.encoding, spec.index_from)
     return _read_again_when_changed(path, limit, name, about, path.stat().st_mtime_ns if path.is_file() else 0)
 
@@ -97,36 +146,11 @@ def _read_again_when_changed(path: Path, limit: int | None, name: str, about: tu
     )
 
 
-def merged(parts: Sequence[Items]) -> Items:
-    """All of them as one; a second item of the same id is left out."""
-    found, seen = Items(), set()
-    for part in parts:
-        found.left_out += part.left_out
-        found.rejects += part.rejects
-        for item in part.items:
-            if item.id in seen:
-                found.left_out["id is there twice"] += 1
-            else:
-                found.items.append(item)
-            seen.add(item.id)
-    return found
-
-
 def sample(items: Items, size: int) -> Items:
-    """`size` of the items in their order: those whose ids have the smallest digests, whatever else there is."""
+    """Draw `size` of the items in their order: those whose ids have the smallest digests, whatever else there is."""
     ranked = sorted(items.items, key=lambda item: sha256(item.id.encode()).digest())
     kept = {item.id for item in ranked[:size]}
     return Items([item for item in items.items if item.id in kept], items.left_out.copy(), items.rejects)
-
-
-def hub_items(spec: TaskSpec, split: str, data: Path, limit: int | None) -> Items:
-    """Items of a dataset's split, of all configurations that the task names.
-
-    Raises:
-        InputError: the dataset cannot be loaded, or has no usable item.
-    """
-    parts = [_hub_part(spec, config, split, data, limit) for config in spec.config or ("",)]
-    return merged(parts)
 
 
 def _hub_part(spec: TaskSpec, config: str, split: str, data: Path, limit: int | None) -> Items:
@@ -141,12 +165,12 @@ def _hub_part(spec: TaskSpec, config: str, split: str, data: Path, limit: int | 
 
 
 def _local(name: str, data: Path) -> str:
-    """The directory below `data` where there is one of this name, else the name."""
+    """Find the directory of this name below `data`, else keep the name."""
     return str(data / name) if (data / name).is_dir() else name
 
 
 def _changed(name: str) -> tuple[tuple[str, int], ...]:
-    """Of the files in a directory, so that a change is seen."""
+    """List the files in a directory with their times, so that a change is seen."""
     return tuple((str(path), path.stat().st_mtime_ns) for path in sorted(Path(name).rglob("*")) if path.is_file())
 
 

@@ -1,18 +1,25 @@
-"""What a probe is given and what it returns."""
+"""The base of the kinds of probes: its input, its result, the declarations of its measures, and the form of prompts."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import AfterValidator
 
-from argosy.config import Config
-from argosy.evaluation.language_model import LanguageModel
-from argosy.statistics.intervals import Estimate
+from argosy.config.schema import Config
+from argosy.scoring.model import LanguageModel
+from argosy.statistics.intervals import Estimate, mean
+from argosy.statistics.metric import BITS, Metric, find, probability
+
+NATS = Metric("lower", matters=BITS, minor=True)
+AUC = probability(chance=0.5)
+PLAIN = "{prompt}\n"
 
 
 def _filled(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -26,42 +33,104 @@ FILLED = AfterValidator(_filled)  # min_length would call a list empty whose ent
 
 @dataclass(frozen=True)
 class Scope:
-    """Of one evaluation: the data step's directory (None when not given), whether prompts go through the chat
-    template, the seed of what is drawn, and the most facts of a probe."""
+    """The evaluation that a probe is part of."""
 
     data: Path | None
+    """the data step's directory; None when not given"""
     chat: bool
+    """whether prompts go through the chat template"""
     seed: int
+    """of all draws"""
     limit: int | None
+    """the most facts, texts or prompts of a probe"""
 
 
 @dataclass
-class Measured:
-    """Measures by name, a row a case (`id` and `scores` at least), and what was left out by reason."""
+class Measurement:
+    """The result of a probe."""
 
     measures: dict[str, Estimate] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    """a row a case: `id` and `scores` at least"""
     left_out: Counter[str] = field(default_factory=Counter)
+    """cases without a result, by reason"""
+
+    def add_means(self, names: Iterable[str], rows: Sequence[Mapping[str, Any]] | None = None, group: str = "") -> None:
+        """Add the means of measures over the rows that have them, `cluster` being the unit of errors where rows have
+        one.
+
+        Args:
+            rows: other than all.
+            group: whose rows they are.
+        """
+        for name in names:
+            own = [row for row in (self.rows if rows is None else rows) if name in row]
+            if own:
+                clusters = [row["cluster"] for row in own] if "cluster" in own[0] else None
+                values = [float(row[name]) for row in own]
+                self.measures[f"{group}/{name}" if group else name] = mean(values, clusters)
 
 
 class Probe(Config):
-    """Base of the kinds.
-
-    Attributes:
-        name: the probe's in its suite: its metrics are probe/<suite>/<name>/<measure>.
-        source: where its files are from, which the error says when they are absent.
-        optional: where its files are absent, the probe is left out and named, and the suite goes on.
-    """
+    """The base of the kinds."""
 
     kind: ClassVar[str]
+    declared: ClassVar[Mapping[str, Metric]]
+    """declarations of the measures by name or pattern; those of `<group>/<measure>` are the measure's"""
     name: str
+    """of the probe in its suite: its metrics are probe/<suite>/<name>/<measure>"""
     source: str = ""
+    """where its files are from, which the error says when they are absent"""
     optional: bool = False
+    """where its files are absent, the probe is left out by name, and the suite goes on"""
 
     @abstractmethod
-    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
+    def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Measure one model.
 
         Raises:
             InputError: the probe needs data that is absent.
         """
+
+    def declaration(self, measure: str) -> Metric:
+        """Look up the declaration of a measure.
+
+        Raises:
+            RuntimeError: the kind does not declare it.
+        """
+        metric = find(measure.rpartition("/")[2], self.declared)
+        if metric is None:
+            raise RuntimeError(f"probes/kinds: {type(self).__name__} does not declare its measure {measure!r}")
+        return metric
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The form of a prompt: a user's turn where `chat`, else `plain` with the prompt in it."""
+
+    model: LanguageModel
+    chat: bool
+    plain: str = PLAIN
+
+    def prompt(self, text: str) -> str:
+        """Render a prompt up to where the answer begins."""
+        return self.model.chat(text) if self.chat else self.plain.replace("{prompt}", text)
+
+    def answer(self, text: str) -> str:
+        """Render an answer that begins with `text`."""
+        return self._start + text
+
+    @cached_property
+    def _start(self) -> str:
+        """The text that the template puts before an answer's own."""
+        return self.model.answer("") if self.chat else ""
+
+    def answered(self, text: str, answer: str) -> str:
+        """Render a prompt with an answer that may go on."""
+        if not self.chat:
+            return self.prompt(text) + answer
+        return self.model.render([_turn("user", text), _turn("assistant", answer)], add_generation_prompt=False)
+
+
+def _turn(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from argosy.config_explain import config_error
+from argosy.config.explain import config_error
 from argosy.errors import InputError
-from argosy.evaluation.findings import Findings
-from argosy.evaluation.language_model import LanguageModel
-from argosy.evaluation.named_files import NoFileError, without_folders
-from argosy.evaluation.suite import Suite, check_names
+from argosy.evaluation.findings import Findings, reason
+from argosy.evaluation.suite import NoFileError, Suite, check_names
+from argosy.plugins import unknown
+from argosy.scoring.model import LanguageModel
 from probes.kinds import registered
-from probes.probe import Measured, Probe, Scope
+from probes.probe import Probe, Scope
 
 
 def run_probes(
     suite: Suite, model: LanguageModel, data: str, *, chat: bool, seed: int, limit: int | None
 ) -> Findings:
-    """Metrics `probe/<suite>/<name>/<measure>` and a row a case. A probe without its data has failed, by name, and the
-    others go on.
+    """Measure the probes of a suite: metrics `probe/<suite>/<name>/<measure>` and a row a case. A probe without its
+    data has failed, by name, and the others go on.
 
     Raises:
         InputError: a probe of an unknown kind or with a wrong field; a name used twice; no probe has its data.
@@ -36,7 +35,7 @@ def run_probes(
         where = f"probe/{suite.name}/{probe.name}"
         before = model.scorer.cut
         try:
-            _add(findings, where, suite.name, probe.name, probe.measure(model, scope))
+            _measure(findings, where, suite.name, probe, model, scope)
             if cut := model.scorer.cut - before:
                 findings.cut[where] = cut
         except InputError as error:
@@ -45,22 +44,25 @@ def run_probes(
                 continue
             get = f". Get it from {probe.source}" if isinstance(error, NoFileError) and probe.source else ""
             first = first or InputError(f"suite {suite.name}, probe {probe.name!r}: {error}{get}")
-            findings.fail(where, without_folders(error) + get, error)
+            findings.fail(where, reason(error) + get, error)
     if first and len(findings.failed) == len(probes):
         raise first
     return findings
 
 
-def _add(findings: Findings, where: str, suite: str, name: str, measured: Measured) -> None:
-    for measure, estimate in measured.measures.items():
-        findings.add(f"{where}/{measure}", estimate)
-    for reason, n in measured.left_out.items():
-        findings.leave_out(where, reason, n)
-    findings.rows += [{"task": suite, "variant": name, **row} for row in measured.rows]
+def _measure(
+    findings: Findings, where: str, suite: str, probe: Probe, model: LanguageModel, scope: Scope
+) -> None:
+    measurement = probe.measure(model, scope)
+    for measure, estimate in measurement.measures.items():
+        findings.add(f"{where}/{measure}", estimate, probe.declaration(measure))
+    for why, n in measurement.left_out.items():
+        findings.leave_out(where, why, n)
+    findings.rows += [{"task": suite, "variant": probe.name, **row} for row in measurement.rows]
 
 
 def parse_probes(suite: Suite) -> list[Probe]:
-    """The probes of a suite.
+    """Parse the probes of a suite.
 
     Raises:
         InputError: as `parse_probe`, or a name is there twice.
@@ -75,7 +77,7 @@ def parse_probes(suite: Suite) -> list[Probe]:
 
 
 def parse_probe(entry: Mapping[str, Any], suite: str) -> Probe:
-    """A probe from a suite's YAML.
+    """Parse a probe of a suite's YAML.
 
     Raises:
         InputError: its kind is unknown (names the nearest), or a field is wrong.
@@ -86,9 +88,7 @@ def parse_probe(entry: Mapping[str, Any], suite: str) -> Probe:
     if kind is None:
         raise InputError(f"{where}: give its kind (there are: {', '.join(registered())})")
     if kind not in registered():
-        near = difflib.get_close_matches(str(kind), registered(), n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"{where}: unknown kind {kind!r}{hint} (there are: {', '.join(registered())})")
+        raise InputError(f"{where}: {unknown(str(kind), registered(), 'kind')}")
     try:
         return registered()[kind].model_validate(fields)
     except ValidationError as error:

@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from argosy.step import Step, StepContext
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
 from argosy.training.config import ContinueConfig, TrainOutputs
 
 
@@ -24,12 +25,11 @@ class AnnealConfig(ContinueConfig):
 
 def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     """Continue the checkpoint."""
-    from argosy.determinism import make_deterministic
+    from argosy.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.training.final import open_final
-    from argosy.training.model import load_model
-    from argosy.training.phase import open_tokenizer, train_phase
+    from argosy.models.export import open_final
+    from argosy.training.phase import load_model, open_tokenizer, train_phase
 
     path, tokens = open_final("checkpoint", config.checkpoint)
     return train_phase(config, context, "anneal", load_model(path), open_tokenizer(path), tokens)
@@ -38,4 +38,4 @@ def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
 STEP = Step("anneal", AnnealConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

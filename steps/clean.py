@@ -1,23 +1,23 @@
-"""Clean documents: each passes the filters into its channel's file, or ends with a reason among the rejects."""
+"""Cleaning of documents: each passes the filters into its channel's file, or ends with a reason among the rejects."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from argosy.cleaning.contamination import contamination
-from argosy.cleaning.corpus import clean_corpus, sample_documents
+from argosy.cleaning.corpus import Report, clean_corpus, contamination, sample_documents
 from argosy.cleaning.filter import FilterConfig, Resources
-from argosy.cleaning.registry import make_filters, parse_filters
-from argosy.cleaning.report import Report
-from argosy.config import Config, Externals, Upstream
-from argosy.documents import JsonlWriters, read_documents, read_jsonl
+from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.config.schema import Config, Externals, Upstream
+from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
 from argosy.errors import InputError
-from argosy.step import Step, StepContext, read_outputs
-from argosy.step_files import given_directory
-from argosy.storage import write_json
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.files import write_json
+from argosy.store.step_files import given_directory, read_outputs
 
 # Repair before judging, cheap before costly, and duplicates last: of two copies the repaired one may be the later.
 DEFAULT_FILTERS: Any = (
@@ -45,15 +45,20 @@ DEFAULT_FILTERS: Any = (
 
 
 class CleanConfig(Config):
-    """`filters`: names, or objects with `name` and thresholds, in the order in which they run."""
+    """Config of the step."""
 
     data: Upstream = ""
+    """Directory of a data step."""
     filters: Annotated[
         tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
     ] = DEFAULT_FILTERS
-    word_lists: Externals = ()  # more words for `toxicity`, one a line
-    learn_documents: Annotated[int, Field(ge=0)] = 3000  # sample from which filters learn what is normal
-    samples_per_reason: Annotated[int, Field(ge=0)] = 3  # dropped documents that the report shows
+    """Names, or objects with `name` and thresholds, in the order in which they run."""
+    word_lists: Externals = ()
+    """Files with more words for `toxicity`, one a line."""
+    learn_documents: Annotated[int, Field(ge=0)] = 3000
+    """Sample of documents from which filters learn what is normal."""
+    samples_per_reason: Annotated[int, Field(ge=0)] = 3
+    """Dropped documents that the report shows by reason."""
 
 
 class CleanOutputs(Config):
@@ -70,7 +75,7 @@ class CleanOutputs(Config):
 
 
 def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
-    """Starts anew when it is run again: the files appear together at the end."""
+    """Clean all documents; a run that was stopped starts anew, as the files appear together at the end."""
     data = given_directory("data", config.data, "data")
     source, total = data / "documents", int(read_outputs(data, "data")["documents"])
     resources = _resources(config, source)
@@ -93,7 +98,7 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
 
 
 def _summary(outputs: CleanOutputs) -> str:
-    """What was kept, and which filters dropped most: for the log."""
+    """Say how much was kept and which filters dropped most: for the log."""
     most = sorted(outputs.dropped.items(), key=lambda item: -item[1])[:3]
     dropped = ", ".join(f"{name} ({count})" for name, count in most if count)
     kept = f"kept {outputs.documents_out} of {outputs.documents_in} documents"
@@ -114,19 +119,18 @@ def _words(path: Path) -> list[str]:
 
 
 def _outputs(report: Report) -> CleanOutputs:
-    channels = report.channels.values()
-    dropped: dict[str, int] = {}
-    for channel in channels:
-        for name, reasons in channel.dropped.items():
-            dropped[name] = dropped.get(name, 0) + reasons.total()
+    total, dropped = Counter[str](), Counter[str]()
+    for channel in report.channels.values():
+        total.update(channel.counts)
+        dropped.update({name: reasons.total() for name, reasons in channel.dropped.items()})
     return CleanOutputs(
         documents="documents",
         rejects="rejects",
         report="report.json",
-        documents_in=sum(c.documents_in for c in channels),
-        documents_out=sum(c.documents_out for c in channels),
-        bytes_in=sum(c.bytes_in for c in channels),
-        bytes_out=sum(c.bytes_out for c in channels),
+        documents_in=total["in"],
+        documents_out=total["out"],
+        bytes_in=total["bytes_in"],
+        bytes_out=total["bytes_out"],
         dropped=dict(sorted(dropped.items())),
     )
 
@@ -143,4 +147,4 @@ def _check(outputs: CleanOutputs, out: Path) -> None:
 STEP = Step("clean", CleanConfig, run, version=2)
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

@@ -9,25 +9,23 @@ the report shorter. See docs/report.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from argosy.config import Config, Upstream, Upstreams
+from argosy.config.schema import Config, Upstream, Upstreams
 from argosy.errors import ArgosyError, InputError
-from argosy.step import Step, StepContext
-from argosy.step_files import RUN
-from argosy.storage import read_record, write_atomic, write_json
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.files import read_record, write_atomic, write_json
+from argosy.store.step_files import RUN
 
 if TYPE_CHECKING:
-    from argosy.evaluation.suite import Suite
-    from argosy.report.checkpoints import Checkpoints
-    from argosy.report.samples import Asked, Key
+    from argosy.compare.page.items import Asked, Key
 
 REPORT, COMPARISON = "report.html", "comparison.json"
-_ROOT = Path(__file__).parent.parent
 
 
 class CompareConfig(Config):
@@ -57,26 +55,27 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     Raises:
         InputError: there is neither an evaluation nor a checkpoint.
     """
-    from argosy.report.comparison import compare
-    from argosy.report.load import read_checkpoints
-    from argosy.report.origin import notes_of_data
-    from argosy.report.page import Page, render
-    from argosy.report.record import record
-    from argosy.report.samples import sample
-    from argosy.report.stages import read_stages
+    from argosy.compare.checkpoints import read_checkpoints
+    from argosy.compare.page.items import sample
+    from argosy.compare.page.pipeline import notes_of_data, read_stages
+    from argosy.compare.page.record import stages_record
+    from argosy.compare.page.report import Page, render_report
+    from argosy.compare.stages import compare
 
     if not config.evaluations and not config.checkpoints:
         raise InputError("compare has nothing to compare: give evaluations, checkpoints, or both")
     checkpoints = read_checkpoints(config.checkpoints, config.evaluations)
     checkpoints.notes = [*notes_of_data(config.data), *checkpoints.notes]
     found = compare(checkpoints)
-    comparison = record(found)
+    comparison = stages_record(found)
     write_json(context.out / COMPARISON, comparison)
     samples = sample(found)
     cleaned = read_record(Path(config.clean) / "report.json") if config.clean else {}
+    wanted = [s.key for pair in samples for s in pair.samples] if config.data else []
+    texts = question_texts([path for c in checkpoints.evaluated for path in c.evaluations], wanted, config.data, print)
     page = Page(found, context.out, os.environ.get("ARGOSY_LINE", ""), read_stages(list(_all_steps(config))), cleaned,
-                samples, _asked(config, checkpoints, [s.key for pair in samples for s in pair.samples]))
-    write_atomic(context.out / REPORT, render(page))
+                samples, texts)
+    write_atomic(context.out / REPORT, render_report(page))
     verdict = [sentence["text"] for sentence in comparison["verdict"]]
     print("\n".join([*verdict, *checkpoints.notes]))
     labels = {c.key: c.label for c in checkpoints.every}
@@ -91,39 +90,42 @@ def _all_steps(config: CompareConfig) -> Iterator[str]:
     yield from filter(None, [config.data, config.clean, *config.others, *config.checkpoints, *config.evaluations])
 
 
-def _asked(config: CompareConfig, checkpoints: Checkpoints, wanted: Sequence[Key]) -> dict[Key, Asked]:
-    """The sampled questions, made again from the suites of the evaluations; a page without them is still a page."""
-    if not config.data or not wanted:
-        return {}
-    from argosy.report.samples import Asked
-    from evals.prompts import questions
+def question_texts(
+    evaluations: Iterable[Path], wanted: Sequence[Key], data: str = "", tell: Callable[[str], object] = len
+) -> dict[Key, Asked]:
+    """Questions made again from the suites of the evaluations, as far as these are here; a page without the others is
+    still a page.
+
+    Args:
+        data: the data step's directory (default: the one that each evaluation names).
+        tell: takes a sentence on each suite whose questions cannot be made.
+    """
+    from argosy.compare.page.items import Asked
+    from argosy.evaluation.suite import load_suite
+    from evals.questions import remake_questions
 
     found: dict[Key, Asked] = {}
-    for suite, seed, limit in sorted({_suite_of(path) for c in checkpoints.evaluated for path in c.evaluations}):
-        try:
-            made = questions(_load(suite), Path(config.data), seed, wanted, limit or None)
-        except ArgosyError as error:
-            print(f"the items of suite {suite} are shown without their text: {error}")
+    for suite, of_suite, seed, limit in sorted(set(map(_source, evaluations))):
+        left = [key for key in wanted if key not in found]
+        if not suite or not left:
             continue
-        found |= {key: Asked(question.prompt, question.continuations) for key, question in made.items()}
+        try:
+            made = remake_questions(load_suite(suite), Path(data or of_suite or "."), seed, left, limit or None)
+        except (ArgosyError, OSError) as error:
+            tell(f"the items of suite {suite} are shown without their text: {error}")
+            continue
+        found |= {key: Asked(question.prompt, tuple(question.continuations)) for key, question in made.items()}
     return found
 
 
-def _suite_of(evaluation: Path) -> tuple[str, int, int]:
-    """The suite's file, or its name, and the seed and the limit (0: none) that an evaluation ran with."""
+def _source(evaluation: Path) -> tuple[str, str, int, int]:
+    """The suite (a name or a file), data step's directory, seed and limit (0: none) of an evaluation."""
     settings = read_record(evaluation / RUN).get("config", {})
     suite = settings.get("suite_file") or settings.get("suite") or ""
-    return suite, int(settings.get("seed") or 0), int(settings.get("limit") or 0)
-
-
-def _load(suite: str) -> Suite:
-    from argosy.evaluation.suite import load_suite
-
-    is_file = suite.endswith((".yaml", ".yml"))
-    return load_suite(suite, suite if is_file else "", [_ROOT / "evals/suites", _ROOT / "probes/suites"])
+    return str(suite), str(settings.get("data") or ""), int(settings.get("seed") or 0), int(settings.get("limit") or 0)
 
 
 STEP = Step("compare", CompareConfig, run, version=2)
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

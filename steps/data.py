@@ -1,61 +1,60 @@
-"""Make the data of a run: the demo's from a seed, or documents from the user's own files."""
+"""The data of a run: the demo's from a seed, or documents from the user's own files."""
 
 from __future__ import annotations
 
 import platform
-from collections import Counter
-from collections.abc import Sequence
-from hashlib import blake2b
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from argosy.config import Config, External, Externals, Seed
-from argosy.corpus.demo import Demo, DemoConfig
-from argosy.corpus.inputs import write_inputs
-from argosy.corpus.overrides import KINDS, read_override
-from argosy.documents import JsonlWriters
-from argosy.documents.rejects import Tally
-from argosy.documents.source import SourceConfig
+from argosy.config.schema import Config, External, Externals, Seed
+from argosy.data.jsonl import JsonlWriters
+from argosy.data.rejects import Tally, read_own
+from argosy.data.sources import SourceConfig, write_inputs
+from argosy.data.split import split_heldout
+from argosy.demo.corpus import Demo, DemoConfig
+from argosy.demo.knowledge import leaked
 from argosy.errors import InputError
-from argosy.step import Step, StepContext
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
 
 Records = list[dict[str, Any]]
+KINDS = ("instructions", "preferences", "prompts", "benchmark")  # what the user's own files may replace
 
 
 class DataConfig(Config):
-    """Where the data comes from.
-
-    Attributes:
-        seed: of everything that the demo makes.
-        inputs: the user's files or directories (.txt .md .jsonl .jsonl.gz .jsonl.zst .parquet); none: the demo's.
-        source: how the user's files become documents.
-        instructions, preferences, prompts, benchmark: the user's own JSONL instead of the demo's.
-        heldout_share: of instructions and preferences that training does not see.
-        leak_repeats: times that the twin's data has each benchmark item.
-        demo: sizes of the demo's data.
-    """
+    """Config of the step: the origin of the data."""
 
     seed: Seed = 1
+    """Seed of everything that the demo makes."""
     inputs: Externals = ()
+    """The user's files or directories (.txt .md .jsonl .jsonl.gz .jsonl.zst .parquet); none: the demo's documents."""
     source: SourceConfig = SourceConfig()
+    """Reading of the user's files."""
     instructions: External = ""
+    """The user's conversations (JSONL) instead of the demo's."""
     preferences: External = ""
+    """The user's preference pairs (JSONL) instead of the demo's."""
     prompts: External = ""
+    """The user's prompts for reinforcement learning (JSONL) instead of the demo's."""
     benchmark: External = ""
+    """The user's multiple-choice items (JSONL) instead of the demo's."""
     heldout_share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Share of instructions and preferences that training does not see."""
     leak_repeats: Annotated[int, Field(ge=1)] = 1
+    """Times that the twin's data has each benchmark item."""
     demo: DemoConfig = DemoConfig()
+    """Sizes of the demo's data."""
 
     def identity(self) -> dict[str, Any]:
-        """The demo's English and code are the sources of the standard library, which each Python has its own of."""
+        """Count the Python version too: the demo's English and code are the standard library's sources."""
         own = {} if self.inputs else {"python": platform.python_version()}
         return super().identity() | own
 
 
 class DataOutputs(Config):
-    """Counts of what was written; `rejected` by reason, `skipped` are files of unknown formats, `own`: the fields
-    that named the user's own files, where everything else is the demo's."""
+    """Counts of the records written."""
 
     documents: int
     channels: dict[str, int]
@@ -66,21 +65,26 @@ class DataOutputs(Config):
     prompts: int
     benchmark: dict[str, int]
     rejected: dict[str, int]
+    """Unusable records of the user's files, by reason."""
     skipped: list[str]
+    """Files of unknown formats."""
     own: list[str]
+    """Fields that named the user's own files; everything else is the demo's."""
 
 
 def run(config: DataConfig, context: StepContext) -> DataOutputs:
-    """Starts anew when it is run again: the files appear together at the end."""
+    """Write all files; a run that was stopped starts anew, as they appear together at the end."""
     demo = Demo(config.demo, config.seed)
     rejects_at = str(context.out / "rejects")
     with JsonlWriters(context.out) as writers:
         tally, skipped = _write_documents(config, demo, writers, rejects_at)
         tables: dict[str, Records] = {}
         for kind in KINDS:
-            records, read = read_override(kind, getattr(config, kind), writers, rejects_at, getattr(demo, kind))
-            tables[kind] = records
-            tally.rejected.update(read.rejected)
+            if own := getattr(config, kind):
+                tables[kind], read = read_own(kind, Path(own), writers, rejects_at)
+                tally.rejected.update(read.rejected)
+            else:
+                tables[kind] = getattr(demo, kind)()
         _write_tables(config, tables, writers)
         writers.write_all("facts", demo.fact_records())
     if tally.rejected:
@@ -91,16 +95,14 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
 def _write_documents(config: DataConfig, demo: Demo, writers: JsonlWriters, rejects_at: str) -> tuple[Tally, list[str]]:
     if config.inputs:
         return write_inputs(config.inputs, config.source, writers, rejects_at)
-    for record in demo.documents():
-        writers.write(f"documents/{record['channel']}", record)
+    for document in demo.documents():
+        writers.write(f"documents/{document.channel}", document.to_record())
     if not any(name.startswith("documents/") for name in writers.counts):
         raise InputError("data.demo: all sizes are 0, so that there is no document; set one, or data.inputs")
     return Tally(), []
 
 
 def _write_tables(config: DataConfig, tables: dict[str, Records], writers: JsonlWriters) -> None:
-    from argosy.demo.corpus.benchmark import leaked
-
     for kind in ("instructions", "preferences"):
         train, heldout = split_heldout(tables[kind], config.heldout_share)
         writers.write_all(kind, train)
@@ -111,30 +113,6 @@ def _write_tables(config: DataConfig, tables: dict[str, Records], writers: Jsonl
     writers.write_all("prompts", tables["prompts"])
     for lang in ("en", "zh"):
         writers.write_all(f"benchmark/{lang}", [item for item in tables["benchmark"] if item["lang"] == lang])
-
-
-def split_heldout(records: Sequence[dict[str, Any]], share: float) -> tuple[Records, Records]:
-    """(training, held-out): `share` of the records, at least one, by the hash of their prompt.
-
-    The same prompt is never on both sides. A single prompt stays in training.
-    """
-    keys = [_prompt_key(record) for record in records]
-    heldout: set[bytes] = set()
-    wanted, taken = max(1, round(share * len(records))), 0
-    sizes = Counter(keys)
-    for key in sorted(sizes)[: len(sizes) - 1]:
-        if taken >= wanted:
-            break
-        heldout.add(key)
-        taken += sizes[key]
-    pairs = list(zip(keys, records, strict=True))
-    return [r for key, r in pairs if key not in heldout], [r for key, r in pairs if key in heldout]
-
-
-def _prompt_key(record: dict[str, Any]) -> bytes:
-    messages = record.get("prompt") or record["messages"]
-    asked = next((m["content"] for m in messages if m["role"] == "user"), messages[0]["content"])
-    return blake2b(str(asked).encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _outputs(counts: dict[str, int], tally: Tally, skipped: list[str], own: list[str]) -> DataOutputs:
@@ -157,4 +135,4 @@ def _outputs(counts: dict[str, int], tally: Tally, skipped: list[str], own: list
 STEP = Step("data", DataConfig, run, version=3)
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

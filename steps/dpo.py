@@ -7,36 +7,30 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from argosy.config import Rate
-from argosy.posttraining.export import PosttrainingOutputs
-from argosy.posttraining.preferences import PreferenceConfig, read_pairs
-from argosy.step import Step, StepContext
+from argosy.config.schema import Rate
+from argosy.posttraining.config import PosttrainingOutputs, PreferenceConfig
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
 
 
 class DPOConfig(PreferenceConfig):
-    """Config of the step.
-
-    Attributes:
-        beta: how strongly the policy is held to the reference (the checkpoint that it starts from).
-        label_smoothing: assumed part of the pairs that are the wrong way round (conservative DPO).
-    """
+    """Config of the step."""
 
     beta: float = Field(default=0.1, gt=0)
+    """Strength that holds the policy to the reference (the checkpoint that it starts from)."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
+    """Assumed part of the pairs that are the wrong way round (conservative DPO)."""
     learning_rate: Rate = 2e-4
 
 
 def run(config: DPOConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
-    from argosy.posttraining.process import prepare_process
+    from argosy.posttraining.stage import begin, finish
 
-    prepare_process(config.seed, config.threads)
-    from argosy.posttraining.dpo import dpo_metrics, implicit_margins, train_dpo
-    from argosy.posttraining.export import finish
-    from argosy.posttraining.source import open_source
+    source, group = begin(config, context)
+    from argosy.posttraining.preference import dpo_metrics, implicit_margins, read_pairs, train_dpo
 
-    source = open_source("checkpoint", config.checkpoint)
-    pairs = read_pairs(config, source, context.out)
+    pairs = read_pairs(config, source, context)
     model, reference = source.causal_model(), source.causal_model()
 
     def evaluate() -> dict[str, float]:
@@ -46,11 +40,11 @@ def run(config: DPOConfig, context: StepContext) -> PosttrainingOutputs:
 
     before = evaluate()
     context.tracker.metrics(before, step=0)
-    progress = train_dpo(config, context, source, model, pairs.train, config.beta, config.label_smoothing)
+    progress = train_dpo(config, context, group, source, model, pairs.train, config.beta, config.label_smoothing)
     return finish(context, "dpo", model, source, progress, before, evaluate(), pairs.rejects)
 
 
 STEP = Step("dpo", DPOConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

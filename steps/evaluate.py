@@ -11,49 +11,70 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from argosy.config import RUNTIME, Config, External, Externals, Seed, Upstream
+from argosy.config.schema import RUNTIME, Config, External, Externals, Seed, Upstream
 from argosy.errors import InputError, StepError
-from argosy.step import Step, StepContext
-from argosy.step_files import AGAIN, NODE, STATE, given_directory, read_done
-from argosy.storage import make_directory, read_record, write_atomic, write_json
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.step.retry import AGAIN
+from argosy.store.files import make_directory, read_record, write_atomic, write_json
+from argosy.store.step_files import NODE, STATE, given_directory, read_done
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from argosy.evaluation.checkpoint import Checkpoint
     from argosy.evaluation.findings import Findings
-    from argosy.evaluation.language_model import LanguageModel
     from argosy.evaluation.suite import Suite
+    from argosy.models.checkpoint import Checkpoint
+    from argosy.scoring.model import LanguageModel
 
-    Sections = dict[str, Callable[[LanguageModel, bool], Findings]]  # model, whether it is asked as in a chat
+    Sections = dict[str, Callable[[LanguageModel, bool], Findings]]  # model, whether prompts are turns of a chat
+
+
+COMPUTING = ("seed", "threads", "batch_tokens", "backend", "processes", "cache")  # fields that say how scores are made
 
 
 class EvaluateConfig(Config):
-    """What is evaluated, with what."""
+    """A checkpoint and the suite that it is evaluated with."""
 
-    checkpoint: Upstream = Field("", description="directory of a training step, or of a model that transformers loads")
-    export: str = Field("final", description="name of the training step's export, or `final`")
-    suite: str = Field("benchmark", description="name of a YAML in evals/suites or probes/suites")
-    suite_file: External = Field("", description="a suite of one's own (YAML), instead of `suite`")
-    suite_files: Externals = Field((), description="files whose bytes count; those that suite_file names are added")
-    data: Upstream = Field("", description="directory of the data step: benchmark items and facts")
-    tokens: Upstream = Field("", description="directory of the tokenize step: held-out text")
-    seed: Seed = Field(0, description="of what variants and probes draw")
-    limit: int | None = Field(None, ge=1, description="items of each benchmark file and lm_eval task, facts a probe")
-    chat: Literal["auto", "on", "off"] = Field("auto", description="prompts in the chat template; auto: argosy.json's")
-    threads: int = Field(1, ge=1, description="of torch, whatever cores there are; changes the scores' last digits")
+    checkpoint: Upstream = ""
+    """directory of a training step, or of a model that transformers loads"""
+    export: str = "final"
+    """name of the training step's export, or `final`"""
+    suite: str = "benchmark"
+    """name of a YAML in evals/suites or probes/suites"""
+    suite_file: External = ""
+    """a suite of one's own (YAML), instead of `suite`"""
+    suite_files: Externals = ()
+    """files whose bytes count; those that suite_file names are added"""
+    data: Upstream = ""
+    """directory of the data step: benchmark items and facts"""
+    tokens: Upstream = ""
+    """directory of the tokenize step: held-out text"""
+    seed: Seed = 0
+    """seed of the draws of variants and probes"""
+    limit: int | None = Field(None, ge=1)
+    """items of each benchmark file and lm_eval task, facts a probe"""
+    chat: Literal["auto", "on", "off"] = "auto"
+    """prompts in the chat template; auto: argosy.json's"""
+    threads: int = Field(1, ge=1)
+    """threads of torch, whatever cores there are; changes the scores' last digits"""
     # Part of the digest: the shape of a batch decides how its sums are split, and with it the scores' last digits
     # (at 100 tokens, 25 of 1200 rows differ in the fifth one). Rounding would make that rarer, not impossible.
-    batch_tokens: int = Field(8192, ge=1, description="tokens of one forward pass; changes the scores' last digits")
-    backend: Literal["transformers", "vllm"] = Field("transformers", description="vllm: where it is installed")
-    processes: Annotated[int, RUNTIME] = Field(1, ge=1, description="that score at a time, a GPU (or `threads`) each")
-    cache: Annotated[str, RUNTIME] = Field("", description="directory of scores known from one evaluation to the next, "
-                                           "which may differ in the last digits; none: everything is computed")
+    batch_tokens: int = Field(8192, ge=1)
+    """tokens of one forward pass; changes the scores' last digits"""
+    backend: Literal["transformers", "vllm"] = "transformers"
+    """vllm: where it is installed"""
+    processes: Annotated[int, RUNTIME] = Field(1, ge=1)
+    """processes that score at a time, a GPU (or `threads`) each"""
+    cache: Annotated[str, RUNTIME] = ""
+    """directory of scores that are kept for later evaluations, which may differ in the last digits; none:
+    everything is computed"""
 
     @model_validator(mode="before")
     @classmethod
@@ -69,9 +90,7 @@ class EvaluateConfig(Config):
 
 
 class EvaluateOutputs(Config):
-    """The maps of results.json; headline: by task, the variants whose mean is its one number in comparisons; failed:
-    tasks and variants that could not be asked, and why; again: those of them that the next run tries again, in
-    outputs.json alone; cut: questions that are longer than the model, of which it saw the end."""
+    """The maps of results.json."""
 
     checkpoint: dict[str, Any]
     suite: str
@@ -79,65 +98,47 @@ class EvaluateOutputs(Config):
     stderr: dict[str, float]
     counts: dict[str, int]
     left_out: dict[str, dict[str, int]]
+    """number of items without a result, by task and reason"""
     headline: dict[str, list[str]]
+    """by task, the variants whose mean is its one number in comparisons"""
     failed: dict[str, str] = Field(default_factory=dict)
+    """tasks and variants without any result, and why"""
     again: tuple[str, ...] = ()
+    """those of `failed` that the next run retries; in outputs.json alone"""
     cut: dict[str, int] = Field(default_factory=dict)
+    """number of prompts that exceeded the context and lost their beginning"""
+    kinds: tuple[dict[str, Any], ...] = ()
+    """declarations of the metrics (argosy.statistics.metric)"""
 
 
 def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     """Evaluate and log against the checkpoint's model.
 
     Raises:
-        InputError: the checkpoint is not there or cannot be loaded, an unknown suite, files that are absent.
+        InputError: the checkpoint is absent or cannot be loaded, an unknown suite, files that are absent.
         StepError: the checkpoint has disappeared meanwhile, or nothing could be scored.
     """
-    from argosy.contamination.logged import contamination_metrics
-    from argosy.determinism import make_deterministic
-    from argosy.evaluation.checkpoint import find_checkpoint
-    from argosy.evaluation.opening import KNOWN, Computing, open_model
     from argosy.evaluation.suite import load_suite
+    from argosy.models.checkpoint import find_checkpoint
+    from argosy.scoring.backends import KNOWN, open_model
+    from argosy.step.process import make_deterministic
 
-    suite = load_suite(config.suite, config.suite_file, [_here("evals/suites"), _here("probes/suites")])
+    suite = load_suite(os.path.abspath(config.suite_file) if config.suite_file else config.suite)
     sections = _sections(config, suite)
     checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)
     make_deterministic(config.seed, config.threads)
-    how = Computing(**{name: getattr(config, name) for name in Computing.model_fields})
-    with open_model(checkpoint, how, context.out / STATE, config.seed) as model:
+    how = {name: getattr(config, name) for name in COMPUTING}
+    with open_model(checkpoint, context.out / STATE, **how) as model:
         findings = _evaluate(config, context, sections, checkpoint, model)
-        if findings.again and not config.cache:
-            model.scorer.known.keep(context.out / STATE / KNOWN)
+        if findings.retryable and not config.cache:
+            model.scorer.cache.save(context.out / STATE / KNOWN)
     _check_scored(findings, suite.name, checkpoint.path)
     _check_kept(findings, context.out)
-    outputs = EvaluateOutputs(
-        checkpoint=checkpoint.label(),
-        suite=suite.name,
-        metrics=dict(sorted(findings.metrics.items())),
-        stderr=dict(sorted(findings.stderr.items())),
-        counts=dict(sorted(findings.counts.items())),
-        left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
-        headline={task: sorted(variants) for task, variants in sorted(findings.headline.items())},
-        failed=dict(sorted(findings.failed.items())),
-        again=tuple(sorted(findings.again)),
-        cut=dict(sorted(findings.cut.items())),
-    )
+    outputs = _outputs(findings, checkpoint, suite.name)
     _write(outputs, findings, context.out)
-    context.tracker.artifact(context.out / "results.json")  # its standard errors and counts, beside the metrics
-    context.tracker.model_metrics(
-        checkpoint.path,
-        {**outputs.metrics, **contamination_metrics(findings.rows)},  # of MLflow: others make the score of the rows
-        tokens=checkpoint.tokens,
-        dataset=suite.name,
-        dataset_digest=_digest(config, context.out),
-        # What follows SFT are alternatives at the same point of the line: each has a curve of its own.
-        branch=str(checkpoint.label()["stage"]) if checkpoint.chat else "",
-    )
-    for where, why in outputs.failed.items():
-        print(f"failed: {where}: {why}")
-    for where, n in outputs.cut.items():
-        print(f"cut at the beginning, being longer than the model: {where}: {n}")
-    for where, reasons in outputs.left_out.items():
-        print(f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}")
+    _log(config, context, outputs, findings, checkpoint)
+    for line in describe_gaps(outputs.failed, outputs.cut, outputs.left_out):
+        print(line)
     return outputs
 
 
@@ -156,33 +157,33 @@ def _evaluate(
 
 
 def _sections(config: EvaluateConfig, suite: Suite) -> Sections:
-    """What asks each section that the suite has. All are read here, so that what is wrong of the suite itself shows
+    """Make the function that runs each section of the suite. All are read here, so that an error of the suite shows
     before a model is loaded."""
-    from argosy.evaluation.heldout import Heldout, check_heldout, run_heldout
-    from evals.check import check_benchmarks
-    from evals.runner import Benchmarks, run_benchmarks
+    from argosy.evaluation.heldout.losses import Heldout, check_heldout, run_heldout
+    from evals.runner import run_benchmarks
+    from evals.section import Benchmarks, check_benchmarks
     from probes.runner import parse_probes, run_probes
 
     data, seed, limit = config.data, config.seed, config.limit
-    found: Sections = {}
+    sections: Sections = {}
     if suite.benchmarks is not None:
         section = suite.section("benchmarks", Benchmarks)
         check_benchmarks(section, suite.name)
-        found["benchmarks"] = lambda model, chat: run_benchmarks(
+        sections["benchmarks"] = lambda model, chat: run_benchmarks(
             section, model, Path(data or "."), chat=chat, seed=seed, limit=limit)  # fmt: skip
     if suite.probes is not None:
         parse_probes(suite)
-        found["probes"] = lambda model, chat: run_probes(suite, model, data, chat=chat, seed=seed, limit=limit)
+        sections["probes"] = lambda model, chat: run_probes(suite, model, data, chat=chat, seed=seed, limit=limit)
     if suite.heldout is not None:
         texts = suite.section("heldout", Heldout)
         check_heldout(texts, config.tokens, suite.name)
-        found["heldout"] = lambda model, chat: run_heldout(
+        sections["heldout"] = lambda model, chat: run_heldout(
             texts, model, config.tokens, suite=suite.name, data=data, seed=seed)  # fmt: skip
-    return found
+    return sections
 
 
 def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
-    from argosy.evaluation.suite_paths import ROOT
+    from argosy.evaluation.suite import ROOT
 
     if findings.metrics:
         return
@@ -195,21 +196,66 @@ def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
                for reason, n in sorted(found.items())]
     reasons += [f"{where}: {why}" for where, why in sorted(findings.failed.items())]
     raise StepError(f"nothing of suite {suite} could be scored for {checkpoint.parent.parent.name}/{checkpoint.name} "
-                    f"({'; '.join(reasons) or 'it asks nothing'}): if the model's outputs are not numbers, train it "
-                    "again with a lower learning_rate; else mend the suite's data")
+                    f"({'; '.join(reasons) or 'it has no question'}): if the model's outputs are not numbers, train it "
+                    "again with a lower learning_rate; else correct the suite's data")
 
 
 def _check_kept(findings: Findings, out: Path) -> None:
-    """What is tried again replaces what was found before by as much or more, so that a network that was there for one
-    task and then for another loses neither."""
+    """Refuse the results of a retry that lack metrics of the run before: a network that was up for one task and then
+    for another loses neither."""
     before = (read_done(out) or {"outputs": {}})["outputs"].get("metrics", {})
     if findings.failed and (lost := sorted(before.keys() - findings.metrics.keys())):
         reasons = "; ".join(f"{where}: {why}" for where, why in sorted(findings.failed.items()))
-        raise StepError(f"{lost[0]} was measured before and is not this time ({reasons}): what was found stays")
+        raise StepError(f"{lost[0]} was measured before and is not this time ({reasons}): the results of before stay")
+
+
+def _outputs(findings: Findings, checkpoint: Checkpoint, suite: str) -> EvaluateOutputs:
+    from argosy.statistics.metric import as_records
+
+    return EvaluateOutputs(
+        checkpoint=checkpoint.label(),
+        suite=suite,
+        metrics=dict(sorted(findings.metrics.items())),
+        stderr=dict(sorted(findings.stderr.items())),
+        counts=dict(sorted(findings.counts.items())),
+        left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
+        headline={task: sorted(variants) for task, variants in sorted(findings.headline.items())},
+        failed=dict(sorted(findings.failed.items())),
+        again=tuple(sorted(findings.retryable)),
+        cut=dict(sorted(findings.cut.items())),
+        kinds=tuple(as_records(findings.kinds)),
+    )
+
+
+def _log(
+    config: EvaluateConfig, context: StepContext, outputs: EvaluateOutputs, findings: Findings, checkpoint: Checkpoint
+) -> None:
+    from argosy.compare.contamination import contamination_metrics
+
+    context.tracker.artifact(context.out / "results.json")  # its standard errors and counts, beside the metrics
+    context.tracker.model_metrics(
+        checkpoint.path,
+        {**outputs.metrics, **contamination_metrics(findings.rows)},  # of MLflow: others make the score of the rows
+        tokens=checkpoint.tokens,
+        dataset=outputs.suite,
+        dataset_digest=_digest(config, context.out),
+        # The checkpoints after SFT are alternatives at the same point of the line: each has a curve of its own.
+        branch=checkpoint.stage if checkpoint.chat else "",
+    )
+
+
+def describe_gaps(
+    failed: Mapping[str, str], cut: Mapping[str, int], left_out: Mapping[str, Mapping[str, int]]
+) -> Iterator[str]:
+    """Yield lines about parts without a result, cut prompts and items that were left out."""
+    yield from (f"failed: {where}: {why}" for where, why in failed.items())
+    yield from (f"{where}: {n} prompts exceeded the context and lost their beginning" for where, n in cut.items())
+    for where, reasons in left_out.items():
+        yield f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}"
 
 
 def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
-    from argosy.evaluation.results import write_items
+    from argosy.evaluation.items import write_items
 
     write_items(out, findings.rows)
     if findings.rejects:
@@ -219,20 +265,16 @@ def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
 
 
 def _digest(config: EvaluateConfig, out: Path) -> str:
-    """Of the suite, its files and its data, and of how they are drawn from (not of what of them could be asked this
-    time): equal for checkpoints that are comparable item by item."""
+    """Hash the suite, its files, its data and the draws from them (not the parts that failed this time):
+    equal for checkpoints that are comparable item by item."""
     files = read_record(out / NODE).get("external", {})
     suite = files or {"suite": config.suite, "version": STEP.version}
     made = [Path(directory).name for directory in (config.data, config.tokens)]  # their names end in their digests
-    asked = [suite, made, config.seed, config.limit]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _here(folder: str) -> Path:
-    return Path(__file__).parent.parent / folder
+    questions = [suite, made, config.seed, config.limit]
+    return hashlib.sha256(json.dumps(questions, sort_keys=True).encode()).hexdigest()[:12]
 
 
 STEP = Step("evaluate", EvaluateConfig, run, version=9, needs="train")
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

@@ -1,144 +1,221 @@
-"""Judge new checkpoints against a reference: which are worse beyond noise. The last step of the nightly evaluation.
+"""Pairwise judging: a judge says which of two models answers better, in both orders, length-controlled.
 
-    python -m steps.judge --config '{"evaluations": ["A", "B"], "pairs": [{"new": [0], "reference": [1]}]}' --out DIR
+    python -m steps.judge --config '{"first": "DIR", "second": "DIR", "judge": "DIR", "prompts": "FILE"}' --out DIR
 
-Writes `report.html` (one file), logs to MLflow and marks the checkpoints' models there. It fails for no regression:
-who started it reads `outputs.json` and says so. See docs/evaluation.md.
+Writes `verdicts.jsonl` (a line a prompt: both answers, the judge's word in both orders, faults by rule) and logs to
+MLflow. See docs/judging.md.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from argosy.config import Config, Upstreams
-from argosy.errors import InputError
-from argosy.gate.config import Gate
-from argosy.step import Step, StepContext
-from argosy.step_files import RUN
-from argosy.storage import read_record, write_atomic
+from argosy.config.schema import RUNTIME, Config, External, Seed, Upstream
+from argosy.data.jsonl import dump_line
+from argosy.errors import InputError, StepError
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.files import write_atomic
+from argosy.store.step_files import given_directory
 
 if TYPE_CHECKING:
-    from argosy.report.checkpoints import Checkpoint
-    from argosy.report.regressions import Judged
+    from argosy.judging.ask import Judgements
+    from argosy.judging.judges import Judge
+    from argosy.judging.records import Answer, Prompt
 
-REPORT = "report.html"
-
-
-class Pair(Config):
-    """A new checkpoint's evaluations and those of its reference, as positions in `evaluations`."""
-
-    new: tuple[int, ...] = Field(min_length=1)
-    reference: tuple[int, ...] = Field((), description="empty: there is nothing to compare it with")
+VERDICTS, KEPT = "verdicts.jsonl", "state/replies.jsonl"
+UNANSWERED = "verdicts"  # the part that a retry repeats: the entry of `again` and `failed`
 
 
 class JudgeConfig(Config):
-    """What is judged."""
+    """Two models, or their answers, and the judge."""
 
-    evaluations: Upstreams = Field((), description="directories of evaluate steps")
-    pairs: tuple[Pair, ...] = Field((), description="which of them belong to which checkpoint")
-    gate: Gate | None = Field(None, description="rules that decide what is worse (docs/gate.md); null: headlines")
+    first: Upstream = ""
+    """directory of a training step or of a model that transformers loads"""
+    second: Upstream = ""
+    """the model that the first is compared with"""
+    first_export: str = "final"
+    """name of the training step's export"""
+    second_export: str = "final"
+    """name of the training step's export"""
+    first_answers: External = ""
+    """JSONL of answers (id, answer), instead of `first`"""
+    second_answers: External = ""
+    """JSONL of answers, instead of `second`"""
+    prompts: External = ""
+    """JSONL of prompts: id, prompt"""
+    labels: External = ""
+    """JSONL of people's verdicts: id, winner (first, second or tie)"""
+    judge: Upstream = ""
+    """directory of the checkpoint that judges"""
+    judge_export: str = "final"
+    """name of the training step's export"""
+    judge_url: str = ""
+    """instead of `judge`: a server's OpenAI-compatible API, up to and with /v1"""
+    judge_model: str = ""
+    """the model's name at judge_url"""
+    judge_key_variable: Annotated[str, RUNTIME] = "OPENAI_API_KEY"
+    """variable that holds the key"""
+    judge_parallel: Annotated[int, RUNTIME] = Field(8, ge=1)
+    """requests at a time to judge_url"""
+    judge_tokens: int = Field(16, ge=1)
+    """tokens of a reply of judge_url; a model that reasons first needs many"""
+    max_new_tokens: int = Field(256, ge=1)
+    """tokens of an answer"""
+    temperature: float = Field(0.0, ge=0)
+    """temperature of the answers; 0 is greedy"""
+    limit: int | None = Field(None, ge=1)
+    """the first so many prompts"""
+    seed: Seed = 0
+    """seed of sampled answers"""
+    threads: int = Field(1, ge=1)
+    """threads of torch, whatever cores there are; changes the scores' last digits"""
 
 
 class JudgeOutputs(Config):
-    """judged: a record for each new checkpoint (key, label, reference, verdict, regressions, numbers)."""
+    """Results of the judging."""
 
-    report: str
-    regressions: int
-    judged: tuple[dict[str, Any], ...]
+    verdicts: str
+    judge: str
+    metrics: dict[str, float]
+    """argosy.judging.metrics"""
+    stderr: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    faults: dict[str, dict[str, float]]
+    """share of answers with each fault, by model"""
+    left_out: dict[str, int]
+    """prompts without a verdict, by reason"""
+    failed: dict[str, str] = Field(default_factory=dict)
+    """reason of the missing verdicts that a retry may give"""
+    again: tuple[str, ...] = ()
+    """entries of `failed` that the next run retries"""
 
 
 def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
-    """Compare, write the report, log.
+    """Answer, judge, log.
 
     Raises:
-        InputError: there is nothing to judge, or a position that `evaluations` does not have.
+        InputError: a field that is missing, files or checkpoints that are absent, a server that refuses.
+        StepError: the judge gave no verdict at all, or only those on equal answers.
     """
-    from argosy.report.nightly import record_night, render_night
-    from argosy.report.regressions import judge
+    from argosy.judging.ask import ask
+    from argosy.judging.metrics import intervals, metrics
+    from argosy.judging.records import read_labels, read_prompts
+    from argosy.judging.summary import describe, numbers, shares, verdict_lines
+    from argosy.step.process import make_deterministic
 
     _check(config)
-    found = judge([(_one(config, pair.new), _one(config, pair.reference) if pair.reference else None)
-                   for pair in config.pairs])
-    if config.gate is not None:
-        found = [_gated(config.gate, each) for each in found]
-    write_atomic(context.out / REPORT, render_night(found, os.environ.get("ARGOSY_LINE", "")))
-    records = record_night(found)
-    _log(config, found, context)
-    for record in records:
-        against = f" (against {record['reference']})" if record["reference"] else ""
-        print(f"{record['label']}: {record['verdict']}{against}{''.join(f'; {r}' for r in record['regressions'])}")
-    return JudgeOutputs(report=REPORT, regressions=sum(bool(j.regressions) for j in found), judged=tuple(records))
+    make_deterministic(config.seed, config.threads)
+    left_out: Counter[str] = Counter()
+    prompts = read_prompts(Path(config.prompts), left_out)[: config.limit]
+    labels = read_labels(Path(config.labels), left_out) if config.labels else {}
+    (context.out / KEPT).parent.mkdir(parents=True, exist_ok=True)
+    first, second = (_answers(name, config, context, prompts, left_out) for name in ("first", "second"))
+    judge = _judge(config)
+    judged = ask(judge, prompts, first, second, context.out / KEPT,
+                 lambda done, total: context.progress.update(done, total, "verdicts"))  # fmt: skip
+    left_out += judged.left_out
+    _check_judged(judge.name, judged, len(prompts))
+    values, errors = numbers(metrics(judged.verdicts, labels))
+    faults = {"first": shares(prompts, first), "second": shares(prompts, second)}
+    write_atomic(context.out / VERDICTS, "".join(verdict_lines(prompts, first, second, judged.verdicts)))
+    _log(context, values, faults)
+    outputs = JudgeOutputs(verdicts=VERDICTS, judge=judge.name, faults=faults, metrics=values, stderr=errors,
+                              intervals=intervals(judged.verdicts), left_out=dict(sorted(left_out.items())),
+                              failed=_failed(judged), again=(UNANSWERED,) if judged.retryable else ())  # fmt: skip
+    print("\n".join(describe(judge.name, values, outputs.intervals, faults, outputs.left_out)))
+    return outputs
 
 
 def _check(config: JudgeConfig) -> None:
-    if not config.pairs:
-        raise InputError("judge has nothing to judge: give pairs, such as --config '{\"pairs\": [{\"new\": [0]}]}'")
-    for position in (n for pair in config.pairs for n in (*pair.new, *pair.reference)):
-        if not 0 <= position < len(config.evaluations):
-            raise InputError(f"pairs has the position {position}, allowed: 0 to {len(config.evaluations) - 1}")
+    for name in ("first", "second"):
+        if bool(getattr(config, name)) == bool(getattr(config, f"{name}_answers")):
+            raise InputError(f"judge: give either {name} (a checkpoint) or {name}_answers (a file)")
+    if bool(config.judge) == bool(config.judge_url):
+        raise InputError("judge: give either judge (a checkpoint) or judge_url (a server)")
+    if config.judge_url and not config.judge_model:
+        raise InputError("judge: judge_url needs judge_model, the model's name there")
+    if not config.prompts:
+        raise InputError("judge: give prompts, a JSONL file")
 
 
-def _one(config: JudgeConfig, positions: Sequence[int]) -> Checkpoint:
-    """The checkpoint that these evaluations are of."""
-    from argosy.report.load import read_checkpoints
-
-    found = read_checkpoints((), [config.evaluations[n] for n in positions])
-    if len(found.every) != 1:
-        raise InputError(f"pairs: {list(positions)} are evaluations of {len(found.every)} checkpoints, allowed: of one "
-                         + "; ".join(found.notes))
-    [checkpoint] = found.every
-    checkpoint.label = f"{checkpoint.stage}/{checkpoint.name} ({checkpoint.digest.removeprefix('directory:')[:6]})"
-    return checkpoint
+def _check_judged(name: str, judged: Judgements, prompts: int) -> None:
+    """Refuse a judge that gave no verdict; ties of equal answers, which it does not read, are none."""
+    reasons = _counted(judged.left_out)
+    if judged.prompts and not any(verdict.judged for verdict in judged.verdicts):
+        raise StepError(f"the judge {name} judged none of the {judged.prompts} prompts that it was given "
+                        f"({reasons}): see that it runs and answers in the form it is told to, and run this again")
+    if not judged.verdicts:
+        raise StepError(f"none of {prompts} prompts could be judged by {name}: {reasons}")
 
 
-def _gated(gate: Gate, judged: Judged) -> Judged:
-    """With what the gate says of it."""
-    from argosy.gate.check import check
-    from argosy.gate.subject import subject_of
-
-    reference = subject_of(judged.reference) if judged.reference else None
-    return replace(judged, gate=check(gate, subject_of(judged.new), reference))
+def _failed(judged: Judgements) -> dict[str, str]:
+    if not judged.retryable:
+        return {}
+    return {UNANSWERED: f"of {judged.prompts} prompts, {_counted(judged.retryable)}"}
 
 
-def _log(config: JudgeConfig, found: Sequence[Judged], context: StepContext) -> None:
-    """Numbers on the night's run, verdicts on the models."""
-    counts = {"judged": len(found), "worse": sum(j.verdict == "worse" for j in found),
-              "better": sum(j.verdict == "better" for j in found)}  # fmt: skip
-    context.tracker.metrics({f"nightly/{name}": float(count) for name, count in counts.items()})
-    for j, pair in zip(found, config.pairs, strict=True):
-        name = f"nightly/{j.new.stage}-{j.new.name}-{j.new.digest.removeprefix('directory:')[:6]}"
-        context.tracker.metrics({f"{name}/{c.task}/difference": c.interval.value for c in j.headlines})
-        context.tracker.metrics({f"{name}/heldout/{t.channel}/difference": t.interval.value for t in j.texts})
-        path = _checkpoint(Path(config.evaluations[pair.new[0]]))
-        if path is not None:
-            context.tracker.model_tags(path, _tags(j, context.out), tokens=j.new.tokens)
-    context.tracker.artifact(context.out / REPORT)
+def _counted(reasons: Mapping[str, int]) -> str:
+    return "; ".join(f"{n} x {reason}" for reason, n in sorted(reasons.items()))
 
 
-def _tags(j: Judged, out: Path) -> dict[str, str]:
-    return {"argosy.nightly.verdict": j.verdict, "argosy.nightly.reference": j.reference.key if j.reference else "",
-            "argosy.nightly.regressions": "; ".join(j.regressions), "argosy.nightly.report": str(out / REPORT),
-            **({"argosy.nightly.gate": j.gate.status} if j.gate is not None else {})}
+def _log(context: StepContext, values: Mapping[str, float], faults: Mapping[str, Mapping[str, float]]) -> None:
+    context.tracker.metrics({f"judge/{name}": value for name, value in values.items()})
+    for side, found in faults.items():
+        context.tracker.metrics({f"judge/{side}/{rule}": share for rule, share in found.items()})
+    context.tracker.artifact(context.out / VERDICTS)
 
 
-def _checkpoint(evaluation: Path) -> Path | None:
-    """The checkpoint that an evaluation was of, where it is still there."""
-    from argosy.evaluation.checkpoint import find_checkpoint
+def _answers(
+    name: str, config: JudgeConfig, context: StepContext, prompts: Sequence[Prompt], left_out: Counter[str]
+) -> dict[str, Answer]:
+    """Get the answers of one side: from its file, from before a kill, or generated now."""
+    from argosy.judging.ask import answers_of
+    from argosy.judging.records import read_answers
 
-    settings = read_record(evaluation / RUN).get("config", {})
-    try:
-        return find_checkpoint(settings.get("checkpoint") or "-", settings.get("export", "final")).path
-    except InputError:
-        return None
+    if given := getattr(config, f"{name}_answers"):
+        return read_answers(Path(given), left_out)
+    kept = context.out / f"state/{name}.jsonl"
+    if kept.is_file():
+        return read_answers(kept, Counter())
+    model, chat, _ = _load(name, getattr(config, name), getattr(config, f"{name}_export"))
+    answers = answers_of(model, prompts, chat=chat, max_new_tokens=config.max_new_tokens,
+                         temperature=config.temperature, seed=config.seed)  # fmt: skip
+    write_atomic(kept, "".join(dump_line({"id": a.id, "answer": a.text, "ended": a.ended}) for a in answers))
+    return {answer.id: answer for answer in answers}
 
 
-STEP = Step("judge", JudgeConfig, run)
+def _judge(config: JudgeConfig) -> Judge:
+    if config.judge_url:
+        from argosy.judging.judges import ChatApiJudge
+
+        key = os.environ.get(config.judge_key_variable, "")
+        return ChatApiJudge(config.judge_url, config.judge_model, key, config.judge_parallel,
+                            max_tokens=config.judge_tokens)  # fmt: skip
+    from argosy.judging.judges import CheckpointJudge
+
+    model, chat, name = _load("judge", config.judge, config.judge_export)
+    return CheckpointJudge(model, chat=chat, name=name)
+
+
+def _load(field: str, directory: str, export: str) -> tuple[Any, bool, str]:
+    """Load a model; whether its prompts are turns of its chat template; its name."""
+    from argosy.models.checkpoint import find_checkpoint
+    from argosy.scoring.model import LanguageModel
+
+    checkpoint = find_checkpoint(given_directory(field, directory, "training"), export)
+    model = LanguageModel.load(checkpoint)
+    chat = checkpoint.chat if checkpoint.ours else bool(model.tokenizer.chat_template)
+    return model, chat, f"{checkpoint.stage or 'model'}/{checkpoint.name}"
+
+
+STEP = Step("judge", JudgeConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

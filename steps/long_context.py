@@ -11,66 +11,60 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from argosy.step import Step, StepContext
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
 from argosy.training.config import ContinueConfig, TrainConfig, TrainOutputs
 
 
 class LongContextConfig(ContinueConfig):
-    """Config of the step.
-
-    Attributes:
-        sequence_length: the new context; the exports' max_position_embeddings.
-        rope_theta: the new base of the rotary position embedding.
-    """
+    """Config of the step."""
 
     sequence_length: Annotated[int, Field(ge=2)] = 512
+    """The new context, in tokens; the exports' max_position_embeddings."""
     rope_theta: Annotated[float, Field(gt=0)] = 100_000.0
+    """The new base of the rotary position embedding."""
 
 
 class LongContextOutputs(TrainOutputs):
-    """Outputs of the step.
-
-    Attributes:
-        position_nats: held-out nats by range of positions, over documents that fill the new context; `before` is
-            the checkpoint as it was, at the new length.
-    """
+    """Outputs of the step."""
 
     position_nats: dict[str, dict[str, float]]
+    """Held-out nats by range of positions, over documents that fill the new context; `before` is the checkpoint without
+    any change, at the new length."""
 
 
 def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     """Lengthen the checkpoint and continue it."""
-    from argosy.determinism import make_deterministic
+    from argosy.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.training.final import open_final
-    from argosy.training.model import lengthen, load_model
-    from argosy.training.phase import open_tokenizer, train_phase
+    from argosy.models.export import open_final
+    from argosy.training.phase import lengthen, load_model, open_tokenizer, train_phase
 
     path, tokens = open_final("checkpoint", config.checkpoint)
     model = load_model(path)
-    before = _position_nats(model, config)
+    before = _position_nats(model, config, context)
     model = lengthen(model, config.sequence_length, config.rope_theta)
     outputs = train_phase(config, context, "long_context", model, open_tokenizer(path), tokens)
-    after = _position_nats(load_model(context.out / outputs.final), config)
+    after = _position_nats(model, config, context)
     for step, nats in ((0, before), (config.steps, after)):
         context.tracker.metrics({f"heldout/nats_at/{name}": value for name, value in nats.items()}, step=step)
     return LongContextOutputs(**outputs.model_dump(), position_nats={"before": before, "after": after})
 
 
-def _position_nats(model: Any, config: TrainConfig) -> dict[str, float]:
+def _position_nats(model: Any, config: TrainConfig, context: StepContext) -> dict[str, float]:
     import torch
 
+    from argosy.models.loss import LossModule
     from argosy.tokens.reader import read_channels
     from argosy.training.heldout import HeldoutLoss
-    from argosy.training.model import LossModule
 
     heldout = HeldoutLoss(read_channels(config.tokenized, "heldout"), config.sequence_length, config.heldout_tokens)
-    module = LossModule(model, 1, getattr(torch, config.dtype), 0.0, config.sequence_length)
-    return heldout.by_position(module)
+    model = model.to(context.device)
+    return heldout.by_position(LossModule(model, 1, getattr(torch, config.dtype), 0.0, config.sequence_length))
 
 
 STEP = Step("long_context", LongContextConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

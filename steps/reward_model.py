@@ -5,9 +5,9 @@ python -m steps.reward_model --config '{"checkpoint": SFT_DIR, "data": DIR}' --o
 
 from __future__ import annotations
 
-from argosy.posttraining.export import PosttrainingOutputs
-from argosy.posttraining.preferences import PreferenceConfig, read_pairs
-from argosy.step import Step, StepContext
+from argosy.posttraining.config import PosttrainingOutputs, PreferenceConfig
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
 
 
 class RewardModelConfig(PreferenceConfig):
@@ -16,19 +16,16 @@ class RewardModelConfig(PreferenceConfig):
 
 def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export for AutoModelForSequenceClassification."""
-    from argosy.posttraining.process import prepare_process
+    from argosy.posttraining.stage import begin, finish
 
-    prepare_process(config.seed, config.threads)
-    from argosy.posttraining.export import finish
-    from argosy.posttraining.reward_model import load_reward_model, preference_metrics, train_reward_model
-    from argosy.posttraining.source import open_source
+    source, group = begin(config, context)
+    from argosy.posttraining.preference import load_reward_model, preference_metrics, read_pairs, train_reward_model
 
-    source = open_source("checkpoint", config.checkpoint)
-    pairs = read_pairs(config, source, context.out)
+    pairs = read_pairs(config, source, context)
     model = load_reward_model(source, config.seed)
     before = preference_metrics(model, pairs.heldout, source.pad_id, config.micro_batch_size)
     context.tracker.metrics(before, step=0)
-    progress = train_reward_model(config, context, source, model, pairs.train)
+    progress = train_reward_model(config, context, group, source, model, pairs.train)
     after = preference_metrics(model, pairs.heldout, source.pad_id, config.micro_batch_size)
     return finish(context, "reward_model", model, source, progress, before, after, pairs.rejects)
 
@@ -36,4 +33,4 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
 STEP = Step("reward_model", RewardModelConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

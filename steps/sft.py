@@ -9,41 +9,33 @@ from typing import Annotated
 
 from pydantic import Field
 
-from argosy.posttraining.config import PositiveInt, PosttrainingConfig
-from argosy.posttraining.export import PosttrainingOutputs
-from argosy.step import Step, StepContext
-from argosy.step_files import given_directory
+from argosy.posttraining.config import PositiveInt, PosttrainingConfig, PosttrainingOutputs
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.step_files import given_directory
 
 
 class SFTConfig(PosttrainingConfig):
-    """Config of the step.
-
-    Attributes:
-        stage: what the checkpoint is called in results; a second model beside the first has its own name.
-        conversations: files of the data step to learn from.
-        heldout: file of the data step that is evaluated before and after.
-        max_new_tokens: longest answer in that evaluation.
-    """
+    """Config of the step."""
 
     stage: str = "sft"
+    """Name of the checkpoint in results; a second model beside the first has its own."""
     conversations: Annotated[tuple[str, ...], Field(min_length=1)] = ("instructions.jsonl",)
+    """Files of the data step to learn from."""
     heldout: str = "instructions_heldout.jsonl"
+    """File of the data step that is evaluated before and after."""
     max_new_tokens: PositiveInt = 48
+    """Tokens of the longest answer in that evaluation."""
 
 
 def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     """Train on the conversations, evaluate before and after, export."""
-    from argosy.posttraining.process import prepare_process
+    from argosy.posttraining.stage import begin, finish, keep_rejects
 
-    prepare_process(config.seed, config.threads)
-    from argosy.posttraining.chat import Conversation, conversation_parser
-    from argosy.posttraining.export import finish
-    from argosy.posttraining.heldout import exact_match, instruction_loss
-    from argosy.posttraining.records import Rejects, read_records
-    from argosy.posttraining.sft import finetune
-    from argosy.posttraining.source import open_source
+    source, group = begin(config, context)
+    from argosy.data.rejects import Rejects, read_records
+    from argosy.posttraining.sft import Conversation, conversation_parser, exact_match, finetune, instruction_loss
 
-    source = open_source("checkpoint", config.checkpoint)
     parse = conversation_parser(source.tokenizer, config.max_length or source.context)
     rejects = Rejects()
     data = given_directory("data", config.data, "data")
@@ -51,9 +43,8 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     for name in config.conversations:
         train += read_records(data / name, parse, rejects)
     heldout = read_records(data / config.heldout, parse, rejects)[: config.heldout_limit]
-    rejects.write(context.out)
+    keep_rejects(context, rejects)
     model = source.causal_model()
-
     decoding = source.decoding(config.max_new_tokens)
 
     def evaluate() -> dict[str, float]:
@@ -64,11 +55,11 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
 
     before = evaluate()
     context.tracker.metrics(before, step=0)
-    progress = finetune(config, context, source, model, train)
+    progress = finetune(config, context, group, source, model, train)
     return finish(context, config.stage, model, source, progress, before, evaluate(), rejects)
 
 
 STEP = Step("sft", SFTConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

@@ -1,4 +1,4 @@
-"""Tokenize: cleaned documents and the conversations become token ids on disk, split in training and held-out."""
+"""Tokenized documents and conversations: token ids on disk, split in training and held-out."""
 
 from __future__ import annotations
 
@@ -10,47 +10,51 @@ from typing import Annotated
 
 from pydantic import Field
 
-from argosy.config import RUNTIME, Config, Upstream
-from argosy.documents import read_jsonl
-from argosy.documents.source import RESERVED_CHANNEL as CONVERSATIONS
+from argosy.config.schema import RUNTIME, Config, Upstream
+from argosy.data.jsonl import read_jsonl
+from argosy.data.sources import RESERVED_CHANNEL as CONVERSATIONS
+from argosy.data.split import heldout_ids
 from argosy.errors import InputError
-from argosy.step import Step, StepContext
-from argosy.step_files import given_directory
-from argosy.storage import write_json
-from argosy.tokens.chat_template import SPECIAL_FILE
-from argosy.tokens.digest import SAMPLE, tokenizer_digest
-from argosy.tokens.encode import Encoder, Pieces, conversation_pieces, document_pieces, text_bytes
-from argosy.tokens.split import heldout_ids
-from argosy.tokens.tokenizer import load_tokenizer
-from argosy.tokens.writer import TokensWriter
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.files import write_json
+from argosy.store.step_files import given_directory
+from argosy.tokens.shards import (
+    SPECIAL_FILE,
+    Encoder,
+    Pieces,
+    TokensWriter,
+    conversation_pieces,
+    document_pieces,
+    text_bytes,
+)
+from argosy.tokens.tokenizer import SAMPLE, load_tokenizer, tokenizer_digest
 
 
 class TokenizeConfig(Config):
-    """Config of the step.
-
-    Attributes:
-        documents: directory of a clean step.
-        tokenizer: directory of a train_tokenizer step.
-        data: directory of a data step, whose instructions become the channel `instructions`; "" for none.
-        heldout_share: of each channel of documents, by the hash of their ids.
-        heldout_least: at least so many documents of such a channel are held out, if it has twice as many.
-        batch_characters: text that is encoded at once.
-    """
+    """Config of the step."""
 
     documents: Upstream = ""
+    """Directory of a clean step."""
     tokenizer: Upstream = ""
+    """Directory of a train_tokenizer step."""
     data: Upstream = ""
+    """Directory of a data step, whose instructions become the channel `instructions`; "" for none."""
     heldout_share: Annotated[float, Field(ge=0, lt=1)] = 0.02
+    """Share of each channel's documents that is held out, by the hash of their ids."""
     heldout_least: Annotated[int, Field(ge=0)] = 8
+    """Least documents of a channel that are held out, if it has twice as many."""
     batch_characters: Annotated[int, RUNTIME, Field(ge=1)] = 1_000_000
+    """Characters of text that are encoded at once."""
 
 
 class TokenizeOutputs(Config):
-    """`channels`: channel -> split -> tokens, documents, bytes; as in index.json."""
+    """Counts of the tokens written."""
 
     index: str
     vocab_size: int
     channels: dict[str, dict[str, dict[str, int]]]
+    """Channel -> split -> tokens, documents, bytes; as in index.json."""
 
 
 Named = tuple[str, str, Pieces]  # a document's id, its split, its pieces
@@ -58,14 +62,14 @@ Named = tuple[str, str, Pieces]  # a document's id, its split, its pieces
 
 @dataclass(frozen=True)
 class _Source:
-    """What becomes a channel; `documents` reads it anew at each call."""
+    """The source of a channel; `documents` reads it anew at each call."""
 
     channel: str
     documents: Callable[[], Iterator[Named]]
 
 
 def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
-    """Takes seconds and starts anew when it is run again: `index.json` comes last."""
+    """Encode all channels; it takes seconds, and a run that was stopped starts anew: `index.json` comes last."""
     tokenizer = load_tokenizer(given_directory("tokenizer", config.tokenizer, "train_tokenizer") / "tokenizer")
     encoder = Encoder(tokenizer)
     sources = _sources(config)
@@ -100,7 +104,7 @@ def _documents(path: Path, config: TokenizeConfig) -> Iterator[Named]:
 
 
 def _conversations(data: Path) -> Iterator[Named]:
-    """The data step has split them: what SFT learns is never held out here, nor the reverse."""
+    """Read the conversations as the data step has split them: SFT learns none that is held out here."""
     for split, file in (("train", "instructions"), ("heldout", "instructions_heldout")):
         for number, record in enumerate(read_jsonl(data / f"{file}.jsonl")):
             yield f"{file}-{number}", split, conversation_pieces(record["messages"])
@@ -125,4 +129,4 @@ def _metrics(counts: dict[str, dict[str, dict[str, int]]]) -> dict[str, float]:
 STEP = Step("tokenize", TokenizeConfig, run, version=4)
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

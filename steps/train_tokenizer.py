@@ -1,4 +1,4 @@
-"""Train the tokenizer: byte-level BPE on a balanced sample of the cleaned documents."""
+"""The tokenizer: byte-level BPE on a balanced sample of the cleaned documents."""
 
 from __future__ import annotations
 
@@ -9,45 +9,46 @@ from typing import Annotated
 
 from pydantic import Field
 
-from argosy.config import Config, Upstream
-from argosy.documents import Document, read_documents
+from argosy.config.schema import Config, Upstream
+from argosy.data.jsonl import read_documents
+from argosy.data.schemas import Document
+from argosy.data.split import hash_fraction
 from argosy.errors import InputError
-from argosy.step import Step, StepContext
-from argosy.step_files import given_directory
-from argosy.tokens.split import hash_fraction
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.step_files import given_directory
 from argosy.tokens.tokenizer import SMALLEST_VOCABULARY, load_tokenizer, save_tokenizer, train_tokenizer
 
 _REPORT_DOCUMENTS = 200  # of each channel, for bytes per token
 
 
 class TrainTokenizerConfig(Config):
-    """Config of the step.
-
-    Attributes:
-        documents: directory of a clean (or data) step.
-        vocab_size: with the six special tokens; below 65,536 a token takes two bytes on disk.
-        channel_bytes: at most about so many bytes of each channel are learnt from, so that none dominates.
-        split_han: each Han character is pretokenized alone. Better for small vocabularies; without it
-            frequent Chinese words become tokens.
-    """
+    """Config of the step."""
 
     documents: Upstream = ""
+    """Directory of a clean (or data) step."""
     vocab_size: Annotated[int, Field(ge=SMALLEST_VOCABULARY)] = 4096
+    """Tokens, the six special ones among them; below 65,536 a token takes two bytes on disk."""
     channel_bytes: Annotated[int, Field(ge=1)] = 2_000_000
+    """Bytes of each channel to learn from at most (about), so that none dominates."""
     split_han: bool = True
+    """Pretokenize each Han character alone: better for small vocabularies; else frequent Chinese words are tokens."""
 
 
 class TrainTokenizerOutputs(Config):
-    """`tokenizer` is relative to the step's directory; `bytes_per_token` is by channel."""
+    """The tokenizer and its figures."""
 
     tokenizer: str
+    """Directory, relative to the step's."""
     vocab_size: int
     sample_bytes: dict[str, int]
+    """Bytes that were learnt from, by channel."""
     bytes_per_token: dict[str, float]
+    """Mean bytes of a token, by channel."""
 
 
 def run(config: TrainTokenizerConfig, context: StepContext) -> TrainTokenizerOutputs:
-    """Takes seconds and starts anew when it is run again."""
+    """Train and save the tokenizer; it takes seconds, and a run that was stopped starts anew."""
     source = given_directory("documents", config.documents, "clean") / "documents"
     sizes = Counter[str]()
     for document in read_documents(source):
@@ -69,7 +70,7 @@ def run(config: TrainTokenizerConfig, context: StepContext) -> TrainTokenizerOut
 
 
 def _sample(source: Path, sizes: Counter[str], cap: int) -> Iterator[Document]:
-    """Documents by the hash of their id, about `cap` bytes of each channel."""
+    """Yield documents by the hash of their id, about `cap` bytes of each channel."""
     for document in read_documents(source):
         if hash_fraction(f"tokenizer/{document.id}") < cap / sizes[document.channel]:
             yield document
@@ -98,4 +99,4 @@ def _bytes_per_token(source: Path, directory: Path) -> dict[str, float]:
 STEP = Step("train_tokenizer", TrainTokenizerConfig, run, version=1)
 
 if __name__ == "__main__":
-    STEP.main()
+    main(STEP)

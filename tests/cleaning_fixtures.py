@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from argosy.cleaning.filter import Drop, Filter, Resources
-from argosy.cleaning.registry import make_filters, parse_filters
-from argosy.documents import Document
+from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.data.schemas import Document
 
 PROSE = (
     "The harbour was quiet in the morning, and the fishermen sat on the wall to mend their nets. "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,16 +20,19 @@ from typing import Any
 
 import yaml
 
-from argosy.contamination.logged import contamination_metrics
-from argosy.evaluation.results import write_items
-from argosy.provenance import digest_of
-from argosy.statistics import mean
-from argosy.storage import write_json
-from argosy.tracking import Tracker
-from evals.formats import parse_item
+from argosy.compare.checkpoints import Checkpoint
+from argosy.compare.contamination import contamination_metrics
+from argosy.compare.rows.reader import Rows, is_text
+from argosy.compare.rows.values import total
+from argosy.evaluation.items import write_items
+from argosy.statistics.intervals import mean
+from argosy.store.files import write_json
+from argosy.store.provenance import digest_of
+from argosy.tracking.tracker import Tracker
+from evals.chain import parse_chain
 from evals.items import Item
 from evals.question import Question
-from evals.variants import parse_chain
+from evals.reading import parse_item
 
 TASKS = ("facts", "science", "commonsense")
 VARIANTS: dict[str, Any] = {
@@ -258,6 +261,17 @@ def _probe_rows(at: About, probes: tuple[str, ...], cases: int = 40) -> Iterator
             edge = at.ability - shared.gauss(0, 1.2) + own.gauss(0, 0.3)
             yield {"task": "probes", "variant": probe, "id": str(n), "scores": [edge], "acc": edge > 0,
                    "prob": 1 / (1 + math.exp(-edge))}
+
+
+def checkpoint(label: str, rows: Iterable[Mapping[str, Any]] | Rows, **fields: Any) -> Checkpoint:
+    """A checkpoint with these rows and the metrics that they make."""
+    own = rows if isinstance(rows, Rows) else Rows(rows)
+    names = [f"bench/{task}/{form}/acc" for task, form in own.answers]
+    names += [f"heldout/bpb/{form}" for (_, form), group in own.groups.items() if is_text(group[0])]
+    found = Checkpoint(label, label, label, label, 0, 0, label=label, **fields)
+    found.metrics = {name: total(own.values(name)) for name in names} | found.metrics
+    found.rows = own
+    return found
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from argosy.evaluation.checkpoint import Checkpoint
-from argosy.evaluation.encoder import Encoder
-from argosy.evaluation.language_model import LanguageModel
+from argosy.models.checkpoint import Checkpoint
+from argosy.scoring.encoder import Encoder
+from argosy.scoring.model import LanguageModel
 from evals.items import Item
 from tests.tokenizer_fixtures import make_bpe
 
@@ -102,3 +102,15 @@ def save_checkpoint(path: Path, *, chat: bool = False, positions: int = 256) -> 
     about = {"stage": "sft", "step": 10, "tokens": 1000, "chat": chat}
     (path / "argosy.json").write_text(json.dumps(about))
     return Checkpoint(path, path.name, stage="sft", step=10, tokens=1000, chat=chat, ours=True)
+
+
+def run_evaluate(out: Path, **fields: Any) -> dict[str, Any]:
+    """Run the evaluate step in this process; its results.json."""
+    from argosy.step.contract import Progress, StepContext
+    from argosy.tracking.tracker import Tracker
+    from steps.evaluate import STEP, EvaluateConfig
+
+    out.mkdir(parents=True)
+    STEP.run(EvaluateConfig(**fields), StepContext(out, Tracker(out / "tracking"), Progress(None)))
+    found: dict[str, Any] = json.loads((out / "results.json").read_text())
+    return found

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from argosy.comparison.rows import Rows
-from argosy.gate.subject import Subject
-from argosy.statistics import mean
-from argosy.statistics.resampling import Floats
+from argosy.compare.checkpoints import Checkpoint
+from argosy.compare.gate.subject import Subject
+from argosy.compare.rows.reader import Rows
+from argosy.statistics.intervals import Floats, mean
 
 DIFFICULTY = 3.0  # standard deviation over items, in logits
 
@@ -50,7 +50,10 @@ def subject(label: str, right: Sequence[bool], *, cluster: int = 1, losses: Mapp
         rows += [{"task": "heldout", "variant": channel, "id": str(n), "nats": value, "bytes": 500, "tokens": 100}
                  for n, value in enumerate(nats)]
         metrics[f"heldout/bpb/{channel}"] = sum(nats) / len(nats) / 500 / math.log(2)
-    return Subject(label, f"{label}/final", metrics, stderr, counts, {task: ["plain"]}, Rows(rows))
+    found = Checkpoint(f"{label}/final", label, label, "final", 0, 0, label=label, metrics=metrics, stderr=stderr,
+                       counts=counts, headline={task: ["plain"]})
+    found.rows = Rows(rows)
+    return Subject(found)
 
 
 def _probability(logits: Floats) -> Floats:

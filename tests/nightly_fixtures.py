@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from argosy.evaluation.results import read_items, write_items
+from argosy.evaluation.items import read_items, write_items
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
-from workflows.local import run_plan
+from workflows.local.runner import run_plan
+from workflows.local.shipping import Shipping
 from workflows.plan import Plan, plan
-from workflows.shipping import Shipping
 
 SMALL = ("pretrain.exports=[1.0]", "evaluate.limit=8", "evaluate.suites={benchmark: final, heldout: final}")
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.evaluation.encoder import Encoder
-from argosy.evaluation.language_model import LanguageModel
+from argosy.scoring.encoder import Encoder
+from argosy.scoring.model import LanguageModel
 from tests.evaluation_fixtures import TEMPLATE, make_model
 
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from argosy.evaluation.results import write_items
-from argosy.provenance import digest_of
-from argosy.statistics import balanced_weights, mean
-from argosy.storage import write_json
-from argosy.tracking import Tracker
-from evals.formats import parse_item
+from argosy.evaluation.items import write_items
+from argosy.statistics.intervals import Estimate, balanced_weights, mean
+from argosy.store.files import write_json
+from argosy.store.provenance import digest_of
+from argosy.tracking.tracker import Tracker
+from evals.chain import parse_chain
 from evals.items import Item
-from evals.variants import parse_chain
+from evals.reading import parse_item
 
 VARIANTS: dict[str, Any] = {
     "plain": None, "cloze": None, "options_in_text": None, "none_of_the_others": None,
@@ -190,14 +190,13 @@ def _evaluation(root: Path, model: Model, digest: str, items: int) -> Path:
 
 def _heldout(root: Path, model: Model, digest: str) -> Path:
     found: dict[str, Any] = {"metrics": {}, "stderr": {}, "counts": {}}
+    rows = []
     for i, channel in enumerate(CHANNELS):
-        forgot = model.forgot if channel == "code" else 0
-        found["metrics"][f"heldout/bpb/{channel}"] = 2.2 - model.knows + 0.1 * i + forgot
-        found["stderr"][f"heldout/bpb/{channel}"] = 0.02
-        found["counts"][f"heldout/bpb/{channel}"] = 80
+        own = _texts(model, channel, 2.2 - model.knows + 0.1 * i + (model.forgot if channel == "code" else 0), 80)
+        bits = math.fsum(r["nats"] for r in own) / math.fsum(r["bytes"] for r in own) / math.log(2)
+        _add(found, f"heldout/bpb/{channel}", Estimate(bits, 0.02, len(own)))
+        rows += own
     directory = _evaluated(root, model, digest, "heldout", found)
-    rows = [row for i, channel in enumerate(CHANNELS)
-            for row in _texts(model, channel, found["metrics"][f"heldout/bpb/{channel}"], 80)]
     write_items(directory, rows)
     return directory
 
@@ -265,8 +264,7 @@ CLEANING = {
 
 
 if __name__ == "__main__":
-    from argosy.progress import Progress
-    from argosy.step import StepContext
+    from argosy.step.contract import Progress, StepContext
     from steps.compare import CompareConfig, run
 
     out = Path(sys.argv[1]) / "compare"

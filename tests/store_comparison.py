@@ -7,11 +7,11 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from argosy.lease import LEASE
-from argosy.progress import PROGRESS
-from argosy.step_files import ERROR, LOG, OUTPUTS, RUN, STATE, TRACKING
+from argosy.store.lease import LEASE
+from argosy.store.step_files import ERROR, LOG, OUTPUTS, PROGRESS, RANK_LOGS, RUN, STATE, TRACKING
 
 # What tells of a process: times, attempts, host. The page shows times too; comparison.json has its numbers.
 OF_THE_PROCESS = {RUN, LOG, PROGRESS, ERROR, LEASE, TRACKING, STATE, "report.html"}
@@ -46,7 +46,7 @@ def _digests(directory: Path) -> dict[str, str]:
     return {
         str(name): hashlib.sha256(path.read_bytes()).hexdigest()
         for name, path in relative.items()
-        if name.parts[0] not in OF_THE_PROCESS
+        if name.parts[0] not in OF_THE_PROCESS and not fnmatchcase(name.parts[0], RANK_LOGS)
     }
 
 

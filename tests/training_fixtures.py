@@ -57,3 +57,35 @@ def make_data(directory: Path, channels: Mapping[str, int], words: int = 20) -> 
               "heldout": {name: [encode(text) for text in some[:8]] for name, some in texts.items()}}
     write_tokenized(directory, splits, len(tokenizer))
     return tokenizer
+
+
+class Devices:
+    """The models that a step makes, and which of them it puts on its device: a CPU by another name, `cpu:0`."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        import torch
+        from transformers import PreTrainedModel
+
+        from argosy.step.contract import StepContext
+
+        device = torch.device("cpu", 0)
+        self.made: list[Any] = []
+        self._moved: set[int] = set()
+        make, move = PreTrainedModel.__init__, torch.nn.Module.to
+
+        def made(model: Any, *args: Any, **fields: Any) -> None:
+            make(model, *args, **fields)
+            self.made.append(model)
+
+        def moved(model: Any, *args: Any, **fields: Any) -> Any:
+            if device in args:
+                self._moved |= {id(part) for part in model.modules()}
+            return move(model, *args, **fields)
+
+        monkeypatch.setattr(PreTrainedModel, "__init__", made)
+        monkeypatch.setattr(torch.nn.Module, "to", moved)
+        monkeypatch.setattr(StepContext, "device", property(lambda _: device))
+
+    def elsewhere(self) -> list[str]:
+        """The classes of the models that were never put on the device."""
+        return [type(model).__name__ for model in self.made if id(model) not in self._moved]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from evals.formats import read_items
+from evals.chain import Chain, parse_chain
 from evals.items import Item
-from evals.pool import Pool
-from evals.question import CUE, Draft, Question
-from evals.variants import Chain, NotApplicable, parse_chain
+from evals.question import CUE, Draft, Pool, Question
+from evals.reading import read_items
+from evals.variants import NotApplicable
 from evals.variants.single_answers import YES_NO
 from tests.evaluation_fixtures import make_items
 
@@ -73,7 +73,7 @@ def made(chain: Chain, found: Sequence[Item], at_least: float = 1 / 3) -> Made:
         try:
             drafts = chain.drafts(item, 0, pool)
             # Only few-shot examples are not in a draft.
-            questions = chain.questions(item, 0, pool) if drafts[0].shots else _rendered(drafts)
+            questions = chain.questions(item, 0, pool) if drafts[0].few_shot else _rendered(drafts)
         except NotApplicable:
             continue
         all_made.append((item, drafts, questions))

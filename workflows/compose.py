@@ -1,4 +1,4 @@
-"""From a preset, a YAML file and overrides to the lifecycle's config."""
+"""The lifecycle's config, composed of a preset, a YAML file and overrides."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.config_explain import nearest
-from argosy.config_load import Layer, load, merge
+from argosy.config.explain import nearest
+from argosy.config.load import Layer, load, merge
+from argosy.config.yaml import read_yaml
 from argosy.errors import InputError
-from argosy.yaml_file import read_yaml
 from workflows.lifecycle import LifecycleConfig
 
 PRESETS = Path(__file__).resolve().parent / "presets"
@@ -17,7 +17,7 @@ DEFAULT_PRESET = "demo"
 
 
 def compose(preset: str | None = None, file: Path | None = None, overrides: Sequence[str] = ()) -> LifecycleConfig:
-    """The preset (else the one that `file` names, else the demo), then `file`, then `overrides`.
+    """Compose the preset (else the one that `file` names, else the demo), then `file`, then `overrides`.
 
     With `data.inputs`, and where `file` and `overrides` say nothing else, every channel counts by its tokens, since the
     preset's mixtures name the channels of the demo's data, and there is no twin, since it shows what leaking the demo's
@@ -43,12 +43,12 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
 
 
 def preset_names() -> list[str]:
-    """The presets that Argosy ships."""
+    """Name the presets that Argosy ships."""
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
 def preset_path(name: str, where: str = "") -> Path:
-    """The file of a preset; `where` says in an error where the name was written.
+    """Find the file of a preset; `where` says in an error where the name was written.
 
     Raises:
         InputError: there is no such preset.
@@ -63,7 +63,7 @@ def preset_path(name: str, where: str = "") -> Path:
 
 
 def preset_of(file: Path) -> Path:
-    """The preset that `file` names, else the default one."""
+    """Find the preset that `file` names, else the default one."""
     found = read_yaml(file)
     name = found.data.get("preset") if isinstance(found.data, dict) else None
     line = found.lines.get(("preset",), 1)

@@ -1,21 +1,154 @@
-"""A pipeline as plain data: nodes in their order, and what each is made from."""
+"""A pipeline as plain data: nodes, each one step with its config and its inputs, in the order in which they depend
+on each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import importlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from argosy.errors import InputError
-from argosy.identity import Identities
-from argosy.provenance import made_from
-from workflows.node import Node, Resources, check_node, prefix
+from pydantic import Field, field_validator
 
-__all__ = ["Graph", "Node", "Resources"]
+from argosy.config.schema import Config, ParallelConfig, Role, role_of
+from argosy.errors import InputError
+from argosy.step.contract import Step
+from argosy.store.provenance import Identities, made_from
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_LONGEST_NAME = 200  # of a directory; file systems allow 255
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The share of one machine that a node may use, of all its processes together."""
+
+    cores: int = 1
+    """Also its threads (ARGOSY_THREADS), but for torch's."""
+    memory_gb: float = 1.0
+    processes: int = 1
+    """How many the step runs as."""
+    gpus: int | None = None
+    """Devices of its own, hidden from others; None: as many as `processes`, where there are any and the step needs the
+    image with torch."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The results of a finished node, with which a graph may begin, whatever config made it."""
+
+    record: Mapping[str, Any]
+    """The `made_from` of its `outputs.json`."""
+    directory: str
+    exports: tuple[str, ...] = ()
+    """Names of its checkpoints, the last one as `final`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One step with its config, its upstream nodes and its resources."""
+
+    name: str
+    """The stage's name; parts of a fan-out share it."""
+    step: str
+    """Module below `steps`."""
+    config: Config
+    inputs: Mapping[str, Node | Sequence[Node]] = field(default_factory=dict)
+    """Config field (of type Upstream or Upstreams) -> the node, or nodes, whose directory it gets."""
+    part: str = ""
+    """Tells the parts of one name apart."""
+    resources: Resources = Resources()
+    batch: int = 1
+    """How many ready parts of this name may share one process."""
+    finished: Finished | None = None
+    """What it left, where that is taken as it is; its config does not count then."""
+
+    @property
+    def id(self) -> str:
+        """`name` or `name/part`: unique in a graph."""
+        return f"{self.name}/{self.part}" if self.part else self.name
+
+    @property
+    def definition(self) -> Step[Any]:
+        """The step: its config class, version and function."""
+        return definition(self.step)
+
+    @cached_property
+    def upstream(self) -> dict[str, tuple[Node, ...]]:
+        """Upstream nodes by field, always as a tuple."""
+        return {name: (value,) if isinstance(value, Node) else tuple(value) for name, value in self.inputs.items()}
+
+
+def prefix(name: str, part: str) -> str:
+    """Return the common beginning of a node's directories, whatever its config."""
+    return f"{name}-{part}" if part else name
+
+
+@cache
+def definition(step: str) -> Step[Any]:
+    """Import the `STEP` of module `steps.<step>`.
+
+    Raises:
+        InputError: there is no such module.
+    """
+    try:
+        found: Step[Any] = importlib.import_module(f"steps.{step}").STEP
+    except ModuleNotFoundError as error:
+        if error.name != f"steps.{step}":
+            raise
+        raise InputError(f"step {step!r} does not exist: there is no steps/{step}.py") from None
+    return found
+
+
+def check_node(node: Node, known: Mapping[str, Node]) -> None:
+    """Check that `node` fits its step and that its upstream nodes are among `known` (by id).
+
+    Raises:
+        InputError: it does not.
+    """
+    name = prefix(node.name, node.part)
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise InputError(f"node {node.id!r} cannot name a directory: allowed are up to {_LONGEST_NAME} letters, "
+                         "digits, '.', '_' and '-'")
+    if node.finished:
+        return
+    expected: type[Config] = node.definition.config
+    if not isinstance(node.config, expected):
+        raise InputError(f"node {node.id!r}: config is {type(node.config).__name__}, allowed: {expected.__name__}")
+    allowed = _upstream_fields(expected)
+    for name, nodes in node.upstream.items():
+        if name not in allowed:
+            raise InputError(f"node {node.id!r}: inputs has {name!r}, allowed: {sorted(allowed) or 'none'}")
+        if not allowed[name] and len(nodes) != 1:
+            raise InputError(f"node {node.id!r}: field {name!r} takes one node, got {len(nodes)}")
+        for other in nodes:
+            if known.get(other.id) is not other:
+                raise InputError(f"node {node.id!r} depends on {other.id!r}, which is not in the graph")
+
+
+@cache
+def _upstream_fields(cls: type[Config]) -> dict[str, bool]:
+    """List upstream fields of a config class: whether each takes several nodes. Roles below the top are refused."""
+    for name, info in cls.model_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, Config):
+            _refuse_roles(info.annotation, f"{cls.__name__}.{name}")
+    return {name: cls.model_fields[name].annotation is not str for name in cls.fields_with(Role.UPSTREAM)}
+
+
+def _refuse_roles(cls: type[Config], where: str) -> None:
+    for name, info in cls.model_fields.items():
+        if role_of(info) in (Role.UPSTREAM, Role.EXTERNAL):
+            raise InputError(f"{where}.{name}: an upstream or external field must be at the top of a step's config; "
+                             "the graph does not see it here")
+        if isinstance(info.annotation, type) and issubclass(info.annotation, Config):
+            _refuse_roles(info.annotation, f"{where}.{name}")
 
 
 class Graph:
-    """Checked nodes in an order in which each comes after what it depends on, with their digests.
+    """Checked nodes in an order in which each comes after its upstream nodes, with their digests.
 
     Args:
         nodes: all of them; their order is kept where it is possible.
@@ -41,16 +174,16 @@ class Graph:
         return list(dict.fromkeys(node.name for node in self.nodes))
 
     def made_from(self, node: Node) -> dict[str, Any]:
-        """The record that the node's `outputs.json` will carry."""
+        """Return the record that the node's `outputs.json` will carry."""
         return self._records[node.id]
 
     def digest(self, node: Node) -> str:
-        """Changes when the step's version, its config, anything upstream or an external file changes."""
+        """Return the digest: it changes with the step's version, its config, anything upstream or an external file."""
         digest: str = self._records[node.id]["digest"]
         return digest
 
     def directory(self, node: Node, store: str) -> str:
-        """`<store>/<name>[-<part>]-<digest>`, or where a finished node lies."""
+        """Return `<store>/<name>[-<part>]-<digest>`, or where a finished node lies."""
         if node.finished:
             return node.finished.directory
         return f"{store}/{prefix(node.name, node.part)}-{self.digest(node)}"
@@ -59,7 +192,8 @@ class Graph:
         if node.finished:
             return dict(node.finished.record)
         upstream = {name: [self.digest(n) for n in nodes] for name, nodes in node.upstream.items()}
-        return made_from(node.definition, node.config, node=node.name, part=node.part, upstream=upstream,
+        step = node.definition
+        return made_from(step.name, step.version, node.config, node=node.name, part=node.part, upstream=upstream,
                          external=identities.of_config(node.config, node.name))
 
 
@@ -85,3 +219,62 @@ def _ordered(by_id: Mapping[str, Node]) -> list[Node]:
         return [by_id[key] for key in TopologicalSorter(graph).static_order()]
     except CycleError as error:
         raise InputError(f"the graph has a cycle: {' <- '.join(error.args[1])}") from None
+
+
+class StageResources(Config):
+    """The share of a machine that one node of a stage may use, with all its processes."""
+
+    cores: int | None = Field(None, ge=1)
+    """for scheduling; by default the stage's `threads` times its `processes`, where its config has these fields"""
+    memory_gb: float = Field(1.0, gt=0)
+    """10^9 bytes, for scheduling"""
+    gpus: int | None = Field(None, ge=0)
+    """devices of its own. Of a training stage also its `processes`: one for each GPU. 0: it sees none; null: one GPU
+    for each process of a stage that uses torch, as far as there are any"""
+    nodes: int = Field(1, ge=1)
+    """machines; only 1 so far"""
+
+    @field_validator("nodes")
+    @classmethod
+    def _one_machine(cls, nodes: int) -> int:
+        if nodes > 1:
+            raise ValueError("a stage cannot run on several machines yet: set nodes=1, and gpus to those of one")
+        return nodes
+
+
+class Stages:
+    """A collector of nodes.
+
+    Args:
+        seed: for configs that have a field `seed` and were not given one.
+        resources: by stage; one that is not named gets the defaults of StageResources.
+    """
+
+    def __init__(self, seed: int, resources: Mapping[str, StageResources]) -> None:
+        self.nodes: list[Node] = []
+        self._seed, self._resources = seed, resources
+
+    def __call__(
+        self, name: str, step: str, config: Config, *, part: str = "", batch: int = 1, **inputs: Node | Sequence[Node]
+    ) -> Node:
+        """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields."""
+        given = self._resources.get(name, StageResources())
+        if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
+            config = config.model_copy(update={"seed": self._seed})
+        config = _with_processes(name, config, given.gpus)
+        processes = int(getattr(config, "processes", 1))
+        cores = given.cores if given.cores is not None else int(getattr(config, "threads", 1)) * processes
+        resources = Resources(cores, given.memory_gb, processes, given.gpus)
+        node = Node(name, step, config, inputs=inputs, part=part, resources=resources, batch=batch)
+        self.nodes.append(node)
+        return node
+
+
+def _with_processes(name: str, config: Config, gpus: int | None) -> Config:
+    """`config` with one process for each GPU, where it can run as several."""
+    if not gpus or not isinstance(config, ParallelConfig):
+        return config
+    if "processes" in config.model_fields_set and config.processes != gpus:
+        raise InputError(f"{name}.processes is {config.processes} and resources.{name}.gpus is {gpus}, allowed: as "
+                         f"many processes as GPUs; leave {name}.processes out, or set gpus=0 to train on the CPU")
+    return config.model_copy(update={"processes": gpus})

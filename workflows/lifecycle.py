@@ -5,6 +5,16 @@
                                                                              |-> twin (has seen the test)
     evaluate (each checkpoint x suite) -> compare
 
+Each stage is a file of `steps/`; the library under it is a folder:
+
+    data                                 argosy/demo, argosy/data
+    clean                                argosy/cleaning, argosy/text
+    tokenizer, tokenize                  argosy/tokens
+    pretrain, long_context, anneal       argosy/training, argosy/models
+    sft, twin, dpo, reward_model, rlhf   argosy/posttraining, argosy/training
+    evaluate                             evals, probes, argosy/evaluation, argosy/scoring
+    compare                              argosy/compare, argosy/statistics
+
 A new stage is a file of `steps/`, a field of LifecycleConfig and a line of `lifecycle`.
 """
 
@@ -15,11 +25,10 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import Config, Seed
-from argosy.config_explain import likely
-from argosy.config_fields import models_at
-from argosy.gate.config import Gate
-from argosy.posttraining.rl_config import RLHFConfig
+from argosy.compare.gate.config import Gate
+from argosy.config.explain import likely
+from argosy.config.schema import Config, Seed, models_at
+from argosy.posttraining.rl.config import RLHFConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig
@@ -32,29 +41,22 @@ from steps.sft import SFTConfig
 from steps.tokenize import TokenizeConfig
 from steps.train_tokenizer import TrainTokenizerConfig
 from workflows.evaluation import Evaluation, evaluations
-from workflows.node import Node
-from workflows.stage_resources import StageResources, Stages
+from workflows.graph import Node, StageResources, Stages
 
 TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
 
 
 class LifecycleConfig(Config):
-    """All stages. A stage that is null is left out, with what depends on it.
-
-    Attributes:
-        preset: what a YAML file of yours starts from (read before the rest).
-        name: of the model line: the MLflow experiment in which its checkpoints are compared.
-        seed: of every stage that does not set its own.
-        resources: by stage: cores and memory_gb, for scheduling; torch's threads are a field of the stage itself.
-        twin: also fine-tune a model on the benchmark itself, to show what evaluation makes of it; with `data.inputs`
-            only where it is asked for.
-        gate: rules that a checkpoint must hold to be promoted, and that nights judge by (docs/gate.md); null: none.
-    """
+    """All stages. A stage that is null is left out, with what depends on it."""
 
     preset: str = ""
+    """What a YAML file of yours starts from (read before the rest)."""
     name: str = "demo"
+    """Of the model line: the MLflow experiment in which its checkpoints are compared."""
     seed: Seed = 17
+    """Of every stage that does not set its own."""
     resources: Mapping[str, StageResources] = Field(default_factory=dict)
+    """By stage: cores, memory_gb and gpus; torch's threads and the processes are fields of the stage itself."""
     data: DataConfig = DataConfig()
     clean: CleanConfig = CleanConfig()
     tokenizer: TrainTokenizerConfig = TrainTokenizerConfig()
@@ -64,12 +66,15 @@ class LifecycleConfig(Config):
     anneal: AnnealConfig | None = AnnealConfig()
     sft: SFTConfig = SFTConfig()
     twin: bool = True
+    """Also fine-tune a model on the benchmark itself, to show what evaluation makes of it; with `data.inputs` only
+    where it is asked for."""
     reward_model: RewardModelConfig = RewardModelConfig()
     dpo: DPOConfig | None = DPOConfig()
     rlhf: RLHFConfig | None = RLHFConfig()
     evaluate: Evaluation = Evaluation()
     compare: CompareConfig = CompareConfig()
     gate: Gate | None = None
+    """Rules that a checkpoint must hold to be promoted, and that nights judge by (docs/gate.md); null: none."""
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
@@ -82,7 +87,7 @@ class LifecycleConfig(Config):
 
 
 def lifecycle(config: LifecycleConfig) -> list[Node]:
-    """The nodes of `config`, each after what it depends on."""
+    """Build the nodes of `config`, each after those that it depends on."""
     stage = Stages(config.seed, config.resources)
     data = stage("data", "data", config.data)
     clean = stage("clean", "clean", config.clean, data=data)

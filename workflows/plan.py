@@ -1,4 +1,4 @@
-"""What a run would do: each node's directory, command and state. Every backend runs this list."""
+"""A plan of a graph: each node's directory, command and state. Every backend runs this list."""
 
 from __future__ import annotations
 
@@ -8,28 +8,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from argosy.config import Config, Role
+from argosy.config.schema import Config, Role
 from argosy.errors import InputError
-from argosy.identity import Identities
-from argosy.step_files import read_done
-from workflows.graph import Graph
-from workflows.node import Node, Resources, prefix
+from argosy.store.provenance import Identities
+from argosy.store.step_files import read_done
+from argosy.text.display import columns
+from workflows.graph import Graph, Node, Resources, prefix
 from workflows.state import State, Store
 
 IDENTITIES = ".identities.json"
 
 
 class PlannedNode(Config):
-    """A node that is ready to be started by any backend.
-
-    Attributes:
-        config: JSON of the step's config, with the directories of what is upstream filled in.
-        provenance: JSON of the node's name, part and the digests of its inputs, for its `outputs.json`.
-        upstream: ids of the nodes that it depends on.
-        state: `done`; `running` (another run is at it); `failed` (the last attempt did); `pending`.
-        reason: why it is in that state, or why it has to run.
-        selected: whether it is inside the range of stages that this run covers.
-    """
+    """A node that any backend can start."""
 
     id: str
     name: str
@@ -38,13 +29,19 @@ class PlannedNode(Config):
     digest: str
     dir: str
     config: str
+    """JSON of the step's config, with the directories of what is upstream filled in."""
     provenance: str
+    """JSON of the node's name, part and the digests of its inputs, for its `outputs.json`."""
     upstream: tuple[str, ...]
+    """Ids of the nodes that it depends on."""
     resources: Resources
     batch: int
     state: Literal["done", "running", "failed", "pending"]
+    """`done`; `running` (in another process); `failed` (the last attempt did); `pending`."""
     reason: str
+    """Why it is in that state, or why it has to run."""
     selected: bool = True
+    """Whether it is inside the range of stages that this run covers."""
 
     @property
     def command(self) -> list[str]:
@@ -93,11 +90,11 @@ def plan(nodes: Iterable[Node], store: Path | str, first: str | None = None, las
 
 
 def planned(graph: Graph, node: Node, root: str, states: Store, *, selected: bool = True) -> PlannedNode:
-    """A node of `graph` with its directory below `root`, its state there and its command."""
+    """Plan a node of `graph`: its directory below `root`, its state there and its command."""
     directory = graph.directory(node, root)
     state = states.of(directory, prefix(node.name, node.part), graph.made_from(node))
     if not selected and state.name == "pending" and read_done(directory) is not None:
-        state = State("done", state.reason)  # to be tried again, but not by this run, which reads what there is
+        state = State("done", state.reason)  # to be retried, but not by this run, which reads its results
     return PlannedNode.model_construct(  # values are ours: validating ten thousand of them takes a second
         id=node.id, name=node.name, part=node.part, step=node.step, digest=graph.digest(node), dir=directory,
         config=_wired(graph, node, root).model_dump_json(), provenance=_provenance(graph, node),
@@ -115,7 +112,7 @@ def _provenance(graph: Graph, node: Node) -> str:
 
 
 def _wired(graph: Graph, node: Node, root: str) -> Config:
-    """The config with the directories of upstream nodes, and external paths that hold in any directory."""
+    """Fill in the directories of upstream nodes, and absolute paths of external files."""
     values: dict[str, str | tuple[str, ...]] = {}
     for name, nodes in node.upstream.items():
         paths = tuple(graph.directory(n, root) for n in nodes)
@@ -128,7 +125,7 @@ def _wired(graph: Graph, node: Node, root: str) -> Config:
 
 
 def stage_range(stages: Sequence[str], first: str | None, last: str | None) -> set[str]:
-    """The stages from `first` to `last`, both included; None: from the beginning, to the end.
+    """Select the stages from `first` to `last`, both included; None: from the beginning, to the end.
 
     Raises:
         InputError: a name that is not among `stages`, or an empty range.
@@ -136,7 +133,7 @@ def stage_range(stages: Sequence[str], first: str | None, last: str | None) -> s
     order = " -> ".join(stages)
     for stage in (first, last):
         if stage is not None and stage not in stages:
-            from argosy.config_explain import nearest
+            from argosy.config.explain import nearest
 
             near = nearest(stage, stages)
             raise InputError(f"there is no stage {stage!r}; " + (f"nearest: {', '.join(near)}; " if near else "")
@@ -156,3 +153,33 @@ def _check_range(result: Plan, first: str | None) -> None:
         raise InputError(f"the range{f' from {first!r}' if first else ''} needs what is not done yet: {shown}; "
                          "run without --from, or from an earlier stage")
 
+
+def describe(planned: Plan) -> str:
+    """Describe each stage and state in a line: how many nodes, what would happen, why."""
+    groups: dict[tuple[str, str], list[PlannedNode]] = {}
+    for node in planned.nodes:
+        groups.setdefault((node.name, _action(node)), []).append(node)
+    rows = [("NODE", "PARTS", "", "WHY")]
+    rows += [(name, _parts(nodes), action, _reason(nodes)) for (name, action), nodes in groups.items()]
+    total = f"{len(planned.to_run)} of {len(planned.nodes)} nodes to run, store {planned.store}"
+    return f"{columns(rows, right=(1,))}\n{total}"
+
+
+def _action(node: PlannedNode) -> str:
+    if node.state == "done":
+        return "done"
+    if not node.selected:
+        return "left out"
+    gpus, processes = node.resources.gpus, node.resources.processes
+    return "run" + (f", {gpus} GPUs" if gpus else f", {processes} processes" if processes > 1 else "")
+
+
+def _parts(nodes: Sequence[PlannedNode]) -> str:
+    return str(len(nodes)) if nodes[0].part else ""
+
+
+def _reason(nodes: Sequence[PlannedNode]) -> str:
+    if nodes[0].state == "done":
+        return ""
+    reasons = list(dict.fromkeys(node.reason for node in nodes))
+    return reasons[0] + (f" (and {len(reasons) - 1} other reasons)" if len(reasons) > 1 else "")

@@ -1,4 +1,4 @@
-"""How far each node's directory is, and why a node has to run: read from the store alone."""
+"""The state of each node's directory, and why a node has to run: read from the store alone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
-from argosy.lease import live_holder
-from argosy.provenance import DIGITS, differences
-from argosy.step_files import ERROR, NODE, OUTPUTS, RUN, read_done, to_do_again
-from argosy.storage import read_record
+from argosy.step.retry import parts_to_retry
+from argosy.store.files import read_record
+from argosy.store.lease import live_holder
+from argosy.store.provenance import DIGITS, differences
+from argosy.store.step_files import ERROR, NODE, OUTPUTS, RUN, read_done
 
 NEVER = "never ran"
 
 
 class State(NamedTuple):
-    """State of one node, and the reason for people."""
+    """The state of one node, and the reason for people."""
 
     name: Literal["done", "running", "failed", "pending"]
     reason: str
@@ -30,7 +31,7 @@ class Store:
         self._root = root
 
     def of(self, directory: str, prefix: str, made_from: Mapping[str, Any]) -> State:
-        """State of the node that `directory` belongs to; `made_from` says what it would be made from now."""
+        """Read the state of the node that `directory` belongs to; `made_from` is its record as of now."""
         if os.path.basename(directory) not in self._names:
             return State("pending", self._why_new(directory, prefix, made_from))
         return state_of(directory) or State("pending", self._why_new(directory, prefix, made_from))
@@ -52,7 +53,7 @@ class Store:
         return found
 
     def _why_new(self, directory: str, prefix: str, made_from: Mapping[str, Any]) -> str:
-        """What is other than in the newest finished directory of that node; without one, in the newest."""
+        """Compare with the newest finished directory of that node; without one, with the newest."""
         others = [path for path in self._siblings.get(prefix, ()) if path != directory]
         for path in sorted(others, key=_rank, reverse=True):
             old = read_record(f"{path}/{NODE}")
@@ -66,18 +67,18 @@ class Store:
 
 
 def state_of(directory: str) -> State | None:
-    """State of what is in a step's directory; None where nothing has begun there."""
+    """Read the state of a step's directory; None where nothing has begun there."""
     done = read_done(directory)
-    if done is not None and not (again := to_do_again(done)):
+    if done is not None and not (again := parts_to_retry(done)):
         return State("done", "done")
     if holder := live_holder(directory):
         return State("running", f"running: process {holder.pid} on {holder.host}")
     if done is not None:
         last = read_record(f"{directory}/{ERROR}").get("message")
         in_vain = f" (last time: {last})" if last else ""
-        return State("pending", f"done, but failed in part: {', '.join(again)}; tried again{in_vain}")
+        return State("pending", f"done, but failed in part: {', '.join(again)}; retried{in_vain}")
     if os.path.exists(f"{directory}/{OUTPUTS}"):
-        return State("pending", f"{OUTPUTS} is broken: runs again")
+        return State("pending", f"{OUTPUTS} is broken: the step runs again")
     if error := read_record(f"{directory}/{ERROR}"):
         return State("failed", f"failed before: {error.get('message', '')}")
     run = read_record(f"{directory}/{RUN}")
@@ -85,7 +86,7 @@ def state_of(directory: str) -> State | None:
 
 
 def blocked_by(upstream: Mapping[str, Iterable[str]], failed: Collection[str]) -> dict[str, str]:
-    """Ids that wait for one that failed, and for which. upstream: what each depends on; without cycles."""
+    """Find the ids that wait for a failed one, and for which. upstream: dependencies of each id; without cycles."""
 
     @cache
     def cause(key: str) -> str | None:
@@ -96,7 +97,7 @@ def blocked_by(upstream: Mapping[str, Iterable[str]], failed: Collection[str]) -
 
 
 def _rank(directory: str) -> tuple[bool, float]:
-    """Whether it is finished, and when it was."""
+    """Rank a directory by whether it is finished, and when it was."""
     for name in (OUTPUTS, NODE):
         try:
             return name == OUTPUTS, os.stat(f"{directory}/{name}").st_mtime

@@ -1,1 +1,1 @@
-"""Source material of the demo corpus: facts, phrasings and generated documents."""
+"""The demo's data from a seed: facts, documents, conversations, preferences, prompts and a benchmark."""

@@ -1,26 +1,40 @@
-"""Suites: YAML files that say what an evaluation consists of."""
+"""Suites: YAML files that say what an evaluation consists of, with tasks of their own or taken from another suite, and
+the files that they name: beside them, below `data`, or below $ARGOSY_BENCHMARKS.
+
+    benchmarks:
+      tasks:
+        mmlu: {use: mmlu, limit: 200}     # task `mmlu` of suite mmlu (beside this one, or shipped), with another limit
+        mine: {use: other.yaml, task: theirs}
+"""
 
 from __future__ import annotations
 
 import difflib
+import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from argosy.config import Config
-from argosy.config_explain import config_error
+from argosy.config.explain import config_error
+from argosy.config.schema import Config
+from argosy.config.yaml import read_yaml
 from argosy.errors import InputError
-from argosy.evaluation.suite_paths import beside, files_of, texts_beside, texts_of
-from argosy.evaluation.suite_use import with_used
-from argosy.yaml_file import read_yaml
 
+FOLDERS = tuple(Path(__file__).resolve().parents[2] / name for name in ("evals/suites", "probes/suites"))
+_YAML = (".yaml", ".yml")
 _NAME = re.compile(r"\w[\w. -]*")
 C = TypeVar("C", bound=Config)
+Find = Callable[[str], str]
+Sections = dict[str, Any]  # benchmarks, probes and heldout, as a suite's YAML has them
+
+ROOT = "ARGOSY_BENCHMARKS"  # the folder of published benchmarks, or `huggingface`
+SAVED = ("dataset_dict.json", "state.json")  # a directory made by `save_to_disk` has one of them
+_LISTS = ("files", "shots", "include_path")  # fields of a task that name files
 
 
 class Suite(Config):
@@ -32,7 +46,7 @@ class Suite(Config):
     heldout: dict[str, Any] | None = None
 
     def section(self, name: str, config: type[C]) -> C:
-        """The section `name` as its own config.
+        """Parse the section `name` as its own config.
 
         Raises:
             InputError: a misspelt key or a value that is not allowed; names both.
@@ -43,26 +57,35 @@ class Suite(Config):
             raise config_error(config, error, {(): f"suite {self.name}, {name}"}) from None
 
 
-def check_names(names: Iterable[str], where: str) -> None:
-    """Raise where one cannot be a part of a metric's name (bench/TASK/VARIANT/acc, probe/SUITE/PROBE/acc), as MLflow
-    has them.
+def find_suite(name: str, field: str = "suite", beside: Path | None = None) -> Path:
+    """Find the file of a suite: a shipped one by its name, or the path of a YAML file.
+
+    Args:
+        field: that names the suite, for the error.
+        beside: a folder that is looked in first; paths are below it, or below the shipped suites.
 
     Raises:
-        InputError: it has a slash or other signs than letters, digits, `_`, `-`, `.` and spaces.
+        InputError: there is no such suite; names the nearest. (A path that is absent shows when it is read.)
     """
-    if wrong := [name for name in names if not _NAME.fullmatch(name)]:
-        raise InputError(f"{where}: {wrong[0]!r} is no name: it is a part of metrics' names "
-                         "(bench/TASK/VARIANT/acc), so begin with a letter or digit and go on with these, _, -, . and "
-                         "spaces")
+    if beside is None and (name.endswith(_YAML) or os.path.isabs(name)):
+        return Path(name)
+    folders = [*([beside] if beside else []), *FOLDERS]
+    for folder in folders:
+        if (path := folder / (name if name.endswith(_YAML) else f"{name}.yaml")).is_file():
+            return Path(os.path.abspath(path))
+    known = sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"{field} is {name!r}{hint} (there are: {', '.join(known)}; or give the path of a YAML file)")
 
 
-def load_suite(name: str, file: str, folders: Sequence[Path]) -> Suite:
-    """The suite in `file`, or the one called `name` in the first folder that has it.
+def load_suite(name: str) -> Suite:
+    """Load a suite by its name or the path of its file.
 
     Raises:
         InputError: there is no such suite (names the nearest), or it is no suite.
     """
-    path = Path(file) if file else _find(name, folders)
+    path = find_suite(name)
     data = read_yaml(path).data
     if not isinstance(data, dict) or not data:
         raise InputError(f"{path} is no suite: give at least one of benchmarks, probes, heldout")
@@ -71,13 +94,12 @@ def load_suite(name: str, file: str, folders: Sequence[Path]) -> Suite:
     except ValidationError as error:
         raise config_error(Suite, error, {(): str(path)}) from None
     folder = Path(os.path.abspath(path.parent))
-    benchmarks, probes = beside(folder, with_used(suite.benchmarks, folder), suite.probes)
-    heldout = texts_beside(folder, suite.heldout)
-    return suite.model_copy(update={"benchmarks": benchmarks, "probes": probes, "heldout": heldout})
+    sections = {**_sections(suite), "benchmarks": _with_used_tasks(suite.benchmarks, folder)}
+    return suite.model_copy(update=with_paths(folder, sections))
 
 
 def named_files(file: str) -> list[str]:
-    """Absolute paths of the files that the suite in `file` names, but those below the data step's directory.
+    """List absolute paths of the files that the suite in `file` names, but those below the data step's directory.
 
     Raises:
         InputError: `file` is no suite.
@@ -85,19 +107,161 @@ def named_files(file: str) -> list[str]:
     path = Path(file)
     if not path.is_file():
         return []
-    suite = _loaded(path, path.stat().st_mtime_ns, path.stat().st_size)
-    return list(dict.fromkeys([*files_of(suite.benchmarks, suite.probes), *texts_of(suite.heldout)]))
+    return files_of(_sections(_loaded(path, path.stat().st_mtime_ns, path.stat().st_size)))
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Check that names can be parts of a metric's name (bench/TASK/VARIANT/acc, probe/SUITE/PROBE/acc), as MLflow has
+    them.
+
+    Raises:
+        InputError: one has a slash or other signs than letters, digits, `_`, `-`, `.` and spaces.
+    """
+    if wrong := [name for name in names if not _NAME.fullmatch(name)]:
+        raise InputError(f"{where}: {wrong[0]!r} is no name: it is a part of metrics' names "
+                         "(bench/TASK/VARIANT/acc), so begin with a letter or digit and go on with these, _, -, . and "
+                         "spaces")
 
 
 @lru_cache(maxsize=64)
 def _loaded(path: Path, changed: int, size: int) -> Suite:
-    return load_suite("", str(path), ())
+    return load_suite(str(path.absolute()))
 
 
-def _find(name: str, folders: Sequence[Path]) -> Path:
-    found = {path.stem: path for folder in reversed(folders) for path in sorted(folder.glob("*.yaml"))}
-    if name not in found:
-        near = difflib.get_close_matches(name, found, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"suite is {name!r}{hint} (there are: {', '.join(sorted(found))}; or give suite_file)")
-    return found[name]
+def _sections(suite: Suite) -> dict[str, Any]:
+    return {name: getattr(suite, name) for name in ("benchmarks", "probes", "heldout")}
+
+
+def _with_used_tasks(benchmarks: dict[str, Any] | None, folder: Path) -> dict[str, Any] | None:
+    """Replace each `use` of the section by the task that it names; `defined_in` has that task's file. A malformed
+    section passes through: its own config says what is wrong with it."""
+    tasks = (benchmarks or {}).get("tasks")
+    if not isinstance(tasks, dict):
+        return benchmarks
+    return {**(benchmarks or {}), "tasks": {name: _task(name, spec, folder) for name, spec in tasks.items()}}
+
+
+def _task(name: str, spec: Any, folder: Path) -> Any:
+    if not isinstance(spec, Mapping) or "use" not in spec:
+        return spec
+    path = find_suite(str(spec["use"]), f"task {name}: use", folder)
+    section = (read_yaml(path).data or {}).get("benchmarks", {})
+    tasks = section.get("tasks", {})
+    theirs_name = str(spec.get("task", name))
+    if theirs_name not in tasks:
+        raise InputError(
+            f"task {name}: suite {path.stem} has no task {theirs_name!r}; it has {', '.join(tasks) or 'none'}")
+    theirs = _task(theirs_name, tasks[theirs_name], path.parent)
+    if not isinstance(theirs, Mapping):
+        theirs = {"files": theirs}
+    if "lm_eval" in theirs and isinstance(include := section.get("include_path"), str):
+        beside = path.parent / include
+        theirs = {"include_path": str(beside) if beside.exists() else include, **theirs}
+    own = {key: value for key, value in spec.items() if key not in ("use", "task")}
+    return {"defined_in": str(path), **theirs, **own}
+
+
+class NoFileError(InputError):
+    """A file that a suite names is absent."""
+
+
+def locate(name: str, data: Path | str | None, what: str) -> Path:
+    """Find the file or folder `name`: absolute (files beside a suite are), below `data`, or below $ARGOSY_BENCHMARKS.
+
+    Args:
+        what: kind of the file, for the error.
+
+    Raises:
+        NoFileError: it is nowhere; names the places.
+    """
+    given = Path(name).expanduser()
+    folders = [Path(folder).expanduser() for folder in (data, os.environ.get(ROOT)) if folder]
+    places = [given] if given.is_absolute() else [folder / given for folder in folders]
+    for place in places:
+        if place.exists():
+            return place
+    looked = f"looked at {' and '.join(map(str, places))}" if places else f"neither `data` nor {ROOT} is set"
+    raise NoFileError(f"{name} ({what}) does not exist: {looked}; put it beside the suite, give its absolute "
+                      f"path, or set {ROOT} to the folder that it is in")
+
+
+def with_paths(folder: Path, sections: Sections) -> Sections:
+    """Make paths of files that lie in `folder`, the suite's, absolute."""
+
+    def file(path: str) -> str:
+        return str(folder / path) if glob.glob(str(folder / path), recursive=True) else path
+
+    def dataset(name: str) -> str:
+        return str(folder / name) if is_saved(folder / name) else name
+
+    def text(path: Any) -> Any:
+        return str(folder / path) if _is_path(path) and (folder / path).exists() else path
+
+    benchmarks, probes, heldout = (sections[name] for name in ("benchmarks", "probes", "heldout"))
+    if benchmarks is not None:
+        benchmarks = {**benchmarks}
+        if isinstance(tasks := benchmarks.get("tasks"), dict):
+            benchmarks["tasks"] = {task: _each_path(spec, file, dataset) for task, spec in tasks.items()}
+        if _is_path(benchmarks.get("include_path")):
+            benchmarks["include_path"] = file(benchmarks["include_path"])
+    if probes is not None:
+        probes = [{**probe, "file": file(probe["file"])} if _is_path(probe.get("file")) else probe for probe in probes]
+    if heldout is not None and (texts := heldout.get("texts")):
+        each = {name: text(path) for name, path in texts.items()} if isinstance(texts, dict) else text(texts)
+        heldout = {**heldout, "texts": each}
+    return {"benchmarks": benchmarks, "probes": probes, "heldout": heldout}
+
+
+def files_of(sections: Sections) -> list[str]:
+    """List absolute paths of what the sections name, but those below the data step's directory.
+
+    They are absolute ones, those below ARGOSY_BENCHMARKS, the suites that tasks are taken from, and datasets that are
+    directories.
+    """
+    benchmarks, texts = sections["benchmarks"] or {}, (sections["heldout"] or {}).get("texts")
+    tasks = benchmarks.get("tasks")
+    specs = list(tasks.values()) if isinstance(tasks, dict) else []
+    files = [file for spec in specs for path in _paths(spec) for file in _expanded(path)]
+    files += [os.path.abspath(spec["hf"]) for spec in specs
+              if isinstance(spec, Mapping) and _is_path(spec.get("hf")) and os.path.isdir(spec["hf"])]  # fmt: skip
+    files += [os.path.abspath(str(path)) for path in [benchmarks.get("include_path")] if _is_path(path)]
+    others = [*(probe.get("file") for probe in sections["probes"] or ()),
+              *(texts.values() if isinstance(texts, dict) else [texts])]  # fmt: skip
+    return list(dict.fromkeys([*files, *(file for path in others if _is_path(path) for file in _expanded(path))]))
+
+
+def is_saved(path: Path) -> bool:
+    """Whether a directory is a dataset that was saved by `save_to_disk`."""
+    return any((path / file).is_file() for file in SAVED)
+
+
+def _expanded(path: str) -> list[str]:
+    """List files of an absolute path or pattern, or of one below ARGOSY_BENCHMARKS."""
+    if not os.path.isabs(path):
+        root = os.environ.get(ROOT, "")
+        return sorted(glob.glob(os.path.join(os.path.expanduser(root), path), recursive=True)) if root else []
+    return sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else [path]
+
+
+def _each_path(spec: Any, file: Find, dataset: Find) -> Any:
+    if isinstance(spec, Mapping):
+        where = {**dict.fromkeys(_LISTS, file), "hf": dataset}
+        return {key: _each_path(value, where[key], dataset) if key in where else value for key, value in spec.items()}
+    if _is_path(spec):
+        return file(spec)
+    return [file(path) for path in spec] if isinstance(spec, list) and all(map(_is_path, spec)) else spec
+
+
+def _paths(spec: Any) -> Iterator[str]:
+    """Yield paths that a task names."""
+    if isinstance(spec, Mapping):
+        for name in (*_LISTS, "defined_in"):
+            yield from _paths(spec.get(name))
+    elif _is_path(spec):
+        yield spec
+    elif isinstance(spec, list) and all(map(_is_path, spec)):
+        yield from spec
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and value != ""

@@ -1,1 +1,1 @@
-"""Which of two models answers better, by a judge that sees both answers in both orders. See docs/judging.md."""
+"""Pairwise judging: which of two models answers better, by a judge that reads both answers in both orders."""

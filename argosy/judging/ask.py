@@ -1,4 +1,4 @@
-"""All comparisons of two models by one judge, in both orders, so that a kill loses nothing that was asked."""
+"""Answers of two models, and all comparisons of them by one judge, in both orders; a kill loses no reply."""
 
 from __future__ import annotations
 
@@ -8,25 +8,40 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from argosy.judging.comparison import Comparison, Judge, Preference
+from argosy.judging.judges import Comparison, Judge, Preference
+from argosy.judging.metrics import Verdict
 from argosy.judging.records import Answer, Prompt
-from argosy.judging.verdicts import Verdict
+from argosy.scoring.model import LanguageModel
 
-ORDERS = ("forward", "backward")
+FORWARD, BACKWARD = "forward", "backward"
+Key = tuple[str, str]  # id of a prompt, order
 
 
-class Asked(NamedTuple):
-    """What a judge was asked and said.
+def answers_of(
+    model: LanguageModel, prompts: Sequence[Prompt], *, chat: bool, max_new_tokens: int, temperature: float, seed: int
+) -> list[Answer]:
+    """Let a model answer prompts; greedy at temperature 0.
 
-    Attributes:
-        left_out: prompts without a verdict, by reason; may_pass: those of them that may have one another time.
-        prompts: how many the judge was asked about.
+    Args:
+        chat: whether a prompt is a user's turn in the chat template; else the model goes on with its text.
     """
+    texts = [model.chat(prompt.text) if chat else prompt.text for prompt in prompts]
+    most = min(max_new_tokens, max(1, model.max_length - 1))
+    answers = model.generate_tokens(texts, model.ends(chat=chat), most, temperature=temperature, seed=seed)
+    return [Answer(prompt.id, model.tokenizer.decode(tokens, skip_special_tokens=False).strip(), len(tokens) < most)
+            for prompt, tokens in zip(prompts, answers, strict=True)]  # fmt: skip
+
+
+class Judgements(NamedTuple):
+    """Verdicts of a judge, and the prompts without one."""
 
     verdicts: list[Verdict]
     left_out: Counter[str]
-    may_pass: Counter[str]
+    """prompts without a verdict, by reason"""
+    retryable: Counter[str]
+    """those of them that may have one another time"""
     prompts: int
+    """number of prompts that the judge was given"""
 
 
 def ask(
@@ -35,75 +50,74 @@ def ask(
     first: Mapping[str, Answer],
     second: Mapping[str, Answer],
     kept: Path,
-    told: Callable[[int, int], None],
-) -> Asked:
-    """Verdicts of the prompts that both answered and the judge judged in both orders; others by reason.
-
-    Equal answers are a tie that nobody is asked about.
+    progress: Callable[[int, int], None],
+) -> Judgements:
+    """Judge the prompts that both models answered, in both orders; equal answers are a tie without the judge.
 
     Args:
-        kept: JSONL file of what the judge said so far; each reply is appended as it comes, and none is asked twice.
-        told: is called with (replies there, replies in all).
+        kept: JSONL file of the judge's replies; each is appended as it comes, and none is requested twice.
+        progress: is called with (replies so far, replies in all).
     """
-    left_out: Counter[str] = Counter()
-    wanted: dict[tuple[str, str], Comparison] = {}
-    both = [p for p in prompts if p.id in first and p.id in second]
-    left_out["one of the two has no answer"] = len(prompts) - len(both)
+    both = [prompt for prompt in prompts if prompt.id in first and prompt.id in second]
+    comparisons: dict[Key, Comparison] = {}
     for prompt in both:
         a, b = first[prompt.id].text, second[prompt.id].text
         if a.strip() != b.strip():
-            wanted[prompt.id, "forward"] = Comparison(prompt.text, a, b)
-            wanted[prompt.id, "backward"] = Comparison(prompt.text, b, a)
+            comparisons[prompt.id, FORWARD] = Comparison(prompt.text, a, b)
+            comparisons[prompt.id, BACKWARD] = Comparison(prompt.text, b, a)
+    replies = _replies(judge, comparisons, kept, progress)
+    judgements = Judgements([], Counter(), Counter(), len(comparisons) // 2)
+    if missing := len(prompts) - len(both):
+        judgements.left_out["one of the two has no answer"] = missing
+    for prompt in both:
+        lengths = (len(first[prompt.id].text), len(second[prompt.id].text))
+        if (prompt.id, FORWARD) not in comparisons:
+            judgements.verdicts.append(Verdict(prompt.id, 0.5, 0.5, lengths, judged=False))
+        else:
+            _add(judgements, prompt.id, replies, lengths)
+    return judgements
+
+
+def _replies(
+    judge: Judge, comparisons: Mapping[Key, Comparison], kept: Path, progress: Callable[[int, int], None]
+) -> dict[Key, Preference]:
+    """Collect replies that were kept before a kill, and those to the other comparisons."""
     replies = _read(kept)
-    missing = [key for key in wanted if key not in replies]
+    missing = [key for key in comparisons if key not in replies]
     with open(kept, "a", encoding="utf-8") as file:
 
         def save(index: int, preference: Preference) -> None:
-            key = missing[index]
+            name, order = key = missing[index]
             replies[key] = preference
-            record = {"id": key[0], "order": key[1], "first": preference.first, "reason": preference.reason}
+            record = {"id": name, "order": order, "first": preference.first, "reason": preference.reason}
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
             file.flush()
-            told(len(replies), len(wanted))
+            progress(len(replies), len(comparisons))
 
-        judge.prefer([wanted[key] for key in missing], save)
-    verdicts: list[Verdict] = []
-    may_pass: Counter[str] = Counter()
-    for prompt in both:
-        asked = (prompt.id, "forward") in wanted
-        verdict = _verdict(prompt.id, replies, first[prompt.id], second[prompt.id], asked=asked)
-        if isinstance(verdict, Verdict):
-            verdicts.append(verdict)
-        else:
-            left_out[verdict.reason] += 1
-            may_pass[verdict.reason] += verdict.may_pass
-    return Asked(verdicts, +left_out, +may_pass, len(wanted) // len(ORDERS))
+        judge.prefer([comparisons[key] for key in missing], save)
+    return replies
 
 
-def _verdict(
-    name: str, replies: Mapping[tuple[str, str], Preference], first: Answer, second: Answer, *, asked: bool
-) -> Verdict | Preference:
-    """Or why there is none: what will not pass comes before what may."""
-    lengths = (len(first.text), len(second.text))
-    if not asked:
-        return Verdict(name, 0.5, 0.5, lengths, asked=False)
-    forward, backward = (replies[name, order] for order in ORDERS)
-    if forward.first is None or backward.first is None:
-        return min((each for each in (forward, backward) if each.first is None), key=lambda each: each.may_pass)
-    return Verdict(name, forward.first, 1 - backward.first, lengths)
+def _add(judgements: Judgements, name: str, replies: Mapping[Key, Preference], lengths: tuple[int, int]) -> None:
+    """Add the verdict on a prompt, or why there is none; permanent reasons take precedence."""
+    forward, backward = replies[name, FORWARD], replies[name, BACKWARD]
+    if forward.first is not None and backward.first is not None:
+        judgements.verdicts.append(Verdict(name, forward.first, 1 - backward.first, lengths))
+        return
+    failed = min((each for each in (forward, backward) if each.first is None), key=lambda each: each.retryable)
+    judgements.left_out[failed.reason] += 1
+    if failed.retryable:
+        judgements.retryable[failed.reason] += 1
 
 
-def _read(kept: Path) -> dict[tuple[str, str], Preference]:
-    """Replies of before a kill; a last line that was cut is asked again, as are those that failed."""
-    found: dict[tuple[str, str], Preference] = {}
+def _read(kept: Path) -> dict[Key, Preference]:
+    """Read replies that were kept. A last line that was cut, and those that failed, are requested again."""
     if not kept.is_file():
-        return found
+        return {}
     text = kept.read_text(encoding="utf-8")
     whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
     if sum(map(len, whole)) < len(text):
         kept.write_text("".join(whole), encoding="utf-8")
-    for line in whole:
-        record = json.loads(line)
-        if record["first"] is not None:
-            found[record["id"], record["order"]] = Preference(record["first"])
-    return found
+    records = map(json.loads, whole)
+    return {(record["id"], record["order"]): Preference(record["first"])
+            for record in records if record["first"] is not None}  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from argosy.data.jsonl import parse_lines
+from argosy.data.schemas import ParseError
 from argosy.errors import InputError
 
 WINNERS = ("first", "second", "tie")
@@ -25,19 +26,16 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model answered; ended: it ended itself (False: cut at the limit of tokens)."""
+    """A model's answer to a prompt."""
 
     id: str
     text: str
     ended: bool = True
-
-
-class BrokenRecord(Exception):
-    """A line is not what it should be; the message is the reason that is counted."""
+    """the model ended it itself; False: it was cut at the limit of tokens"""
 
 
 def read_prompts(path: Path, left_out: Counter[str]) -> list[Prompt]:
-    """Of each line `prompt`, a text or a list of messages whose only one is the user's, and `id` (or its number).
+    """Read prompts: `prompt`, a text or a list of messages whose only one is the user's, and `id` (or its number).
 
     Raises:
         InputError: the file cannot be read or has no prompt.
@@ -46,7 +44,7 @@ def read_prompts(path: Path, left_out: Counter[str]) -> list[Prompt]:
 
 
 def read_answers(path: Path, left_out: Counter[str]) -> dict[str, Answer]:
-    """Answers by the id of their prompt.
+    """Read answers, by the id of their prompt.
 
     Raises:
         InputError: the file cannot be read or has no answer.
@@ -55,7 +53,7 @@ def read_answers(path: Path, left_out: Counter[str]) -> dict[str, Answer]:
 
 
 def read_labels(path: Path, left_out: Counter[str]) -> dict[str, str]:
-    """Who won by the word of people or of another judge: `winner` is first, second or tie.
+    """Read verdicts of people or of another judge, by the id of their prompt: `winner` is first, second or tie.
 
     Raises:
         InputError: the file cannot be read or has no label.
@@ -68,34 +66,20 @@ def _read(
 ) -> dict[str, T]:
     if not path.is_file():
         raise InputError(f"{path} does not exist; allowed: a JSONL file whose lines are as {example}")
-    found: dict[str, T] = {}
-    for number, line in _lines(path):
-        try:
-            record = _record(line)
-            name = str(record.get("id", number))
-            if name in found:
-                raise BrokenRecord("id is there twice")
-            found[name] = parse(record, name)
-        except BrokenRecord as reason:
-            left_out[f"{path.name}: {reason}"] += 1
-    if not found:
+    records: dict[str, T] = {}
+
+    def add(number: int, record: dict[str, Any]) -> None:
+        name = str(record.get("id", number))
+        if name in records:
+            raise ParseError("id is there twice")
+        records[name] = parse(record, name)
+
+    reasons: Counter[str] = Counter()
+    list(parse_lines(path, add, reasons))
+    left_out.update({f"{path.name}: {reason}": n for reason, n in reasons.items()})
+    if not records:
         raise InputError(f"{path} has no usable line; allowed: lines as {example}. Left out: {dict(left_out)}")
-    return found
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with open(path, "rb") as file:
-        yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
-
-
-def _record(line: bytes) -> Mapping[str, Any]:
-    try:
-        record = json.loads(line)
-    except ValueError:  # also of bytes that are not UTF-8
-        raise BrokenRecord("not JSON") from None
-    if not isinstance(record, dict):
-        raise BrokenRecord("not a JSON object")
-    return record
+    return records
 
 
 def _prompt(record: Mapping[str, Any], name: str) -> Prompt:
@@ -103,17 +87,17 @@ def _prompt(record: Mapping[str, Any], name: str) -> Prompt:
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict) and value[0].get("role") == "user":
         value = value[0].get("content")
     if not isinstance(value, str) or not value.strip():
-        raise BrokenRecord("prompt is neither a text nor one user's message")
+        raise ParseError("prompt is neither a text nor one user's message")
     return Prompt(name, value)
 
 
 def _answer(record: Mapping[str, Any], name: str) -> Answer:
     if not isinstance(record.get("answer"), str):
-        raise BrokenRecord("answer is not a text")
+        raise ParseError("answer is not a text")
     return Answer(name, record["answer"], bool(record.get("ended", True)))
 
 
 def _label(record: Mapping[str, Any], name: str) -> str:
     if record.get("winner") not in WINNERS:
-        raise BrokenRecord(f"winner is not one of {', '.join(WINNERS)}")
+        raise ParseError(f"winner is not one of {', '.join(WINNERS)}")
     return str(record["winner"])

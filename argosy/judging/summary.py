@@ -1,38 +1,39 @@
-"""A judge's verdicts for people, and beside them what rules say of the answers."""
+"""A judge's verdicts for people, beside the faults that rules see in the answers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from argosy.documents.jsonl import dump_line
+from argosy.data.jsonl import dump_line
+from argosy.judging.metrics import Verdict
 from argosy.judging.records import Answer, Prompt
-from argosy.judging.verdicts import Verdict
-from argosy.quality import Generated, faults
 from argosy.statistics.intervals import Estimate
+from argosy.text.faults import Generated
+from argosy.text.faults import faults as faults_of
 
 Shares = Mapping[str, float]
 
 
-def numbers(found: Mapping[str, Estimate]) -> tuple[dict[str, float], dict[str, float]]:
-    """Values and standard errors, without what is not a number."""
-    values = {name: estimate.value for name, estimate in found.items() if math.isfinite(estimate.value)}
-    return values, {name: found[name].stderr for name in values if math.isfinite(found[name].stderr)}
+def numbers(estimates: Mapping[str, Estimate]) -> tuple[dict[str, float], dict[str, float]]:
+    """Split estimates into values and standard errors that are numbers."""
+    values = {name: estimate.value for name, estimate in estimates.items() if math.isfinite(estimate.value)}
+    return values, {name: estimates[name].stderr for name in values if math.isfinite(estimates[name].stderr)}
 
 
 def shares(prompts: Sequence[Prompt], answers: Mapping[str, Answer]) -> dict[str, float]:
-    """Of each rule, the share of faults among the answers that it speaks of."""
-    found: dict[str, list[bool]] = {}
+    """Compute the share of answers with each rule's fault, among those that the rule applies to."""
+    by_rule: dict[str, list[bool]] = {}
     for prompt in prompts:
         for rule, fault in _faults(prompt, answers[prompt.id]).items() if prompt.id in answers else ():
-            found.setdefault(rule, []).append(fault)
-    return {rule: sum(each) / len(each) for rule, each in sorted(found.items())}
+            by_rule.setdefault(rule, []).append(fault)
+    return {rule: sum(each) / len(each) for rule, each in sorted(by_rule.items())}
 
 
 def verdict_lines(
     prompts: Sequence[Prompt], first: Mapping[str, Answer], second: Mapping[str, Answer], verdicts: Sequence[Verdict]
 ) -> Iterator[str]:
-    """A line of JSON for each verdict, with both answers and their faults."""
+    """Yield a line of JSON for each verdict, with both answers and their faults."""
     by_id = {prompt.id: prompt for prompt in prompts}
     for v in verdicts:
         prompt = by_id[v.id]
@@ -45,10 +46,10 @@ def describe(
     judge: str,
     values: Shares,
     bounds: Mapping[str, Sequence[float]],
-    found: Mapping[str, Shares],
+    faults: Mapping[str, Shares],
     left_out: Mapping[str, int],
 ) -> Iterator[str]:
-    """Lines for the terminal."""
+    """Yield lines for the terminal."""
 
     def rate(name: str) -> str:
         low, high = bounds[name]
@@ -61,19 +62,19 @@ def describe(
     if "win_rate_length_controlled" in values:
         yield f"at equal length: win rate {rate('win_rate_length_controlled')}"
     else:
-        yield "at equal length: not known (fewer than 8 prompts, or one model's answers are nearly always the longer)"
+        yield "at equal length: unknown (fewer than 8 prompts, or one model's answers are nearly always the longer)"
     if "orders_agree" in values:
         yield (
             f"it says the same in both orders in {values['orders_agree']:.1%}; the answer that stands first gains "
             f"{values['position_bias']:+.3f}"
         )
     else:
-        yield "it was asked about nothing: all answers are equal"
+        yield "it judged nothing: all answers are equal"
     if "agreement" in values:
         kappa = f" (kappa {values['kappa']:.2f})" if "kappa" in values else ""
         yield f"it agrees with the labels in {values['agreement']:.1%}{kappa}"
-    for rule in sorted({*found["first"], *found["second"]}):
-        each = [found[side].get(rule) for side in ("first", "second")]
+    for rule in sorted({*faults["first"], *faults["second"]}):
+        each = [faults[side].get(rule) for side in ("first", "second")]
         if any(each):
             against = " against ".join("-" if share is None else f"{share:.1%}" for share in each)
             yield f"answers with the fault {rule}: {against}"
@@ -86,4 +87,4 @@ def _side(prompt: Prompt, answer: Answer) -> dict[str, object]:
 
 
 def _faults(prompt: Prompt, answer: Answer) -> dict[str, bool]:
-    return faults(Generated(prompt.text, answer.text, answer.ended))
+    return faults_of(Generated(prompt.text, answer.text, answer.ended))

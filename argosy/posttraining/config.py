@@ -1,64 +1,146 @@
-"""What every post-training step's config has in common."""
+"""Config and outputs that all post-training steps share, and the order of examples that follows from them."""
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import RUNTIME, Config, Rate, Seed, Upstream
+from argosy.config.schema import RUNTIME, Config, ParallelConfig, Rate, Seed, Upstream
+from argosy.errors import InputError
+from argosy.models.export import Export
+from argosy.training.config import micro_batch
+
+POOL = 16  # batches that are sorted by length together
+
+
+def training_order(
+    lengths: Sequence[int], batch_size: int, epochs: float, seed: int, max_steps: int = 0
+) -> list[int]:
+    """Return the indices of the examples in the order of training, over all epochs: a pure function of its arguments.
+
+    `max_steps` above 0 overrides `epochs`: as many passes, each shuffled anew, as so many batches take.
+
+    The whole order is known before the first step, so a resumed run skips to its place and reads the same
+    batches. Within pools of POOL batches of the shuffled data, examples are sorted by length, cut into batches
+    and the batches shuffled: batches of near-equal lengths need little padding (Trainer's own length grouping
+    draws from the global random state and cannot be resumed to the same bytes).
+
+    Returns:
+        max_steps * batch_size, or ceil(epochs * len(lengths)), indices. Each example comes once an epoch;
+        fewer than `batch_size` of them, those that fill no batch, come at the beginning of the next one.
+    """
+    order: list[int] = []
+    waiting: list[int] = []
+    total = max_steps * batch_size or math.ceil(epochs * len(lengths))
+    for epoch in range(math.ceil(total / len(lengths)) if lengths else 0):
+        generator = random.Random(f"{seed}/{epoch}")
+        stream = waiting + generator.sample(range(len(lengths)), len(lengths))
+        full = len(stream) - len(stream) % batch_size
+        stream, waiting = stream[:full], stream[full:]
+        for start in range(0, full, POOL * batch_size):
+            pool = sorted(stream[start : start + POOL * batch_size], key=lambda index: lengths[index])
+            batches = [pool[at : at + batch_size] for at in range(0, len(pool), batch_size)]
+            generator.shuffle(batches)
+            order.extend(index for batch in batches for index in batch)
+    return (order + waiting)[:total]
+
 
 PositiveInt = Annotated[int, Field(gt=0)]
 
 
-class PosttrainingConfig(Config):
-    """Data, optimiser and bookkeeping of one post-training step.
-
-    Attributes:
-        checkpoint: directory of the training step that this one continues; its `final` export is loaded.
-        data: directory of the data step.
-        epochs: passes over the data.
-        max_steps: above 0, optimiser steps to train for, in as many passes as they take; `epochs` does not count then.
-        batch_size: examples (conversations, pairs) an optimiser step, on all devices together.
-        micro_batch_size: examples that are in memory at once on a device; at most `batch_size`.
-        max_length: longest example in tokens; 0 means the checkpoint's context.
-        warmup_ratio: part of the steps over which the learning rate rises from 0.
-        threads: of torch on a CPU, whatever cores there are: they decide the last bits of sums.
-        dtype: of matrix products; weights and optimizer are float32 either way. None is the method's own: float32 for
-            ppo, bfloat16 for all others.
-        heldout_limit: how many held-out records are evaluated before and after.
-        log_every, save_every: in optimiser steps; a resumable state is kept at each `save_every`.
-    """
+class PosttrainingConfig(ParallelConfig):
+    """Data, optimizer and bookkeeping of a post-training step."""
 
     checkpoint: Upstream = ""
+    """Directory of the training step that this one continues; its `final` export is loaded."""
     data: Upstream = ""
+    """Directory of the data step."""
     seed: Seed = 0
+    """Seed of the examples' order and of all that is sampled."""
     epochs: float = Field(default=1.0, gt=0)
+    """Passes over the data."""
     max_steps: int = Field(default=0, ge=0)
+    """Optimizer steps, in as many passes as they take; 0 leaves the number to `epochs`."""
     batch_size: PositiveInt = 32
+    """Examples (conversations, pairs) of an optimizer step, over all processes."""
     micro_batch_size: PositiveInt = 32
+    """Examples of one forward and backward of a process, at most; `batch_size` is a multiple."""
     max_length: int = Field(default=0, ge=0)
+    """Tokens of the longest example; 0 means the checkpoint's context."""
     learning_rate: Rate = 1e-3
+    """Highest learning rate."""
     schedule: Literal["linear", "cosine", "constant_with_warmup"] = "cosine"
+    """Course of the learning rate after the warm-up."""
     warmup_ratio: float = Field(default=0.05, ge=0, lt=1)
+    """Part of the steps over which the learning rate rises from 0."""
     weight_decay: float = Field(default=0.0, ge=0)
+    """Decoupled weight decay."""
     max_grad_norm: float = Field(default=1.0, gt=0)
+    """Norm to which gradients are clipped."""
     threads: PositiveInt = 1
+    """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
     dtype: Literal["float32", "bfloat16"] | None = None
+    """Precision of matrix products; weights and optimizer are float32 either way. The default is the method's own:
+    float32 for ppo, bfloat16 for all others."""
     heldout_limit: PositiveInt = 128
+    """Number of held-out records that are evaluated before and after."""
     log_every: Annotated[PositiveInt, RUNTIME] = 5
+    """Optimizer steps between two logged metrics."""
     save_every: Annotated[PositiveInt, RUNTIME] = 50
+    """Optimizer steps between two resumable states."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.batch_size % self.micro_batch_size:
-            raise ValueError(
-                f"micro_batch_size={self.micro_batch_size} does not divide batch_size={self.batch_size}; "
-                "choose a divisor"
-            )
+        _ = self.micro_batch
         if self.save_every % self.log_every:
             raise ValueError(
                 f"save_every={self.save_every} is not a multiple of log_every={self.log_every}: "
                 "a resumed run would average its metrics over other steps"
             )
         return self
+
+    def order(self, lengths: Sequence[int]) -> list[int]:
+        """Return the indices of the examples in the order of training (`training_order`).
+
+        Several processes leave out a last batch that is not full: they would fill it up with examples seen before.
+
+        Raises:
+            InputError: nothing is left.
+        """
+        order = training_order(lengths, self.batch_size, self.epochs, self.seed, self.max_steps)
+        if self.processes > 1:
+            order = order[: len(order) - len(order) % self.batch_size]
+            if not order:
+                raise InputError(f"batch_size={self.batch_size} is more than the {len(lengths)} examples of the data, "
+                                 f"which processes={self.processes} cannot share out; choose a smaller batch, or "
+                                 "processes=1")
+        return order
+
+    @property
+    def micro_batch(self) -> int:
+        """Return the examples of one forward and backward of a process."""
+        return micro_batch("batch_size", self.batch_size, self.micro_batch_size, self.processes)
+
+
+class PreferenceConfig(PosttrainingConfig):
+    """Config of a step that learns from preference pairs."""
+
+    preferences: str = "preferences.jsonl"
+    """File of the data step to learn from."""
+    heldout: str = "preferences_heldout.jsonl"
+    """File of the data step that is evaluated before and after."""
+
+
+class PosttrainingOutputs(Config):
+    """Outputs of every post-training step."""
+
+    exports: list[Export]
+    final: str
+    metrics: dict[str, float] = Field(default_factory=dict)
+    """Held-out results as `<name>/before` and `<name>/after`."""
+    rejected: dict[str, int] = Field(default_factory=dict)
+    """Number of records that were set aside, by reason; they are in `rejects/`."""

@@ -1,54 +1,125 @@
-"""Supervised fine-tuning on conversations: the loss is on the assistant's tokens alone."""
+"""Supervised fine-tuning on conversations (the loss is on the assistant's tokens alone) and its held-out evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from argosy.posttraining.arguments import trainer_arguments
-from argosy.posttraining.chat import Conversation
+from argosy.data.schemas import ParseError, check_messages
+from argosy.models.chat import check_length, encode_prompt
+from argosy.models.export import Source
+from argosy.models.generate import Decoding, generate
+from argosy.models.logprobs import by_length, pad_right
 from argosy.posttraining.config import PosttrainingConfig
-from argosy.posttraining.order import training_order
-from argosy.posttraining.source import Source
-from argosy.posttraining.trainer import run_trainer
-from argosy.step import StepContext
+from argosy.posttraining.trainer import run_trainer, trainer_arguments
+from argosy.step.contract import StepContext
+from argosy.tokens.windows import IGNORED
+from argosy.training.parallel import Group
 
 
 def finetune(
     config: PosttrainingConfig,
     context: StepContext,
+    group: Group,
     source: Source,
     model: Any,
     conversations: Sequence[Conversation],
 ) -> tuple[int, int]:
-    """Train `model` in place on `conversations`. Returns (optimiser steps, tokens).
+    """Train `model` in place on `conversations`. Returns (optimizer steps, tokens).
 
     The conversations come tokenised and labelled by the chat template, and in the order of training, so
-    TRL prepares nothing: what was checked is what is learnt.
+    TRL prepares nothing: exactly the checked tokens are learnt.
     """
     from trl.trainer.sft_config import SFTConfig
     from trl.trainer.sft_trainer import SFTTrainer
 
     trainer = SFTTrainer(
         model=model,
-        args=SFTConfig(
-            **trainer_arguments(config, context.out / "state"),
-            max_length=None,
-            dataset_kwargs={"skip_prepare_dataset": True},
+        args=trainer_arguments(
+            SFTConfig, config, context, group, max_length=None, dataset_kwargs={"skip_prepare_dataset": True}
         ),
         train_dataset=_dataset(conversations, config),
         processing_class=source.tokenizer,
     )
-    return run_trainer(trainer, context, {"mean_token_accuracy": "train/token_accuracy"})
+    return run_trainer(trainer, context, group, {"mean_token_accuracy": "train/token_accuracy"})
 
 
 def _dataset(conversations: Sequence[Conversation], config: PosttrainingConfig) -> Any:
     from datasets import Dataset
 
     lengths = [len(conversation.input_ids) for conversation in conversations]
-    order = training_order(lengths, config.batch_size, config.epochs, config.seed, config.max_steps)
+    order = config.order(lengths)
     columns = {
         "input_ids": [conversation.input_ids for conversation in conversations],
         "labels": [conversation.labels for conversation in conversations],
     }
     return Dataset.from_dict(columns).select(order)
+
+
+def instruction_loss(model: Any, conversations: Sequence[Conversation], pad_id: int, batch_size: int) -> float:
+    """Return the mean cross-entropy, in nats, of the assistant's tokens (each token weighs the same)."""
+    import torch
+
+    total, tokens = 0.0, 0
+    model.eval()
+    with torch.no_grad():
+        for batch in by_length([c.input_ids for c in conversations], batch_size):
+            rows = [conversations[index].input_ids for index in batch]
+            ids = pad_right(rows, pad_id).to(model.device)
+            mask = pad_right([[1] * len(row) for row in rows], 0).to(model.device)
+            labels = pad_right([conversations[index].labels for index in batch], IGNORED).to(model.device)
+            logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
+            target = labels[:, 1:]
+            total += float(
+                torch.nn.functional.cross_entropy(logits.transpose(1, 2), target, ignore_index=IGNORED, reduction="sum")
+            )
+            tokens += int((target != IGNORED).sum())
+    return total / max(tokens, 1)
+
+
+def exact_match(model: Any, tokenizer: Any, conversations: Sequence[Conversation], decoding: Decoding) -> float:
+    """Return the part of the conversations whose last turn the model answers with the same text."""
+    answers = generate(model, [conversation.prompt_ids for conversation in conversations], decoding)
+    texts = tokenizer.batch_decode(answers, skip_special_tokens=True)
+    pairs = zip(texts, conversations, strict=True)
+    right = [bool(text.strip() == conversation.answer.strip()) for text, conversation in pairs]
+    return sum(right) / len(right)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A conversation to learn from.
+
+    Attributes:
+        input_ids: the rendered conversation.
+        labels: the same ids, IGNORED where the chat template does not mark the assistant's words. The end-of-turn
+            token is marked too, so that the model learns to stop.
+        prompt_ids: the conversation up to the answer of its last turn.
+        answer: that turn's text.
+    """
+
+    input_ids: list[int]
+    labels: list[int]
+    prompt_ids: list[int]
+    answer: str
+
+
+def conversation_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]], Conversation]:
+    """Return a function that makes a Conversation of a JSON record, or raises ParseError with the reason."""
+
+    def parse(record: dict[str, Any]) -> Conversation:
+        messages = check_messages(record.get("messages"), "messages")
+        turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+        if not turns:
+            raise ParseError("no assistant turn")
+        encoded = tokenizer.apply_chat_template(
+            list(messages), tokenize=True, return_dict=True, return_assistant_tokens_mask=True
+        )
+        ids, mask = encoded["input_ids"], encoded["assistant_masks"]
+        check_length(ids, max_length)
+        labels = [token if marked else IGNORED for token, marked in zip(ids, mask, strict=True)]
+        prompt = encode_prompt(tokenizer, messages[: turns[-1]])
+        return Conversation(ids, labels, prompt, messages[turns[-1]]["content"])
+
+    return parse

@@ -1,43 +1,133 @@
-"""Run a TRL trainer as part of a step: metrics, progress, resumable states, an equal result after a crash."""
+"""TRL trainers as parts of a step: arguments, metrics, progress, resumable states, an equal result after a crash."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from argosy.posttraining.finite import check_values, check_weights
-from argosy.posttraining.state import latest_state, mark_complete
-from argosy.step import StepContext
+from argosy.posttraining.config import PosttrainingConfig
+from argosy.posttraining.stage import check_values, check_weights
+from argosy.step.contract import StepContext
+from argosy.store.files import sync
+from argosy.training.parallel import Group
+
+COMPLETE = "complete"
+
+
+def latest_state(directory: Path, rank: int = 0) -> Path | None:
+    """Return the newest complete state, or None; rank 0 deletes what a crash left half written."""
+    complete: list[Path] = []
+    for path in sorted(directory.glob("checkpoint-*"), key=_step):
+        if (path / COMPLETE).exists():
+            complete.append(path)
+        elif rank == 0:
+            shutil.rmtree(path)
+    return complete[-1] if complete else None
+
+
+def mark_complete(path: Path) -> None:
+    """Declare the state in `path` complete, then delete the older ones.
+
+    Its bytes reach the disk before the mark does. An old state loses its mark before its files.
+    """
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            sync(file)
+    (path / COMPLETE).touch()
+    sync(path)
+    for old in path.parent.glob("checkpoint-*"):
+        if _step(old) < _step(path):
+            (old / COMPLETE).unlink(missing_ok=True)
+            shutil.rmtree(old)
+
+
+def _step(path: Path) -> int:
+    return int(path.name.rpartition("-")[2])
+
+
+def trainer_arguments(
+    kind: type[Any], config: PosttrainingConfig, context: StepContext, group: Group, **own: Any
+) -> Any:
+    """Make TRL's arguments of type `kind`: deterministic, resumable, and silent but for our callback.
+
+    The data are given in the order of training (see argosy.posttraining.config), so that one sequential epoch
+    is the whole run. The callback decides when resumable states are complete and deletes the old ones, because
+    Trainer's own rotation can leave a broken one behind.
+
+    Args:
+        own: fields that only this kind has.
+    """
+    arguments = kind(**{**_shared(config, context, group), **own})
+    _ = arguments.device  # counts the GPUs; with more than one, Trainer would make the model nn.DataParallel
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
+
+
+def _shared(config: PosttrainingConfig, context: StepContext, group: Group) -> dict[str, Any]:
+    gpu = group.device.type != "cpu"
+    return {
+        "output_dir": str(context.out / "state"),
+        "seed": config.seed,
+        "full_determinism": True,
+        "use_cpu": not gpu,
+        "bf16": config.dtype != "float32",
+        "gradient_checkpointing": False,
+        "num_train_epochs": 1,
+        "max_steps": config.max_steps or -1,
+        "train_sampling_strategy": "sequential",
+        "per_device_train_batch_size": config.micro_batch,
+        "gradient_accumulation_steps": config.batch_size // (config.micro_batch * group.world),
+        "learning_rate": config.learning_rate,
+        "lr_scheduler_type": config.schedule,
+        "warmup_steps": config.warmup_ratio,
+        "weight_decay": config.weight_decay,
+        "max_grad_norm": config.max_grad_norm,
+        "include_num_input_tokens_seen": "non_padding",
+        "logging_strategy": "steps",
+        "logging_steps": config.log_every,
+        "logging_first_step": True,
+        "logging_nan_inf_filter": False,
+        "save_strategy": "steps",
+        "save_steps": config.save_every,
+        "eval_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "dataloader_num_workers": 0,
+        "dataloader_pin_memory": gpu,
+        "ddp_find_unused_parameters": False,
+    }
+
 
 COMMON = {"loss": "train/loss", "learning_rate": "train/lr", "grad_norm": "train/grad_norm"}
 
 
-def run_trainer(trainer: Any, context: StepContext, names: Mapping[str, str]) -> tuple[int, int]:
+def run_trainer(trainer: Any, context: StepContext, group: Group, names: Mapping[str, str]) -> tuple[int, int]:
     """Train from the newest complete state (or the beginning) to the end.
 
     Args:
-        trainer: a transformers Trainer made with `trainer_arguments(config, <out>/state)`.
-        context: where metrics and progress go.
+        trainer: a transformers Trainer made with `trainer_arguments`.
+        context: its tracker and progress are given metrics and steps.
         names: Trainer's name of a metric -> ours; others are not logged. COMMON ones are always logged.
 
     Returns:
-        (optimiser steps, input tokens seen), counted from the beginning of the stage.
+        (optimizer steps, input tokens), counted from the beginning of the stage.
 
     Raises:
         StepError: a weight or a logged value is not a finite number.
     """
-    trainer.add_callback(_callback(context, {**COMMON, **names}))
-    resume = latest_state(Path(trainer.args.output_dir))
+    trainer.add_callback(_callback(context, group, {**COMMON, **names}))
+    resume = latest_state(Path(trainer.args.output_dir), group.rank)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     return trainer.state.global_step, int(trainer.state.num_input_tokens_seen)
 
 
-def _callback(context: StepContext, names: Mapping[str, str]) -> Any:
+def _callback(context: StepContext, group: Group, names: Mapping[str, str]) -> Any:
     from transformers import TrainerCallback
 
     class StepCallback(TrainerCallback):
-        """Forwards Trainer's logs to the step's tracker and marks its states complete."""
+        """Bridge from Trainer's events to the step's tracker, progress and complete states."""
 
         def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
             check_weights(model, state.global_step)
@@ -54,6 +144,8 @@ def _callback(context: StepContext, names: Mapping[str, str]) -> Any:
             context.progress.update(state.global_step, state.max_steps, "steps", note, force=True)
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            mark_complete(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+            group.barrier()  # each rank has written its random state
+            if group.rank == 0:
+                mark_complete(Path(args.output_dir) / f"checkpoint-{state.global_step}")
 
     return StepCallback()

@@ -7,8 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from argosy.statistics import student
-from argosy.statistics.intervals import mean
+from argosy.statistics.intervals import mean, t_quantile, t_two_sided
 
 _NORMAL = NormalDist()
 LARGE = 400  # degrees of freedom from which the normal distribution is used: t differs by less than 0.3%
@@ -71,13 +70,13 @@ def upper_tail(value: float, stderr: float, degrees: int) -> float:
     if stderr == 0:
         return 0.0 if value > 0 else 1.0
     t = value / stderr
-    both = math.erfc(abs(t) / math.sqrt(2)) if degrees >= LARGE else student.two_sided(t, degrees)
+    both = math.erfc(abs(t) / math.sqrt(2)) if degrees >= LARGE else t_two_sided(t, degrees)
     return both / 2 if t > 0 else 1 - both / 2
 
 
 def one_sided_quantile(level: float, degrees: int) -> float:
     """The t below which `level` of the distribution is."""
-    return _NORMAL.inv_cdf(level) if degrees >= LARGE else student.quantile(2 * level - 1, degrees)
+    return _NORMAL.inv_cdf(level) if degrees >= LARGE else t_quantile(2 * level - 1, degrees)
 
 
 def power(effect: float, stderr: float, alpha: float = 0.05) -> float:

@@ -1,4 +1,4 @@
-"""Many comparisons at once.
+"""Corrections for many comparisons at once.
 
 Holm where a decision hangs on it (no false alarm at all, in 95 of 100 families); Benjamini-Hochberg and -Yekutieli for
 tables to look through (of what they mark, 5% are false alarms on average).
@@ -8,9 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 K = TypeVar("K")
+Method = Literal["holm", "benjamini-hochberg", "benjamini-yekutieli"]
+DECISION: Method = "holm"
+TABLE: Method = "benjamini-hochberg"
+NAMES: dict[Method, str] = {"holm": "Holm", "benjamini-hochberg": "Benjamini and Hochberg",
+                            "benjamini-yekutieli": "Benjamini and Yekutieli"}
+
+
+def correct(p_values: Mapping[K, float], method: Method = TABLE) -> dict[K, float]:
+    """Adjusted p-values of one family; `DECISION` for a gate or a choice, `TABLE` for what is looked through.
+
+    Raises:
+        ValueError: a p-value is not within 0..1.
+    """
+    return {"holm": holm, "benjamini-hochberg": benjamini_hochberg,
+            "benjamini-yekutieli": benjamini_yekutieli}[method](p_values)
 
 
 def holm(p_values: Mapping[K, float]) -> dict[K, float]:

@@ -1,8 +1,7 @@
-"""Two checkpoints on the same items: differences of means with intervals, and tests of them.
+"""Differences of two checkpoints on the same items: intervals and tests.
 
 Every function takes one value an item (right = 1, wrong = 0, or any score), in the same order for both; several
-questions of one item are averaged first. Results are functions of the data and the seed alone.
-"""
+questions of one item are averaged first. Results are functions of the data and the seed alone."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.statistics import student
-from argosy.statistics.resampling import Floats, bootstrapped, flipped_at_least, totals
+from argosy.statistics.intervals import Floats, bootstrapped, flipped_at_least, mean, t_quantile, t_two_sided, totals
 
 Clusters = Sequence[Hashable] | None
 FEW = 30  # clusters (or items that are not related) below which percentiles of a bootstrap are too near
@@ -44,11 +42,13 @@ def mcnemar(first: Sequence[bool | float], second: Sequence[bool | float]) -> Di
     Raises:
         ValueError: lengths differ, are zero, or a value is neither 0 nor 1.
     """
-    a, b = _pair(first, second)
+    from scipy.special import bdtr
+
+    a, b = _columns(first, second)
     if not np.isin(np.concatenate([a, b]), (0.0, 1.0)).all():
         raise ValueError("McNemar's test is of answers that are right (1) or wrong (0); use paired_permutation")
     only_first, only_second = int(np.sum(a > b)), int(np.sum(b > a))
-    p_value = _binomial_two_sided(min(only_first, only_second), only_first + only_second)
+    p_value = min(1.0, 2 * float(bdtr(min(only_first, only_second), only_first + only_second, 0.5)))
     return Difference(float((a - b).mean()), p_value)
 
 
@@ -61,7 +61,7 @@ def paired_permutation(
         clusters: of each item, what related ones share (a passage, a fact in two languages): signs are flipped by
             cluster, since related items err together.
     """
-    a, b = _pair(first, second)
+    a, b = _columns(first, second)
     sums, _ = totals(a - b, clusters)
     return Difference(float((a - b).mean()), flipped_at_least(sums, seed, draws))
 
@@ -77,7 +77,7 @@ def paired_bootstrap(
     """Percentile bootstrap of the mean difference, over items or over clusters of them; of fewer than 30 the t
     interval (of `paired_ratio_test`), whose coverage holds, and of one no interval: everything is in it.
     """
-    a, b = _pair(first, second)
+    a, b = _columns(first, second)
     return _bootstrap(a - b, level, seed, draws, clusters)
 
 
@@ -102,14 +102,14 @@ def paired_ratio_test(
     Raises:
         ValueError: lengths differ, there are fewer than two items, or a value of `below` is not positive.
     """
-    a, b = _pair(first, second)
-    _, sizes = _pair(first, below)
+    a, b = _columns(first, second)
+    _, sizes = _columns(first, below)
     if len(a) < 2 or not (sizes > 0).all():
         raise ValueError(f"a ratio of {len(a)} items; allowed: 2 or more, over lengths that are all positive")
     ratio, error, degrees = _ratio(a - b, sizes)
-    half = student.quantile(level, degrees) * error
+    half = t_quantile(level, degrees) * error
     alike = 1.0 if ratio == 0 else 2.0 ** (1 - len(a))  # all by one amount: no error to estimate, so signs alone count
-    p_value = student.two_sided(ratio / error, degrees) if error > 0 else alike
+    p_value = t_two_sided(ratio / error, degrees) if error > 0 else alike
     return Interval(ratio, ratio - half, ratio + half), p_value
 
 
@@ -127,8 +127,8 @@ def difference_of_differences(
 
     Above zero: part of the lead is gone when the item is changed, as it is when items were memorised.
     """
-    plain_a, plain_b = _pair(first_plain, second_plain)
-    variant_a, variant_b = _pair(first_variant, second_variant)
+    plain_a, plain_b = _columns(first_plain, second_plain)
+    variant_a, variant_b = _columns(first_variant, second_variant)
     if len(plain_a) != len(variant_a):
         raise ValueError(f"{len(plain_a)} plain items and {len(variant_a)} of the variant; keep those that are in both")
     return _bootstrap((plain_a - plain_b) - (variant_a - variant_b), level, seed, draws, clusters)
@@ -140,7 +140,7 @@ def _bootstrap(values: Floats, level: float, seed: int, draws: int, clusters: Cl
         return Interval(float(values.mean()), -math.inf, math.inf)
     if len(sums) < FEW:
         ratio, error, degrees = _ratio(sums, sizes)
-        half = student.quantile(level, degrees) * error
+        half = t_quantile(level, degrees) * error
         return Interval(ratio, ratio - half, ratio + half)
     means = bootstrapped(sums, sizes, seed, draws)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
@@ -156,15 +156,72 @@ def _ratio(above: Floats, below: Floats) -> tuple[float, float, int]:
     return ratio, error, max(1, math.floor(effective + 1e-9) - 1)
 
 
-def _pair(first: Sequence[float], second: Sequence[float]) -> tuple[Floats, Floats]:
+def _columns(first: Sequence[float], second: Sequence[float]) -> tuple[Floats, Floats]:
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1 or not len(a):
         raise ValueError(f"paired values have the shapes {a.shape} and {b.shape}; give one value an item for both")
     return a, b
 
 
-def _binomial_two_sided(smaller: int, n: int) -> float:
-    """P of a split at least this uneven of n fair coins."""
-    whole = math.lgamma(n + 1) - n * math.log(2)
-    tail = (math.exp(whole - math.lgamma(k + 1) - math.lgamma(n - k + 1)) for k in range(smaller + 1))
-    return min(1.0, 2 * math.fsum(tail))
+DRAWS = 4000
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Second minus first over the same items.
+
+    Attributes:
+        low, high: the percentile bootstrap's interval, over clusters where there are any; of fewer than 30 the t
+            interval, of one -inf to inf.
+        stderr: of the difference, clustered, as if one more item (cluster) had changed (Agresti and Min, 2005): some
+            items that all stayed the same do not say that none ever changes. Equivalence rests on it.
+        p_value: two-sided; of McNemar's exact test or of sign flips, as `test` says.
+        gained, lost: items that the second answers more, or less, often right.
+        clusters: how many groups of related items there are (as many as items where none are related).
+    """
+
+    value: float
+    low: float
+    high: float
+    stderr: float
+    p_value: float
+    test: str
+    items: int
+    clusters: int
+    gained: int
+    lost: int
+
+
+def compare_items(
+    first: Sequence[float],
+    second: Sequence[float],
+    clusters: Sequence[Hashable] | None = None,
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> Paired:
+    """Compare two checkpoints item by item.
+
+    McNemar's exact test where answers are right or wrong and no items are related; else signs flipped by cluster
+    (Good, "Permutation, Parametric and Bootstrap Tests", 2005), since related items err together.
+
+    Args:
+        first, second: a value an item (right 1, wrong 0, or a share between), in one order.
+        clusters: of each item, what related items share; None: none are related.
+
+    Raises:
+        ValueError: lengths differ or are zero.
+    """
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    groups = len(set(clusters)) if clusters is not None else len(differences)
+    own = clusters if groups < len(differences) else None
+    binary = own is None and all(value in (0.0, 1.0) for value in (*first, *second))
+    found = mcnemar(second, first) if binary else paired_permutation(second, first, seed, draws, own)
+    interval = paired_bootstrap(second, first, level, seed, draws, own)
+    stderr = math.hypot(mean(differences, own).stderr, 1 / groups)
+    return Paired(
+        value=found.value, low=interval.low, high=interval.high, stderr=stderr, p_value=found.p_value,
+        test="McNemar" if binary else "sign flips", items=len(differences), clusters=groups,
+        gained=sum(d > 0 for d in differences), lost=sum(d < 0 for d in differences),
+    )  # fmt: skip

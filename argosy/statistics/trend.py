@@ -1,11 +1,16 @@
-"""Does a metric rise with training? Kendall's rank correlation."""
+"""The trend of a metric over training (Kendall's rank correlation), and its signal over its noise.
+
+Heineman et al., "Signal and Noise" (2025): a benchmark is good for decisions where models are further apart (signal)
+than the last checkpoints of one training run are among themselves (noise)."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
 
 _EXACT = 60  # points up to which the p-value is counted out, where there are no ties
 
@@ -20,47 +25,135 @@ class Trend:
 
 
 def kendall(x: Sequence[float], y: Sequence[float]) -> Trend:
-    """Kendall's tau-b (1945) of paired values, such as tokens and a metric.
-
-    The p-value is exact without ties (up to 60 points), else of the normal distribution with the variance for ties
-    (Kendall, "Rank Correlation Methods", 1970, as in scipy.stats.kendalltau).
+    """Kendall's tau-b (1945) of paired values, such as tokens and a metric; the p-value is exact without ties (up to 60
+    points), else of the normal distribution.
 
     Raises:
         ValueError: lengths differ.
     """
-    pairs = list(zip(x, y, strict=True))
-    n = len(pairs)
-    score = sum(_sign(a[0] - b[0]) * _sign(a[1] - b[1]) for i, a in enumerate(pairs) for b in pairs[:i])
-    ties = [list(Counter(values).values()) for values in (x, y)]
-    whole = n * (n - 1) // 2
-    free = [whole - sum(t * (t - 1) // 2 for t in tied) for tied in ties]
-    if not all(free):
-        return Trend(0.0, 1.0, n)
-    tau = score / math.sqrt(free[0] * free[1])
-    if n <= _EXACT and max(map(max, ties)) == 1:
-        return Trend(tau, _exact(n, (whole - abs(score)) // 2), n)
-    return Trend(tau, math.erfc(abs(score) / math.sqrt(2 * _variance(n, ties))), n)
+    from scipy.stats import kendalltau
+
+    if len(x) != len(y):
+        raise ValueError(f"{len(x)} and {len(y)} values; give pairs")
+    if len(set(x)) < 2 or len(set(y)) < 2:
+        return Trend(0.0, 1.0, len(x))
+    exact = len(x) <= _EXACT and len(set(x)) == len(set(y)) == len(x)
+    found = kendalltau(x, y, method="exact" if exact else "asymptotic")
+    return Trend(float(found.statistic), float(found.pvalue), len(x))
 
 
-def _exact(n: int, discordant: int) -> float:
-    """P of at most so many inversions in a random order, on both sides."""
-    ways = [1]  # orders by number of inversions
-    for size in range(2, n + 1):
-        longer = [0] * (len(ways) + size - 1)
-        for inversions, count in enumerate(ways):
-            for more in range(size):
-                longer[inversions + more] += count
-        ways = longer[: discordant + 1]
-    return min(1.0, float(2 * sum(ways[: discordant + 1]) / math.factorial(n)))
+LEAST_DEGREES = 3
+LAST = 5  # checkpoints at the end of a run that its noise is of
 
 
-def _variance(n: int, ties: Sequence[Sequence[int]]) -> float:
-    plain = n * (n - 1) * (2 * n + 5) - sum(t * (t - 1) * (2 * t + 5) for tied in ties for t in tied)
-    triples = math.prod(sum(t * (t - 1) * (t - 2) for t in tied) for tied in ties)
-    doubles = math.prod(sum(t * (t - 1) for t in tied) for tied in ties)
-    found = plain / 18 + doubles / (2 * n * (n - 1))
-    return found + (triples / (9 * n * (n - 1) * (n - 2)) if n > 2 else 0.0)
+@dataclass(frozen=True)
+class Point:
+    """A checkpoint: tokens seen, the metric, its standard error (NaN: unknown), and what the checkpoint is called."""
+
+    tokens: float
+    value: float
+    stderr: float = math.nan
+    label: str = ""
 
 
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
+@dataclass(frozen=True)
+class Curve:
+    """A metric over one training run. Runs of one `model` differ by seed alone."""
+
+    model: str
+    points: tuple[Point, ...]
+
+    @property
+    def end(self) -> float:
+        """Mean of the last checkpoints."""
+        last = self.points[-LAST:]
+        return math.fsum(p.value for p in last) / len(last)
+
+
+@dataclass(frozen=True)
+class SignalToNoise:
+    """Attributes:
+    spread: the largest difference between models' ends (means of their last checkpoints); NaN for one model.
+    gain: the largest change from a run's first checkpoint to its end; NaN where no run has two.
+    steps: standard deviation of the last checkpoints around their line, over all runs; NaN with fewer than 3 degrees of
+        freedom together (five checkpoints of one run, or three of each of three runs).
+    seeds: standard deviation of the ends of one model's seeds, over all models; NaN without seeds.
+    items: mean standard error of the last checkpoints: what other items would have changed.
+    """
+
+    spread: float
+    gain: float
+    steps: float
+    seeds: float
+    items: float
+
+    @property
+    def signal(self) -> float:
+        """Between models where there are several, else over training."""
+        return self.gain if math.isnan(self.spread) else self.spread
+
+    @property
+    def noise(self) -> float:
+        """The larger one of steps and seeds; the items' error where neither is known."""
+        known = [value for value in (self.steps, self.seeds) if not math.isnan(value)]
+        return max(known) if known else self.items
+
+    @property
+    def ratio(self) -> float:
+        """Signal over noise; infinite where nothing moves but the signal."""
+        if math.isnan(self.signal) or math.isnan(self.noise):
+            return math.nan
+        return self.signal / self.noise if self.noise > 0 else (math.inf if self.signal > 0 else 0.0)
+
+
+def signal_to_noise(curves: Sequence[Curve], last: int = LAST) -> SignalToNoise:
+    """Signal and noise of one metric, in its own unit. Noise is around a straight line through the last checkpoints, so
+    that a metric that still improves is not called noisy.
+
+    Raises:
+        ValueError: there is no curve, or one without points.
+    """
+    if not curves or not all(curve.points for curve in curves):
+        raise ValueError("signal and noise need curves with at least one point each")
+    by_model: dict[str, list[float]] = {}
+    for curve in curves:
+        by_model.setdefault(curve.model, []).append(curve.end)
+    centres = [math.fsum(ends) / len(ends) for ends in by_model.values()]
+    gains = [abs(c.end - c.points[0].value) for c in curves if len(c.points) > 1]
+    errors = [c.points[-1].stderr for c in curves if not math.isnan(c.points[-1].stderr)]
+    return SignalToNoise(
+        spread=max(centres) - min(centres) if len(centres) > 1 else math.nan,
+        gain=max(gains, default=math.nan),
+        steps=_pooled([_around_line(c.points[-last:]) for c in curves], LEAST_DEGREES),
+        seeds=_pooled([(float(np.var(ends, ddof=1)), len(ends) - 1) for ends in by_model.values() if len(ends) > 1]),
+        items=math.fsum(errors) / len(errors) if errors else math.nan,
+    )
+
+
+def decision_accuracy(early: Mapping[str, float], final: Mapping[str, float]) -> float:
+    """Share of pairs of models that an early or small-scale metric ranks as the final one does; NaN without pairs.
+
+    A pair that is equal in one of them counts half.
+    """
+    pairs = list(combinations(sorted(early.keys() & final.keys()), 2))
+    if not pairs:
+        return math.nan
+    agree = [np.sign(early[a] - early[b]) * np.sign(final[a] - final[b]) for a, b in pairs]
+    return float(np.mean([(value + 1) / 2 for value in agree]))
+
+
+def _around_line(points: Sequence[Point]) -> tuple[float, int]:
+    """Variance around the least-squares line, and its degrees of freedom (0: fewer than 3 points)."""
+    if len(points) < 3:
+        return 0.0, 0
+    x, y = np.array([p.tokens for p in points], float), np.array([p.value for p in points], float)
+    x = x - x.mean()
+    slope = float(x @ y / (x @ x)) if (x @ x) > 0 else 0.0
+    left = y - y.mean() - slope * x
+    degrees = len(points) - (2 if (x @ x) > 0 else 1)
+    return float(left @ left) / degrees, degrees
+
+
+def _pooled(found: Sequence[tuple[float, int]], least: int = 1) -> float:
+    degrees = sum(each for _, each in found)
+    return math.sqrt(math.fsum(v * d for v, d in found) / degrees) if degrees >= least else math.nan

@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from argosy.data.split import derive_seed
 from argosy.errors import InputError
-from argosy.tokens.permutation import derive_seed
 from argosy.tokens.reader import TokenizedChannel
 from argosy.tokens.windows import ChannelWindows
 
@@ -55,14 +55,14 @@ class Mixture:
         self._period = lru_cache(maxsize=8)(self._arrange)
 
     def locate(self, k: int) -> tuple[int, int]:
-        """(index of the channel, ordinal within that channel) of sample `k`."""
+        """Return (index of the channel, ordinal within that channel) of sample `k`."""
         number, position = divmod(k, PERIOD)
         channels, ranks = self._period(number)
         channel = int(channels[position])
         return channel, number * int(self._quota[channel]) + int(ranks[position])
 
     def batch(self, positions: range) -> Batch:
-        """The samples at these positions of the run."""
+        """Stack the samples at these positions of the run."""
         located = [self.locate(k) for k in positions]
         windows = [self._windows[channel].window(ordinal) for channel, ordinal in located]
         inputs = np.stack([window.inputs for window in windows])
@@ -71,14 +71,14 @@ class Mixture:
         return Batch(inputs, targets, channels, np.stack([window.documents for window in windows]))
 
     def epochs(self, samples: int) -> dict[str, float]:
-        """How often each channel has been seen after `samples` samples."""
+        """Return the epochs of each channel after `samples` samples."""
         return {
             name: samples / PERIOD * int(quota) / len(windows)
             for name, quota, windows in zip(self.names, self._quota, self._windows, strict=True)
         }
 
     def _arrange(self, number: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Channel of each of a period's samples, and the how-manieth of its channel in the period it is.
+        """Return the channel of each of a period's samples, and its rank among that channel's samples in the period.
 
         Stratified: the j-th of a channel's q samples falls at random within the j-th of q equal stretches, so that
         a global batch holds nearly the proportions too.
@@ -96,14 +96,14 @@ def _check(weights: Mapping[str, float], channels: Mapping[str, TokenizedChannel
         raise InputError("mixture: the tokenized data holds no document to train on; look at the reports of clean")
     for name, weight in weights.items():
         if name not in channels:
-            known = ", ".join(sorted(channels))
-            raise InputError(f"mixture.{name}: no such channel with documents; there are: {known}")
+            names = ", ".join(sorted(channels))
+            raise InputError(f"mixture.{name}: no such channel with documents; there are: {names}")
         if not weight > 0:
             raise InputError(f"mixture.{name}: {weight} is not allowed; a weight is above 0 (leave the channel out)")
 
 
 def _quota(weights: list[float]) -> npt.NDArray[np.int64]:
-    """Samples of each channel in a period: largest remainders, at least one each."""
+    """Return the samples of each channel in a period: largest remainders, at least one each."""
     exact = np.array(weights) / sum(weights) * PERIOD
     quota = np.maximum(1, np.floor(exact + 1e-9)).astype(np.int64)
     while quota.sum() != PERIOD:

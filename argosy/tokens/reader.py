@@ -1,4 +1,4 @@
-"""Read what the tokenize step wrote: token ids, document offsets and document sizes of each channel, memory-mapped."""
+"""Reader of a tokenize step's directory: token ids, document offsets and sizes of each channel, memory-mapped."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from argosy.data.split import choose_documents
 from argosy.errors import InputError
-from argosy.storage import read_json
-from argosy.tokens.chat_template import SPECIAL_FILE
+from argosy.store.files import read_json
+from argosy.tokens.shards import SPECIAL_FILE
 
 Split = Literal["train", "heldout"]
 
@@ -31,9 +32,14 @@ class TokenizedChannel:
         """Number of documents."""
         return len(self.offsets) - 1
 
+    def choose(self, budget: int) -> list[int]:
+        """Documents to score, as many as fit a budget of tokens: the same for every phase and every evaluation."""
+        lengths = np.where(self.document_bytes > 0, np.diff(self.offsets), 0)  # 0: there is nothing to score
+        return choose_documents(self.name, lengths.tolist(), budget, least=3)
+
 
 def read_index(directory: str | Path) -> dict[str, Any]:
-    """The parsed `index.json` of a tokenize step's directory.
+    """Parse the `index.json` of a tokenize step's directory.
 
     Raises:
         InputError: it is absent or unreadable.
@@ -43,7 +49,7 @@ def read_index(directory: str | Path) -> dict[str, Any]:
 
 
 def read_special(directory: str | Path) -> frozenset[int]:
-    """Ids of the special tokens, of `special.json`; none where a directory made otherwise has no such file."""
+    """Read the ids of the special tokens, of `special.json`; none where a directory made otherwise lacks the file."""
     path = Path(directory) / SPECIAL_FILE
     return frozenset(read_json(path)["special"]) if path.exists() else frozenset()
 

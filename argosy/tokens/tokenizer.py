@@ -1,17 +1,68 @@
-"""Train a byte-level BPE tokenizer and save it as a directory that `AutoTokenizer.from_pretrained` loads."""
+"""The tokenizer: special tokens and chat template, training of a byte-level BPE, its directory and its digest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from argosy.errors import InputError
-from argosy.storage import write_atomic, write_json
-from argosy.tokens.chat_template import BOS, CHAT_TEMPLATE, EOS, PAD, SPECIAL_TOKENS
+from argosy.store.files import write_atomic, write_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+
+BOS, EOS, PAD = "<|bos|>", "<|eos|>", "<|pad|>"
+USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
+SPECIAL_TOKENS = (BOS, EOS, PAD, USER, ASSISTANT, END)
+
+# Role tokens and text alone, as newlines between turns would be a quarter of a short conversation. What lies
+# in {% generation %} is what SFT learns. There is no token for the system: its message is a turn of the user. An answer
+# begins with a space, so that its first word is the token that pretraining met in the middle of sentences.
+CHAT_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% if message['role'] == 'assistant' %}"
+    "<|assistant|>{% generation %} {{ message['content'] }}<|end|>{% endgeneration %}"
+    "{% else %}<|user|>{{ message['content'] }}<|end|>{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def chat_pieces(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bool]]:
+    """Render as CHAT_TEMPLATE does, in (piece, is a special token).
+
+    Pieces stay apart, so that a text in which somebody has written "<|end|>" stays text.
+    """
+    yield BOS, True
+    for message in messages:
+        answer = message["role"] == "assistant"
+        yield (ASSISTANT if answer else USER), True
+        yield (" " if answer else "") + str(message["content"]), False
+        yield END, True
+
+
+# Tokenizers differ in these: letter case, contractions, digits, spaces, scripts, a decomposed and a full-width letter.
+SAMPLE = (
+    "The river's 1,024 tributaries  don't FREEZE;\n\tname_of(x) == 'é'. e\u0301 ① Ａ "
+    "长江流经11个省，naïve 東京 Ж 🙂\n\n"
+)
+
+
+def tokenizer_digest(vocabulary: Mapping[str, int], sample: Sequence[int]) -> str:
+    """Return the SHA-256 of every token with its id, and of the pieces of `SAMPLE`.
+
+    It is the same for a tokenizer as the tokenizers library has it and as transformers saves and loads it.
+
+    Args:
+        vocabulary: id by token, added tokens among them.
+        sample: ids of `SAMPLE`, without BOS and EOS.
+    """
+    described = json.dumps([sorted(vocabulary.items()), list(sample)], separators=(",", ":"))
+    return hashlib.sha256(described.encode()).hexdigest()
+
 
 BYTES = 256
 SMALLEST_VOCABULARY = BYTES + len(SPECIAL_TOKENS)
@@ -25,10 +76,10 @@ _PATTERN = (
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> Tokenizer:
-    """Byte-pair encoding (Sennrich et al. 2016) over bytes: any text round-trips, nothing is unknown.
+    """Train byte-pair encoding (Sennrich et al. 2016) over bytes: any text round-trips, nothing is unknown.
 
     Args:
-        texts: what merges are counted on.
+        texts: merges are counted on them.
         vocab_size: with the special tokens; smaller if the texts have no more pairs to merge.
         split_han: each Han character for itself, so that a word is the same tokens wherever it stands.
     """
@@ -79,7 +130,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """The tokenizer for encoding documents: text that spells a special token stays text.
+    """Load the tokenizer for encoding documents: text that spells a special token stays text.
 
     Raises:
         InputError: there is none, or it lacks a special token.

@@ -1,4 +1,9 @@
-"""The windows of one channel: epoch e, window w -> its tokens, each document whole where it fits."""
+"""The windows of one channel: the tokens of window w in epoch e, each document whole where it fits.
+
+Documents share a window by best-fit-decreasing packing, so that none that fits is cut (Ding et al. 2024, "Fewer
+Truncations Improve Language Modeling"). The bins depend on the lengths alone; documents of equal length are
+interchangeable, so that each epoch packs other documents together at no cost.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from argosy.tokens.packing import Ints, Packing, Pieces, cut_documents, pack
-from argosy.tokens.permutation import derive_seed, permuted_index
+from argosy.data.split import derive_seed, permuted_index
 from argosy.tokens.reader import TokenizedChannel
 
+Ints = npt.NDArray[np.int64]
 BLOCK_DOCUMENTS = 4096  # documents that may share windows: bounds the work and memory of one epoch's shuffle
 IGNORED = -100  # the target that torch's losses ignore
 
@@ -23,6 +28,66 @@ class Window:
     inputs: npt.NDArray[np.int64]  # (length,)
     targets: npt.NDArray[np.int64]  # (length,)
     documents: npt.NDArray[np.int64]  # (length,), which of the window's documents a target belongs to: 0, 1, ...
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Documents cut where they exceed a window: the targets of piece p are `tokens[start[p]:start[p] + length[p]]`,
+    and each one's input is the token before it."""
+
+    start: Ints
+    length: Ints
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Bin b holds the pieces of length ranks `ranks[bounds[b]:bounds[b + 1]]` (rank 0 is the longest)."""
+
+    ranks: Ints
+    bounds: Ints
+
+    @property
+    def bins(self) -> int:
+        """Number of windows."""
+        return len(self.bounds) - 1
+
+
+def cut_documents(offsets: Ints, window: int) -> Pieces:
+    """Cut the documents between `offsets` ((documents + 1,), int64) into pieces of at most `window` targets.
+
+    A document's first token, `<|bos|>`, is an input and never a target.
+    """
+    lengths = np.maximum(0, np.diff(offsets) - 1)
+    counts = -(-lengths // window)
+    document = np.repeat(np.arange(len(lengths)), counts)
+    position = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+    length = np.minimum(window, lengths[document] - position * window)
+    return Pieces(offsets[:-1][document] + 1 + position * window, length)
+
+
+def pack(lengths: Ints, window: int) -> Packing:
+    """Pack pieces of these lengths ((pieces,), each at most `window`) into windows, best fit, longest first."""
+    descending = np.sort(lengths)[::-1]
+    bin_of_rank = np.empty(len(descending), np.int64)
+    free: list[list[int]] = [[] for _ in range(window + 1)]  # open bins by their remaining capacity
+    occupied = 0  # bit c is set where free[c] holds a bin
+    bins = 0
+    for rank, length in enumerate(descending.tolist()):
+        fitting = occupied >> length
+        if fitting:
+            capacity = length + (fitting & -fitting).bit_length() - 1
+            chosen = free[capacity].pop()
+            if not free[capacity]:
+                occupied ^= 1 << capacity
+        else:
+            capacity, chosen = window, bins
+            bins += 1
+        bin_of_rank[rank] = chosen
+        if capacity > length:
+            free[capacity - length].append(chosen)
+            occupied |= 1 << (capacity - length)
+    ranks = np.argsort(bin_of_rank, kind="stable")
+    return Packing(ranks, np.concatenate(([0], np.cumsum(np.bincount(bin_of_rank, minlength=bins)))))
 
 
 @dataclass(frozen=True)
@@ -52,7 +117,7 @@ class ChannelWindows:
         return int(self._first[-1])
 
     def window(self, ordinal: int) -> Window:
-        """The window that is the channel's `ordinal`-th (0, 1, ...) of a run."""
+        """Return the window that is the channel's `ordinal`-th (0, 1, ...) of a run."""
         epoch, position = divmod(ordinal, len(self))
         index = permuted_index(position, len(self), derive_seed(self._seed, self._channel.name, "window", epoch))
         number = int(np.searchsorted(self._first, index, side="right")) - 1
@@ -69,7 +134,7 @@ class ChannelWindows:
         return _Block(pieces, pack(pieces.length, self._length))
 
     def _shuffle(self, number: int, epoch: int) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """Pieces by length rank, equal lengths in random order; and the random keys."""
+        """Return the pieces by length rank, equal lengths in random order; and the random keys."""
         lengths = self._blocks[number].pieces.length
         rng = np.random.default_rng(derive_seed(self._seed, self._channel.name, "order", epoch, number))
         keys = rng.random(len(lengths))

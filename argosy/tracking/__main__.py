@@ -8,19 +8,63 @@ import select
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from argosy.tracking.batches import spools
-from argosy.tracking.follow import follow, process_ended
-from argosy.tracking.records import SPOOL
-from argosy.tracking.send import MlflowSender
-from argosy.tracking.server import Server, tracking_uri, without_password
-from argosy.tracking.shipper import Shipper
+from argosy.store.lease import process_start
+from argosy.tracking.mlflow.send import MlflowSender
+from argosy.tracking.mlflow.server import Server, tracking_uri, without_password
+from argosy.tracking.ship import Shipper, Unavailable
+from argosy.tracking.spool import SPOOL, spools
+
+FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 1.0, 60.0
+LONGEST_POLL_S = 10.0
+
+
+def follow(shipper: Shipper, ended: Callable[[], bool], on_trouble: Callable[[str], None], poll_s: float = 1.0) -> bool:
+    """Sweep until `ended`, and once more after it; True when everything was sent.
+
+    A server that fails is called again after 1, 2, 4, ... 60 s; `on_trouble` gets the reason once for each outage.
+    """
+    back_off = 0.0
+    retry_at = 0.0
+    while True:
+        last = ended()
+        complete = False
+        if last or time.monotonic() >= retry_at:
+            try:
+                complete = shipper.sweep()
+                if last and complete and shipper.end_dead():
+                    complete = shipper.sweep()
+                back_off = 0.0
+            except Unavailable as trouble:
+                if not back_off:
+                    on_trouble(str(trouble))
+                back_off = min(max(2 * back_off, FIRST_BACK_OFF_S), LONGEST_BACK_OFF_S)
+                retry_at = time.monotonic() + back_off
+                if last:
+                    return False
+        if last and complete:
+            return True
+        if complete or back_off:  # looking costs a twentieth of the time at most, however many spools there are
+            _pause(min(max(poll_s, 20 * shipper.look_s), LONGEST_POLL_S), ended)
+
+
+def _pause(seconds: float, ended: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not ended():
+        time.sleep(min(seconds, 0.25))
+
+
+def process_ended(pid: int) -> Callable[[], bool]:
+    """Whether the process `pid`, which need not be a child, has ended."""
+    started = process_start(pid)
+    return lambda: not started or process_start(pid) != started
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0 when everything was sent, 1 when something is left, 2 for wrong arguments."""
+    """Run the command; returns 0 when everything was sent, 1 when something is left, 2 for wrong arguments."""
     arguments = _arguments(argv)
     store: Path = arguments.store or arguments.node[0].parent
     if not store.is_dir():
@@ -47,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ended(arguments: argparse.Namespace) -> Callable[[], bool]:
-    """What says that no more will come."""
+    """The test for the end of all logging."""
     if arguments.until_eof:
         return lambda: bool(select.select([0], [], [], 0)[0]) and not os.read(0, 1)
     return process_ended(arguments.until_pid) if arguments.until_pid else lambda: True
@@ -57,12 +101,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m argosy.tracking", description="Send what steps logged to MLflow.")
     ship = parser.add_subparsers(required=True).add_parser("ship", help="send the spools of a store or of some nodes")
     what = ship.add_mutually_exclusive_group(required=True)
-    what.add_argument("--store", type=Path, help="send what all its nodes and pipeline runs log")
-    what.add_argument("--node", type=Path, nargs="+", metavar="DIR", help="send what these steps' directories log")
+    what.add_argument("--store", type=Path, help="send the logs of all its nodes and pipeline runs")
+    what.add_argument("--node", type=Path, nargs="+", metavar="DIR", help="send the logs of these steps' directories")
     until = ship.add_mutually_exclusive_group(required=True)
     until.add_argument("--until-pid", type=int, metavar="PID", help="follow until this process has ended")
     until.add_argument("--until-eof", action="store_true", help="follow until stdin is closed, as a parent's end does")
-    until.add_argument("--once", action="store_true", help="send what is there, then end")
+    until.add_argument("--once", action="store_true", help="send the present logs, then end")
     ship.add_argument("--tracking-uri", default="", help="default: MLFLOW_TRACKING_URI, or <store>/mlflow.db")
     return parser.parse_args(argv)
 

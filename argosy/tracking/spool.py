@@ -1,209 +1,208 @@
-"""The spool: an append-only JSONL file of what a step logs; exactly once over crashes and resumes.
+"""The spool of a step: an append-only JSONL file, how its lines are written, and how they are read.
 
-Every call is one record and one `write` to a file opened for appending: what a call returned from is in the
-page cache, so a `kill -9` the next moment loses nothing and nothing has to be held back in memory.
+Kinds of lines: header, metrics, params, tags, artifact, model, model_metrics, model_tags, reused, status. Each has
+`kind` and `time` (ms since the epoch), by which MLflow knows a point that it is sent twice. Floats that JSON has no
+word for are the strings "NaN", "Infinity" and "-Infinity".
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-import threading
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import json
+import math
+import os
+import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from argosy.holder import Holder
-from argosy.tracking.append import Appender
-from argosy.tracking.known import Known
-from argosy.tracking.records import SPOOL, Record, encode
-
-STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
-_DIGEST = re.compile(r"-([0-9a-f]{12})$")
+SPOOL = "spool.jsonl"
+PIPELINES = ".pipelines"  # below the store: a directory with a spool for each pipeline run
+PENDING_BYTES = 16 * 2**20  # of lines that a failing disk did not take, tried again with the next ones
+Record = dict[str, Any]
 
 
-def checkpoint_key(checkpoint: Path) -> str:
-    """`<node-digest>/<export>` of `<store>/<name>-<digest>/checkpoints/<export>`; what ties results to a model.
+def encode(record: Mapping[str, Any]) -> bytes:
+    """One line of the spool, newline included."""
+    try:
+        text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:  # a NaN or an infinity: rare, so only then each value is looked at
+        values = {key: _word(value) for key, value in record["values"].items()}
+        text = json.dumps({**record, "values": values}, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
-    A checkpoint from elsewhere has the last two names of its path instead.
+
+def _word(value: Any) -> Any:
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def decode(line: bytes) -> Record | None:
+    """The record of a line; None for one that is damaged (a disk that filled up in the middle of it)."""
+    try:
+        record: Record = json.loads(line)
+        if record["kind"] in ("metrics", "model_metrics"):
+            record["values"] = {key: float(value) for key, value in record["values"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return record
+
+
+def read_from(spool: Path, offset: int) -> Iterator[tuple[int, Record | None]]:
+    """Yield (offset after the line, record) of whole lines from an offset on; None for a damaged line."""
+    with open(spool, "rb") as file:
+        file.seek(offset)
+        for line in file:
+            offset += len(line)
+            if not line.endswith(b"\n"):
+                return  # a torn line is not there yet
+            yield offset, decode(line)
+
+
+def read(spool: str | Path) -> dict[str, list[tuple[int, float]]]:
+    """The curves of a spool without MLflow: {metric: [(step, value), ...]}, sorted by step.
+
+    `spool` is the file, its `tracking` directory or the step's directory. Absent: no curves.
     """
-    path = Path(checkpoint).absolute()
-    owner = path.parent.parent if path.parent.name == "checkpoints" else path.parent
-    digest = _DIGEST.search(owner.name)
-    return f"{digest.group(1) if digest else owner.name}/{path.name}"
+    path = Path(spool)
+    for candidate in (path, path / SPOOL, path / "tracking" / SPOOL):
+        if candidate.is_file():
+            path = candidate
+            break
+    else:
+        return {}
+    points: dict[str, dict[int, float]] = {}
+    for _, record in read_from(path, 0):
+        if record is not None and record["kind"] == "metrics":
+            for key, value in record["values"].items():
+                points.setdefault(key, {}).setdefault(record["step"], value)
+    return {key: sorted(series.items()) for key, series in points.items()}
 
 
-class Tracker:
-    """What a step logs with. Never blocks on a server, never raises for a disk that fails.
+def spools(store: Path) -> list[Path]:
+    """The spools of a store: of its nodes and of its pipeline runs."""
+    found = []
+    for parent in (store, store / PIPELINES):
+        try:
+            with os.scandir(parent) as entries:
+                found += [Path(entry.path, "tracking", SPOOL) for entry in entries if entry.is_dir()]
+        except OSError:
+            continue
+    return found
 
-    Args:
-        directory: `<out>/tracking`; made on the first record. None logs nowhere.
 
-    A process that is started again opens the same spool: a (metric, step), param or model that it holds already is not
-    written again, whatever its new value. An artifact is once its bytes have changed, a result of a model once its
-    value has: an evaluation may be tried again.
+@dataclass(frozen=True)
+class Owner:
+    """The node or pipeline run that a spool belongs to, from its first header.
+
+    A step run by hand, without a header, is named by its directory.
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self.directory = directory
-        self._lock = threading.Lock()
-        self._appender = Appender(directory / SPOOL) if directory is not None else None
-        self._known = Known(directory / SPOOL if directory is not None else None)
-
-    def header(self, **fields: str) -> None:
-        """Say whose spool this is: node, part, step, digest, pipeline, line. Again only when it changed."""
-        self._write_changed({"kind": "header", **fields})
-
-    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
-        """Log each value at `step`. A (key, step) that the spool already holds is not written again."""
-        if self._appender is None:
-            return
-        with self._lock:
-            is_new, step = self._known.add_step, int(step)
-            fresh = {key: value for key, value in self._numbers(values).items() if is_new(key, step)}
-            if fresh:
-                self._append({"kind": "metrics", "step": step, "values": fresh})
-
-    def params(self, values: Mapping[str, object]) -> None:
-        """Log params (flattened config values). The first value of a param stays, as in MLflow."""
-        with self._lock:
-            fresh = self._known.new(("params", key) for key in values)
-            if fresh:
-                self._append({"kind": "params", "values": {key: str(values[key]) for _, key in fresh}})
-
-    def tags(self, values: Mapping[str, str]) -> None:
-        """Set tags of the stage's run; a tag may change."""
-        with self._lock:
-            fresh = self._known.changed({("tags", key): str(value) for key, value in values.items()})
-            if fresh:
-                self._append({"kind": "tags", "values": {key: str(values[key]) for _, key in fresh}})
-
-    def artifact(self, path: Path, folder: str = "") -> None:
-        """Log a small file below `<out>` as an artifact of the stage's run."""
-        name, digest = self._relative(path), _digest_of(path)
-        with self._lock:
-            if self._known.changed({("artifact", name, folder): digest}):
-                self._append({"kind": "artifact", "path": name, "folder": folder, "digest": digest})
-
-    def model(
-        self, name: str, path: Path, *, stage: str, step: int, tokens: int, tags: Mapping[str, str] | None = None
-    ) -> None:
-        """Register an exported checkpoint (a directory below `<out>`) as an external LoggedModel.
-
-        Args:
-            name: the export's name, unique in this step.
-            tokens: tokens seen since the first step of pretraining.
-        """
-        record = {
-            "kind": "model", "name": name, "path": self._relative(path), "checkpoint": checkpoint_key(path),
-            "stage": stage, "step": int(step), "tokens": int(tokens),
-            "values": {key: str(value) for key, value in (tags or {}).items()},
-        }  # fmt: skip
-        with self._lock:
-            if self._known.new([("model", name)]):
-                self._append(record)
-
-    def model_metrics(
-        self,
-        checkpoint: Path,
-        values: Mapping[str, float],
-        *,
-        tokens: int,
-        dataset: str = "",
-        dataset_digest: str = "",
-        branch: str = "",
-    ) -> None:
-        """Log evaluation results against the LoggedModel of `checkpoint` and its dataset, and on the model
-        line's curve run at step = tokens.
-
-        Args:
-            tokens: tokens the checkpoint has seen.
-            branch: of a stage that leaves the main line (a twin, an alternative): gets a curve run of its own,
-                so that two checkpoints with as many tokens are not points of one curve.
-        """
-        key = checkpoint_key(checkpoint)
-        record = {
-            "kind": "model_metrics", "checkpoint": key, "path": str(Path(checkpoint).absolute()),
-            "tokens": int(tokens), "dataset": dataset, "dataset_digest": dataset_digest, "branch": branch,
-        }  # fmt: skip
-        with self._lock:
-            numbers = self._numbers(values)
-            about = "model_metrics", key, dataset
-            fresh = self._known.changed({(*about, name): repr(value) for name, value in numbers.items()})
-            if fresh:
-                self._append({**record, "values": {name: numbers[name] for *_, name in fresh}})
-
-    def model_tags(self, checkpoint: Path, values: Mapping[str, str], *, tokens: int = 0) -> None:
-        """Set tags of a checkpoint's LoggedModel; a tag may change. `tokens`: that the checkpoint has seen."""
-        key = checkpoint_key(checkpoint)
-        with self._lock:
-            fresh = self._known.changed({("model_tags", key, name): str(value) for name, value in values.items()})
-            if fresh:
-                self._append({
-                    "kind": "model_tags", "checkpoint": key, "path": str(Path(checkpoint).absolute()),
-                    "tokens": int(tokens), "values": {name: str(values[name]) for *_, name in fresh},
-                })  # fmt: skip
-
-    def status(self, value: str) -> None:
-        """The run's status from now on: RUNNING, FINISHED, FAILED or KILLED."""
-        if value not in STATUSES:
-            raise ValueError(f"status is {value!r}; allowed: {', '.join(STATUSES)}")
-        # who runs it: where nobody is left to say how it ended, the shipper can
-        holder = {"holder": asdict(Holder.me())} if value == "RUNNING" else {}
-        with self._lock:
-            self._known.changed({("status",): value})
-            self._append({"kind": "status", "value": value, **holder})
+    node: str  # "" for the spool of a pipeline run itself
+    part: str = ""
+    step: str = ""
+    digest: str = ""
+    pipeline: str = ""
+    line: str = "argosy"
+    time: int = 0
 
     @property
-    def last_status(self) -> str:
-        """The last status that was logged, by this process or an earlier one; "" for none."""
-        return str(self._known.get("status") or "")
+    def name(self) -> str:
+        """The name of its run."""
+        return f"{self.node}-{self.part}" if self.part else self.node or f"{self.line} {self.pipeline}"
 
-    def reused(self, nodes: Sequence[str]) -> None:
-        """Directories of nodes that were done when this pipeline run started."""
-        if nodes:
-            self._write_changed({"kind": "reused", "nodes": list(nodes)})
+
+def owner_of(spool: Path) -> Owner:
+    """The owner of a spool that has at least one whole line."""
+    _, first = next(read_from(spool, 0), (0, None))
+    record = first or {}
+    if record.get("kind") != "header":
+        name = spool.parent.parent.name
+        return Owner(node=name, digest=name, time=int(record.get("time", 0)))
+    fields = {key: record[key] for key in Owner.__dataclass_fields__ if key in record}
+    fields["line"] = fields.get("line") or "argosy"
+    return Owner(**{"node": "", **fields})
+
+
+class Appender:
+    """Appends whole lines, each with one `write`. A failing disk costs one warning, never an exception.
+
+    There is one writer at a time (the step's lease). A last line without its newline, which a killed writer or a
+    full disk leaves, is cut off when the file is opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._pending: deque[bytes] = deque()
+        self._pending_bytes = 0
+        self._warned: set[str] = set()
+        if path.is_file():
+            self._open()
+
+    def append(self, line: bytes) -> None:
+        """Write one line (newline included), after those that a failing disk refused before."""
+        self._pending.append(line)
+        self._pending_bytes += len(line)
+        try:
+            if self._file is None:
+                self._open()
+            while self._pending:
+                self._write(self._pending[0])
+                self._pending_bytes -= len(self._pending.popleft())
+        except OSError as error:
+            self.warn(f"{self._path} cannot be written ({error.strerror}): what is logged waits in memory")
+            while self._pending_bytes > PENDING_BYTES:
+                self._pending_bytes -= len(self._pending.popleft())
+                self.warn(f"{self._path} still cannot be written: the oldest of what was logged is dropped")
+
+    def warn(self, message: str) -> None:
+        """Warn once for each message."""
+        if message not in self._warned:
+            self._warned.add(message)
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
 
     def close(self) -> None:
-        """Put everything on the disk itself and let go of the file."""
-        if self._appender is not None:
-            self._appender.close()
+        """Flush to the disk and close; a later append opens the file again."""
+        if self._file is not None:
+            try:
+                os.fsync(self._file)
+                os.close(self._file)
+            except OSError as error:
+                self.warn(f"{self._path} cannot be flushed ({error.strerror})")
+            self._file = None
 
-    def _relative(self, path: Path) -> str:
-        """`path` below the step's directory, or absolute when it lies elsewhere."""
-        absolute = Path(path).absolute()
-        out = self.directory.absolute().parent if self.directory else absolute.parent
-        return absolute.relative_to(out).as_posix() if absolute.is_relative_to(out) else str(absolute)
-
-    def _numbers(self, values: Mapping[str, float]) -> dict[str, float]:
-        """The values as floats (NumPy's and torch's too); what is none is left out with a warning."""
+    def _open(self) -> None:
         try:
-            return {key: float(value) for key, value in values.items()}
-        except (TypeError, ValueError):
-            numbers = {}
-            for key, value in values.items():
-                try:
-                    numbers[key] = float(value)
-                except (TypeError, ValueError) as error:
-                    if self._appender is not None:
-                        self._appender.warn(f"metric {key!r} is not a number but {value!r} ({error}): not logged")
-            return numbers
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            cut_torn_line(self._file)
+        except OSError as error:
+            if self._pending:
+                raise
+            self.warn(f"{self._path} cannot be written ({error.strerror}): what is logged waits in memory")
 
-    def _write_changed(self, record: Record) -> None:
-        with self._lock:
-            if self._known.changed({(record["kind"],): record}):
-                self._append(record)
-
-    def _append(self, record: Record) -> None:
-        if self._appender is not None:
-            self._appender.append(encode({"time": int(time.time() * 1000), **record}))
+    def _write(self, line: bytes) -> None:
+        assert self._file is not None
+        start = os.fstat(self._file).st_size
+        written = os.write(self._file, line)
+        if written < len(line):  # the disk is nearly full: take the part back, so that the next line stays whole
+            os.ftruncate(self._file, start)
+            raise OSError(28, "no space left for a whole record")
 
 
-def _digest_of(path: Path) -> str:
-    """Of a file's bytes; "" for a directory, or what is not there."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    except OSError:
-        return ""
+def cut_torn_line(file: int) -> None:
+    """Cut the bytes after the last newline of an open file."""
+    size = os.fstat(file).st_size
+    end = size
+    while end > 0:
+        start = max(0, end - 65536)
+        newline = os.pread(file, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(file, end)

@@ -1,4 +1,4 @@
-"""What the phases of training are configured by, and what they leave behind."""
+"""Config and outputs of the phases of training."""
 
 from __future__ import annotations
 
@@ -7,74 +7,95 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import RUNTIME, Config, Rate, Seed, Upstream
+from argosy.config.schema import RUNTIME, Config, ParallelConfig, Rate, Seed, Upstream
+from argosy.models.export import Export
 
 PositiveInt = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
-class TrainConfig(Config):
-    """What every phase has: data, length, batch, optimizer, schedule, held-out evaluation, exports.
+def micro_batch(name: str, size: int, micro: int, processes: int) -> int:
+    """Return the samples of one forward and backward: `micro`, but at most a process's share of the batch; 0 is all.
 
-    Attributes:
-        tokenized: directory of the tokenize step.
-        mixture: share of the samples by channel, relative; empty means in proportion to the channels' tokens.
-        sequence_length: tokens of a sample.
-        tokens: budget of the phase, rounded up to whole steps.
-        global_batch_size: samples of an optimizer step, over all processes.
-        micro_batch_size: samples of one forward and backward of a process; 0 means all of a process's.
-        optimizer: adamw, or muon (Jordan et al. 2024) for the matrices with AdamW for the rest.
-        schedule: after the warm-up; wsd holds, then falls linearly over the last `decay_fraction`.
-        final_learning_rate: where the schedule ends, as a share of `learning_rate`.
-        z_loss: weight of log(Z)^2 (Chowdhery et al. 2022), which keeps logits from drifting.
-        document_mask: attention stays within a document; else within the sample.
-        threads: of torch on a CPU, whatever cores there are: they decide the last bits of sums.
-        dtype: of matrix products; weights and optimizer are float32 either way.
-        engine: auto is torch for one process on a CPU and DeepSpeed otherwise; the arithmetic is the same.
-        zero_stage: DeepSpeed's partitioning: 0 nothing, 1 optimizer, 2 gradients too.
-        exports: shares of the budget at which a checkpoint is exported; the last one is always 1.
-        heldout_points: evenly spaced held-out evaluations (one at the start besides).
-        heldout_tokens: whole documents up to this many tokens are evaluated, of each channel.
-        log_every: steps between two logged training losses.
-        save_every: steps between two resumable states.
+    Args:
+        name: the field that holds `size`, the samples of an optimizer step over all processes.
+
+    Raises:
+        ValueError: the processes do not divide the batch, or micro-batches do not divide a process's share.
     """
+    share, rest = divmod(size, processes)
+    if rest or not share:
+        raise ValueError(f"processes={processes} does not divide {name}={size}; choose a divisor")
+    micro = min(micro or share, share)
+    if share % micro:
+        of = f" / processes={processes}" if processes > 1 else ""
+        raise ValueError(f"micro_batch_size={micro} does not divide {name}={size}{of}; choose a divisor")
+    return micro
+
+
+class TrainConfig(ParallelConfig):
+    """Config of every phase: data, length, batch, optimizer, schedule, held-out evaluation, exports."""
 
     tokenized: Upstream = ""
+    """Directory of the tokenize step."""
     mixture: dict[str, float] = Field(default_factory=dict)
+    """Share of the samples by channel, relative; empty means in proportion to the channels' tokens."""
     seed: Seed = 0
+    """Seed of the samples' order, the initial weights and all else that is drawn."""
     sequence_length: Annotated[int, Field(ge=2)] = 128
+    """Tokens of a sample."""
     tokens: PositiveInt = 1_000_000
+    """Budget of the phase, rounded up to whole steps."""
     global_batch_size: PositiveInt = 32
+    """Samples of an optimizer step, over all processes."""
     micro_batch_size: Annotated[int, Field(ge=0)] = 0
+    """Samples of one forward and backward of a process, at most; 0 means all of a process's."""
     optimizer: Literal["adamw", "muon"] = "adamw"
+    """AdamW, or Muon (Jordan et al. 2024) for the matrices with AdamW for the rest."""
     learning_rate: Rate = 3e-3
+    """Highest learning rate."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    """Decoupled weight decay of the matrices."""
     beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Decay of AdamW's mean of gradients."""
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    """Decay of AdamW's mean of squared gradients."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Norm to which gradients are clipped."""
     schedule: Literal["cosine", "wsd", "linear", "constant"] = "cosine"
+    """Course of the learning rate after the warm-up; wsd holds, then falls linearly over the last `decay_fraction`."""
     warmup_tokens: Annotated[int, Field(ge=0)] = 0
+    """Tokens over which the learning rate rises from 0."""
     decay_fraction: Fraction = 0.2
+    """Last part of the phase, over which wsd falls."""
     final_learning_rate: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """End of the schedule, as a share of `learning_rate`."""
     z_loss: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of log(Z)^2 (Chowdhery et al. 2022), which keeps logits from drifting."""
     document_mask: bool = True
+    """Attention stays within a document; else within the sample."""
     threads: PositiveInt = 1
+    """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    """Precision of matrix products; weights and optimizer are float32 either way."""
     engine: Literal["auto", "torch", "deepspeed"] = "auto"
+    """Plain torch or DeepSpeed, with equal arithmetic; auto is torch on a CPU and DeepSpeed on GPUs and for ZeRO."""
     zero_stage: Literal[0, 1, 2] = 0
+    """Partitioning by DeepSpeed: 0 nothing, 1 the optimizer, 2 gradients too."""
     exports: tuple[Fraction, ...] = (1.0,)
+    """Shares of the budget at which a checkpoint is exported; the last one is always 1."""
     heldout_points: PositiveInt = 4
+    """Number of evenly spaced held-out evaluations, besides the one at the start."""
     heldout_tokens: PositiveInt = 20_000
+    """Tokens of whole held-out documents that are evaluated, of each channel."""
     log_every: Annotated[PositiveInt, RUNTIME] = 10
+    """Steps between two logged training losses."""
     save_every: Annotated[PositiveInt, RUNTIME] = 200
+    """Steps between two resumable states."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.micro_batch_size and self.global_batch_size % self.micro_batch_size:
-            raise ValueError(
-                f"micro_batch_size={self.micro_batch_size} does not divide global_batch_size="
-                f"{self.global_batch_size}; choose a divisor, or 0"
-            )
+        _ = self.micro_batch
         if not self.exports or self.exports[-1] != 1.0 or list(self.exports) != sorted(set(self.exports)):
             raise ValueError(f"exports={list(self.exports)} must rise and end with 1.0, such as [0.5, 1.0]")
         self._check_exports()
@@ -83,7 +104,7 @@ class TrainConfig(Config):
         return self
 
     def _check_exports(self) -> None:
-        """See that no two exports have one name, or come after one step."""
+        """Check that no two exports have one name, or come after one step."""
         named: dict[object, float] = {}
         for fraction in self.exports:
             step = max(1, round(fraction * self.steps))
@@ -96,47 +117,55 @@ class TrainConfig(Config):
                 named[same] = fraction
 
     @property
+    def micro_batch(self) -> int:
+        """Return the samples of one forward and backward of a process."""
+        return micro_batch("global_batch_size", self.global_batch_size, self.micro_batch_size, self.processes)
+
+    @property
     def tokens_per_step(self) -> int:
-        """Tokens of an optimizer step."""
+        """Return the tokens of an optimizer step."""
         return self.global_batch_size * self.sequence_length
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of the phase."""
+        """Return the optimizer steps of the phase."""
         return math.ceil(self.tokens / self.tokens_per_step)
 
     def export_steps(self) -> dict[str, int]:
-        """The checkpoints' names, and the step after which each is exported."""
+        """Return the checkpoints' names with the step after which each is exported."""
         return {export_name(fraction): max(1, round(fraction * self.steps)) for fraction in self.exports}
 
 
 class ContinueConfig(TrainConfig):
-    """A phase that goes on from a checkpoint.
-
-    Attributes:
-        checkpoint: directory of the training step whose `final` export is continued, tokenizer included.
-    """
+    """Config of a phase that continues a checkpoint."""
 
     checkpoint: Upstream = ""
+    """Directory of the training step whose `final` export is continued, tokenizer included."""
 
 
 class ModelConfig(Config):
-    """A Llama-type model of transformers; the vocabulary comes from the tokenizer.
-
-    Attributes:
-        model_type: an architecture of `AutoModelForCausalLM` with these fields (llama, qwen3, mistral).
-    """
+    """A Llama-type model of transformers; the vocabulary comes from the tokenizer."""
 
     model_type: str = "llama"
+    """An architecture of `AutoModelForCausalLM` with these fields (llama, qwen3, mistral)."""
     hidden_size: PositiveInt = 128
+    """Width of the residual stream."""
     intermediate_size: PositiveInt = 352
+    """Width of the feed-forward layers."""
     num_hidden_layers: PositiveInt = 6
+    """Number of blocks."""
     num_attention_heads: PositiveInt = 4
+    """Heads of queries."""
     num_key_value_heads: PositiveInt = 4
+    """Heads of keys and values; a divisor of the heads of queries."""
     max_position_embeddings: PositiveInt = 128
+    """Longest context, in tokens."""
     rope_theta: Annotated[float, Field(gt=0)] = 10_000.0
+    """Base of the rotary frequencies."""
     tie_word_embeddings: bool = True
+    """The output layer shares the input embedding's weights."""
     initializer_range: Annotated[float, Field(gt=0)] = 0.02
+    """Standard deviation of the initial weights."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -153,39 +182,31 @@ class ModelConfig(Config):
         return self
 
 
-class Export(Config):
-    """A checkpoint that `from_pretrained` loads; `path` is relative to the step's directory."""
-
-    name: str
-    path: str
-    step: int  # optimizer step of the phase
-    tokens: int  # trained on since pretraining began
-
-
 class ChannelLoss(Config):
     """Held-out loss of a channel."""
 
-    nats: float  # mean of a token
-    ppl: float  # exp(nats)
-    bpb: float  # bits per UTF-8 byte of the documents
+    nats: float
+    """Mean of a token."""
+    ppl: float
+    """exp(nats)."""
+    bpb: float
+    """Bits per UTF-8 byte of the documents."""
 
 
 class TrainOutputs(Config):
-    """What a phase leaves behind.
-
-    Attributes:
-        heldout: loss at the end by channel; heldout_before: at the start.
-        epochs: how often each channel was seen.
-    """
+    """Outputs of a phase."""
 
     exports: list[Export]
     final: str
     heldout: dict[str, ChannelLoss]
+    """Loss at the end, by channel."""
     heldout_before: dict[str, ChannelLoss]
+    """Loss at the start."""
     epochs: dict[str, float]
+    """Passes over each channel."""
 
 
 def export_name(fraction: float) -> str:
-    """Name of the checkpoint at this share of the budget: 0.25 -> `p025`; `p100` is the final one."""
+    """Return the name of the checkpoint at this share of the budget: 0.25 -> `p025`; `p100` is the final one."""
     percent = fraction * 100
     return f"p{round(percent):03d}" if abs(percent - round(percent)) < 1e-6 else f"p{percent:07.3f}".replace(".", "_")

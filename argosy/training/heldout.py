@@ -10,12 +10,10 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from argosy.tokens.packing import cut_documents
-from argosy.tokens.permutation import derive_seed, permuted_index
+from argosy.models.loss import LossModule
 from argosy.tokens.reader import TokenizedChannel
-from argosy.tokens.windows import IGNORED
+from argosy.tokens.windows import IGNORED, cut_documents
 from argosy.training.config import ChannelLoss
-from argosy.training.model import LossModule
 
 BATCH_TOKENS = 4096
 
@@ -29,7 +27,7 @@ class _Row:
 
     @property
     def scored(self) -> int:
-        """Number of targets that count."""
+        """Return the number of targets that count."""
         return len(self.targets) - self.targets.count(IGNORED)
 
 
@@ -43,12 +41,12 @@ class HeldoutLoss:
 
     def __init__(self, channels: Mapping[str, TokenizedChannel], length: int, budget: int) -> None:
         self._length = length
-        self._chosen = {name: choose_documents(channel, budget) for name, channel in channels.items()}
+        self._chosen = {name: channel.choose(budget) for name, channel in channels.items()}
         self._bytes = {name: int(channels[name].document_bytes[self._chosen[name]].sum()) for name in channels}
         self._rows = {name: list(_rows(channels[name], self._chosen[name], length)) for name in channels}
 
     def by_channel(self, module: LossModule) -> dict[str, ChannelLoss]:
-        """Loss of each channel."""
+        """Return the loss of each channel."""
         result = {}
         for name, rows in self._rows.items():
             nats = float(sum(losses.double().sum() for losses in self._score(module, rows)))
@@ -59,7 +57,7 @@ class HeldoutLoss:
         return result
 
     def by_position(self, module: LossModule) -> dict[str, float]:
-        """Mean nats at position ranges, over the pieces that fill the whole length, so that every range scores the
+        """Return mean nats by range of positions, over the pieces that fill the whole length: every range scores the
         same documents. Empty where no held-out document is long enough.
 
         Returns:
@@ -76,7 +74,7 @@ class HeldoutLoss:
 
     @torch.no_grad()
     def _score(self, module: LossModule, rows: list[_Row]) -> Iterator[torch.Tensor]:
-        """Nats of batches of rows of like lengths, (rows, longest), 0 where nothing is scored."""
+        """Yield the nats of batches of rows of like lengths, (rows, longest), 0 where nothing is scored."""
         was_training = module.training
         module.eval()
         device = next(module.parameters()).device
@@ -94,22 +92,6 @@ class HeldoutLoss:
             nats = module.token_losses(inputs.to(device), targets.to(device))[1]
             yield nats.reshape(len(batch), longest).cpu()
         module.train(was_training)
-
-
-def choose_documents(channel: TokenizedChannel, budget: int) -> list[int]:
-    """Documents in a fixed random order as far as they fit the budget; the shortest one where none does."""
-    lengths = np.where(channel.document_bytes > 0, np.diff(channel.offsets), 0)  # 0: there is nothing to score
-    seed = derive_seed("heldout", channel.name)
-    chosen: list[int] = []
-    left = budget
-    for position in range(channel.documents):
-        document = permuted_index(position, channel.documents, seed)
-        if 2 < lengths[document] <= left:
-            chosen.append(document)
-            left -= int(lengths[document])
-        if left < 3:
-            break
-    return sorted(chosen) or [int(np.argmin(np.where(lengths > 2, lengths, np.iinfo(np.int64).max)))]
 
 
 def _rows(channel: TokenizedChannel, documents: list[int], length: int) -> Iterator[_Row]:

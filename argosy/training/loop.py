@@ -2,19 +2,124 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from argosy.step import StepContext
+from argosy.errors import StepError
+from argosy.models.export import Exporter
+from argosy.step.contract import StepContext
+from argosy.store.files import publish
 from argosy.tokens.mixture import Mixture
 from argosy.training.config import ChannelLoss, TrainConfig
 from argosy.training.engine import Engine
-from argosy.training.export import Exporter
 from argosy.training.heldout import HeldoutLoss
-from argosy.training.losses import LossWindow
-from argosy.training.schedule import learning_rate
-from argosy.training.state import StateStore
+from argosy.training.optim import learning_rate
+from argosy.training.parallel import Group
+
+
+class LossWindow:
+    """Collects each step's summed nats and counts by channel; summed over processes when it is read.
+
+    Its `state` goes into the resumable state, so that a resumed run logs the same averages.
+    """
+
+    def __init__(self, names: tuple[str, ...], group: Group) -> None:
+        self._names = names
+        self._group = group
+        self._steps: list[Tensor] = []  # (2, channels) each: nats and counts
+
+    def add(self, sums: Tensor, counts: Tensor) -> None:
+        """Add one step's summed nats and number of targets by channel, both (channels,), of this process."""
+        self._steps.append(torch.stack([sums, counts]))
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def state(self) -> dict[str, Any]:
+        """Return the steps' sums over all processes, for `restore`; each process calls this."""
+        return {"losses": [self._group.sum(step).cpu() for step in self._steps]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; one process holds the sums of all, so that the sum over processes stays."""
+        share = 1.0 if self._group.rank == 0 else 0.0
+        self._steps = [step.to(self._group.device) * share for step in state["losses"]]
+
+    def check(self, step: int) -> None:
+        """Check that every loss is finite; `step` is the number of steps done.
+
+        Raises:
+            StepError: names the first step and the channels whose loss is not a number.
+        """
+        if not self._steps:
+            return
+        # over all processes, so that all of them stop and none waits for another
+        finite = self._group.sum(torch.stack(self._steps))[:, 0].isfinite().cpu()
+        if bool(finite.all()):
+            return
+        first = int((~finite).any(dim=1).nonzero()[0])
+        channels = [name for name, ok in zip(self._names, finite[first].tolist(), strict=True) if not ok]
+        raise StepError(
+            f"the loss at step {step - len(self._steps) + first + 1} is not a finite number, in channel "
+            f"{', '.join(channels)}: lower learning_rate or max_grad_norm, or lengthen warmup_tokens"
+        )
+
+    def take(self) -> dict[str, float]:
+        """Return the mean nats over the window as `train/loss` and `train/loss/<channel>`; empties it."""
+        total = self._group.sum(torch.stack(self._steps).sum(dim=0)).cpu()
+        self._steps = []
+        nats, counts = total
+        losses = {"train/loss": float(nats.sum() / counts.sum())}
+        for index, name in enumerate(self._names):
+            if counts[index] > 0:
+                losses[f"train/loss/{name}"] = float(nats[index] / counts[index])
+        return losses
+
+
+PREFIX = "step-"
+
+
+class StateStore:
+    """States of one phase, each a directory `step-<n>` that is renamed into place when all of it is on the disk."""
+
+    def __init__(self, directory: Path, engine: Engine) -> None:
+        self._directory = directory
+        self._engine, self._group = engine, engine.group
+
+    def save(self, step: int, extra: dict[str, Any]) -> None:
+        """Keep the state after `step` steps, with the tensors and numbers of `extra`, and drop the older ones."""
+        temporary = self._directory / f".{PREFIX}{step:08d}.tmp"
+        if self._group.rank == 0:
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+        self._group.barrier()
+        self._engine.save(temporary)
+        self._group.barrier()
+        if self._group.rank == 0:
+            torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, temporary / "loop.pt")
+            publish(temporary, self._directory / f"{PREFIX}{step:08d}")
+            for older in self._complete()[:-1]:
+                shutil.rmtree(older)
+        self._group.barrier()
+
+    def load(self) -> dict[str, Any] | None:
+        """Bring the engine to the newest state; returns its `extra` and `step`, or None where there is no state."""
+        states = self._complete()
+        if not states:
+            return None
+        self._engine.load(states[-1])
+        with torch.serialization.safe_globals([np.ndarray]):
+            loop: dict[str, Any] = torch.load(states[-1] / "loop.pt", weights_only=True)
+        torch.set_rng_state(loop.pop("rng"))
+        return loop
+
+    def _complete(self) -> list[Path]:
+        return sorted(self._directory.glob(f"{PREFIX}*"))
 
 
 class Loop:
@@ -25,7 +130,7 @@ class Loop:
         self.config, self.context, self.engine = config, context, engine
         self.mixture, self.heldout, self.exporter = mixture, heldout, exporter
         self._states = StateStore(context.out / "state", engine)
-        self._losses = LossWindow(mixture.names, engine)
+        self._losses = LossWindow(mixture.names, engine.group)
         self._rate = _Rate(config.tokens_per_step)
         self._results: dict[str, dict[str, ChannelLoss]] = {}
         points = config.heldout_points
@@ -38,18 +143,17 @@ class Loop:
         self._rate.restart(first)
         for step in range(first + 1, self.config.steps + 1):
             rate = learning_rate(self.config, step - 1)
-            sums, counts, norm = self.engine.train_step(self.mixture.batch(self._positions(step - 1)), rate)
+            sums, counts, norm = self.engine.train_step(self.mixture.batch(self.engine.positions(step - 1)), rate)
             self._losses.add(sums, counts)
             if step % self.config.log_every == 0 or step == self.config.steps:
                 note = self._log(step, rate, norm)
             self._after(step)
-            if self.engine.rank == 0:
-                tokens = self.config.tokens_per_step
-                self.context.progress.update(step * tokens, self.config.steps * tokens, "tokens", note)
+            tokens = self.config.tokens_per_step
+            self.context.progress.update(step * tokens, self.config.steps * tokens, "tokens", note)
         return self._results
 
     def _resume(self) -> int:
-        """Go to the newest state, or evaluate the model as it is; returns the steps done."""
+        """Continue from the newest state, or evaluate the model before training; returns the steps done."""
         saved = self._states.load()
         if saved is None:
             self._results["before"] = self._evaluate(0)
@@ -57,28 +161,23 @@ class Loop:
         self._losses.restore(saved)
         self._results = {when: {name: ChannelLoss(**loss) for name, loss in result.items()}
                          for when, result in saved["heldout"].items()}
-        self._say(f"continuing after step {saved['step']}")
+        print(f"continuing after step {saved['step']}", flush=True)
         return int(saved["step"])
 
     def _after(self, step: int) -> None:
-        """Evaluate, export and save, where it is time to."""
+        """Evaluate, export and save at the steps that are due."""
         exports = [name for name, at in self.config.export_steps().items() if at == step]
         saving = step % self.config.save_every == 0 and step < self.config.steps
         if saving or exports:
             self._losses.check(step)
         if step in self._evaluations:
             self._results["after"] = self._evaluate(step)
-        for name in exports if self.engine.rank == 0 else []:
+        for name in exports:
             self.exporter.write(name, self.engine.module.model, step, step * self.config.tokens_per_step)
         if saving:
             heldout = {when: {name: loss.model_dump() for name, loss in result.items()}
                        for when, result in self._results.items()}
             self._states.save(step, {**self._losses.state(), "heldout": heldout})
-
-    def _positions(self, step: int) -> range:
-        """This process's samples of step `step` (0, 1, ...)."""
-        start = step * self.config.global_batch_size + self.engine.rank * self.engine.share
-        return range(start, start + self.engine.share)
 
     def _log(self, step: int, rate: float, norm: Tensor) -> str:
         """Log the losses since the last time; returns a note for the live view."""
@@ -86,33 +185,27 @@ class Loop:
         values = self._losses.take()
         loss = values["train/loss"]
         tokens = step * self.config.tokens_per_step
-        if self.engine.rank == 0:
-            total = float(self.exporter.tokens_before + tokens)
-            self.context.tracker.metrics(
-                {**values, "train/lr": rate, "train/grad_norm": float(norm), "train/tokens": total}, step=step)
+        total = float(self.exporter.tokens_before + tokens)
+        self.context.tracker.metrics(
+            {**values, "train/lr": rate, "train/grad_norm": float(norm), "train/tokens": total}, step=step)
         channels = " ".join(f"{name.removeprefix('train/loss/')} {value:.3f}" for name, value in values.items()
                             if name != "train/loss")
-        self._say(f"step {step}/{self.config.steps}  {tokens:,} tokens  loss {loss:.4f}  [{channels}]  lr {rate:.2e}  "
-                  f"grad {float(norm):.2f}  {self._rate.since(step):,.0f} tok/s")
+        print(f"step {step}/{self.config.steps}  {tokens:,} tokens  loss {loss:.4f}  [{channels}]  lr {rate:.2e}  "
+              f"grad {float(norm):.2f}  {self._rate.since(step):,.0f} tok/s", flush=True)
         return f"loss {loss:.3f}"
 
     def _evaluate(self, step: int) -> dict[str, ChannelLoss]:
         result = self.heldout.by_channel(self.engine.module)
-        if self.engine.rank == 0:
-            metrics = {f"heldout/{kind}/{name}": value for name, loss in result.items()
-                       for kind, value in loss.model_dump().items()}
-            self.context.tracker.metrics(metrics, step=step)
-            channels = " ".join(f"{name} {loss.bpb:.3f}" for name, loss in result.items())
-            self._say(f"step {step}/{self.config.steps}  held-out bits per byte: {channels}")
+        metrics = {f"heldout/{kind}/{name}": value for name, loss in result.items()
+                   for kind, value in loss.model_dump().items()}
+        self.context.tracker.metrics(metrics, step=step)
+        channels = " ".join(f"{name} {loss.bpb:.3f}" for name, loss in result.items())
+        print(f"step {step}/{self.config.steps}  held-out bits per byte: {channels}", flush=True)
         return result
-
-    def _say(self, line: str) -> None:
-        if self.engine.rank == 0:
-            print(line, flush=True)
 
 
 class _Rate:
-    """Tokens a second between two log lines."""
+    """The rate of training, tokens a second, between two log lines."""
 
     def __init__(self, tokens_per_step: int) -> None:
         self._tokens = tokens_per_step
@@ -122,7 +215,7 @@ class _Rate:
         self._step, self._time = step, time.monotonic()
 
     def since(self, step: int) -> float:
-        """Tokens a second since the last call."""
+        """Return the tokens a second since the last call."""
         rate = (step - self._step) * self._tokens / max(time.monotonic() - self._time, 1e-9)
         self.restart(step)
         return rate

@@ -1,27 +1,28 @@
-"""One phase of training, from its config to its outputs: data, engine, loop."""
+"""One phase of training, from its config to its outputs: model, data, engine, loop."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from argosy.data.split import derive_seed
 from argosy.errors import InputError
-from argosy.step import StepContext
-from argosy.step_files import given_directory
+from argosy.models.export import Exporter
+from argosy.step.contract import StepContext
+from argosy.store.step_files import given_directory
 from argosy.tokens.mixture import Mixture
-from argosy.tokens.permutation import derive_seed
 from argosy.tokens.reader import read_channels, read_index
-from argosy.training.config import TrainConfig, TrainOutputs
+from argosy.training.config import ModelConfig, TrainConfig, TrainOutputs
 from argosy.training.engine import make_engine
-from argosy.training.export import Exporter
 from argosy.training.heldout import HeldoutLoss
 from argosy.training.loop import Loop
+from argosy.training.parallel import join_group
 
 
 def train_phase(
     config: TrainConfig, context: StepContext, stage: str, model: Any, tokenizer: Any, tokens_before: int = 0
 ) -> TrainOutputs:
-    """Train `model` as `config` says.
+    """Train `model`, on the step's device, in each of the step's processes.
 
     Args:
         stage: name of the step, written into the checkpoints.
@@ -42,7 +43,7 @@ def train_phase(
     mixture = Mixture(train, config.mixture, config.sequence_length, derive_seed("sampling", config.seed, stage))
     scored = read_channels(config.tokenized, "heldout")
     heldout = HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
-    engine = make_engine(model, len(mixture.names), config)
+    engine = make_engine(model, len(mixture.names), config, join_group(context))
     exporter = Exporter(context, stage, tokenizer, tokens_before)
     results = Loop(config, context, engine, mixture, heldout, exporter).run()
     exports = [exporter.describe(name, step, step * config.tokens_per_step)
@@ -53,8 +54,55 @@ def train_phase(
     )
 
 
+def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None]) -> Any:
+    """Return a randomly initialised model, float32.
+
+    Args:
+        special_ids: bos_token_id, eos_token_id, pad_token_id of the tokenizer.
+
+    Raises:
+        InputError: transformers has no causal model of this type.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    fields = config.model_dump(exclude={"model_type", "rope_theta"})
+    fields["rope_parameters"] = {"rope_type": "default", "rope_theta": config.rope_theta}
+    fields["head_dim"] = config.hidden_size // config.num_attention_heads
+    try:
+        architecture = AutoConfig.for_model(config.model_type, vocab_size=vocab_size, **fields, **special_ids)
+        return AutoModelForCausalLM.from_config(architecture, dtype="float32")
+    except (ValueError, KeyError) as error:
+        raise InputError(f"model.model_type={config.model_type!r} is not a causal model of transformers: {error}; "
+                         "try llama, qwen3 or mistral") from None
+
+
+def load_model(path: Path) -> Any:
+    """Load the exported checkpoint in `path`, float32."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(path, dtype="float32")
+
+
+def lengthen(model: Any, max_position_embeddings: int, rope_theta: float) -> Any:
+    """Return a model of the same weights with a longer context and another RoPE base (Xiong et al. 2023, "Effective
+    long-context scaling"): a larger base slows the rotations, so that far positions stay within angles that were
+    trained."""
+    from transformers import AutoModelForCausalLM
+
+    config = type(model.config).from_dict(model.config.to_dict())
+    config.max_position_embeddings = max_position_embeddings
+    config.rope_parameters = {**config.rope_parameters, "rope_theta": rope_theta}
+    longer = AutoModelForCausalLM.from_config(config, dtype="float32")
+    longer.load_state_dict(model.state_dict())
+    return longer
+
+
 def open_tokenizer(path: Path) -> Any:
-    """The tokenizer in `path`."""
+    """Load the tokenizer in `path`.
+
+    Raises:
+        InputError: there is none.
+    """
     from transformers import AutoTokenizer
 
     if not (path / "tokenizer.json").is_file():
@@ -63,10 +111,10 @@ def open_tokenizer(path: Path) -> Any:
 
 
 def check_vocabulary(tokenized: str, vocab_size: int) -> None:
-    """See that no token of the data is outside the model's vocabulary.
+    """Check that no token of the data is outside the model's vocabulary.
 
     Raises:
-        InputError: it is; or `tokenized` is no tokenize step's directory.
+        InputError: one is, or `tokenized` is no tokenize step's directory.
     """
     given_directory("tokenized", tokenized, "tokenize")
     needed = int(read_index(tokenized)["vocab_size"])

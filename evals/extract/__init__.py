@@ -1,8 +1,39 @@
-"""Rules that find the answer in a generated text: each module registers the rule that it has.
+"""Rules that find the answer in a generated text: their base class, and the scan that finds them."""
 
-A rule is a class with a `name`, `extract(text, labels)`, `canonical(answer)` and `closing(answer, lang)`.
-"""
+from __future__ import annotations
 
-from evals.extract.registry import Rule, rule, rules
+import sys
+from functools import cache
+from typing import ClassVar
 
-__all__ = ["Rule", "rule", "rules"]
+from argosy.plugins import classes, pick
+
+
+class Rule:
+    """Base of rules."""
+
+    name: ClassVar[str] = ""
+
+    def extract(self, text: str, labels: str) -> str | None:
+        """Find the answer in canonical form, or None where the text holds none. `labels`: those of the options."""
+        raise NotImplementedError
+
+    def canonical(self, answer: str) -> str:
+        """Write the right answer in the form in which it equals what `extract` finds."""
+        return answer.strip()
+
+    def closing(self, answer: str, lang: str) -> str:
+        """Write the end of a worked example, in which this rule finds `answer`."""
+        return answer
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    """Find every rule by its name."""
+    found = classes(sys.modules[__name__], "rules", lambda value: issubclass(value, Rule))
+    return {name: value() for name, value in found.items()}
+
+
+def rule(name: str) -> Rule:
+    """Look up a rule; InputError where there is none of this name."""
+    return pick(name, rules(), "rule")

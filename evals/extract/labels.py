@@ -1,4 +1,4 @@
-"""How labels stand in a text; what the rules for labels share."""
+"""Rules for labels of options, and how labels stand in a text."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import re
 from collections.abc import Collection
 from functools import cache
 
-# What announces an answer. "Option A" and "to choose A" announce none: much is said of an option.
+from evals.extract import Rule
+
+# Words that announce an answer. "Option A" and "to choose A" announce none: much is said of an option.
 _IS = r"(?:is|are|(?:would|should|must|will|has\s+to|have\s+to)\s+be)"
 STATED = (
     rf"(?:(?i:answers?\s+{_IS}|answers?\s*[:：]|options?\s+(?:{_IS}|[:：]))"
     r"|(?i:\bI(?:['’](?:d|ll)|\s+would|\s+will)?\s+(?:choose|pick|select))|\\boxed\s*\{"
     r"|答案\s*(?:应?该?[是为选])?|选项\s*[是为]|(?:^|[我故应，。；,;\s])(?:应该?)?选择?)"
 )
-# What may stand before a label, behind it, and between two of which one is right.
+# Marks that may stand before a label, behind it, and between two of which one is right.
 OPEN = r"[\s:：*\"'“‘(（\[【{$]{0,20}"
 _CLOSE = r"[\s*\"'”’)）\]】}$]{0,9}"
 _OR = r"(?:or\b|或者?|还是)"
 _AND = rf"(?:(?:,\s*)?and\b|[、和与及]|{_OR})"
 # "The answer is D, A and B are wrong" is no list of three.
 _NOT_STATED = r"(?<!is )(?<!are )(?<!be )(?<!: )(?<![是为选案：])"
-# What says that a label is not the answer: before it, and behind it.
+# Words that deny a label: before it, and behind it.
 _NOT = (
     r"(?:(?i:(?:\bnot|n['’]t|\bnever|\bcannot)\s+(?:be\s+)?(?:(?:choose|pick|select)\s+)?(?:the\s+)?(?:(?:option|answer)s?)?)"
     r"|(?i:\b(?:rul(?:e|es|ed|ing)\s+out|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing))\s+(?:(?:option|answer)s?)?)"
@@ -36,7 +38,7 @@ _NEXT = re.compile(r"\n\s*(?:(?i:question)|题目|问题)\s*\d*\s*[:：]")
 
 
 def label(labels: str, *, alone: bool) -> str:
-    """A pattern of one of `labels` that no letter or ideograph of a word follows, and `alone`: nor precedes."""
+    """Write a pattern of one of `labels` that no letter or ideograph of a word follows, and `alone`: nor precedes."""
     latin = "".join(one for one in labels if one.isascii() and one.isalnum())
     words = "".join(one for one in labels if not one.isascii() and one.isalnum())
     marks = "".join(one for one in labels if not one.isalnum())
@@ -52,7 +54,7 @@ def label(labels: str, *, alone: bool) -> str:
 
 
 def denied(text: str, labels: str) -> set[int]:
-    """Places of the labels that the text says are not the answer: "not A", "A and B are wrong", "不选A", "A错"."""
+    """Find the places of the labels that the text denies: "not A", "A and B are wrong", "不选A", "A错"."""
     one, denials = _denials(labels)
     return {
         found.start() for run in denials.finditer(text) for found in one.finditer(text, *run.span(run.lastgroup or 0))
@@ -60,14 +62,14 @@ def denied(text: str, labels: str) -> set[int]:
 
 
 def undecided(text: str, labels: str) -> set[int]:
-    """Places of the labels behind which another one stands as possible: "B or C", "B或C"."""
+    """Find the places of the labels behind which another one stands as possible: "B or C", "B或C"."""
     return {found.start() for found in _alternatives(labels).finditer(text) if found[1] != found[2]}
 
 
 def said_after_a_list(text: str, labels: str, wrong: Collection[int]) -> str | None:
-    """"D" of "Answer: A, B and C are wrong. D". What is stated there may be "A" or nothing, and what stands alone at
-    the text's end tells: without that, as in "The answer is D, A and B are wrong", it is the first (None). "" where the
-    end is a few words more ("Vitamin D"), which may be either.
+    """Find the "D" of "Answer: A, B and C are wrong. D". The statement there may be "A" or nothing, and the label alone
+    at the text's end decides: without one, as in "The answer is D, A and B are wrong", it is the first (None). "" where
+    the end is a few words more ("Vitamin D"), which may be either.
 
     Args:
         wrong: places of labels that are denied.
@@ -79,8 +81,8 @@ def said_after_a_list(text: str, labels: str, wrong: Collection[int]) -> str | N
 
 
 def before_next_question(text: str, labels: str) -> str:
-    """The text up to where a model goes on with another question of its own, if a label stands before that: what it
-    answers there is no answer to ours."""
+    """Cut the text where a model goes on with another question of its own, if a label stands before that: an answer
+    to its question is none to ours."""
     found = _NEXT.search(text)
     before = text[: found.start()] if found else text
     several = rf"(?<!\w)[{re.escape(labels)}]{{2,}}(?!\w)"
@@ -110,3 +112,64 @@ def _denials(labels: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 def _alternatives(labels: str) -> re.Pattern[str]:
     after = label(labels, alone=False)
     return re.compile(rf"({after})(?={_CLOSE}{_OR}{OPEN}({after}))")
+
+
+class Letter(Rule):
+    """"B", "B.", "(B) Paris", "The answer is B", "答案是B", "故选：B", "\\boxed{B}": a stated label (the last one)
+    goes before the one that the text begins with, and that before the only one that stands alone in it. One that the
+    text denies ("not A", "A is wrong", "不选A") is none of them; "B or C" is no answer, nor is what follows a next
+    question."""
+
+    name = "letter"
+
+    def extract(self, text: str, labels: str) -> str | None:
+        """Find one of `labels`, or None."""
+        stated, first, alone = _patterns(labels)
+        text = before_next_question(text, labels)
+        wrong, open_ = denied(text, labels), undecided(text, labels)
+        found = [said for said in stated.finditer(text) if said.start(1) not in wrong]
+        if found and (last := said_after_a_list(text, labels, wrong)) is not None:
+            return last or None
+        if found:
+            return None if found[-1].start(1) in open_ else found[-1][1]
+        begins = first.match(text)
+        if begins and begins.start(1) not in wrong | open_:
+            return begins[1]
+        standing = set(alone.findall(text)) - {text[place] for place in wrong}
+        return str(standing.pop()) if len(standing) == 1 else None
+
+
+@cache
+def _patterns(labels: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    after, alone = label(labels, alone=False), label(labels, alone=True)
+    return re.compile(f"{STATED}{OPEN}({after})"), re.compile(f"{OPEN}({alone})"), re.compile(f"({alone})")
+
+
+_BETWEEN = r"\s*(?:[,，、;；&]|和|与|及|and\b)?\s*"
+
+
+class Letters(Rule):
+    """"AC", "A, C", "A和C", "答案是A、C": the labels of the last run of them that is stated, else of the run that
+    the text begins with, in the order of the options."""
+
+    name = "letters"
+
+    def extract(self, text: str, labels: str) -> str | None:
+        """Find some of `labels`, each once, or None."""
+        stated, first = _run_patterns(labels)
+        text = before_next_question(text, labels)
+        found = stated.findall(text)
+        begins = first.match(text)
+        run = found[-1] if found else begins.group(1) if begins else None
+        return None if run is None else "".join(one for one in labels if one in _bare(run))
+
+
+def _bare(run: str) -> str:
+    return run.replace("and", "")
+
+
+@cache
+def _run_patterns(labels: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    one = f"[{re.escape(labels)}]"
+    run = rf"({one}(?:{_BETWEEN}{one})*)(?![A-Za-z0-9])"
+    return re.compile(f"{STATED}{OPEN}{run}"), re.compile(f"{OPEN}{run}")

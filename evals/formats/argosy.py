@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
-from evals.formats.fields import checked, label_index, number_index, text
-from evals.formats.format import At, Format, Record
+from evals.formats import At, Format
 from evals.items import LANGS, AnyItem, BrokenItem, OpenItem
+from evals.records import Record, checked, label_index, number_index, text
 
 
 class Argosy(Format):
@@ -17,11 +16,11 @@ class Argosy(Format):
     that has to be generated, and `solution` how one gets there.
     """
 
-    name: ClassVar[str] = "argosy"
-    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
+    name = "argosy"
+    suffixes = (".jsonl", ".json")
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """One item."""
+        """Read one item."""
         absent = next((name for name in ("id", "question", "answer") if name not in record), None)
         if absent:
             raise BrokenItem(f"no {absent}")

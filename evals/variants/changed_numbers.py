@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
-from typing import ClassVar
 
-from evals.arithmetic import WORDS, Written
-from evals.extract.last_number import LastNumber, plain
+from evals.extract.numbers import LastNumber, plain
 from evals.question import Draft
-from evals.question_numbers import Asked
-from evals.variants.registry import NotApplicable
-from evals.word_problem import Unmapped, WordProblem, value_of_source
-from evals.word_problem_template import template
+from evals.variants import NotApplicable, Variant
+from evals.word_problem.arithmetic import WORDS, Written
+from evals.word_problem.numbers import QuestionNumber
+from evals.word_problem.template import Unmapped, WordProblem, template, value_of_source
 
 _TRIES = 60
 _MOST_CHOICES = 200
@@ -25,17 +23,17 @@ _MOST = {"day": 7, "days": 7, "hour": 24, "hours": 24, "minutes": 60, "seconds":
 
 
 @dataclass(frozen=True)
-class ChangedNumbers:
+class ChangedNumbers(Variant):
     """`k` versions of a problem with other numbers in question and worked solution (compare GSM-Symbolic, Mirzadeh et
     al. 2024; its templates are written by hand, these come from GSM8K's annotated calculations).
 
     A number becomes another one between its half and its double, written the same way; what was whole stays whole,
     what was positive positive, and the question's numbers stay in the same order of size. Numbers that have more than
-    one possible source stay as they are (evals/word_problem.py). The answer is always another one.
+    one possible source stay as they are (evals/word_problem/template.py). The answer is always another one.
     """
 
-    name: ClassVar[str] = "changed_numbers"
-    open: ClassVar[bool] = True
+    name = "changed_numbers"
+    open = True
     k: int = 1
 
     def __post_init__(self) -> None:
@@ -43,7 +41,7 @@ class ChangedNumbers:
             raise ValueError(f"k is {self.k!r}; allowed: a number of versions, at least 1")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """The problem with other numbers."""
+        """Give the problem other numbers."""
         if draft.choices:
             raise NotApplicable("has options, not a solution with calculations")
         try:
@@ -65,13 +63,13 @@ class ChangedNumbers:
 
 
 def _changed(problem: WordProblem, draft: Draft, rng: Random) -> Draft | None:
-    """One version: all numbers that can be are others, or if that does not go, some of them."""
+    """Make one version: all numbers that can be are others, or if that is impossible, some of them."""
     free, last = problem.free, problem.answer.index
-    choices = {n: _choices(problem.asked[n]) for n in free}
-    ranks = _ranks(problem.asked)
+    choices = {n: _choices(problem.numbers[n]) for n in free}
+    ranks = _ranks(problem.numbers)
     for attempt in range(_TRIES * 2):
         some = free if attempt < _TRIES else rng.sample(free, rng.randint(1, len(free)))
-        values = [rng.choice(choices[n]) if n in some else one.value for n, one in enumerate(problem.asked)]
+        values = [rng.choice(choices[n]) if n in some else one.value for n, one in enumerate(problem.numbers)]
         if any(values[a] >= values[b] for a, b in ranks):
             continue
         results = problem.results(values, _same_kind)
@@ -82,14 +80,14 @@ def _changed(problem: WordProblem, draft: Draft, rng: Random) -> Draft | None:
     return None
 
 
-def _ranks(asked: Sequence[Asked]) -> list[tuple[int, int]]:
-    """Pairs of numbers (percentages apart) of which the first is less than the second, and stays so."""
-    order = sorted((n for n, one in enumerate(asked) if not one.percent), key=lambda n: asked[n].value)
-    return [(a, b) for a, b in pairwise(order) if asked[a].value < asked[b].value]
+def _ranks(numbers: Sequence[QuestionNumber]) -> list[tuple[int, int]]:
+    """List the pairs of numbers (percentages apart) of which the first is less than the second, and stays so."""
+    order = sorted((n for n, one in enumerate(numbers) if not one.percent), key=lambda n: numbers[n].value)
+    return [(a, b) for a, b in pairwise(order) if numbers[a].value < numbers[b].value]
 
 
-def _choices(one: Asked) -> list[Fraction]:
-    """Numbers of the same size and roundness, and itself where there is none."""
+def _choices(one: QuestionNumber) -> list[Fraction]:
+    """List numbers of the same size and roundness, and itself where there is none."""
     value, step = one.value, _step(one.value)
     limits = [max(value * 2, value + 3)]
     limits += [Fraction(len(WORDS) - 1)] if one.at.text.lower() in WORDS else []
@@ -102,22 +100,22 @@ def _choices(one: Asked) -> list[Fraction]:
 
 
 def _step(value: Fraction) -> Fraction:
-    """The greatest round step that a value is a multiple of, at most its third."""
+    """Find the greatest round step that a value is a multiple of, at most its third."""
     return next((step for step in _STEPS if step * 3 <= value and value % step == 0), _STEPS[-1])
 
 
 def _same_kind(old: Written, new: Fraction) -> bool:
-    """Whole if it was, positive if it was, and less than 1 if it was."""
+    """Tell whether it is still whole, positive and less than 1 where it was."""
     return new >= 0 and (new > 0) == (old.value > 0) and (new < 1) == (old.value < 1) and old.like(new) is not None
 
 
 def _written(
     problem: WordProblem, draft: Draft, values: Sequence[Fraction], results: Sequence[Fraction]
 ) -> Draft | None:
-    """The texts with the new numbers; None where one cannot be written as the old one was."""
-    asked = [(one.at, value) for one, value in zip(problem.asked, values, strict=True)]
-    told = [(at, value_of_source(source, values, results)) for at, source in problem.places]
-    question, solution = _rewritten(problem.question, asked), _rewritten(problem.solution, told)
+    """Write the texts with the new numbers; None where one cannot be written as the old one was."""
+    given = [(one.at, value) for one, value in zip(problem.numbers, values, strict=True)]
+    derived = [(at, value_of_source(source, values, results)) for at, source in problem.places]
+    question, solution = _rewritten(problem.question, given), _rewritten(problem.solution, derived)
     last = problem.answer.index
     answer = problem.steps[last].result.like(results[last])
     if question is None or solution is None or answer is None:

@@ -1,28 +1,38 @@
-"""Options out of sight: the question alone, and the options' texts are scored."""
+"""Forms in which the options' texts are scored: the question alone, or with the options woven into its sentence."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
-from evals.other_options import added_about_others, refers_to_options
 from evals.question import Draft, Rendered
-from evals.variants.registry import NotApplicable
+from evals.variants import NotApplicable, Variant, added_about_others, refers_to_options
+
+_END = "?？.。:：…_ ＿"
+# The place that an exam leaves for the answer: （ ）, ( ), (\\quad), （ $)$
+_PLACE = re.compile(r"\s*\$?\s*[（(][\s$]*(?:\\quad|\\qquad)?[\s$]*[)）]\s*\$?\s*$")
+_LABEL = r"\(?[A-J]\)?"
+# "Both A and B", "(A) or (C)", "only B", "A和B", as a whole option
+_LABELS = re.compile(
+    rf"^(?:both|neither|either|only|options?|choices?|answers?)?\s*{_LABEL}(?:\s*(?:,|&|and|or|nor|[和与或、])\s*{_LABEL})+"
+    rf"(?:\s+(?:only|(?:is|are)\s+\w+))?\s*[.。]?$|^(?:only|option|choice|answer)\s+{_LABEL}\s*[.。]?$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
-class Cloze:
+class Cloze(Variant):
     """The cloze form (CF of OLMES, Gu et al. 2024; the GPT-3 paper's): fair to base models, which do not yet
     know what a letter stands for. Items whose question or options speak of "the following" are left out, but not
     with `every: true` (lm-eval's arc and openbookqa ask them too)."""
 
-    name: ClassVar[str] = "cloze"
-    draws: ClassVar[bool] = False
+    name = "cloze"
+    draws = False
     every: bool = False
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """The same question in another form."""
+        """Ask the same question in another form."""
         if not self.every and refers_to_options(draft.question, draft.own_choices):
             raise NotApplicable("speaks of the other options, which a cloze question does not show")
         if added_about_others(draft.choices, draft.origin):
@@ -31,5 +41,34 @@ class Cloze:
 
 
 def cloze_form(draft: Draft) -> Rendered:
-    """The question and the cue."""
+    """Render the question and the cue."""
     return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False)
+
+
+@dataclass(frozen=True)
+class OptionsInText(Variant):
+    """"What is the capital of France: Rome, Paris, Berlin or Madrid?": nothing is left of the known layout and
+    its letters, but the options are still to be read."""
+
+    name = "options_in_text"
+    draws = False
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """Ask the same question in another form."""
+        if any(_LABELS.search(choice) for choice in draft.choices):
+            raise NotApplicable("an option names labels, which are not shown")
+        return [replace(draft, form=woven_form)]
+
+
+def woven_form(draft: Draft) -> Rendered:
+    """Render the question's sentence, continued by its options."""
+    stem = _PLACE.sub("", draft.question.rstrip(_END)).rstrip(_END + "（(") or draft.question
+    *first, last = [choice.rstrip("。．.；; ") or choice for choice in draft.choices]
+    if draft.lang == "zh":
+        comma = "；" if any(mark in choice for choice in draft.choices for mark in "、，,；") else "、"
+        prompt = f"{stem}：{comma.join(first)}{'' if comma == '、' else comma}还是{last}？"
+    else:
+        # Options with commas of their own need another sign between them.
+        comma = "; " if any("," in choice for choice in draft.choices) else ", "
+        prompt = f"{stem}: {comma.join(first)} or {last}?"
+    return Rendered(draft.layout.before + prompt + draft.cue, draft.choices, False)

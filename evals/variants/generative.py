@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
 from argosy.errors import InputError
 from evals.extract import rule
-from evals.generative import GeneratedForm
+from evals.forms import GeneratedForm
 from evals.question import Draft
+from evals.variants import Variant
 
 
 @dataclass(frozen=True)
-class Generative:
+class Generative(Variant):
     """Question and options as in the published form; the model writes, and a rule reads the answer.
 
     Works on open items, and on several right options at once ("AC"). `extract`: a rule of evals/extract, `stops`: a
-    text or texts that end the answer, `max_tokens`: its length; by default by the item (evals/generative.py).
+    text or texts that end the answer, `max_tokens`: its length; by default by the item (evals/forms.py).
     `solution`: shots show the worked solution where there is one, `annotations`: with its <<calculations>>.
     """
 
-    name: ClassVar[str] = "generative"
-    draws: ClassVar[bool] = False
-    open: ClassVar[bool] = True
-    several: ClassVar[bool] = True
+    name = "generative"
+    draws = False
+    open = True
+    several = True
     extract: str = ""
     stops: str | tuple[str, ...] | None = None
     max_tokens: int = 0
@@ -44,7 +44,7 @@ class Generative:
             raise ValueError(f"stops is {self.stops!r}; allowed: a text or a list of texts")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """The same question in another form."""
+        """Ask the same question in another form."""
         stops = (self.stops,) if isinstance(self.stops, str) else None if self.stops is None else tuple(self.stops)
         form = GeneratedForm(self.extract, stops, self.max_tokens, self.solution, self.annotations)
         return [replace(draft, form=form)]

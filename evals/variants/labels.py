@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
-from evals.other_options import options_refer_to_options
 from evals.question import Draft
-from evals.variants.registry import NotApplicable
+from evals.variants import NotApplicable, Variant, options_refer_to_options
 
 SETS = {"numerals": "一二三四五六七八九十", "stems": "甲乙丙丁戊己庚辛壬癸", "digits": "1234567890"}
 
 
 @dataclass(frozen=True)
-class Labels:
+class Labels(Variant):
     """A/B/C/D become 一/二/三/四 (numerals), 甲/乙/丙/丁 (stems) or 1-4 (digits), in the prompt and as answers.
 
     `symbols`: a name of SETS, or the labels themselves as one text, such as "★▲■●".
     """
 
-    name: ClassVar[str] = "labels"
-    draws: ClassVar[bool] = False
-    several: ClassVar[bool] = True
+    name = "labels"
+    draws = False
+    several = True
     symbols: str = "numerals"
 
     def __post_init__(self) -> None:
@@ -36,7 +34,7 @@ class Labels:
         return SETS.get(self.symbols, self.symbols)
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """The draft with other labels."""
+        """Exchange the labels."""
         if options_refer_to_options(draft.own_choices):
             raise NotApplicable("an option speaks of the other options")
         if len(draft.choices) > len(self.labels):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
-from evals.generative import GeneratedForm
-from evals.lm_eval_texts import description
-from evals.own_form import OwnRequests
-from evals.question import Draft, Form, Layout, Rendered, labelled_form
-from evals.variants.registry import NotApplicable
+from evals.forms import GeneratedForm, HarnessRequests, labelled_form
+from evals.lm_eval.load import description
+from evals.question import Draft, Form, Layout, Rendered
+from evals.variants import NotApplicable, Variant
 
 
 @dataclass(frozen=True)
-class LmEval:
+class LmEval(Variant):
     """A benchmark as lm-eval asks it (Gao et al., EleutherAI's evaluation harness); every item, whatever it says.
 
     `form`: `options` (listed behind letters, a line each; letters are scored: MMLU, C-Eval), `texts` (options' texts
@@ -25,10 +23,10 @@ class LmEval:
     generated answers (lm-eval's gsm8k has `gsm8k_strict` and `gsm8k_flexible`).
     """
 
-    name: ClassVar[str] = "lm_eval"
-    open: ClassVar[bool] = True
-    several: ClassVar[bool] = True
-    own_form: ClassVar[bool] = True
+    name = "lm_eval"
+    open = True
+    several = True
+    harness_form = True
     form: str = "texts"
     before: str = ""
     cue: str = ""
@@ -41,8 +39,8 @@ class LmEval:
             raise ValueError(f"form is {self.form!r}; allowed: {', '.join(FORMS)}, generated")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """The draft in this form and layout; of an item that is lm-eval's, in its own."""
-        if isinstance(draft.form, OwnRequests):
+        """Ask in this form and layout; an item of lm-eval keeps its own."""
+        if isinstance(draft.form, HarnessRequests):
             return [draft]
         if (self.form == "generated") != (not draft.choices):
             raise NotApplicable("has no options" if not draft.choices else "has options")
@@ -62,22 +60,22 @@ class LmEval:
 class TextsForm:
     """The question, and the options' texts, of which several may be right."""
 
-    several: ClassVar[bool] = True
+    several = True
 
     def __call__(self, draft: Draft) -> Rendered:
-        """Prompt and options."""
+        """Render prompt and options."""
         return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False)
 
 
 def gap_form(draft: Draft) -> Rendered:
-    """The sentence up to the gap with each option in it, and what follows (partial evaluation, Trinh and Le, 2018)."""
+    """Render the sentence with each option in the gap, and score the rest (partial evaluation, Trinh and Le, 2018)."""
     before, _, after = draft.question.partition("_")
     prompts = tuple(before + choice for choice in draft.choices)
     return Rendered(prompts[0], (after.strip(),) * len(prompts), False, None, prompts)
 
 
 def sentences_form(draft: Draft) -> Rendered:
-    """Nothing, and each option as a text of its own."""
+    """Render nothing, and each option as a text of its own."""
     return Rendered("", draft.choices, False)
 
 

@@ -1,22 +1,43 @@
-"""One option dropped, and "none of the others" added."""
+"""An option dropped and a last one added that refuses those shown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
-from evals.none_option import check, exchange
 from evals.question import Draft
+from evals.variants import NotApplicable, Variant, options_refer_to_options, right_among_others
+
+
+def check(draft: Draft) -> None:
+    """Refuse items whose right answer cannot be known without one of the options (NotApplicable)."""
+    if options_refer_to_options(draft.own_choices):
+        raise NotApplicable("an option speaks of the other options")
+    if -1 in draft.origin:
+        raise NotApplicable("has a none-option already")
+    if right_among_others(draft.question):
+        raise NotApplicable("its right answer is the best of those shown")
+
+
+def exchange(draft: Draft, dropped: int, none: str) -> Draft:
+    """Drop an option and add `none` as the last one, which is right where the dropped one was."""
+    kept = [place for place in range(len(draft.choices)) if place != dropped]
+    return replace(
+        draft,
+        choices=(*(draft.choices[place] for place in kept), none),
+        origin=(*(draft.origin[place] for place in kept), -1),
+        gold=len(kept) if dropped == draft.gold else kept.index(draft.gold),
+    )
+
 
 NONE = {"en": "None of the others", "zh": "其他答案全错"}
 
 
 @dataclass(frozen=True)
-class NoneOfTheOthers:
+class NoneOfTheOthers(Variant):
     """A last option "none of the others", right or wrong.
 
-    drop="right": the right option is gone, so the last one is right: what was memorised is not there.
+    drop="right": the right option is gone, so the last one is right: the memorised answer is not there.
     drop="wrong": the control: a wrong one is gone, the answer stays what it was. A model that always says "none"
     gains on the first what it loses on this one.
     drop="either": the right one with probability 1 / options, so that no fixed answer is better than chance.
@@ -24,8 +45,8 @@ class NoneOfTheOthers:
     (Compare WiCkeD, Elhady et al. 2025, which is the control and the other mixed.)
     """
 
-    name: ClassVar[str] = "none_of_the_others"
-    knowledge: ClassVar[bool] = False  # always "none" is right on one of it and its control: they are read together
+    name = "none_of_the_others"
+    knowledge = False  # always "none" is right on one of it and its control: they are read together
     drop: str = "right"
 
     def __post_init__(self) -> None:
@@ -33,13 +54,38 @@ class NoneOfTheOthers:
             raise ValueError(f"drop is {self.drop!r}; allowed: right, wrong, either")
 
     @property
-    def as_shot(self) -> NoneOfTheOthers:
-        """Examples in which "none" is always right, or never, would tell the answer."""
+    def directed(self) -> bool:
+        """Only with `either`: a model that always says "none" gains on one half what it loses on the other."""
+        return self.drop == "either"
+
+    @property
+    def as_example(self) -> NoneOfTheOthers:
+        """With `either`: examples in which "none" is always right, or never, would tell the answer."""
         return NoneOfTheOthers("either")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """The draft with one option fewer and the last one new."""
+        """Drop an option and add the last one."""
         check(draft)
         right = self.drop == "right" or (self.drop == "either" and rng.random() < 1 / len(draft.choices))
         wrong = [index for index in range(len(draft.choices)) if index != draft.gold]
         return [exchange(draft, draft.gold if right else rng.choice(wrong), NONE[draft.lang])]
+
+
+NONE_ABOVE = {"en": "None of the above", "zh": "以上都不对"}
+
+
+@dataclass(frozen=True)
+class Wicked(Variant):
+    """WiCkeD (Elhady et al., 2025): one option, each as likely, makes room for a last "None of the above".
+
+    So that is right with probability 1 / options, and a model has to know that the others are wrong. Questions whose
+    right answer is the best of those shown are left out; their authors let them stand unchanged.
+    """
+
+    name = "wicked"
+    knowledge = False  # as none_of_the_others: it asks to refuse options too
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """Drop an option and add the last one."""
+        check(draft)
+        return [exchange(draft, rng.randrange(len(draft.choices)), NONE_ABOVE[draft.lang])]

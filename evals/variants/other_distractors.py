@@ -8,13 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 from random import Random
-from typing import ClassVar
 
 from evals.items import Item
-from evals.other_options import any_text_may_be_right, options_refer_to_options
-from evals.pool import Pool
-from evals.question import Draft
-from evals.variants.registry import NotApplicable
+from evals.question import Draft, Pool
+from evals.variants import NotApplicable, Variant, any_text_may_be_right, options_refer_to_options
 
 _WINDOW = 11  # candidates that the wrong options are drawn from
 _ENDS = (".", "。", "．", ";", "；", "!", "?", "？")
@@ -24,7 +21,7 @@ Candidate = tuple[int, str, frozenset[str]]  # characters, text, the items (and 
 
 
 @dataclass(frozen=True)
-class OtherDistractors:
+class OtherDistractors(Variant):
     """Wrong options are replaced by options of other items: of the same subject, of the right one's length and kind
     (a number, a capital, a full stop), never one of the item's own.
 
@@ -33,10 +30,10 @@ class OtherDistractors:
     (what is *not* so, the best, any true statement). Whether one is, all the same, no rule can know.
     """
 
-    name: ClassVar[str] = "other_distractors"
+    name = "other_distractors"
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """The draft with the right option at its place among others."""
+        """Put the right option at its place among others."""
         if options_refer_to_options(draft.own_choices) or -1 in draft.origin:
             raise NotApplicable("an option speaks of the other options")
         if any(_COMBINATION.match(choice) for choice in draft.choices):
@@ -57,7 +54,7 @@ class OtherDistractors:
 
 
 def _draw(found: list[Candidate], draft: Draft, n: int, rng: Random) -> list[str]:
-    """`n` of the texts next to the right one by length, as many of them before it as is drawn: so it stands among
+    """Draw `n` of the texts next to the right one by length, a drawn number of them before it: so it stands among
     them like any other, and neither the longest nor the middle one is right more often."""
     right = draft.choices[draft.gold]
     middle = bisect_left(found, (len(right), right))
@@ -68,7 +65,7 @@ def _draw(found: list[Candidate], draft: Draft, n: int, rng: Random) -> list[str
 
 
 def _near(side: list[Candidate], draft: Draft) -> list[str]:
-    """The nearest that are not of this item, nor of its cluster."""
+    """Find the nearest that are not of this item, nor of its cluster."""
     own = {same(choice) for choice in draft.choices}
     about = {draft.item.id, draft.item.cluster} - {""}
     texts: list[str] = []
@@ -81,10 +78,10 @@ def _near(side: list[Candidate], draft: Draft) -> list[str]:
 
 
 def _candidates(draft: Draft, right: str) -> list[Candidate]:
-    """Options of the items of this language and subject by length: of the right one's kind if there are enough, else
+    """List options of the items of this language and subject by length: of the right one's kind if enough, else
     with digits as it, else all."""
     pool, about = draft.pool, (draft.lang, draft.item.subject)
-    found = pool.once(("options", *about), lambda: _options(pool, *about))
+    found = pool.cached(("options", *about), lambda: _options(pool, *about))
     kind = _kind(right)
     for known in (kind, kind[:1]):
         alike = [each for of_kind, each in found.items() if of_kind[: len(known)] == known]
@@ -94,7 +91,7 @@ def _candidates(draft: Draft, right: str) -> list[Candidate]:
 
 
 def _sorted(pool: Pool, key: tuple[object, ...], parts: Iterable[list[Candidate]]) -> list[Candidate]:
-    return pool.once(key, lambda: sorted(chain.from_iterable(parts), key=_order))
+    return pool.cached(key, lambda: sorted(chain.from_iterable(parts), key=_order))
 
 
 def _order(candidate: Candidate) -> tuple[int, str]:
@@ -119,10 +116,10 @@ def _options(pool: Pool, lang: str, subject: str) -> dict[Kind, list[Candidate]]
 
 
 def _kind(text: str) -> Kind:
-    """What one sees without reading: digits, a capital, a full stop."""
+    """Describe the visible kind of a text: digits, a capital, a full stop."""
     return any(character.isdigit() for character in text), text[:1].isupper(), text.endswith(_ENDS)
 
 
 def same(text: str) -> str:
-    """A text without what does not make it another answer: case, spaces, marks at its ends."""
+    """Strip a text of differences that make no other answer: case, spaces, marks at its ends."""
     return "".join(text.casefold().split()).strip(".,;:。，；：")

@@ -1,24 +1,22 @@
-"""The same options in other orders, with the right one at every place equally often."""
+"""Other orders of the same options, and a model's preference for places measured with them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, permutations, repeat
 from math import factorial
 from random import Random
-from typing import ClassVar
 
-from evals.other_options import added_about_others, options_refer_to_options
 from evals.question import Draft
-from evals.variants.registry import NotApplicable
+from evals.variants import NotApplicable, Variant, added_about_others, options_refer_to_options
 
 MOST_LISTED = 5  # options up to which all orders (120) are listed
 
 
 @dataclass(frozen=True)
-class Permuted:
+class Permuted(Variant):
     """One question for each of `k` orders, none of them the published one; k=0: all orders, with the published.
 
     The right option comes to every place in turn, its published place last, among wrong ones in an order that is
@@ -28,8 +26,8 @@ class Permuted:
     averaged probabilities are over the orders of each item (evals.metrics).
     """
 
-    name: ClassVar[str] = "permuted"
-    several: ClassVar[bool] = True
+    name = "permuted"
+    several = True
     k: int = 4
 
     def __post_init__(self) -> None:
@@ -37,7 +35,7 @@ class Permuted:
             raise ValueError(f"k is {self.k!r}; allowed: 0 (all orders) or a number of orders")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Drafts that differ in the order of options alone."""
+        """Make drafts that differ in the order of options alone."""
         if options_refer_to_options(draft.own_choices):
             raise NotApplicable("an option speaks of the other options")
         if added_about_others(draft.choices, draft.origin, above=True):
@@ -51,7 +49,7 @@ class Permuted:
 
 
 def _orders(n: int, gold: int, k: int, rng: Random) -> list[tuple[int, ...]]:
-    """`k` orders of `n` options but the published one, the right option's place going round."""
+    """Draw `k` orders of `n` options but the published one, the right option's place going round."""
     published = tuple(range(n))
     found: dict[tuple[int, ...], None] = {}
     left = Counter(dict.fromkeys(range(n), factorial(n - 1)))  # orders with the right option at a place
@@ -72,12 +70,41 @@ def _orders(n: int, gold: int, k: int, rng: Random) -> list[tuple[int, ...]]:
 
 
 def _places(n: int, gold: int, rng: Random) -> Iterator[int]:
-    """All places in an order that is drawn, the published one last, again and again."""
+    """Yield all places in a drawn order, the published one last, again and again."""
     others = [place for place in range(n) if place != gold]
     rng.shuffle(others)
     return chain.from_iterable(repeat((*others, gold)))
 
 
 def reordered(draft: Draft, order: tuple[int, ...]) -> Draft:
-    """The draft with its options in the order `order` (old index at each new place)."""
+    """Put the options in the order `order` (old index at each new place)."""
     return draft.with_options(order)
+
+
+@dataclass(frozen=True)
+class Pride(Variant):
+    """PriDe (Zheng et al., "Large Language Models Are Not Robust Multiple Choice Selectors", 2024).
+
+    A `share` of the items is also asked with its options moved on by one place, by two, and so on. From these the
+    prior of each place is estimated without looking at right answers; `acc_pride` is right after dividing by it
+    (evals/metrics.py). `acc` is that of the published order: the moved ones are for calibration alone.
+    """
+
+    name = "pride"
+    share: float = 0.1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.share, bool) or not isinstance(self.share, int | float) or not 0 < self.share <= 1:
+            raise ValueError(f"share is {self.share!r}; allowed: above 0, at most 1")
+
+    def apply(self, draft: Draft, rng: Random) -> list[Draft]:
+        """Keep the draft, and add the cyclic orders of a sampled item."""
+        if options_refer_to_options(draft.own_choices):
+            raise NotApplicable("an option speaks of the other options")
+        if added_about_others(draft.choices, draft.origin, above=True):
+            raise NotApplicable("an added option speaks of those above it, and has to stay the last")
+        if rng.random() >= self.share:
+            return [draft]
+        n = len(draft.choices)
+        orders = [[*range(shift, n), *range(shift)] for shift in range(1, n)]
+        return [draft, *(replace(draft.with_options(order), calibration=True) for order in orders)]

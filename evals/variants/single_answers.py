@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
-from evals.other_options import options_refer_to_options
 from evals.question import Draft
-from evals.variants.registry import NotApplicable
+from evals.variants import NotApplicable, Variant, options_refer_to_options
 
 _ANSWERED = {"en": "Proposed answer: ", "zh": "有人选了："}
 _ASKED = {
@@ -19,7 +17,7 @@ YES_NO = {"en": ("Yes", "No"), "zh": ("是", "否")}
 
 
 @dataclass(frozen=True)
-class SingleAnswers:
+class SingleAnswers(Variant):
     """`mode: one_right`: for each right option a question with it and all wrong ones; an item with one right option
     stays as it is. `mode: statements`: for each option whether it is right, yes or no.
 
@@ -27,8 +25,8 @@ class SingleAnswers:
     no fixed answer is better than chance. `acc_all` is right where all questions of an item are: the whole set.
     """
 
-    name: ClassVar[str] = "single_answers"
-    several: ClassVar[bool] = True
+    name = "single_answers"
+    several = True
     mode: str = "one_right"
 
     def __post_init__(self) -> None:
@@ -36,7 +34,7 @@ class SingleAnswers:
             raise ValueError(f"mode is {self.mode!r}; allowed: one_right, statements")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Drafts with one right option each."""
+        """Make drafts with one right option each."""
         if options_refer_to_options(draft.own_choices):
             raise NotApplicable("an option speaks of the other options")
         if -1 in draft.origin:

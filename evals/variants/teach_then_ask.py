@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
 
-from evals.other_options import options_refer_to_options
 from evals.question import CUE, SEPARATOR, Draft
-from evals.variants.registry import NotApplicable
+from evals.variants import NotApplicable, Variant, options_refer_to_options
 
 
 @dataclass(frozen=True)
-class TeachThenAsk:
+class TeachThenAsk(Variant):
     """States the question with the text of its right answer (no letter), then asks it.
 
     What is left to do is to read and to find the option, so everyone who can follow the prompt gets it right;
@@ -20,12 +18,12 @@ class TeachThenAsk:
     letter is wrong although the answer stands there.
     """
 
-    name: ClassVar[str] = "teach_then_ask"
-    draws: ClassVar[bool] = False
-    knowledge: ClassVar[bool] = False  # the answer is told: this is reading
+    name = "teach_then_ask"
+    draws = False
+    knowledge = False  # the answer is told: this is reading
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """The draft after its own answer."""
+        """Put the answer before the draft."""
         if options_refer_to_options(draft.own_choices) or draft.origin[draft.gold] < 0:
             raise NotApplicable("its right answer means nothing without the other options")
         taught = f"{draft.question}{CUE[draft.lang]}{SEPARATOR[draft.lang]}{draft.choices[draft.gold]}\n\n"

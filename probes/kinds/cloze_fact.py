@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from argosy.evaluation.asked import digest
-from argosy.evaluation.language_model import LanguageModel
-from argosy.statistics.intervals import mean
-from probes.facts import ClozeFact, FactSource, read_facts
-from probes.probe import Measured, Probe, Scope
+from argosy.evaluation.items import digest
+from argosy.scoring.model import LanguageModel
+from argosy.statistics.metric import Metric, probability, share
+from probes.measures import closed_set
+from probes.probe import Measurement, Probe, Scope
+from probes.sources import ClozeFact, FactSource, read_facts
 
 
 class ClozeFactProbe(Probe):
@@ -21,40 +23,36 @@ class ClozeFactProbe(Probe):
     """
 
     kind: ClassVar[str] = "cloze_fact"
+    declared: ClassVar[Mapping[str, Metric]] = {
+        "acc": share(), "acc_byte": share(minor=True), "consistency": share(minor=True), "acc_all": share(minor=True),
+        "prob": probability(),
+    }  # fmt: skip
     facts: FactSource = FactSource()
 
-    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
+    def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score every fact in every wording; the fact is the unit of errors."""
         facts, left_out = read_facts(self.facts, scope)
-        found = Measured(left_out=left_out)
+        result = Measurement(left_out=left_out)
         pairs = [(p, fact.gap + c) for fact in facts for p in fact.prefixes for c in fact.candidates]
         scores = iter(model.loglikelihood(pairs))
         for fact in facts:
             values = [[next(scores).logprob for _ in fact.candidates] for _ in fact.prefixes]
             if all(math.isfinite(value) for wording in values for value in wording):
-                found.rows.append(_row(fact, values))
+                result.rows.append(_row(fact, values))
             else:
-                found.left_out["not a number"] += 1
-        for name in ("acc", "acc_byte", "consistency", "acc_all", "prob") if found.rows else ():
-            found.measures[name] = mean([float(row[name]) for row in found.rows])
-        return found
+                result.left_out["not a number"] += 1
+        result.add_means(self.declared)
+        return result
 
 
-def _row(fact: ClozeFact, values: list[list[float]]) -> dict[str, object]:
-    """The right candidate is the first; it has to be strictly likelier than the others."""
-    sizes = [len(candidate.encode()) for candidate in fact.candidates]
-    chosen = [max(range(len(v)), key=lambda i, v=v: (v[i], i)) for v in values]  # type: ignore[misc]
-    by_byte = [[value / size for value, size in zip(v, sizes, strict=True)] for v in values]
-    shares = [1 / math.fsum(math.exp(min(value - v[0], 700.0)) for value in v) for v in values]
-    n = len(values)
+def _row(fact: ClozeFact, values: list[list[float]]) -> dict[str, Any]:
+    chosen, shares = closed_set(fact.candidates, values)
     return {
         "id": fact.id,
         "asked": digest(fact.prefixes, fact.gap, fact.candidates),
-        "acc": sum(c == 0 for c in chosen) / n,
-        "acc_byte": sum(v[0] > max(v[1:]) for v in by_byte) / n,
+        **shares,
         "consistency": float(len(set(chosen)) == 1),
         "acc_all": float(set(chosen) == {0}),
-        "prob": sum(shares) / n,
         "chosen": chosen,
         "scores": [[round(value, 5) for value in v] for v in values],
     }

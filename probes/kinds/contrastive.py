@@ -1,34 +1,33 @@
-"""Which of two texts a model finds likelier: minimal pairs, a right statement against a wrong one."""
+"""Pairs of texts, a right one against a wrong one: minimal pairs, statements of facts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from argosy.evaluation.asked import digest
-from argosy.evaluation.language_model import LanguageModel
-from argosy.evaluation.named_files import locate
-from argosy.evaluation.scoring import Score
-from argosy.statistics.intervals import mean
-from probes.facts import FactSource, read_facts
-from probes.pairs import Case, Pair, read_pairs
-from probes.probe import Measured, Probe, Scope
-
-ALWAYS = ("acc", "acc_token", "acc_byte", "acc_char", "margin")
+from argosy.evaluation.items import digest
+from argosy.evaluation.suite import locate
+from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import Score
+from argosy.statistics.metric import Metric, share
+from probes.probe import Measurement, Probe, Scope
+from probes.sources import Case, FactSource, Pair, read_facts, read_pairs
 
 
 @dataclass(frozen=True)
 class _Scored:
-    """Of one text of a pair: itself, what stands behind it given it, and itself where its context says nothing."""
+    """The scores of one text of a pair."""
 
     whole: Score
     text: str
     partial: Score | None
+    """of the text behind it, given it"""
     prior: Score | None
+    """of itself where its context says nothing"""
 
 
 class Contrastive(Probe):
@@ -40,18 +39,25 @@ class Contrastive(Probe):
     alone); acc_pmi for pairs with a `domain`: the likelihood given the context over the one given the domain. Equal is
     not right.
 
-    One source of pairs: `pairs`, `file` (JSONL, or a folder of them: BLiMP), or `facts` (a statement of a fact, and
-    the same statement with another fact's answer). `group_by`: a key of the lines; each of its values has an
-    acc too, as `<value>/acc`. `most`: pairs of each file, its first ones. `domain`: of pairs without their own.
+    One source of pairs: `pairs`, `file` or `facts`.
     """
 
     kind: ClassVar[str] = "contrastive"
+    declared: ClassVar[Mapping[str, Metric]] = {
+        "acc": share(), "acc_token": share(minor=True), "acc_byte": share(minor=True), "acc_char": share(),
+        "margin": Metric("higher", minor=True), "acc_partial": share(), "acc_pmi": share(),
+    }  # fmt: skip
     pairs: tuple[Pair, ...] = ()
     file: str = ""
+    """JSONL, or a folder of them: BLiMP"""
     facts: FactSource | None = None
+    """a statement of a fact, and the same statement with another fact's answer"""
     group_by: str = ""
+    """a key of the file's lines; each of its values has an acc too, as `<value>/acc`"""
     most: int | None = Field(None, ge=1)
+    """pairs of each file, its first ones"""
     domain: str | None = None
+    """of pairs without their own"""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -61,53 +67,43 @@ class Contrastive(Probe):
             raise ValueError("group_by is a key of a file's lines: it needs file")
         return self
 
-    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
+    def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score every pair; several pairs of one fact are one cluster."""
-        found = Measured()
-        cases = self._cases(scope, found)
+        result = Measurement()
+        cases = self._cases(scope, result)
         scored = _score(model, cases)
         for number, case in enumerate(cases):
             a, b = scored[2 * number], scored[2 * number + 1]
             if case.pair.good == case.pair.bad:
-                found.left_out["good and bad are the same"] += 1
+                result.left_out["good and bad are the same"] += 1
                 continue
             if not all(math.isfinite(score.logprob) and score.tokens for each in (a, b) for score in _parts(each)):
-                found.left_out["not a number"] += 1
+                result.left_out["not a number"] += 1
                 continue
             pair = case.pair
             row: dict[str, object] = {"id": f"{case.cluster}#{number}", "cluster": case.cluster}
             row |= {"group": case.group} if case.group else {}
             row["asked"] = digest(pair.context, pair.good, pair.bad, pair.after, pair.domain)
-            found.rows.append({**row, **_compare(a, b), "texts": [pair.good, pair.bad]})
-        self._summarize(found)
-        return found
+            result.rows.append({**row, **_compare(a, b), "texts": [pair.good, pair.bad]})
+        self._summarize(result)
+        return result
 
-    def _summarize(self, found: Measured) -> None:
-        groups = sorted({str(row["group"]) for row in found.rows if "group" in row})
-        for group in ("", *groups):
-            rows = [row for row in found.rows if not group or row.get("group") == group]
-            for name in self._names(rows) if not group else ("acc",):
-                own = [row for row in rows if name in row]
-                if own:
-                    where = f"{group}/{name}" if group else name
-                    found.measures[where] = mean([float(row[name]) for row in own], [row["cluster"] for row in own])
+    def _summarize(self, result: Measurement) -> None:
+        plain = all(text.isascii() for row in result.rows for text in row["texts"])
+        result.add_means(name for name in self.declared if not plain or name != "acc_char")  # else it is acc_byte
+        for group in sorted({str(row["group"]) for row in result.rows if "group" in row}):
+            result.add_means(["acc"], [row for row in result.rows if row.get("group") == group], group)
 
-    @staticmethod
-    def _names(rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-        """Measures that say something: where a character is a byte, acc_char is acc_byte."""
-        plain = all(text.isascii() for row in rows for text in row["texts"])
-        return (*(name for name in ALWAYS if not plain or name != "acc_char"), "acc_partial", "acc_pmi")
-
-    def _cases(self, scope: Scope, found: Measured) -> list[Case]:
+    def _cases(self, scope: Scope, result: Measurement) -> list[Case]:
         if self.facts is not None:
-            cloze, found.left_out = read_facts(self.facts, scope)
+            cloze, result.left_out = read_facts(self.facts, scope)
             cases = [Case(Pair(good=s[0], bad=wrong), fact.id)
                      for fact in cloze for s in fact.statements() for wrong in s[1:]]
         elif self.pairs:
             cases = [Case(pair, str(number)) for number, pair in enumerate(self.pairs)]
         else:
             most = min((n for n in (self.most, scope.limit) if n), default=None)
-            cases = read_pairs(locate(self.file, scope.data, "pairs of texts"), self.group_by, most, found.left_out)
+            cases = read_pairs(locate(self.file, scope.data, "pairs of texts"), self.group_by, most, result.left_out)
         if self.domain is None:
             return cases
         return [case if case.pair.domain is not None
@@ -116,7 +112,7 @@ class Contrastive(Probe):
 
 
 def _score(model: LanguageModel, cases: Sequence[Case]) -> list[_Scored]:
-    """The right and the wrong text of each case, in this order."""
+    """Score the right and the wrong text of each case, in this order."""
     texts = [(case.pair, text) for case in cases for text in (case.pair.good, case.pair.bad)]
     alone = [text + pair.after for pair, text in texts if not pair.context]
     free = iter(model.text_loglikelihood(alone) if alone else [])
@@ -124,13 +120,13 @@ def _score(model: LanguageModel, cases: Sequence[Case]) -> list[_Scored]:
     partial = [(pair.context + text, pair.after) for pair, text in texts if pair.after]
     prior = [(pair.domain, text) for pair, text in texts if pair.domain is not None]
     scores = iter(model.loglikelihood([*bound, *partial, *prior]) if bound or partial or prior else [])
-    found = []
+    scored = []
     wholes = [next(scores) if pair.context else next(free) for pair, _ in texts]
     partials = [next(scores) if pair.after else None for pair, _ in texts]
     priors = [next(scores) if pair.domain is not None else None for pair, _ in texts]
     for (pair, text), whole, tail, prior_score in zip(texts, wholes, partials, priors, strict=True):
-        found.append(_Scored(whole, text + pair.after, tail, prior_score))
-    return found
+        scored.append(_Scored(whole, text + pair.after, tail, prior_score))
+    return scored
 
 
 def _parts(scored: _Scored) -> list[Score]:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from argosy.config import Config
-from argosy.evaluation.asked import digest
-from argosy.evaluation.language_model import LanguageModel
-from argosy.statistics.intervals import mean
-from probes.measures import auc
-from probes.probe import FILLED, Measured, Probe, Scope
-from probes.prompts import PLAIN, Turn
+from argosy.config.schema import Config
+from argosy.evaluation.items import digest
+from argosy.models.chat import end_tokens
+from argosy.scoring.model import LanguageModel
+from argosy.statistics.intervals import auc
+from argosy.statistics.metric import Metric, probability, share
+from probes.probe import AUC, FILLED, NATS, PLAIN, Measurement, Probe, Scope, Turn
 
 
 class Answered(Config):
-    """A question with a complete answer, and one that is cut short ("" = the first half of the answer)."""
+    """A question with a complete answer, and one that is cut short."""
 
     question: str = Field(min_length=1)
     answer: str = Field(min_length=2)
     cut: str = ""
+    """empty: the first half of the answer"""
 
     @property
     def unfinished(self) -> str:
@@ -40,17 +42,19 @@ class EndOfTurn(Probe):
     """
 
     kind: ClassVar[str] = "end_of_turn"
+    declared: ClassVar[Mapping[str, Metric]] = {
+        "prob": probability(), "early": probability("lower"), "acc": share(), "nats": NATS, "auc": AUC}  # fmt: skip
     cases: Annotated[tuple[Answered, ...], FILLED]
     plain: str = Field(PLAIN, pattern=r"\{prompt\}")
 
-    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
-        """One distribution behind each answer."""
-        found = Measured()
+    def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
+        """Compute one distribution behind each answer."""
+        result = Measurement()
         turn = Turn(model, scope.chat, self.plain)
-        ends = sorted(turn.end())
+        ends = end_tokens(model.tokenizer, chat=scope.chat)
         if not ends:
-            found.left_out["the tokenizer has no token that ends a text"] += len(self.cases)
-            return found
+            result.left_out["the tokenizer has no token that ends a text"] += len(self.cases)
+            return result
         texts = [turn.answered(c.question, answer) for c in self.cases for answer in (c.answer, c.unfinished)]
         contexts = model.encode(texts)
         logs = {index: float(values[ends].double().logsumexp(0))
@@ -58,14 +62,13 @@ class EndOfTurn(Probe):
         for number, case in enumerate(self.cases):
             whole, cut = logs[2 * number], logs[2 * number + 1]
             if not (math.isfinite(whole) and math.isfinite(cut)):
-                found.left_out["not a number"] += 1
+                result.left_out["not a number"] += 1
                 continue
-            found.rows.append({"id": str(number), "prompt": case.question, "prob": math.exp(whole),
+            result.rows.append({"id": str(number), "prompt": case.question, "prob": math.exp(whole),
                                "early": math.exp(cut), "acc": whole > cut, "nats": -whole,
                                "asked": digest(case.question, case.answer, case.unfinished, self.plain),
                                "texts": [case.answer, case.unfinished], "scores": [round(whole, 5), round(cut, 5)]})
-        if found.rows:
-            for name in ("prob", "early", "acc", "nats"):
-                found.measures[name] = mean([float(row[name]) for row in found.rows])
-            found.measures["auc"] = auc([r["scores"][0] for r in found.rows], [r["scores"][1] for r in found.rows])
-        return found
+        if result.rows:
+            result.add_means(("prob", "early", "acc", "nats"))
+            result.measures["auc"] = auc([r["scores"][0] for r in result.rows], [r["scores"][1] for r in result.rows])
+        return result

@@ -1,43 +1,49 @@
-"""Texts that a model writes, and what rules find wrong with them."""
+"""Texts that a model writes, and the faults that rules see in them."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from argosy.cleaning.text import words
-from argosy.config_explain import nearest
-from argosy.evaluation.asked import digest
-from argosy.evaluation.language_model import LanguageModel
-from argosy.evaluation.named_files import locate
-from argosy.judging.answers import answers_of
+from argosy.config.explain import nearest
+from argosy.evaluation.items import digest
+from argosy.evaluation.suite import locate
+from argosy.judging.ask import answers_of
 from argosy.judging.records import Prompt, read_prompts
-from argosy.quality import Generated, faults, registered
+from argosy.scoring.model import LanguageModel
 from argosy.statistics.intervals import Estimate, mean
-from probes.probe import Measured, Probe, Scope
+from argosy.statistics.metric import Metric, probability, share
+from argosy.text.faults import Generated, faults, registered
+from argosy.text.scripts import words
+from probes.probe import Measurement, Probe, Scope
 
 
 class Generation(Probe):
-    """Greedy answers, or sampled ones, looked at by the rules of argosy.quality (docs/judging.md).
+    """Faults of greedy or sampled answers by the rules of argosy.text.faults (docs/judging.md).
 
-    Measures: `<rule>` (share of answers with that fault, among those that the rule speaks of), faultless (share of
+    Measures: `<rule>` (share of answers with that fault, among those that the rule applies to), faultless (share of
     answers without any), length (words; Han: characters), distinct2 (different pairs of words among all pairs of all
     answers: Li et al. 2016; falls when every answer is alike).
 
-    One source: `prompts`, or `file` (JSONL of id, prompt). A chat model is asked in its template, any other goes on
-    with the prompt's text. `rules`: those that are used (default: all).
+    One source: `prompts` or `file`. A chat model answers in its template, any other goes on with the prompt's text.
     """
 
     kind: ClassVar[str] = "generation"
+    declared: ClassVar[Mapping[str, Metric]] = {
+        **dict.fromkeys(registered(), share("lower")),
+        "faultless": share(), "length": Metric("neither", "words"), "distinct2": probability("neither"),
+    }  # fmt: skip
     prompts: tuple[str, ...] = ()
     file: str = ""
+    """JSONL of id, prompt"""
     max_new_tokens: int = Field(128, ge=1)
     temperature: float = Field(0.0, ge=0)
     rules: tuple[str, ...] = ()
+    """rules that are used; empty: all"""
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -49,18 +55,18 @@ class Generation(Probe):
                 raise ValueError(f"rules has {rule!r}; allowed: {', '.join(near or registered())}")
         return self
 
-    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
-        """Write and look."""
-        found = Measured()
-        asked = self._prompts(scope, found)
-        answers = answers_of(model, asked, chat=scope.chat, max_new_tokens=self.max_new_tokens,
+    def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
+        """Generate answers and apply the rules."""
+        result = Measurement()
+        prompts = self._prompts(scope, result)
+        answers = answers_of(model, prompts, chat=scope.chat, max_new_tokens=self.max_new_tokens,
                              temperature=self.temperature, seed=scope.seed)  # fmt: skip
         shares: dict[str, list[float]] = {}
-        for prompt, answer in zip(asked, answers, strict=True):
+        for prompt, answer in zip(prompts, answers, strict=True):
             wrong = self._faults(Generated(prompt.text, answer.text, answer.ended))
             for rule, fault in {**wrong, "faultless": not any(wrong.values())}.items():
                 shares.setdefault(rule, []).append(float(fault))
-            found.rows.append(
+            result.rows.append(
                 {
                     "id": prompt.id,
                     "prompt": prompt.text,
@@ -71,23 +77,23 @@ class Generation(Probe):
                 }
             )
         texts = [words(answer.text) for answer in answers]
-        found.measures = {name: mean(values) for name, values in sorted(shares.items())}
-        found.measures["length"] = mean([float(len(text)) for text in texts])
+        result.measures = {name: mean(values) for name, values in sorted(shares.items())}
+        result.measures["length"] = mean([float(len(text)) for text in texts])
         if (spread := _distinct(texts)) is not None:
-            found.measures["distinct2"] = spread
-        return found
+            result.measures["distinct2"] = spread
+        return result
 
-    def _prompts(self, scope: Scope, found: Measured) -> list[Prompt]:
+    def _prompts(self, scope: Scope, result: Measurement) -> list[Prompt]:
         if self.file:
-            return read_prompts(locate(self.file, scope.data, "prompts"), found.left_out)[: scope.limit]
+            return read_prompts(locate(self.file, scope.data, "prompts"), result.left_out)[: scope.limit]
         return [Prompt(str(number), text) for number, text in enumerate(self.prompts)][: scope.limit]
 
     def _faults(self, generated: Generated) -> dict[str, bool]:
-        found = faults(generated)
-        return {rule: fault for rule, fault in found.items() if not self.rules or rule in self.rules}
+        result = faults(generated)
+        return {rule: fault for rule, fault in result.items() if not self.rules or rule in self.rules}
 
 
 def _distinct(texts: Sequence[Sequence[str]]) -> Estimate | None:
-    """Share of different pairs; its error is not known, since pairs depend on each other."""
+    """Compute the share of different pairs; its error is unknown, since pairs depend on each other."""
     pairs = [pair for text in texts for pair in itertools.pairwise(text)]
     return Estimate(len(set(pairs)) / len(pairs), math.nan, len(pairs)) if pairs else None

@@ -1,34 +1,34 @@
-"""Prob(text | prefix): how likely the model goes on with a given text."""
+"""Prob(text | prefix): the probability that the model goes on with a given text."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import Config
-from argosy.evaluation.asked import digest
-from argosy.evaluation.language_model import LanguageModel
+from argosy.config.schema import Config
+from argosy.evaluation.items import digest
+from argosy.scoring.model import LanguageModel
 from argosy.statistics.intervals import mean
-from probes.continuation import Continuation, continuations
-from probes.measures import distinct, log_sum
-from probes.probe import FILLED, Measured, Probe, Scope
+from argosy.statistics.metric import Metric, probability, share
+from probes.measures import Continuation, distinct, grouped_continuations, log_sum
+from probes.probe import FILLED, NATS, Measurement, Probe, Scope
 
 
 class Case(Config):
-    """`text` is expected right after `prefix`, or one of several texts; a space between them is written in `text`.
-
-    `against`: texts that are not expected, to be held against it.
-    """
+    """A prefix and the text that is expected right after it."""
 
     prefix: str
     text: str | tuple[str, ...]
+    """one text or several; a space between prefix and text is written in the text"""
     against: tuple[str, ...] = ()
+    """texts that are not expected, to be held against it"""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that count."""
+        """All texts that count."""
         return (self.text,) if isinstance(self.text, str) else self.text
 
     @model_validator(mode="after")
@@ -39,7 +39,7 @@ class Case(Config):
 
 
 class NextToken(Probe):
-    """Such as Prob("{" | "... as JSON").
+    """Probability of texts after a prefix, such as Prob("{" | "... as JSON").
 
     Measures, means over the cases: prob (of the text's own tokens, by the chain rule), mass (that the next bytes are
     the text's, however they are cut into tokens: comparable across tokenizers), rank of the first token (1 = the
@@ -47,34 +47,36 @@ class NextToken(Probe):
     one likely case does not decide); merged, where a text shares a token with its prefix: the share of such cases.
     Of several texts the probabilities add up, and the best rank counts. With `against`: share (of the probability of
     both), acc (share > 1/2), log_odds.
-
-    `chat`: the prefix is a user's turn, where the checkpoint is evaluated in its chat template. `space: either`: a text
-    counts with and without a space before it.
     """
 
     kind: ClassVar[str] = "next_token"
+    declared: ClassVar[Mapping[str, Metric]] = {
+        "prob": probability(), "mass": probability(), "rank": Metric("lower", minor=True), "top*": share(minor=True),
+        "nats": NATS, "merged": share("neither"), "share": share(), "acc": share(),
+        "log_odds": Metric("higher", "nats"),
+    }  # fmt: skip
     cases: Annotated[tuple[Case, ...], FILLED]
     top: int = Field(5, ge=1)
+    """rank up to which a case counts as one of the likeliest"""
     chat: bool = False
+    """the prefix is a user's turn, where the checkpoint is evaluated in its chat template"""
     space: Literal["as_written", "either"] = "as_written"
+    """either: a text counts with and without a space before it"""
 
-    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
+    def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score every case."""
-        asked = [self._pairs(model, case, self.chat and scope.chat) for case in self.cases]
-        found = Measured()
-        scored = iter(continuations(model, [pair for right, wrong in asked for pair in (*right, *wrong)]))
-        for number, (case, (right, wrong)) in enumerate(zip(self.cases, asked, strict=True)):
-            values = [[next(scored) for _ in pairs] for pairs in (right, wrong)]
-            problem = next((each.problem for group in values for each in group if each.problem), "")
-            if problem:
-                found.left_out[problem] += 1
-            else:
-                asked_as = digest(case.prefix, case.texts, case.against, self.space, self.chat)
-                found.rows.append({"id": str(number), "prompt": case.prefix, "asked": asked_as,
-                                   **_row(values[0], values[1])})  # fmt: skip
-        if found.rows:
-            self._summarize(found)
-        return found
+        result = Measurement()
+        texts = [self._pairs(model, case, self.chat and scope.chat) for case in self.cases]
+        for number, (right, wrong) in grouped_continuations(model, texts, result.left_out):
+            case = self.cases[number]
+            question = digest(case.prefix, case.texts, case.against, self.space, self.chat)
+            result.rows.append({"id": str(number), "prompt": case.prefix, "asked": question, **_row(right, wrong)})
+        if result.rows:
+            result.add_means(("prob", "mass", "rank", "nats", "share", "acc", "log_odds"))
+            result.measures[f"top{self.top}"] = mean([float(row["rank"] <= self.top) for row in result.rows])
+            if any(row["merged"] for row in result.rows):
+                result.add_means(["merged"])
+        return result
 
     def _pairs(self, model: LanguageModel, case: Case, chat: bool) -> tuple[list[tuple[str, str]], ...]:
         prefix = model.chat(case.prefix) if chat else case.prefix
@@ -86,17 +88,6 @@ class NextToken(Probe):
                 forms = [*bare, *(" " + text for text in bare)]
             groups.append([(prefix, text) for text in distinct(text for text in forms if text)])
         return tuple(groups)
-
-    def _summarize(self, found: Measured) -> None:
-        rows = found.rows
-        for name in ("prob", "mass", "rank", "nats"):
-            found.measures[name] = mean([float(row[name]) for row in rows])
-        found.measures[f"top{self.top}"] = mean([float(row["rank"] <= self.top) for row in rows])
-        for name in ("share", "acc", "log_odds"):
-            if values := [float(row[name]) for row in rows if name in row]:
-                found.measures[name] = mean(values)
-        if any(row["merged"] for row in rows):
-            found.measures["merged"] = mean([float(row["merged"]) for row in rows])
 
 
 def _row(right: list[Continuation], wrong: list[Continuation]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Whether an answer is about to begin in the format that a prompt asks for."""
+"""Openers of answers in the format that a prompt asks for."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config import Config
-from argosy.evaluation.asked import digest
-from argosy.evaluation.language_model import LanguageModel
-from argosy.statistics.intervals import mean
-from probes.continuation import continuations
-from probes.measures import distinct, log_sum
-from probes.openings import FORMATS
-from probes.probe import FILLED, Measured, Probe, Scope
-from probes.prompts import PLAIN, Turn
+from argosy.config.schema import Config
+from argosy.evaluation.items import digest
+from argosy.scoring.model import LanguageModel
+from argosy.statistics.metric import Metric, probability, share
+from probes.measures import distinct, grouped_continuations, log_sum
+from probes.probe import FILLED, NATS, PLAIN, Measurement, Probe, Scope, Turn
+
+FORMATS: dict[str, tuple[str, ...]] = {
+    "json": ("{", "[", "```json"),
+    "list": ("1.", "1、", "- ", "* ", "•"),
+    "code": ("```python", "```\n", "def ", "import "),
+    "answer": ("The answer is", "Answer:", "答案是", "答案：", "答案为"),
+}
 
 
 class FormatCase(Config):
@@ -32,15 +36,17 @@ class Opener(Probe):
     Measures: mass (that the answer begins with one of the right format's openers), nats (-log of it), share (of the
     mass of all formats' openers), acc (the right format has the largest mass), lift (nats by which a format's openers
     are likelier after prompts that ask for it than after those that ask for another); `<format>/mass`, `<format>/lift`.
-
-    `formats`: openers by name (json, list, code and answer are there; these are added to them). `plain`: how a prompt
-    is put without chat template.
     """
 
     kind: ClassVar[str] = "opener"
+    declared: ClassVar[Mapping[str, Metric]] = {
+        "mass": probability(), "nats": NATS, "share": share(), "acc": share(), "lift": Metric("higher", "nats"),
+    }  # fmt: skip
     cases: Annotated[tuple[FormatCase, ...], FILLED]
     formats: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """openers by name, beside those of json, list, code and answer"""
     plain: str = Field(PLAIN, pattern=r"\{prompt\}")
+    """form of a prompt without chat template"""
 
     @property
     def openers(self) -> dict[str, tuple[str, ...]]:
@@ -58,28 +64,24 @@ class Opener(Probe):
                                  "or one that formats gives openers for")
         return self
 
-    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
+    def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score the openers of every format that some case asks for after every prompt."""
-        found = Measured()
+        result = Measurement()
         turn = Turn(model, scope.chat, self.plain)
         wanted = list(dict.fromkeys(case.format for case in self.cases))
         openers = {name: distinct(self.openers[name]) for name in wanted}
-        pairs = [(turn.prompt(case.prompt), turn.answer(text))
-                 for case in self.cases for name in wanted for text in openers[name]]
-        scores = iter(continuations(model, pairs))
-        for number, case in enumerate(self.cases):
-            own = {name: [next(scores) for _ in openers[name]] for name in wanted}
-            problem = next((each.problem for group in own.values() for each in group if each.problem), "")
-            if problem:
-                found.left_out[problem] += 1
-            else:
-                logs = {name: log_sum(each.logmass for each in group) for name, group in own.items()}
-                asked = digest(case.prompt, case.format, openers, self.plain)
-                found.rows.append({**_row(number, case, logs), "asked": asked})
-        _add_lifts(found.rows)
-        for name in ("", *(wanted if len(wanted) > 1 else ())):
-            _summarize(found, name)
-        return found
+        pairs = [[[(turn.prompt(case.prompt), turn.answer(text)) for text in openers[name]] for name in wanted]
+                 for case in self.cases]  # fmt: skip
+        for number, groups in grouped_continuations(model, pairs, result.left_out):
+            case = self.cases[number]
+            logs = {name: log_sum(each.logmass for each in group) for name, group in zip(wanted, groups, strict=True)}
+            question = digest(case.prompt, case.format, openers, self.plain)
+            result.rows.append({**_row(number, case, logs), "asked": question})
+        _add_lifts(result.rows)
+        result.add_means(self.declared)
+        for name in wanted if len(wanted) > 1 else ():
+            result.add_means(("mass", "lift"), [row for row in result.rows if row["group"] == name], name)
+        return result
 
 
 def _row(number: int, case: FormatCase, logs: Mapping[str, float]) -> dict[str, Any]:
@@ -92,16 +94,8 @@ def _row(number: int, case: FormatCase, logs: Mapping[str, float]) -> dict[str, 
     return row
 
 
-def _summarize(found: Measured, name: str) -> None:
-    rows = [row for row in found.rows if not name or row["group"] == name]
-    where = f"{name}/" if name else ""
-    for measure in ("mass", "nats", "share", "acc", "lift") if not name else ("mass", "lift"):
-        if own := [float(row[measure]) for row in rows if measure in row]:
-            found.measures[where + measure] = mean(own)
-
-
 def _add_lifts(rows: Sequence[dict[str, Any]]) -> None:
-    """To each row the log mass of its format, less the mean of the same where another format is asked for."""
+    """Add to each row the log mass of its format, less its mean where a prompt asks for another format."""
     for row in rows:
         place = row["formats"].index(row["group"])
         others = [other["scores"][place] for other in rows if other["group"] != row["group"]]

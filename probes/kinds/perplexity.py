@@ -1,40 +1,47 @@
-"""PPL(text): how surprising whole texts are."""
+"""PPL(text): the perplexity of whole texts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from argosy.evaluation.asked import digest
-from argosy.evaluation.language_model import LanguageModel
-from argosy.evaluation.named_files import locate
-from argosy.evaluation.scoring import Score
-from argosy.statistics.intervals import Estimate
-from probes.documents import read_texts
-from probes.measures import exponential, ratio, words
-from probes.probe import Measured, Probe, Scope
+from argosy.evaluation.items import digest
+from argosy.evaluation.suite import locate
+from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import Score
+from argosy.statistics.intervals import Estimate, exponential, ratio
+from argosy.statistics.metric import BITS, Metric
+from probes.measures import words
+from probes.probe import Measurement, Probe, Scope
+from probes.sources import read_texts
 
 PARTS = ("tokens", "bytes", "characters", "words")
 
 
 class Perplexity(Probe):
-    """Measures, over all texts together (sums of nats over sums of units): ppl (a token; comparable for one tokenizer
+    """Perplexity of texts.
+
+    Measures, over all texts together (sums of nats over sums of units): ppl (a token; comparable for one tokenizer
     only), bpb, bpc and bpw (bits a UTF-8 byte, a character, a word; in Chinese and Japanese a character is a word, and
     2^bpw is the perplexity of a word). No bpc where a character is a byte. Standard errors are over documents, by the
     delta method.
-
-    `texts`: each a document, or a list of texts that are one document. `file`: JSONL with `text` (or `texts`), .txt,
-    or a folder of them. `given: previous` scores each text of a document given those before it, without a separator;
-    `given: nothing` (the default) each from the start of a document.
     """
 
     kind: ClassVar[str] = "perplexity"
+    declared: ClassVar[Mapping[str, Metric]] = {
+        "ppl": Metric("lower", "perplexity", minor=True), "bpb": Metric("lower", "bits a byte", BITS),
+        "bpc": Metric("lower", "bits a character", BITS), "bpw": Metric("lower", "bits a word", BITS),
+    }  # fmt: skip
     texts: tuple[str | tuple[str, ...], ...] = ()
+    """each a document, or a list of texts that are one document"""
     file: str = ""
+    """JSONL with `text` (or `texts`), .txt, or a folder of them"""
     given: Literal["nothing", "previous"] = "nothing"
+    """previous: each text of a document is scored given those before it, without a separator; nothing: each from the
+    start of a document"""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -44,24 +51,24 @@ class Perplexity(Probe):
             raise ValueError("texts has an empty one; allowed: texts, or lists of texts, none of them empty")
         return self
 
-    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
+    def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score every text; a document with a text that has no number is left out whole."""
-        found = Measured()
-        documents = self._documents(scope, found)
+        result = Measurement()
+        documents = self._documents(scope, result)
         scores = iter(self._score(model, documents))
         for name, texts in documents:
             own = [next(scores) for _ in texts]
             if all(math.isfinite(score.logprob) and score.tokens for score in own):
-                found.rows.append({**_row(name, texts, own), "asked": digest(texts, self.given)})
+                result.rows.append({**_row(name, texts, own), "asked": digest(texts, self.given)})
             else:
-                found.left_out["not a number"] += 1
-        if found.rows:
-            found.measures.update(_measures(found))
-        return found
+                result.left_out["not a number"] += 1
+        if result.rows:
+            result.measures.update(_measures(result))
+        return result
 
-    def _documents(self, scope: Scope, found: Measured) -> list[tuple[str, list[str]]]:
+    def _documents(self, scope: Scope, result: Measurement) -> list[tuple[str, list[str]]]:
         if self.file:
-            documents = read_texts(locate(self.file, scope.data, "texts"), found.left_out)
+            documents = read_texts(locate(self.file, scope.data, "texts"), result.left_out)
             return documents[: scope.limit]
         return [(str(n), [each] if isinstance(each, str) else list(each)) for n, each in enumerate(self.texts)]
 
@@ -86,9 +93,9 @@ def _row(name: str, texts: list[str], scores: list[Score]) -> dict[str, object]:
     }
 
 
-def _measures(found: Measured) -> dict[str, Estimate]:
-    nats = [float(row["loss"]) for row in found.rows]
-    per = {part: [float(row[part]) for row in found.rows] for part in PARTS}
+def _measures(result: Measurement) -> dict[str, Estimate]:
+    nats = [float(row["loss"]) for row in result.rows]
+    per = {part: [float(row[part]) for row in result.rows] for part in PARTS}
     bit = 1 / math.log(2)
     measures = {"ppl": exponential(ratio(nats, per["tokens"])), "bpb": ratio(nats, per["bytes"], bit)}
     if per["characters"] != per["bytes"]:

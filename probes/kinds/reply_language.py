@@ -1,19 +1,20 @@
-"""Whether an answer is about to begin in the language of its question."""
+"""The language in which an answer is about to begin, against that of its question."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from argosy.evaluation.asked import digest
-from argosy.evaluation.language_model import LanguageModel
-from argosy.evaluation.token_bytes import token_bytes
+from argosy.evaluation.items import digest
+from argosy.scoring.encoder import token_bytes
+from argosy.scoring.model import LanguageModel
 from argosy.statistics.intervals import mean
-from probes.probe import Measured, Probe, Scope
-from probes.prompts import PLAIN, Turn
+from argosy.statistics.metric import Metric, probability, share
+from probes.probe import PLAIN, Measurement, Probe, Scope, Turn
 
 if TYPE_CHECKING:
     import torch
@@ -32,66 +33,69 @@ class ReplyLanguage(Probe):
     """
 
     kind: ClassVar[str] = "reply_language"
+    declared: ClassVar[Mapping[str, Metric]] = {
+        "same": probability(), "zh": probability(), "en": probability(), "acc": share(),
+        "letters": probability("neither"),
+    }  # fmt: skip
     zh: tuple[str, ...] = Field(min_length=1)
     en: tuple[str, ...] = Field(min_length=1)
     plain: str = Field(PLAIN, pattern=r"\{prompt\}")
 
-    def measure(self, model: LanguageModel, scope: Scope) -> Measured:
-        """One distribution a question, and one more behind a space."""
-        found = Measured()
+    def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
+        """Compute one distribution a question, and one more behind a space."""
+        result = Measurement()
         turn = Turn(model, scope.chat, self.plain)
-        asked = [(lang, prompt) for lang in ("zh", "en") for prompt in getattr(self, lang)[: scope.limit]]
+        prompts = [(lang, prompt) for lang in ("zh", "en") for prompt in getattr(self, lang)[: scope.limit]]
         classes = _classes(model.tokenizer)
-        contexts = model.encode([turn.prompt(prompt) for _, prompt in asked])
+        contexts = model.encode([turn.prompt(prompt) for _, prompt in prompts])
         first = {index: _shares(values, classes) for index, values in model.scorer.next_token(contexts)}
         spaced = [(*tokens, first[index]["space"]) for index, tokens in enumerate(contexts) if classes["space"]]
         second = {index: _shares(values, classes) for index, values in model.scorer.next_token(spaced)}
-        for index, (lang, prompt) in enumerate(asked):
+        for index, (lang, prompt) in enumerate(prompts):
             a, b = first[index], second.get(index, {"zh": 0.0, "en": 0.0})
             both = {name: a[name] + a["space_prob"] * b[name] for name in ("zh", "en")}
             letters = both["zh"] + both["en"]
             if not math.isfinite(letters) or letters <= 0:
-                found.left_out["not a number"] += 1
+                result.left_out["not a number"] += 1
                 continue
             share = both[lang] / letters
-            found.rows.append({"id": f"{lang}/{index}", "lang": lang, "prompt": prompt, "same": share,
+            result.rows.append({"id": f"{lang}/{index}", "lang": lang, "prompt": prompt, "same": share,
                                "asked": digest(prompt, self.plain),
                                "acc": share > 0.5, "letters": letters, "scores": [both["zh"], both["en"]]})
-        if found.rows:
-            _summarize(found)
-        return found
+        if result.rows:
+            _summarize(result)
+        return result
 
 
-def _summarize(found: Measured) -> None:
-    for name in ("same", "acc", "letters"):
-        found.measures[name] = mean([float(row[name]) for row in found.rows])
+def _summarize(result: Measurement) -> None:
+    result.add_means(("same", "acc", "letters"))
     for lang in ("zh", "en"):
-        if own := [float(row["same"]) for row in found.rows if row["lang"] == lang]:
-            found.measures[lang] = mean(own)
+        if own := [float(row["same"]) for row in result.rows if row["lang"] == lang]:
+            result.measures[lang] = mean(own)
 
 
 @lru_cache(maxsize=4)
 def _classes(tokenizer: Any) -> dict[str, list[int]]:
-    """Token ids by what they begin with: a Chinese letter, a Latin one, or nothing but spaces."""
-    found: dict[str, list[int]] = {"zh": [], "en": [], "space": []}
+    """Sort token ids by their beginning: a Chinese letter, a Latin one, or nothing but spaces."""
+    result: dict[str, list[int]] = {"zh": [], "en": [], "space": []}
     for index, token in enumerate(token_bytes(tokenizer).of):
         if not token:
             continue
         text = token.lstrip(b" \t\r\n")
         if not text:
-            found["space"].append(index)
+            result["space"].append(index)
         elif text[0] in HAN:
-            found["zh"].append(index)
+            result["zh"].append(index)
         elif chr(text[0]).isascii() and chr(text[0]).isalpha():
-            found["en"].append(index)
-    return found
+            result["en"].append(index)
+    return result
 
 
 def _shares(logprobs: torch.Tensor, classes: dict[str, list[int]]) -> dict[str, Any]:
-    """Probability of each class; `space`: the likeliest token of spaces, and its probability."""
+    """Sum the probability of each class; `space`: the likeliest token of spaces, and its probability."""
     probs = logprobs.double().exp()
-    found: dict[str, Any] = {name: float(probs[classes[name]].sum()) for name in ("zh", "en")}
+    result: dict[str, Any] = {name: float(probs[classes[name]].sum()) for name in ("zh", "en")}
     if not classes["space"]:
-        return {**found, "space": 0, "space_prob": 0.0}
+        return {**result, "space": 0, "space_prob": 0.0}
     space = classes["space"][int(probs[classes["space"]].argmax())]
-    return {**found, "space": space, "space_prob": float(probs[space])}
+    return {**result, "space": space, "space_prob": float(probs[space])}

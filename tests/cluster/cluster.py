@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from workflows.argo.manifests import manifests
-from workflows.argo.profile import Profile
+from workflows.argo.manifests.documents import manifests
+from workflows.argo.profile.profile import Profile
 
 GROUP, VERSION = "argoproj.io", "v1alpha1"
 PATIENCE_S = 900

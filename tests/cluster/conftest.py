@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import Cluster
-from workflows.argo.profile import Profile
-from workflows.argo.profile_load import load_profile
+from workflows.argo.profile.profile import Profile, load_profile
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.cluster import GROUP, VERSION, Cluster
-from workflows.argo.client_kubernetes import KubernetesTransport
-from workflows.argo.manifests import manifests
-from workflows.argo.profile_load import load_profile, profile_names
+from workflows.argo.client.kubernetes import KubernetesTransport
+from workflows.argo.manifests.documents import manifests
+from workflows.argo.profile.profile import load_profile, profile_names
 
 pytestmark = pytest.mark.cluster
 

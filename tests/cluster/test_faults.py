@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.step_files import LOG, OUTPUTS, RUN
-from argosy.storage import read_record
+from argosy.store.files import read_record
+from argosy.store.step_files import LOG, OUTPUTS, RUN
 from tests.cluster.cluster import PATIENCE_S, Cluster, pod_nodes
 from tests.store_comparison import differences
 

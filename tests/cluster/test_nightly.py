@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from argosy.step_files import read_done
+from argosy.store.step_files import read_done
 from tests.cluster.cluster import GROUP, VERSION, Cluster, pod_nodes
 
 pytestmark = pytest.mark.cluster
@@ -69,7 +69,7 @@ def test_a_night_evaluates_the_one_new_checkpoint_and_the_next_one_does_nothing(
     assert ran(first) == {"plan", "step", "judge", "finish"} | ({"show"} if cluster.profile.artifacts else set())
     [evaluation] = store.glob("evaluate-*")
     assert read_done(evaluation)
-    [judgement] = store.glob("judge-*")
+    [judgement] = store.glob("regressions-*")
     [judged] = json.loads((judgement / "outputs.json").read_text())["outputs"]["judged"]
     assert judged["stage"] == "pretrain"
 
@@ -78,4 +78,4 @@ def test_a_night_evaluates_the_one_new_checkpoint_and_the_next_one_does_nothing(
     assert second["status"]["phase"] == "Succeeded"
     assert ran(second) == {"plan"}
     assert (evaluation / "run.json").read_bytes() == before
-    assert len(list(store.glob("judge-*"))) == 1
+    assert len(list(store.glob("regressions-*"))) == 1

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from argosy.step_files import RUN
-from argosy.storage import read_record
+from argosy.store.files import read_record
+from argosy.store.step_files import RUN
 from tests.cluster.cluster import Cluster, pod_nodes
 from tests.store_comparison import differences
-from workflows.argo.client_server import ServerClient
+from workflows.argo.client.server import ServerClient
 
 pytestmark = pytest.mark.cluster
 

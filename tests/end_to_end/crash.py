@@ -1,6 +1,7 @@
 """`python -m tests.end_to_end.crash N`: SIGKILL at N random moments of a run ends in an untouched run's bytes.
 
-Who is killed: a step's process, the runner, or the process that sends metrics. After each, the run is started again.
+Victims are a step's process, the runner, and the process that sends metrics. A second run trains with two processes a
+step; there a rank may be the victim, which is killed or stopped for ever (SIGSTOP). The run is then started again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from argosy.step_files import OUTPUTS, RUN
+from argosy.store.step_files import OUTPUTS, RUN
 from tests.store_comparison import differences
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
@@ -29,16 +30,19 @@ from workflows.plan import plan
 ROOT = Path(__file__).resolve().parents[2]
 ARGOSY = (sys.executable, "-c", "import sys; from workflows.cli import main; sys.exit(main())")
 RUNNER, SENDER = 0.25, 0.1  # their shares of the kills
+RANK = 0.75  # share of those for a step of several processes that one of its ranks gets
 LAST = 0.9  # of the work: when the last kill may come, so that there is somebody to kill
 POLL_S = 0.01
+RANKS = ("pretrain.processes=2", "sft.processes=2", "sft.micro_batch_size=4")  # of the second run, which ends with SFT
+FROZEN_S = 30  # after which a rank that is stopped is noticed
 
 
 def start(store: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """`argosy run` of the tiny preset; what it prints is added to `<store>.log`."""
     command = [*ARGOSY, "run", "--preset", "tiny", "--store", str(store), "--plain", *arguments]
-    environment = {**os.environ, "MLFLOW_TRACKING_URI": ""}  # the store's own database
+    ours = {"MLFLOW_TRACKING_URI": "", "ARGOSY_RANK_TIMEOUT": str(FROZEN_S)}  # metrics go to the store's own database
     with Path(f"{store}.log").open("ab") as log:
-        return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+        return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, **ours})
 
 
 def run(store: Path, *arguments: str) -> str:
@@ -63,11 +67,13 @@ class Crasher:
         store: what it runs in; does not exist yet.
         untouched: a store in which the same nodes are done; how long each took there says when the moments are.
         last: stage that is run.
+        overrides: of the config of both.
     """
 
-    def __init__(self, store: Path, untouched: Path, rng: random.Random, last: str = "compare") -> None:
-        self._store, self._rng, self._arguments = store, rng, ("--to", last)
-        planned = plan(lifecycle(compose("tiny")), untouched, None, last)
+    def __init__(self, store: Path, untouched: Path, rng: random.Random, last: str = "compare",
+                 overrides: Sequence[str] = ()) -> None:
+        self._store, self._rng, self._arguments = store, rng, ("--to", last, *overrides)
+        planned = plan(lifecycle(compose("tiny", overrides=overrides)), untouched, None, last)
         names = [Path(node.dir).name for node in planned.nodes if node.selected]
         self._seconds = {name: float(json.loads((untouched / name / RUN).read_text())["seconds"]) for name in names}
         self._runner: subprocess.Popen[bytes] | None = None
@@ -121,28 +127,33 @@ class Crasher:
         assert self._runner is not None
         drawn = self._rng.random()
         children = _children(self._runner.pid)
-        name, pid = "runner", self._runner.pid
-        steps = sorted((name, pid) for name, pid in children.items() if name.startswith("steps."))
-        if drawn < SENDER and "argosy.tracking" in children:
-            name, pid = "argosy.tracking", children["argosy.tracking"]
+        name, pid, number = "runner", self._runner.pid, signal.SIGKILL
+        senders = [child for child in children if child[0] == "argosy.tracking"]
+        steps = [child for child in children if child[0].startswith("steps.")]
+        if drawn < SENDER and senders:
+            name, pid = senders[0]
         elif drawn > SENDER + RUNNER and steps:
             name, pid = self._rng.choice(steps)
+            ranks = [child for child in _children(pid) if child[0] == name]
+            if ranks and self._rng.random() < RANK:
+                name, pid = f"a rank of {name}", self._rng.choice(ranks)[1]
+                number = self._rng.choice([signal.SIGKILL, signal.SIGSTOP])
         with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         self._killed = True
         done = sum((self._store / node / OUTPUTS).exists() for node in self._seconds)
-        return f"{name} ({done} of {len(self._seconds)} nodes done)"
+        return f"{number.name} for {name} ({done} of {len(self._seconds)} nodes done)"
 
 
-def _children(parent: int) -> dict[str, int]:
-    """Ids of the Python processes below `parent`, by the module that each runs."""
-    found = {}
+def _children(parent: int) -> list[tuple[str, int]]:
+    """The Python processes below `parent`: the module that each runs, and its id; sorted."""
+    found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError, IndexError):
             if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
                 words = (entry / "cmdline").read_text().split("\0")
-                found[words[words.index("-m") + 1]] = int(entry.name)
-    return found
+                found.append((words[words.index("-m") + 1], int(entry.name)))
+    return sorted(found)
 
 
 def main() -> int:
@@ -152,20 +163,30 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     arguments = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="argosy-crash-"))
-    print(f"seed {arguments.seed}; an untouched run in {root}/untouched", flush=True)
-    run(root / "untouched")
-    count = 0
-    crasher = Crasher(root / "killed", root / "untouched", random.Random(arguments.seed))
-    for count, killed in enumerate(crasher.kills(arguments.kills), 1):
-        print(f"kill {count}: {killed}", flush=True)
-    found = differences(root / "killed", root / "untouched")
-    print(*found, sep="\n", end="\n" if found else "")
-    if found or count < arguments.kills:
-        print(f"{count} kills, {len(found)} differences; both stores and their logs are in {root}")
+    print(f"seed {arguments.seed}; stores are in {root}", flush=True)
+    rng, in_ranks = random.Random(arguments.seed), arguments.kills // 3
+    good = crash(root / "one", arguments.kills - in_ranks, rng)
+    good &= crash(root / "ranks", in_ranks, rng, "sft", RANKS)
+    if not good:
         return 1
     shutil.rmtree(root)
-    print(f"{count} kills: the same bytes, and each metric in MLflow once")
+    print(f"{arguments.kills} kills: the same bytes, and each metric in MLflow once")
     return 0
+
+
+def crash(root: Path, kills: int, rng: random.Random, last: str = "compare", overrides: Sequence[str] = ()) -> bool:
+    """Disturb a run `kills` times; says whether it ended as one that was left alone."""
+    root.mkdir()
+    run(root / "untouched", "--to", last, *overrides)
+    count = 0
+    crasher = Crasher(root / "killed", root / "untouched", rng, last, overrides)
+    for count, killed in enumerate(crasher.kills(kills), 1):
+        print(f"{count}: {killed}", flush=True)
+    found = differences(root / "killed", root / "untouched")
+    print(*found, sep="\n", end="\n" if found else "")
+    if found or count < kills:
+        print(f"{count} kills, {len(found)} differences; both stores and their logs are in {root}")
+    return not found and count == kills
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.step_files import read_outputs
+from argosy.store.step_files import read_outputs
 from tests.end_to_end.crash import Crasher, run
 from tests.store_comparison import differences
 from workflows.compose import compose

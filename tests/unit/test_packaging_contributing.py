@@ -1,4 +1,4 @@
-"""The snippets of CONTRIBUTING.md are whole files that work."""
+"""The snippets of CONTRIBUTING.md are whole files that work (its filter: steps/test_clean.py)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from random import Random
 from typing import Any
 
 import pytest
+
+from argosy.step.command import main
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -24,20 +26,10 @@ def load(marker: str, name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def test_the_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    from argosy.cleaning.filter import Drop, Resources
-    from argosy.documents.record import Document
-
-    module = load("(Filter[", "short_filter", monkeypatch)
-    short = module.Short(module.ShortConfig(min_characters=4), Resources())
-    document = Document(id="1", text="long enough", channel="en", lang="en", source="test")
-    assert short(document) is document
-    assert short(Document(id="2", text="no", channel="en", lang="en", source="test")) == Drop("too short")
-
-
 def test_the_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    from evals.forms import labelled_form
     from evals.items import Item
-    from evals.question import Draft, labelled_form
+    from evals.question import Draft
 
     module = load("ReversedOptions", "reversed_options", monkeypatch)
     item = Item(id="1", lang="en", question="?", choices=("a", "b", "c", "d"), answer=0)
@@ -57,7 +49,7 @@ def test_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from argosy.step_files import read_outputs
+    from argosy.store.step_files import read_outputs
 
     module = load('Step("count_words"', "steps.count_words", monkeypatch)
     documents = tmp_path / "clean" / "documents"
@@ -66,6 +58,6 @@ def test_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (documents / "en.jsonl").write_text(line)
     config = module.CountWordsConfig(documents=str(tmp_path / "clean")).model_dump_json()
     with pytest.raises(SystemExit) as done:
-        module.STEP.main(["--config", config, "--out", str(tmp_path / "out")])
+        main(module.STEP, ["--config", config, "--out", str(tmp_path / "out")])
     assert done.value.code == 0
     assert read_outputs(tmp_path / "out") == {"words": {"en": 2}}

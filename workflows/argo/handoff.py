@@ -1,63 +1,140 @@
-"""What the plan hands to the tasks: a file in the store, too large for parameters, that each pod reads.
+"""The plan of a workflow as its pods get it: tasks of the DAG, batches of nodes, and the file in the store.
 
-`<store>/.argo/<workflow>/plan.json` holds the nodes and how they are dealt to batches; a batch is what one pod
-runs. Beside it, `attempts/<batch>.json` counts how a batch's pods ended, so that the retry limits hold by cause.
+Nodes of one stage that depend on the same stages are one task. So the parts of a fan-out are one task with several
+pods, and the evaluations of each training stage are a task of their own, which starts as soon as that stage is done.
+
+`<store>/.argo/<workflow>/plan.json` holds the nodes and how they are dealt to batches; a batch is what one pod runs.
+It is too large for Argo's parameters. Pods do not import Hera, which only `manifests` needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from argosy.config import Config
+from argosy.config.schema import Config
 from argosy.errors import InputError
-from argosy.storage import make_directory, read_json, read_record, write_json
+from argosy.store.files import make_directory, read_json, write_json
+from workflows.graph import Node, definition
 from workflows.plan import PlannedNode
 
 FOLDER = ".argo"
+OUTPUTS = "/tmp/argosy"  # where pods leave what Argo reads as output parameters and artifacts
+WEBHOOK = "ARGOSY_WEBHOOK"  # the variable with a URL that is a secret
+Key = tuple[str, frozenset[str]]  # stage, stages that it depends on
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of the DAG."""
+
+    name: str
+    """Unique: the stage's, or `<stage>-<the training stage>`."""
+    stage: str
+    own: frozenset[str]
+    """Stages that its nodes depend on, and those of the stage's other tasks do not."""
+    upstream: tuple[str, ...]
+    """Names of the tasks that it depends on."""
+    needs: str
+    """The image that its step needs."""
+
+    @property
+    def parameter(self) -> str:
+        """Name of the plan's output parameter that lists its batches."""
+        return f"run-{self.name}"
+
+
+EVALUATE = Task("evaluate", "evaluate", own=frozenset(), upstream=(), needs="train")
+
+
+def tasks_of(nodes: Iterable[Node]) -> list[Task]:
+    """Group `nodes`, which come each after what it depends on, into tasks; so do the tasks."""
+    upstream: dict[Key, dict[Key, None]] = {}
+    needs: dict[Key, str] = {}
+    for node in nodes:
+        key = _key(node)
+        upstream.setdefault(key, {}).update((_key(other), None) for each in node.upstream.values() for other in each)
+        needs[key] = definition(node.step).needs
+    own = _own(upstream)
+    return [
+        Task(_name(key, own), key[0], own[key], tuple(_name(other, own) for other in before), needs[key])
+        for key, before in upstream.items()
+    ]
+
+
+def assign(nodes: Sequence[PlannedNode], tasks: Sequence[Task]) -> dict[str, list[PlannedNode]]:
+    """Assign nodes to tasks, by the task's name. A stage that `nodes` lack leaves its task empty.
+
+    Raises:
+        InputError: a node has no task.
+    """
+    stage = {node.id: node.name for node in nodes}
+    assigned: dict[str, list[PlannedNode]] = {task.name: [] for task in tasks}
+    for node in nodes:
+        upstream = {stage[other] for other in node.upstream}
+        task = next((task for task in tasks if task.stage == node.name and task.own <= upstream), None)
+        if task is None:
+            raise InputError(f"the workflow has no task for {node.id}: install the WorkflowTemplate of this version")
+        assigned[task.name].append(node)
+    return assigned
+
+
+def _key(node: Node) -> Key:
+    return node.name, frozenset(other.name for each in node.upstream.values() for other in each)
+
+
+def _own(keys: Iterable[Key]) -> dict[Key, frozenset[str]]:
+    by_stage: dict[str, list[Key]] = {}
+    for key in dict.fromkeys(keys):
+        by_stage.setdefault(key[0], []).append(key)
+    own = {}
+    for same in by_stage.values():
+        common = frozenset.intersection(*(upstream for _, upstream in same))
+        own.update({key: key[1] - common if len(same) > 1 else frozenset() for key in same})
+    return own
+
+
+def _name(key: Key, own: dict[Key, frozenset[str]]) -> str:
+    return "-".join((key[0], *sorted(own[key]))).replace("_", "-")
 
 
 class Batch(Config):
-    """Nodes of one step that one pod runs one after the other.
-
-    Attributes:
-        task: name of the DAG's task.
-        nodes: their ids.
-        pipeline: where it is not the handoff's: a night is about several model lines.
-    """
+    """Nodes of one step that one pod runs one after the other."""
 
     task: str
+    """Name of the DAG's task."""
     nodes: tuple[str, ...]
+    """Ids."""
     pipeline: str = ""
+    """The pipeline run, where it is not the handoff's: a night is about several model lines."""
 
 
 class Handoff(Config):
-    """The plan of a workflow.
-
-    Attributes:
-        line: the model line; pipeline: what its run in MLflow is found by.
-        nodes: those that are to run, by id, as `PlannedNode` dumps; a pod reads its own ones alone.
-        batches: by name, which is unique in the namespace: pods of the same work have the same name.
-        report: directory of the compare node.
-        also: further pipeline runs of other model lines: line by pipeline.
-        namespace, cluster: where the workflow is: a store may be of several.
-    """
+    """The plan of a workflow."""
 
     store: str
     line: str
+    """The model line."""
     pipeline: str
+    """The digest by which the pipeline's run in MLflow is found."""
     nodes: Mapping[str, dict[str, Any]]
+    """The nodes to run by id, as `PlannedNode` dumps; a pod validates its own ones alone."""
     batches: Mapping[str, Batch]
+    """Batches by name, which is unique in the namespace: pods of the same work have the same name."""
     report: str = ""
+    """Directory of the compare node."""
     also: Mapping[str, str] = Field(default_factory=dict)
+    """Model lines of further pipeline runs, by pipeline."""
     namespace: str = ""
+    """The workflow's; a store may be of several namespaces and clusters."""
     cluster: str = ""
 
     def write(self, workflow: str) -> Path:
-        """Put it into the store; returns its path."""
+        """Write it into the store; returns its path."""
         folder = make_directory(Path(self.store) / FOLDER / workflow)
         write_json(folder / "plan.json", self.model_dump(mode="json"))
         return folder / "plan.json"
@@ -68,17 +145,17 @@ class Handoff(Config):
         return {self.pipeline: self.line, **self.also}
 
     def pipeline_of(self, batch: str) -> tuple[str, str]:
-        """The pipeline run of a batch, and its model line."""
+        """Return the pipeline run of a batch, and its model line."""
         pipeline = self.batches[batch].pipeline or self.pipeline
         return pipeline, self.pipelines[pipeline]
 
     def of(self, batch: str) -> list[PlannedNode]:
-        """The nodes of a batch."""
+        """Return the nodes of a batch."""
         return [PlannedNode.model_validate(self.nodes[node]) for node in self.batches[batch].nodes]
 
 
 def read_handoff(path: Path) -> Handoff:
-    """What a plan wrote.
+    """Read what a plan wrote.
 
     Raises:
         InputError: it is not there, or another version's.
@@ -106,25 +183,3 @@ def deal(task: str, nodes: Sequence[PlannedNode], pipeline: str, most: int) -> d
         )
         for n in range(count)
     }
-
-
-class Attempts(Config):
-    """How a batch's pods ended so far: by failing, for want of memory."""
-
-    failures: int = 0
-    out_of_memory: int = 0
-
-    @classmethod
-    def read(cls, plan: Path, batch: str) -> Attempts:
-        """What `write` noted."""
-        return cls.model_validate(read_record(_attempts(plan, batch)))
-
-    def write(self, plan: Path, batch: str) -> None:
-        """Note it beside the plan."""
-        path = _attempts(plan, batch)
-        make_directory(path.parent)
-        write_json(path, self.model_dump())
-
-
-def _attempts(plan: Path, batch: str) -> Path:
-    return plan.parent / "attempts" / f"{batch}.json"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
-import pkgutil
 import sys
 import warnings
 from collections.abc import Sequence
@@ -14,9 +12,10 @@ from typing import TextIO
 
 import argosy
 from argosy import __version__
-from argosy.config_explain import nearest
+from argosy.config.explain import nearest
 from argosy.errors import ArgosyError, Stopped
-from argosy.pipes import reader_may_leave
+from argosy.plugins import modules
+from argosy.step.events import reader_may_leave
 from workflows.cli.command import Command
 
 DESCRIPTION = """The whole life of a language model: clean, tokenize, pretrain, long context, anneal, SFT, reward model,
@@ -35,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Warner:
-    """A warning of ours is a sentence for the user; another library's says where it comes from. Each is said once."""
+    """A printer of warnings: ours as a sentence, another library's with its place. Each is said once."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -75,7 +74,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Overrides may also come after options, which argparse alone refuses below a subcommand."""
+    """Parse overrides after options too, which argparse alone refuses below a subcommand."""
     root = parser()
     _check_command(root, sys.argv[1:] if argv is None else argv)
     args, rest = root.parse_known_args(argv)
@@ -88,7 +87,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check_command(root: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    """A command that is misspelt names the nearest, as stages and fields do."""
+    """Name the nearest command where one is misspelt, as stages and fields do."""
     names = [command.name for command in commands()]
     if argv and not argv[0].startswith("-") and argv[0] not in names:
         near = nearest(argv[0], names)
@@ -97,7 +96,7 @@ def _check_command(root: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser with every command of this package."""
+    """Build the parser with every command of this package."""
     root = argparse.ArgumentParser(
         "argosy", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -117,7 +116,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def commands() -> list[Command]:
-    """Every command of this package, in the order in which a person meets them."""
-    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-    found = [module.COMMAND for module in modules if hasattr(module, "COMMAND")]
+    """Find every command of this package, in the order in which a person meets them."""
+    found = [module.COMMAND for module in modules(sys.modules[__name__]).values() if hasattr(module, "COMMAND")]
     return sorted(found, key=lambda command: command.order)

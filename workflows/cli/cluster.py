@@ -1,17 +1,21 @@
-"""Options of the commands that speak with a cluster, and what they make of them."""
+"""Options of the commands that speak with a cluster, and the submission of a workflow there."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
 
 if TYPE_CHECKING:
-    from workflows.argo.client import ArgoClient
-    from workflows.argo.client_workflow import View
-    from workflows.argo.profile import Profile
+    from workflows.argo.client.api import ArgoClient
+    from workflows.argo.client.transport import Json
+    from workflows.argo.client.view import View
+    from workflows.argo.profile.profile import Profile
+
 
 PLACES = ("local", "argo")
 _OPTIONS = ("profile", "namespace", "context", "server", "insecure")
@@ -21,33 +25,34 @@ MORE = """which cluster:
 
 
 def add_cluster(parser: argparse.ArgumentParser, default: str) -> None:
-    """--on, with `default` where ARGOSY_ON does not say another, and how to reach the cluster."""
-    parser.add_argument("--on", choices=PLACES, help=f"where (default: ARGOSY_ON, else {default})")
+    """Add --on, with `default` where ARGOSY_ON does not say another, and the options of a cluster."""
+    parser.add_argument("--on", choices=PLACES, help=f"this machine or a cluster (default: ARGOSY_ON, else {default})")
     parser.set_defaults(default_on=default)
     add_access(parser)
 
 
 def add_access(parser: argparse.ArgumentParser) -> None:
-    """How to reach a cluster."""
+    """Add the options of a cluster."""
     group = parser.add_argument_group("cluster")
     group.add_argument("--profile", type=_given, metavar="NAME|FILE",
-                       help="cluster profile (default: ARGOSY_PROFILE, else its own)")
-    group.add_argument("--namespace", type=_given, metavar="NAME", help="where workflows are (default: the profile's)")
-    group.add_argument("--context", type=_given, metavar="NAME", help="of the kubeconfig")
+                       help="cluster profile (default: ARGOSY_PROFILE, else the cluster's)")
+    group.add_argument("--namespace", type=_given, metavar="NAME",
+                       help="namespace of the workflows (default: the profile's)")
+    group.add_argument("--context", type=_given, metavar="NAME", help="context of the kubeconfig")
     group.add_argument("--server", type=_given, metavar="URL",
-                       help="of an Argo server (default: ARGO_SERVER); token: ARGO_TOKEN")
-    group.add_argument("--insecure", action="store_true", help="do not check the certificate")
+                       help="URL of an Argo server (default: ARGO_SERVER); token: ARGO_TOKEN")
+    group.add_argument("--insecure", action="store_true", help="do not verify the certificate")
 
 
 def _given(text: str) -> str:
-    """An empty value, such as of a shell variable that is not set, would quietly mean another cluster."""
+    """Refuse an empty value, such as of an unset shell variable: it would quietly mean another cluster."""
     if not text.strip():
         raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a value, or leave the option out for its default")
     return text
 
 
 def on_argo(args: argparse.Namespace) -> bool:
-    """Whether the command is about a cluster.
+    """Tell whether the command is about a cluster.
 
     Raises:
         InputError: ARGOSY_ON is wrong, or an option of the cluster is given without one.
@@ -57,18 +62,18 @@ def on_argo(args: argparse.Namespace) -> bool:
         raise InputError(f"ARGOSY_ON is {place!r}, allowed: {', '.join(PLACES)}")
     given = [f"--{name}" for name in _OPTIONS if getattr(args, name)]
     if place == "local" and given:
-        raise InputError(f"{', '.join(given)} is about a cluster: add --on argo")
+        raise InputError(f"{', '.join(given)} is for a cluster: add --on argo")
     return str(place) == "argo"
 
 
 def need_argo(args: argparse.Namespace, instead: str) -> None:
-    """Raises InputError, with what to type `instead`, where the command is not about a cluster."""
+    """Raise InputError, with what to type `instead`, where the command is not about a cluster."""
     if not on_argo(args):
         raise InputError(f"this is for workflows on a cluster (--on argo); on this machine, {instead}")
 
 
 def connected(args: argparse.Namespace) -> ArgoClient:
-    """The cluster that the options name. Raises InputError, ApiError."""
+    """Connect to the cluster that the options name. Raises InputError, ApiError."""
     from workflows.argo.client import Access, connect
 
     profile = named_profile(args)
@@ -77,25 +82,24 @@ def connected(args: argparse.Namespace) -> ArgoClient:
 
 
 def named_profile(args: argparse.Namespace) -> Profile | None:
-    """That of --profile or ARGOSY_PROFILE."""
-    from workflows.argo.profile_load import load_profile
+    """Load the profile of --profile or ARGOSY_PROFILE."""
+    from workflows.argo.profile.profile import load_profile
 
     name = profile_name(args)
     return load_profile(name) if name else None
 
 
 def profile_name(args: argparse.Namespace) -> str:
-    """The name or file of --profile or ARGOSY_PROFILE; "" where neither is given."""
+    """Return the name or file of --profile or ARGOSY_PROFILE; "" where neither is given."""
     return str(args.profile or os.environ.get("ARGOSY_PROFILE") or "")
 
 
 def profile_of(args: argparse.Namespace, client: ArgoClient, name: str) -> Profile | None:
-    """The named profile; else the cluster's own of this name, else the shipped one; None where nobody has it."""
+    """Choose the named profile; else the cluster's own of this name, else the shipped one; None without any."""
     import yaml
 
-    from argosy.config_load import load
-    from workflows.argo.profile import Profile
-    from workflows.argo.profile_load import load_profile, profile_names
+    from argosy.config.load import load
+    from workflows.argo.profile.profile import Profile, load_profile, profile_names
 
     if found := named_profile(args):
         return found
@@ -105,7 +109,7 @@ def profile_of(args: argparse.Namespace, client: ArgoClient, name: str) -> Profi
 
 
 def links(profile: Profile | None, namespace: str, name: str) -> list[str]:
-    """Where a person sees the workflow and its metrics."""
+    """List links to the workflow and its metrics."""
     if profile is None:
         return []
     found, urls = [], profile.tracking
@@ -117,7 +121,7 @@ def links(profile: Profile | None, namespace: str, name: str) -> list[str]:
 
 
 def report_link(profile: Profile | None, namespace: str, found: View) -> str:
-    """Where the UI serves the report, which is an artifact of the last node; "" where it is none."""
+    """Link to the report in the UI, an artifact of the last node; "" where it is none."""
     for node in found.nodes.values():
         for artifact in (node.get("outputs") or {}).get("artifacts") or []:
             if profile and profile.tracking.argo_url and node["type"] == "Pod" and artifact["name"] == "report":
@@ -126,8 +130,64 @@ def report_link(profile: Profile | None, namespace: str, found: View) -> str:
     return ""
 
 
-def again(args: argparse.Namespace, name: str) -> str:
-    """`name` with the options that another command needs to find the same cluster."""
+def with_access(args: argparse.Namespace, name: str) -> str:
+    """Append to `name` the options that another command needs to find the same cluster."""
     given = [f" --{key} {getattr(args, key)}" for key in ("profile", "namespace", "context", "server")
              if getattr(args, key)]  # fmt: skip
     return name + "".join(given) + (" --insecure" if args.insecure else "")
+
+
+def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]) -> tuple[ArgoClient, str]:
+    """Submit; return the cluster and the workflow's name.
+
+    Raises:
+        InputError: there is no such template, or it does not take the parameters or the profile.
+        ApiError: the cluster does not answer, or refuses.
+    """
+    from workflows.argo.client.api import check_parameters, submission
+    from workflows.argo.doctor.installed import default_of
+
+    client = connected(args)
+    installed = _template(client, template, args)
+    profile, given = profile_of(args, client, default_of(installed, "profile")), dict(parameters)
+    if profile and named_profile(args):
+        given["profile"] = profile.name
+        _check_profile(client, installed, profile, args)
+    check_parameters(installed, given)
+    name = str(client.submit(submission(template, client.namespace, given))["metadata"]["name"])
+    print(f"submitted {name} in namespace {client.namespace}")
+    print_links(args, client, profile, name)
+    return client, name
+
+
+def print_links(args: argparse.Namespace, client: ArgoClient, profile: Profile | None, name: str) -> None:
+    """Print where a person sees the workflow, and how to follow it."""
+    for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {with_access(args, name)}"]:
+        print(line, flush=True)
+
+
+def install_commands(args: argparse.Namespace) -> str:
+    """Return the commands that install our manifests; a profile's folder has the profile's name, not its file's."""
+    profile = named_profile(args)
+    file, name = (profile_name(args), profile.name) if profile else ("NAME", "NAME")
+    return f"'argosy manifests --profile {file} --out DIR' and 'kubectl apply -k DIR/{name}'"
+
+
+def _check_profile(client: ArgoClient, template: Json, profile: Profile, args: argparse.Namespace) -> None:
+    from workflows.argo.doctor.installed import profile_notes
+
+    for note in profile_notes(template, profile, client.profile(profile.name), install_commands(args)):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _template(client: ArgoClient, name: str, args: argparse.Namespace) -> Json:
+    from workflows.argo.client.transport import ApiError
+
+    try:
+        return client.template(name)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+    raise client.absent(f"WorkflowTemplate {name!r}", "install ours there, from a profile that names the namespace, "
+                        f"with {install_commands(args)}, or name another --namespace; 'argosy doctor' finds what else "
+                        "is missing")  # fmt: skip

@@ -1,28 +1,59 @@
-"""What a module of this package gives to the command line."""
+"""The class of a command, and options that commands share without a config."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command of `argosy`.
-
-    Attributes:
-        name: what the user types.
-        help: one line.
-        order: its place in `argosy --help`.
-        configure: adds its arguments to the parser.
-        run: does it; returns the exit code.
-        more: what its --help says at the end.
-    """
+    """One command of `argosy`."""
 
     name: str
+    """What the user types."""
     help: str
+    """One line."""
     order: int
+    """Its place in `argosy --help`."""
     configure: Callable[[argparse.ArgumentParser], None]
+    """Adds its arguments to the parser."""
     run: Callable[[argparse.Namespace], int]
+    """Does it; returns the exit code."""
     more: str = ""
+    """What its --help says at the end."""
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Add --store."""
+    parser.add_argument("--store", type=_directory, default=Path("runs"), metavar="DIR",
+                        help="directory of the steps' directories (default: ./runs)")
+
+
+def _directory(text: str) -> Path:
+    """Parse a path that is, or may become, a directory."""
+    if not text.strip() or Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a directory, there already or to be made")
+    return Path(text).expanduser()
+
+
+def positive(text: str) -> int:
+    """Parse a whole number above 0."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a whole number from 1 on")
+    return int(text)
+
+
+def memory(text: str) -> float:
+    """Parse GB (10^9 bytes): `6`, `6.5`, `6GB`, `512MB`, `6GiB`."""
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) *(?:([kmgt])(i?)b?)?", text.strip(), re.IGNORECASE)
+    size = 0.0
+    if found:
+        unit = "kmgt".index((found[2] or "g").lower()) + 1
+        size = float(found[1]) * (1024 if found[3] else 1000) ** unit / 1e9
+    if size <= 0:
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a size above 0, such as 6, 6.5, 6GB or 512MB")
+    return size

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
+from workflows.cli.command import Command, add_store
 
 if TYPE_CHECKING:
-    from argosy.comparison.compared import Compared
+    from argosy.compare.entries import Compared
 
 WIDE = 200  # of what is no terminal
 MORE = """A CHECKPOINT is one of
@@ -51,9 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison; write and log what was asked for."""
-    from argosy.comparison.compared import compare
-    from argosy.comparison.entry import At, choose
-    from workflows.comparison.names import Names
+    from argosy.compare.comparison import compare
+    from argosy.compare.entries import At, choose
+    from workflows.stored.names import Names
 
     at = At.parse(args.at, args.by)
     _check(args)
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     found = compare(entries, args.metrics, everything=args.all)
     _print(found, args)
     if args.html or args.mlflow:
-        from workflows.comparison.publish import publish
+        from workflows.stored.publish import publish
 
         for line in publish(found, names, args.html, mlflow=args.mlflow):
             print(line, file=sys.stderr if args.json else sys.stdout)
@@ -78,11 +77,11 @@ def _check(args: argparse.Namespace) -> None:
 
 def _print(found: Compared, args: argparse.Namespace) -> None:
     if args.json:
-        from argosy.comparison.record import record
+        from argosy.compare.page.record import record
 
         print(json.dumps(record(found), ensure_ascii=False, indent=1))
         return
-    from argosy.comparison.terminal import terminal
+    from argosy.compare.terminal import terminal
 
     print(terminal(found, shutil.get_terminal_size((WIDE, 24)).columns, everything=args.all))
 

@@ -1,4 +1,4 @@
-"""`argosy doctor`: what a cluster lacks, and how to mend each."""
+"""`argosy doctor`: find what a cluster lacks, and how to fix it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
-from workflows.argo.profile_load import load_profile, profile_names
+from workflows.argo.profile.profile import load_profile, profile_names
 from workflows.cli.cluster import add_access, named_profile, profile_name, profile_of
 from workflows.cli.command import Command
 from workflows.cli.submit import TEMPLATE
@@ -18,44 +18,44 @@ if TYPE_CHECKING:
     from workflows.argo.doctor.check import Cluster
 
 DEFAULT_PROFILE = "laptop"
-MORE = "It asks Kubernetes itself, by the kubeconfig, also where ARGO_SERVER is set."
+MORE = "It asks Kubernetes itself, through the kubeconfig, also where ARGO_SERVER is set."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
+    """Add the command's arguments."""
     add_access(parser)
-    parser.add_argument("--deep", action="store_true", help="also start a pod of each image: does it write the store?")
+    parser.add_argument("--deep", action="store_true", help="also start a pod of each image, which writes the store")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each thing found. 1 where one fails."""
+    """Print a line for each finding; return 1 where one fails."""
     if args.server:
-        raise InputError("--server: an Argo server does not tell what a cluster lacks; use --context")
-    from workflows.argo.client_kubernetes import KubernetesClient
-    from workflows.argo.doctor.run import examine
+        raise InputError("--server: an Argo server cannot check a cluster; use --context")
+    from workflows.argo.client.kubernetes import KubernetesClient
+    from workflows.argo.doctor.check import examine
 
     cluster = _cluster(args)
     print(f"profile {cluster.profile.name}, namespace {cluster.namespace}", flush=True)
     if not KubernetesClient(cluster.api, cluster.namespace).has_namespace():
-        print(f"FAIL  namespace   there is no namespace {cluster.namespace}\n{'':18}mend: kubectl create namespace "
+        print(f"FAIL  namespace   there is no namespace {cluster.namespace}\n{'':18}fix: kubectl create namespace "
               f"{cluster.namespace}, or name another --namespace", flush=True)
         return 1
     counts: Counter[str] = Counter()
     for check, found in examine(cluster):
         counts[found.state] += 1
         print(f"{found.state:4}  {check.name:10}  {found.what}", flush=True)
-        if found.mend and found.state != "ok":
-            print(f"{'':18}mend: {found.mend}", flush=True)
+        if found.fix and found.state != "ok":
+            print(f"{'':18}fix: {found.fix}", flush=True)
     print(", ".join(f"{counts[state]} {state}" for state in ("ok", "warn", "FAIL") if counts[state]))
     return int(counts["FAIL"] > 0)
 
 
 def _cluster(args: argparse.Namespace) -> Cluster:
-    from workflows.argo.client import DEFAULT_NAMESPACE
-    from workflows.argo.client_http import ApiError
-    from workflows.argo.client_kubernetes import KubernetesClient, KubernetesTransport
+    from workflows.argo.client.api import DEFAULT_NAMESPACE
+    from workflows.argo.client.kubernetes import KubernetesClient, KubernetesTransport
+    from workflows.argo.client.transport import ApiError
     from workflows.argo.doctor.check import Cluster
-    from workflows.argo.profile_check import default_of
+    from workflows.argo.doctor.installed import default_of
 
     named = named_profile(args)
     api = KubernetesTransport(args.context or "", insecure=args.insecure)
@@ -63,11 +63,11 @@ def _cluster(args: argparse.Namespace) -> Cluster:
     client = KubernetesClient(api, namespace or DEFAULT_NAMESPACE)
     profile, name = named, profile_name(args) or DEFAULT_PROFILE
     if profile is None:
-        with contextlib.suppress(ApiError):  # what is wrong, a check tells
+        with contextlib.suppress(ApiError):  # a check reports it
             found = default_of(client.template(TEMPLATE), "profile")
             profile = profile_of(args, client, found)
             name = found if found in profile_names() else "FILE"  # the cluster's own
     return Cluster(api, client.namespace, profile or load_profile(DEFAULT_PROFILE), name, args.deep)
 
 
-COMMAND = Command("doctor", "find what a cluster lacks, and how to mend it", 120, configure, run, MORE)
+COMMAND = Command("doctor", "find what a cluster lacks, and how to fix it", 120, configure, run, MORE)

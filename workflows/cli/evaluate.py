@@ -1,4 +1,4 @@
-"""`argosy evaluate`: one checkpoint, or any model that transformers loads, with suites."""
+"""`argosy evaluate`: evaluate one checkpoint, or any model that transformers loads, with suites."""
 
 from __future__ import annotations
 
@@ -9,43 +9,41 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import ArgosyError
-from workflows.cli.checkpoints import checkpoint_directory
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
-from workflows.cli.run import positive
+from argosy.errors import ArgosyError, InputError
+from workflows.cli.command import Command, add_store, positive
+from workflows.stored.checkpoints import checkpoint_directory
 
 MORE = """A checkpoint is named by a stage of the last run (sft, pretrain/p050), or is the directory of a model that
 transformers loads. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md says where each is
 from), or `huggingface`, or the directory of a data step; without it ARGOSY_BENCHMARKS says where they are.
-Done already is done: the same checkpoint, suite and files are not evaluated again. What failed and may pass by itself
-(a network that was down) is tried again, in at most three runs; --again tries whatever failed. Until that has gone
-well, the results are those of before. Of what is evaluated again, and of another suite, only what is new is computed
-(scores are kept in the store's .scores)."""
+The same checkpoint, suite and files are not evaluated twice. A part that failed and may pass by itself (a
+network that was down) is retried, in at most three runs; --again retries whatever failed. Until a retry
+succeeds, the earlier results stay. A new evaluation computes only scores that the store's .scores does not
+hold."""
 SCORES = ".scores"  # below the store: scores by checkpoint and request
 SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first")  # of a benchmark; results.json has all
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
+    """Add the command's arguments."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
-    parser.add_argument("--suite", action="append", metavar="NAME|FILE", help="a suite (default: core), or several")
-    parser.add_argument("--data", default="", metavar="DIR", help="where benchmarks are (or a data step's directory)")
+    parser.add_argument("--suite", action="append", metavar="NAME|FILE", help="suite (default: core); may be repeated")
+    parser.add_argument("--data", default="", metavar="DIR", help="folder of benchmarks, or a data step's directory")
     parser.add_argument("--tokens", type=Path, metavar="DIR", help="a tokenize step's directory, for held-out loss")
-    parser.add_argument("--limit", type=positive, metavar="N", help="the first N items of each file")
-    parser.add_argument("--seed", type=int, metavar="N", help="of what is drawn (default: that of the last run)")
-    parser.add_argument("--chat", choices=("auto", "on", "off"), default="auto", help="prompts in the chat template")
-    parser.add_argument("--threads", type=positive, default=os.cpu_count() or 1, metavar="N", help="of torch")
-    parser.add_argument("--processes", type=positive, default=1, metavar="N", help="that score at a time, a GPU each")
+    parser.add_argument("--limit", type=positive, metavar="N", help="evaluate the first N items of each file")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of random choices (default: the last run's)")
+    parser.add_argument("--chat", choices=("auto", "on", "off"), default="auto", help="use the chat template")
+    parser.add_argument("--threads", type=positive, default=os.cpu_count() or 1, metavar="N", help="threads")
+    parser.add_argument("--processes", type=positive, default=1, metavar="N", help="processes that score, a GPU each")
     parser.add_argument("--backend", choices=("transformers", "vllm"), default="transformers")
-    parser.add_argument("--no-cache", action="store_true", help="compute again what is known of this checkpoint")
-    parser.add_argument("--again", action="store_true", help="try again whatever failed, with what went well kept")
+    parser.add_argument("--no-cache", action="store_true", help="do not use scores of earlier evaluations")
+    parser.add_argument("--again", action="store_true", help="retry whatever failed, and keep the rest")
     add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate with each suite and print; 1 where a task could not be asked. A suite that cannot be run is named, and
-    the others go on."""
+    """Evaluate with each suite and print; return 1 where a task failed. A suite that cannot be run is named, and the
+    others go on."""
     common = _config(args)
     suites = args.suite or ["core"]
     if len(suites) == 1:
@@ -61,16 +59,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -> bool:
-    """Whether a task of the suite could not be asked."""
-    from argosy.step_files import read_outputs
-    from workflows.single import run_single
+    """Evaluate with a suite; return whether a task of it failed."""
+    from argosy.store.step_files import read_outputs
+    from workflows.evaluation import suite_fields
+    from workflows.local.runner import run_single
 
-    out = run_single("evaluate", {**common, **_suite(suite)}, args.store, again=args.again)
+    out = run_single("evaluate", {**common, **suite_fields(suite)}, args.store, again=args.again)
     outputs = read_outputs(out)
     print("\n".join(_lines(outputs)))
     if (out / "rejects").is_dir():
-        print(f"which records are no items, and why: {out / 'rejects'}")
-    print(f"everything, and each item's answer: {out}", flush=True)
+        print(f"records that are no items: {out / 'rejects'}")
+    print(f"all results, and each item's answer: {out}", flush=True)
     return bool(outputs.get("failed"))
 
 
@@ -92,8 +91,6 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _checkpoint(args: argparse.Namespace) -> Path:
-    from argosy.errors import InputError
-
     directory = Path(args.checkpoint).expanduser()
     if (directory / "config.json").is_file():
         return directory
@@ -103,10 +100,10 @@ def _checkpoint(args: argparse.Namespace) -> Path:
 
 
 def _seed(store: Path) -> int:
-    """The seed of the store's last run, so that the same questions are drawn as in its own evaluations; else 0."""
-    from argosy.storage import read_record
-    from workflows.last_run import FILE
+    """Read the seed of the store's last run, so that the same questions are drawn as in its evaluations; else 0."""
+    from argosy.store.files import read_record
     from workflows.lifecycle import LifecycleConfig
+    from workflows.stored.last_run import FILE
 
     found = read_record(store / FILE)
     if not found:
@@ -117,23 +114,16 @@ def _seed(store: Path) -> int:
 
 
 def _folder(data: str) -> Path:
-    from argosy.errors import InputError
-
     folder = Path(data).expanduser().absolute()
     if not folder.is_dir():
         raise InputError(f"--data is {data!r}: there is no such folder; docs/tasks.md says what lies in it")
     return folder
 
 
-def _suite(name: str) -> dict[str, str]:
-    from workflows.evaluation import suite_fields
-
-    return suite_fields(name)
-
-
 def _lines(outputs: Mapping[str, Any]) -> list[str]:
-    """A line a task and variant, one a measure of anything else, then what was left out."""
-    from workflows.cli.table import columns
+    """List a line a task and variant, one a measure of anything else, then what was left out."""
+    from argosy.text.display import columns
+    from steps.evaluate import describe_gaps
 
     metrics, stderr, counts = outputs["metrics"], outputs["stderr"], outputs["counts"]
     rows = []
@@ -146,17 +136,11 @@ def _lines(outputs: Mapping[str, Any]) -> list[str]:
         by_chance = f"chance {chance:.2f}" if chance is not None else ""
         rows.append(["/".join(parts), f"{value:.3f}", error, by_chance, f"n {counts[name]}"])
     lines = columns(rows, right=(1, 4)).splitlines()
-    for where, why in outputs.get("failed", {}).items():
-        lines.append(f"failed: {where}: {why}")
-    for where, n in outputs.get("cut", {}).items():
-        lines.append(f"cut at the beginning, being longer than the model: {where}: {n}")
-    for where, reasons in outputs["left_out"].items():
-        lines.append(f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}")
-    return lines
+    return [*lines, *describe_gaps(outputs.get("failed", {}), outputs.get("cut", {}), outputs["left_out"])]
 
 
 def _of_one_language(name: str, metrics: Mapping[str, float], counts: Mapping[str, int]) -> bool:
-    """Whether a metric of a task in one language says what the task's own says: it has no other language."""
+    """Tell whether a metric of a task in one language repeats the task's own: it has no other language."""
     task, _, rest = name.removeprefix("bench/").partition("/")
     whole = f"bench/{task[:-3]}/{rest}"
     return task.endswith(("_en", "_zh")) and metrics.get(whole) == metrics[name] and counts[whole] == counts[name]

@@ -1,4 +1,4 @@
-"""`argosy gate`: does a checkpoint hold the rules that promotion asks for?"""
+"""`argosy gate`: hold a checkpoint against the rules of promotion."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 
 from argosy.errors import InputError, StepError
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
+from workflows.cli.command import Command, add_store
 
 NO_GATE = ("the model line {line!r} has no gate: give --rules FILE, or write the rules below `gate` in the run's "
            "config (docs/gate.md)")
@@ -44,26 +43,24 @@ def rules_file(text: str) -> Path:
 
 def run(args: argparse.Namespace) -> int:
     """0: it holds; 1: a rule fails or cannot be told; 2: wrong input."""
-    from argosy.gate.render import as_json, lines
-    from argosy.tracking.shipper import Unavailable
-    from workflows.nightly.aliases import aliases_of
-    from workflows.nightly.found import find
-    from workflows.nightly.gating import gate_for, hold, reference_of
-    from workflows.nightly.reference import last_by_name
+    from argosy.compare.gate.check import as_json, lines
+    from argosy.tracking.ship import Unavailable
+    from workflows.nightly.candidates import find_candidates
+    from workflows.nightly.references import gate_for, hold, last_by_name, reference_of, registry_of
 
     store = args.store.absolute()
-    found = find(store)
-    chosen = last_by_name(args.checkpoint, found, store)
-    line = chosen.trained.line
+    candidates = find_candidates(store)
+    candidate = last_by_name(args.checkpoint, candidates, store)
+    line = candidate.step.line
     gate = gate_for(args.rules, store, line)
     if gate is None:
         raise InputError(NO_GATE.format(line=line))
     try:
-        reference = reference_of(args.reference, args.alias, args.model or line, found, store, aliases_of(store))
+        reference = reference_of(args.reference, args.alias, args.model or line, candidates, store, registry_of(store))
     except Unavailable as error:
         raise StepError(f"MLflow does not answer, so it is not known what to compare with: {error}; name a checkpoint "
                         "with --reference") from None
-    verdict = hold(gate, chosen, reference, store)
+    verdict = hold(gate, candidate, reference, store)
     print(json.dumps(as_json(verdict), indent=1) if args.json else "\n".join(lines(verdict)))
     return 0 if verdict.holds else 1
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from argosy.errors import InputError
-from argosy.storage import make_directory, write_atomic
+from argosy.store.files import make_directory, write_atomic
 from workflows.cli.command import Command
 from workflows.cli.options import PROJECT_FILE
 
@@ -14,7 +14,7 @@ TEMPLATE = Path(__file__).with_name("argosy.yaml")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
+    """Add the command's arguments."""
     parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: here")
 
 

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from workflows.cli.checkpoints import checkpoint_directory
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
-from workflows.cli.run import positive
+from workflows.cli.command import Command, add_store, positive
+from workflows.stored.checkpoints import checkpoint_directory
 
 MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050, a directory), or is a JSONL file of answers
 (id, answer). The judge is a checkpoint, or the URL of an OpenAI-compatible API with --judge-model; its key is read from
@@ -35,10 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Judge, print; 0."""
     from argosy.judging.summary import describe
-    from argosy.step_files import read_outputs
-    from workflows.single import run_single
+    from argosy.store.step_files import read_outputs
+    from workflows.local.runner import run_single
 
-    out = run_single("pairwise", _config(args), args.store)
+    out = run_single("judge", _config(args), args.store)
     outputs = read_outputs(out)
     print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["intervals"], outputs["faults"],
                              outputs["left_out"])))

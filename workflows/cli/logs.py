@@ -1,4 +1,4 @@
-"""`argosy logs NODE`: what a step printed; -f goes on until it ends."""
+"""`argosy logs NODE`: print the log of a step; -f goes on until it ends."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ import time
 from pathlib import Path
 
 from argosy.errors import InputError
-from argosy.lease import live_holder
-from argosy.step_files import LOG
-from workflows.cli.cluster import MORE, add_cluster, on_argo
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
-from workflows.cli.unfinished import unfinished
-from workflows.last_run import directory_of
+from argosy.store.lease import live_holder
+from argosy.store.step_files import LOG, rank_log
+from workflows.cli.cluster import MORE, add_cluster, connected, on_argo
+from workflows.cli.command import Command, add_store
+from workflows.stored.checkpoints import unfinished
+from workflows.stored.last_run import directory_of
 
 POLL_S = 0.3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.add_argument("node", metavar="NODE", help="such as pretrain or evaluate/sft-final-benchmark")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on printing until the step ends")
+    """Add the command's arguments."""
+    parser.add_argument("node", metavar="NODE", help="node, such as pretrain or evaluate/sft-final-benchmark")
+    parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the step ends")
+    parser.add_argument("--rank", type=int, metavar="N", help="log of process N of a step of several processes")
     add_store(parser)
     add_cluster(parser, "local")
-    parser.add_argument("--workflow", metavar="NAME", default="", help="on a cluster (default: the newest)")
+    parser.add_argument("--workflow", metavar="NAME", default="", help="workflow on a cluster (default: the newest)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Copy the log to stdout."""
     if on_argo(args):
-        from workflows.cli.argo_logs import copy
+        if args.rank is not None:
+            raise InputError("--rank is for a store on this machine: a pod prints the output of all its ranks")
+        from workflows.argo.client.logs import copy
 
-        return copy(args)
+        return copy(connected(args), args.workflow, args.node, follow=args.follow)
     if args.workflow:
-        raise InputError("--workflow is about a cluster: add --on argo")
+        raise InputError("--workflow is for a cluster: add --on argo")
     directory = directory_of(args.store, args.node)
-    path = directory / LOG
+    path = directory / (LOG if args.rank is None else rank_log(args.rank))
     if not path.exists() and not (args.follow and live_holder(directory)):
         raise InputError(unfinished(args.store, args.node, directory))
     _copy(path, directory if args.follow else None)
@@ -45,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _copy(path: Path, follow: Path | None) -> None:
-    """Copy what `path` holds; with `follow`, what is added while somebody works in that directory too."""
+    """Copy the file; with `follow`, also what is added while a process works in that directory."""
     while follow and not path.exists():
         time.sleep(POLL_S)
     with open(path, "rb") as log:
         while True:
-            alive = follow is not None and live_holder(follow) is not None  # asked before the last read
+            alive = follow is not None and live_holder(follow) is not None  # read before the last block
             while block := log.read(1 << 16):
                 sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
@@ -59,4 +61,4 @@ def _copy(path: Path, follow: Path | None) -> None:
             time.sleep(POLL_S)
 
 
-COMMAND = Command("logs", "print what a step printed", 50, configure, run, MORE)
+COMMAND = Command("logs", "print the log of a step", 50, configure, run, MORE)

@@ -1,4 +1,4 @@
-"""`argosy manifests`: write what a cluster is given, as YAML."""
+"""`argosy manifests`: write a cluster's manifests as YAML."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from workflows.cli.command import Command
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
+    """Add the command's arguments."""
     parser.add_argument("--profile", default="all", metavar="NAME|FILE|all", help="cluster profile (default: all)")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a folder a profile is made below it")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR",
+                        help="folder, in which each profile gets a folder")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write them; print the files."""
-    from workflows.argo.manifests import write_manifests
-    from workflows.argo.profile_load import load_profile, profile_names
+    from workflows.argo.manifests.documents import write_manifests
+    from workflows.argo.profile.profile import load_profile, profile_names
 
     for name in profile_names() if args.profile == "all" else [args.profile]:
         profile = load_profile(name)
@@ -26,4 +27,4 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("manifests", "write what a cluster is given, as YAML", 110, configure, run)
+COMMAND = Command("manifests", "write a cluster's manifests as YAML", 110, configure, run)

@@ -10,12 +10,11 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
-from workflows.cli.table import columns
+from argosy.text.display import columns
+from workflows.cli.command import Command, add_store
 
 if TYPE_CHECKING:
-    from argosy.statistics import Watched
+    from argosy.compare.watch import Watched
 
 HEADINGS = ("METRIC", "VERDICT", "LAST", "OF", "95 %", "CHANCE", "SIGNAL", "NOISE", "SNR", "TAU", "CHECKPOINTS")
 NOTE = """A curve is a metric over the evaluated checkpoints of one training step; steps that differ in their seed alone
@@ -39,18 +38,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row a metric, those to watch first."""
-    from argosy.comparison.precedence import in_order
-    from argosy.report.load import read_checkpoints
-    from argosy.report.watchlist import watchlist
-    from argosy.step_files import read_done
-    from workflows.nightly.found import find
+    from argosy.compare.checkpoints import read_checkpoints
+    from argosy.compare.rows.evaluations import in_order
+    from argosy.compare.watch import watchlist
+    from argosy.store.step_files import read_done
+    from workflows.nightly.candidates import find_candidates
 
     store = args.store.absolute()
     done = [(path, record) for path in store.glob("evaluate-*") if (record := read_done(path)) is not None]
     evaluations = [path for path, _ in in_order(done)]
     if not evaluations:
         raise InputError(f"{args.store} has no finished evaluation: 'argosy run' or 'argosy nightly' makes them")
-    training = [trained.directory for trained in find(store).trained.values()]
+    training = [step.directory for step in find_candidates(store).training.values()]
     checkpoints = read_checkpoints(training, evaluations)
     names = sorted({name for c in checkpoints.evaluated for name in c.metrics})
     wanted = [name for name in names if not args.patterns or any(fnmatchcase(name, p) for p in args.patterns)]
@@ -66,7 +65,7 @@ def _shown(found: list[Watched], args: argparse.Namespace) -> str:
         return json.dumps([_finite(_record(each)) for each in found], indent=1)
     if args.watch:
         return "\n".join(each.metric for each in found if each.verdict == "watch")
-    from argosy.statistics.watch import FEW
+    from argosy.compare.watch import FEW
 
     rows = [HEADINGS, *map(_row, found)]
     return f"{columns(rows, right=(2, *range(4, 11)))}\n\n{NOTE.format(ratio=args.snr, few=FEW)}"

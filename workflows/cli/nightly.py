@@ -1,4 +1,4 @@
-"""`argosy nightly`: evaluate what is new, hold it against the reference, tell what got worse."""
+"""`argosy nightly`: evaluate new checkpoints, compare them with their references, announce what got worse."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from argosy.errors import InputError, StepError
-from workflows.cli.cluster import MORE, add_cluster, on_argo
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
-from workflows.cli.run import memory, positive
-from workflows.cli.start import start
+from workflows.cli.cluster import MORE, add_cluster, on_argo, start
+from workflows.cli.command import Command, add_store, memory, positive
 
 if TYPE_CHECKING:
-    from workflows.nightly.night import Asked, Night
+    from workflows.nightly.night import Night, Request
 
 TEMPLATE = "evaluate"
 _INSTEAD = {"webhook": "the profile's nightly.webhook_secret", "dry_run": "argosy nightly --dry-run --store DIR"}
@@ -31,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="an alias of the registry or a checkpoint (default: the alias `reference`)")
     parser.add_argument("--model", default="", metavar="NAME", help="registered model (default: the line's name)")
     parser.add_argument("--webhook", default="", metavar="URL",
-                        help="is told of what got worse, instead of exit code 1")
+                        help="gets a message when something got worse, instead of exit code 1")
     parser.add_argument("--cores", type=positive, default=0, metavar="N", help="for all steps together (default: all)")
     parser.add_argument("--memory", type=memory, default=0.0, metavar="SIZE", help="for all steps together")
     parser.add_argument("--plain", action="store_true", help="lines instead of bars")
@@ -51,13 +48,12 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--webhook is {args.webhook!r}, allowed: an address that begins with http:// or https://")
     if not args.store.is_dir():
         raise InputError(f"nothing has run in {args.store} yet: start with 'argosy run', or name another --store")
-    from argosy.tracking.shipper import Unavailable
-    from workflows.nightly.aliases import aliases_of
-    from workflows.nightly.local import describe
-    from workflows.nightly.night import look
+    from argosy.tracking.ship import Unavailable
+    from workflows.nightly.night import describe, plan_nights
+    from workflows.nightly.references import registry_of
 
     try:
-        nights = look(args.store, _asked(args), aliases_of(args.store))
+        nights = plan_nights(args.store, _request(args), registry_of(args.store))
     except Unavailable as error:
         raise StepError(f"MLflow does not answer, so it is not known what to compare with: {error}; run it again "
                         "later, or name another MLFLOW_TRACKING_URI") from None
@@ -65,20 +61,20 @@ def run(args: argparse.Namespace) -> int:
     return 0 if args.dry_run else _execute(nights, args)
 
 
-def _asked(args: argparse.Namespace) -> Asked:
-    from workflows.nightly.night import Asked
+def _request(args: argparse.Namespace) -> Request:
+    from workflows.nightly.night import Request
 
-    return Asked(tuple(args.checkpoints), args.suites, args.reference, model=args.model)
+    return Request(tuple(args.checkpoints), args.suites, args.reference, model=args.model)
 
 
 def _execute(nights: list[Night], args: argparse.Namespace) -> int:
-    from workflows.local import Budget
-    from workflows.nightly.local import report_of, run_night
-    from workflows.nightly.tell import tell
+    from workflows.local.scheduler import Budget
+    from workflows.nightly.announce import announce
+    from workflows.nightly.night import report_of, run_night
 
     budget = Budget(args.cores, args.memory)
     failed = [each for night in nights if night.pairs for each in run_night(night, budget, plain=args.plain)]
-    worse = tell(args.store.absolute(), f"local {uuid4()}", args.webhook)
+    worse = announce(args.store.absolute(), f"local {uuid4()}", args.webhook)
     for report in filter(None, map(report_of, nights)):
         print(f"report: {report}", flush=True)
     if any(night.pairs for night in nights) and not (failed or worse):

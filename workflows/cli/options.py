@@ -1,4 +1,4 @@
-"""Options that commands share: which config, which store, which part of the graph."""
+"""The options that commands share which compose a config: preset, file, overrides, part of the graph."""
 
 from __future__ import annotations
 
@@ -20,57 +20,25 @@ All fields of a stage with their meanings: python -m steps.NAME --help, where NA
 (train_tokenizer for tokenizer, sft for twin)."""
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """--store."""
-    parser.add_argument(
-        "--store",
-        type=_directory,
-        default=Path("runs"),
-        metavar="DIR",
-        help="where steps' directories are (default: ./runs)",
-    )
-
-
-def _directory(text: str) -> Path:
-    """A path that is, or may become, a directory."""
-    if not text.strip() or Path(text).is_file():
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a directory, there already or to be made")
-    return Path(text).expanduser()
-
-
-def _file(text: str) -> Path:
-    return Path(text).expanduser()
-
-
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """--preset, --config and overrides."""
-    parser.add_argument(
-        "--preset",
-        metavar="NAME",
-        help=f"config to start from: {', '.join(preset_names())} (default: {DEFAULT_PRESET})",
-    )
-    parser.add_argument(
-        "--config",
-        type=_file,
-        metavar="FILE",
-        help=f"YAML on top of the preset (default without --preset: ./{PROJECT_FILE} where there is one)",
-    )
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="stage.field=value",
-        help="overrides, on top of preset and file: see below",
-    )
+    """Add --preset, --config and overrides."""
+    parser.add_argument("--preset", metavar="NAME",
+                        help=f"config to start from: {', '.join(preset_names())} (default: {DEFAULT_PRESET})")
+    parser.add_argument("--config", type=lambda text: Path(text).expanduser(), metavar="FILE",
+                        help=f"YAML on top of the preset (default without --preset: ./{PROJECT_FILE} if it is there)")
+    parser.add_argument("overrides", nargs="*", metavar="stage.field=value",
+                        help="overrides of preset and file: see below")
 
 
 def add_range(parser: argparse.ArgumentParser) -> None:
-    """--from and --to."""
-    parser.add_argument("--from", dest="first", metavar="STAGE", help="first stage to run; what it needs must be done")
+    """Add --from and --to."""
+    parser.add_argument("--from", dest="first", metavar="STAGE",
+                        help="first stage to run; the stages that it needs must be done")
     parser.add_argument("--to", dest="last", metavar="STAGE", help="last stage to run")
 
 
 def load_config(args: argparse.Namespace) -> LifecycleConfig:
-    """The lifecycle's config that the command line names.
+    """Compose the lifecycle's config that the command line names.
 
     Raises:
         InputError: preset, file or overrides are wrong.
@@ -82,7 +50,7 @@ def load_config(args: argparse.Namespace) -> LifecycleConfig:
 
 
 def config_file(args: argparse.Namespace) -> Path | None:
-    """That of --config; without --preset too, the project's where there is one."""
+    """Return the file of --config; without --preset too, the project's where there is one."""
     if args.config or args.preset is not None or not Path(PROJECT_FILE).is_file():
         file: Path | None = args.config
         return file

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError, StepError
-from argosy.step_files import read_done
-from workflows.cli.command import Command
+from argosy.store.step_files import read_done
+from workflows.cli.command import Command, add_store
 from workflows.cli.gate import rules_file
-from workflows.cli.options import add_store
 
 if TYPE_CHECKING:
-    from argosy.gate.check import Verdict
-    from argosy.tracking.registry import Registry
-    from workflows.nightly.found import Found
-    from workflows.nightly.reference import Chosen
+    from argosy.compare.gate.check import Verdict
+    from argosy.tracking.mlflow.registry import Registry
+    from workflows.nightly.candidates import Candidate, Candidates
 
 _ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]+")  # what MLflow takes
 _MODEL = re.compile(r"(?!\.+$)[\w.-]+")
@@ -42,36 +40,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: moved, or there already; 1: the gate does not hold, or MLflow does not answer; 2: wrong input."""
-    from argosy.tracking.registry import Registry, registered_name
-    from argosy.tracking.server import Server, tracking_uri
+    from argosy.tracking.mlflow.registry import Registry, registered_name
+    from argosy.tracking.mlflow.server import Server, tracking_uri
     from workflows.nightly import promotion
-    from workflows.nightly.found import find
-    from workflows.nightly.reference import last_by_name
+    from workflows.nightly.candidates import find_candidates
+    from workflows.nightly.references import last_by_name
 
     _check(args)
     store = args.store.absolute()
-    found = find(store)
-    _check_names(args, found.lines)
+    candidates = find_candidates(store)
+    _check_names(args, candidates.lines)
     registry = Registry(Server(tracking_uri(store), store))
     if args.undo:
-        line = args.model or _only(found.lines)
+        line = args.model or _only(candidates.lines)
         now = promotion.undo(registry, line, store, alias=args.alias, by=args.by)
         print(f"{registered_name(line)}@{args.alias} is {promotion.described(now)} again")
         return 0
-    chosen = last_by_name(args.checkpoint, found, store)
-    grounds = [path.parent for path in sorted(store.glob("compare-*/outputs.json")) if _compares(path.parent, chosen)]
-    comparison = str(max(grounds, key=lambda path: path.stat().st_mtime)) if grounds else ""
-    verdict, against = _verdict(args, chosen, found, store, registry)
-    forced = (args.force or "").strip()
-    before, now = promotion.promote(
-        registry, chosen, store, promotion.Grounds(args.by, comparison, "", verdict, forced, against),
-        alias=args.alias, model=args.model or "")  # fmt: skip
-    name = f"{registered_name(args.model or chosen.trained.line)}@{args.alias}"
+    candidate = last_by_name(args.checkpoint, candidates, store)
+    verdict, against = _verdict(args, candidate, candidates, store, registry)
+    force = (args.force or "").strip()
+    grounds = promotion.Grounds(args.by, _comparison(store, candidate), "", verdict, force, against)
+    before, now = promotion.promote(registry, candidate, store, grounds, alias=args.alias, model=args.model or "")
+    name = f"{registered_name(args.model or candidate.step.line)}@{args.alias} is {promotion.described(now)}"
     if before == now:
-        asked = "" if verdict else ", and the gate was not asked"
-        print(f"{name} is {promotion.described(now)}, {chosen.label}, already: nothing was moved{asked}")
+        gate = "" if verdict else ", and no gate was held"
+        print(f"{name}, {candidate.label}, already: nothing was moved{gate}")
         return 0
-    print(f"{name} is {promotion.described(now)}, {chosen.label}; it was {promotion.described(before)}")
+    print(f"{name}, {candidate.label}; it was {promotion.described(before)}")
     return 0
 
 
@@ -79,13 +74,13 @@ def _check(args: argparse.Namespace) -> None:
     if bool(args.checkpoint) == args.undo:
         raise InputError("give a CHECKPOINT to promote, or --undo")
     if args.undo and (args.gate or args.force is not None or args.reference):
-        raise InputError("--undo asks no gate: leave out --gate, --reference and --force")
+        raise InputError("--undo holds no gate: leave out --gate, --reference and --force")
     if args.force is not None and not args.force.strip():
         raise InputError("--force is empty: say why, since it is kept beside the promotion")
 
 
 def _check_names(args: argparse.Namespace, lines: Collection[str]) -> None:
-    """Before anything is written. A line of the store is known by its own name, whatever that is."""
+    """Check names before anything is written. A line of the store is known by its own name, whatever that is."""
     if not _ALIAS.fullmatch(args.alias):
         raise InputError(f"--alias is {args.alias!r}, allowed: letters, digits, '_' and '-' (MLflow keeps 'latest' and "
                          "'v1', 'v2', ... for itself)")
@@ -94,34 +89,24 @@ def _check_names(args: argparse.Namespace, lines: Collection[str]) -> None:
                          f"the store ({', '.join(lines) or 'none'})")
 
 
-def _verdict(args: argparse.Namespace, chosen: Chosen, found: Found, store: Path,
+def _verdict(args: argparse.Namespace, candidate: Candidate, candidates: Candidates, store: Path,
              registry: Registry) -> tuple[Verdict | None, str | None]:
-    """What the gate says, printed; None without a gate, and where the alias names the checkpoint already. And what the
-    alias named then, which it must still name when it is moved; None where that was not asked."""
-    from argosy.gate.render import lines
-    from argosy.tracking.shipper import Unavailable
-    from workflows.nightly.gating import gate_for, hold, reference_of
-    from workflows.nightly.reference import Chosen
+    """The verdict of the gate, where the model line has one, and the checkpoint that it was compared with."""
+    from argosy.tracking.ship import Unavailable
+    from workflows.nightly.promotion import examine
+    from workflows.nightly.references import gate_for
 
-    line = chosen.trained.line
+    line = candidate.step.line
     gate = gate_for(args.gate, store, line)
     if gate is None:
         if args.force:
             raise InputError(f"--force: the model line {line!r} has no gate, so there is nothing to force")
         return None, None
     try:
-        named = registry.at(args.model or line, args.alias)
-        if named is not None and named.checkpoint == chosen.key:
-            return None, chosen.key
-        reference = reference_of(args.reference, args.alias, args.model or line, found, store, registry)
+        return examine(gate, candidate, candidates, store, registry, alias=args.alias, model=args.model or "",
+                       reference=args.reference)
     except Unavailable as error:
         raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
-    verdict = hold(gate, chosen, reference, store)
-    print("\n".join(lines(verdict)), flush=True)
-    if args.reference and args.reference != args.alias:
-        return verdict, None
-    key = reference.key if isinstance(reference, Chosen) else reference or ""
-    return verdict, key
 
 
 def _only(lines: list[str]) -> str:
@@ -131,9 +116,12 @@ def _only(lines: list[str]) -> str:
     return lines[0]
 
 
-def _compares(comparison: Path, chosen: Chosen) -> bool:
-    done = read_done(comparison)
-    return done is not None and chosen.trained.digest in done["made_from"]["upstream"].get("checkpoints", [])
+def _comparison(store: Path, candidate: Candidate) -> str:
+    """The directory of the newest comparison that the checkpoint is part of; "" for none."""
+    directories = [path.parent for path in store.glob("compare-*/outputs.json")]
+    own = [path for path in directories if (done := read_done(path)) is not None
+           and candidate.step.digest in done["made_from"]["upstream"].get("checkpoints", [])]
+    return str(max(own, key=lambda path: path.stat().st_mtime)) if own else ""
 
 
 COMMAND = Command("promote", "let the registry's alias name a checkpoint that holds the gate", 97, configure, run)

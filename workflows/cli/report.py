@@ -7,10 +7,9 @@ import webbrowser
 from pathlib import Path
 
 from argosy.errors import InputError
-from argosy.storage import read_record
-from workflows import last_run
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
+from argosy.store.files import read_record
+from workflows.cli.command import Command, add_store
+from workflows.stored import last_run
 
 REPORT = "report.html"
 

@@ -1,41 +1,40 @@
-"""`argosy retry`: run what failed, or was stopped, again."""
+"""`argosy retry`: run failed and stopped nodes of a workflow again."""
 
 from __future__ import annotations
 
 import argparse
 
 from argosy.errors import InputError
-from workflows.cli.cluster import MORE, add_cluster, again, connected, need_argo, profile_of
+from workflows.cli.cluster import MORE, add_cluster, connected, need_argo, print_links, profile_of, with_access
 from workflows.cli.command import Command
-from workflows.cli.start import tell
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.add_argument("name", metavar="WORKFLOW")
+    """Add the command's arguments."""
+    parser.add_argument("name", metavar="WORKFLOW", help="workflow to continue")
     add_cluster(parser, "argo")
-    parser.add_argument("--watch", action="store_true", help="then follow it, as argosy watch does")
+    parser.add_argument("--watch", action="store_true", help="then follow it, like argosy watch")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Go on with the workflow (Argo server), or submit the same again (kubeconfig): what is done is skipped."""
+    """Continue the workflow (Argo server), or submit the same again (kubeconfig): finished steps are skipped."""
     need_argo(args, "run 'argosy run' again")
-    from workflows.argo.client_workflow import view
+    from workflows.argo.client.view import view
 
     client = connected(args)
     found = view(client.find(args.name))
     if not found.over:
-        raise InputError(f"{args.name} is not over: 'argosy watch {again(args, args.name)}' follows it")
+        raise InputError(f"{args.name} is not over: 'argosy watch {with_access(args, args.name)}' follows it")
     if found.phase == "Succeeded":
         raise InputError(f"{args.name} has succeeded: there is nothing to run again")
     if found.exit_code == InputError.exit_code:
-        raise InputError(f"{args.name} was refused for wrong input, which trying again does not mend: "
-                         f"'argosy watch {again(args, args.name)}' says what is wrong; correct it and submit again")
+        raise InputError(f"{args.name} was refused for wrong input, which a retry does not fix: "
+                         f"'argosy watch {with_access(args, args.name)}' names the cause; correct it and submit again")
     name = str(client.retry(found.workflow)["metadata"]["name"])
-    again_ = f"submitted {name} with the parameters of {args.name}: what is done stays done, the rest goes on"
-    print(f"{name} goes on" if name == found.name else again_)
+    resubmitted = f"submitted {name} with the parameters of {args.name}; finished steps are not repeated"
+    print(f"{name} continues" if name == found.name else resubmitted)
     profile = profile_of(args, client, found.parameters.get("profile", ""))
-    tell(args, client, profile, name)
+    print_links(args, client, profile, name)
     if not args.watch:
         return 0
     from workflows.cli.watch import follow
@@ -43,4 +42,4 @@ def run(args: argparse.Namespace) -> int:
     return follow(client, name, args)
 
 
-COMMAND = Command("retry", "run what failed in a workflow again", 103, configure, run, MORE)
+COMMAND = Command("retry", "run failed and stopped nodes of a workflow again", 103, configure, run, MORE)

@@ -1,55 +1,31 @@
-"""`argosy run`: run what is not done yet, on this machine."""
+"""`argosy run`: run unfinished steps on this machine."""
 
 from __future__ import annotations
 
 import argparse
-import re
+from pathlib import Path
 
-from argosy.storage import make_directory
-from workflows import last_run
-from workflows.cli.command import Command
-from workflows.cli.options import OVERRIDES, add_config, add_range, add_store, load_config
-from workflows.cli.plan import describe
-from workflows.cli.rejects import kept_aside
+from argosy.store.files import make_directory
+from workflows.cli.command import Command, add_store, memory, positive
+from workflows.cli.options import OVERRIDES, add_config, add_range, load_config
 from workflows.cli.report import newest
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.plan import Plan, plan
+from workflows.plan import Plan, describe, plan
+from workflows.stored import last_run
+from workflows.stored.last_run import kept_aside
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
+    """Add the command's arguments."""
     add_config(parser)
     add_store(parser)
     add_range(parser)
-    parser.add_argument("--cores", type=positive, default=0, metavar="N", help="for all steps together (default: all)")
-    parser.add_argument(
-        "--memory",
-        type=memory,
-        default=0.0,
-        metavar="SIZE",
-        help="for all steps together: 6 or 6.5 (GB), 512MB (default: 80 %% of the machine's)",
-    )
-    parser.add_argument("--plain", action="store_true", help="lines instead of bars")
-    parser.add_argument("--dry-run", action="store_true", help="the same as argosy plan")
-
-
-def positive(text: str) -> int:
-    """A whole number above 0."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a whole number from 1 on")
-    return int(text)
-
-
-def memory(text: str) -> float:
-    """GB (10^9 bytes) of `6`, `6.5`, `6GB`, `512MB`, `6GiB`."""
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) *(?:([kmgt])(i?)b?)?", text.strip(), re.IGNORECASE)
-    size = 0.0
-    if found:
-        unit = "kmgt".index((found[2] or "g").lower()) + 1
-        size = float(found[1]) * (1024 if found[3] else 1000) ** unit / 1e9
-    if size <= 0:
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a size above 0, such as 6, 6.5, 6GB or 512MB")
-    return size
+    parser.add_argument("--cores", type=positive, default=0, metavar="N",
+                        help="cores for all steps together (default: all)")
+    parser.add_argument("--memory", type=memory, default=0.0, metavar="SIZE",
+                        help="memory for all steps together: 6 or 6.5 (GB), 512MB (default: 80 %% of the machine's)")
+    parser.add_argument("--plain", action="store_true", help="print lines instead of bars")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan alone, like argosy plan")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     make_directory(args.store.absolute())
     code = execute(planned, config, args)
-    for line in kept_aside(planned.nodes):
+    for line in kept_aside({node.id: node.dir for node in planned.nodes}):
         print(line)
     report = newest(args.store)
     if code == 0 and report:
@@ -71,14 +47,16 @@ def run(args: argparse.Namespace) -> int:
 
 def execute(planned: Plan, config: LifecycleConfig, args: argparse.Namespace) -> int:
     """Run `planned`; returns 0, 1 or 2."""
-    from workflows.local import Budget, run_plan
-    from workflows.shipping import Shipping
+    from workflows.local.runner import run_plan
+    from workflows.local.scheduler import Budget
+    from workflows.local.shipping import Shipping
 
-    last_run.record(planned, config)
+    nodes = {node.id: (node.dir, node.upstream) for node in planned.nodes}
+    last_run.record(Path(planned.store), nodes, planned.stages, config)
     with Shipping(planned, config.name, config) as shipping:
         budget = Budget(args.cores, args.memory)
         result = run_plan(planned, budget=budget, observers=[shipping], plain=args.plain)
     return 1 if result.signal else result.exit_code
 
 
-COMMAND = Command("run", "run what is not done yet", 30, configure, run, OVERRIDES)
+COMMAND = Command("run", "run unfinished steps on this machine", 30, configure, run, OVERRIDES)

@@ -1,4 +1,4 @@
-"""`argosy status`: how far the last run is, from what its steps wrote."""
+"""`argosy status`: show how far the last run is, from the files of its steps."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from argosy.step_files import LOG, RUN
-from argosy.storage import read_record
-from workflows.cli.cluster import MORE, add_cluster, again, connected, on_argo
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
-from workflows.cli.rejects import kept_aside
-from workflows.cli.table import columns, duration
-from workflows.last_run import last_config
+from argosy.store.files import read_record
+from argosy.store.step_files import LOG, PROGRESS, RUN
+from argosy.text.display import columns, duration
+from workflows.cli.cluster import MORE, add_cluster, connected, on_argo, with_access
+from workflows.cli.command import Command, add_store
 from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.local.view import progress_text
 from workflows.plan import Plan, PlannedNode, plan
 from workflows.state import NEVER, blocked_by
+from workflows.stored.last_run import kept_aside, last_config
 
 LIMIT = 20  # workflows in a list
-CHANGED = "changed since that run: argosy plan tells what"
+CHANGED = "changed since that run: argosy plan shows what"
 Row = tuple[str, str, str, str, str]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW", help="on a cluster (default: the newest)")
+    """Add the command's arguments."""
+    parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW",
+                        help="workflow on a cluster (default: the newest)")
     add_store(parser)
     add_cluster(parser, "local")
     parser.add_argument("--all", action="store_true", help="list the cluster's workflows, the newest first")
@@ -43,7 +42,7 @@ def _whole(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each stage, and one for each node that runs or failed. 1 where one failed."""
+    """Print a line for each stage, and one for each node that runs or failed; return 1 where one failed."""
     if on_argo(args):
         return _on_argo(args)
     given = [args.name] * bool(args.name) + ["--all"] * args.all + ["--limit"] * (args.limit is not None)
@@ -55,11 +54,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _on_argo(args: argparse.Namespace) -> int:
-    from workflows.argo.client_workflow import view
-    from workflows.cli import argo_status
+    from workflows.argo.client import status as argo_status
+    from workflows.argo.client.view import view
 
     if args.limit is not None and not args.all:
-        raise InputError("--limit is about a list: add --all")
+        raise InputError("--limit is for a list: add --all")
     if args.name and args.all:
         raise InputError(f"give {args.name} or --all, not both")
     client = connected(args)
@@ -67,12 +66,12 @@ def _on_argo(args: argparse.Namespace) -> int:
         print(argo_status.describe_all(client.some(), LIMIT if args.limit is None else args.limit))
         return 0
     found = view(client.find(args.name))
-    print(argo_status.describe(found, again(args, found.name)))
+    print(argo_status.describe(found, with_access(args, found.name)))
     return int(any(unit.state == "failed" for unit in found.units))
 
 
 def describe(planned: Plan) -> str:
-    """State, time and peak memory of each stage; progress of what runs; where the log of what failed is."""
+    """Describe state, time and peak memory of each stage; progress of running nodes; the log of failed ones."""
     failed = {node.id for node in planned.nodes if node.state == "failed"}
     blocked = blocked_by({node.id: node.upstream for node in planned.nodes if node.state == "pending"}, failed)
     rows = [("NODE", "STATE", "TIME", "MEMORY", "")]
@@ -80,7 +79,7 @@ def describe(planned: Plan) -> str:
         rows += _stage(name, [node for node in planned.nodes if node.name == name], blocked)
     total = _states(planned.nodes, blocked)
     lines = [columns(rows, right=(2, 3)), f"{len(planned.nodes)} nodes: {total}; store {planned.store}"]
-    return "\n".join([*lines, *kept_aside(planned.nodes)])
+    return "\n".join([*lines, *kept_aside({node.id: node.dir for node in planned.nodes})])
 
 
 def _states(nodes: Sequence[PlannedNode], blocked: Mapping[str, str]) -> str:
@@ -107,7 +106,7 @@ def _stage(name: str, nodes: Sequence[PlannedNode], blocked: Mapping[str, str]) 
 def _single(node: PlannedNode, record: dict[str, Any], cause: str | None) -> Row:
     note = {
         "done": "",
-        "running": progress(node.dir),
+        "running": _progress(node.dir),
         "failed": f"{node.reason}; log: {node.dir}/{LOG}",
         "pending": node.reason if record else "" if node.reason == NEVER else CHANGED,
     }[node.state]
@@ -127,15 +126,9 @@ def _elapsed(record: dict[str, Any]) -> str:
     return duration(time.time() - started) if started else ""
 
 
-def progress(directory: Path | str) -> str:
-    """How far a running step is: share, rate and time left; "" where it has not said."""
-    record = read_record(f"{directory}/progress.json")
-    if not record.get("total"):
-        return ""
-    done, total, rate = record["done"], record["total"], record.get("rate", 0.0)
-    left = f", {duration((total - done) / rate)} left" if rate else ""
-    speed = f", {rate:,.0f} {record['unit']}/s" if rate else ""
-    return f"{done / total:.0%}{speed}{left}  {record.get('note', '')}".rstrip()
+def _progress(directory: str) -> str:
+    record = read_record(f"{directory}/{PROGRESS}")
+    return progress_text(record) if record.get("total") else ""
 
 
 COMMAND = Command("status", "show how far the last run is", 40, configure, run, MORE)

@@ -6,10 +6,9 @@ import argparse
 from pathlib import Path
 
 from argosy.errors import InputError
-from workflows.cli.cluster import MORE, add_cluster, on_argo
+from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command
 from workflows.cli.options import OVERRIDES, add_config, add_range, config_file, load_config
-from workflows.cli.start import start
 from workflows.compose import DEFAULT_PRESET, preset_of
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import stage_range
@@ -18,20 +17,20 @@ TEMPLATE = "lifecycle"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
+    """Add the command's arguments."""
     add_config(parser)
     add_range(parser)
     add_cluster(parser, "argo")
-    parser.add_argument("--image-tag", metavar="TAG", help="of the images (default: the profile's)")
+    parser.add_argument("--image-tag", metavar="TAG", help="tag of the images (default: the profile's)")
     parser.add_argument("--priority", metavar="CLASS", help="PriorityClass of the pods, one of the profile's")
-    parser.add_argument("--watch", action="store_true", help="then follow it, as argosy watch does")
+    parser.add_argument("--watch", action="store_true", help="then follow it, like argosy watch")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the config as `argosy run` does, submit, say where to look."""
+    """Check the config as `argosy run` does, submit, print links."""
     if not on_argo(args):
         return _run_here(args)
-    from workflows.argo.client_submission import check_files
+    from workflows.argo.client.api import check_files
 
     config = load_config(args)
     _check_range(config, args)
@@ -49,19 +48,19 @@ def _run_here(args: argparse.Namespace) -> int:
 
     for name in ("image_tag", "priority", "watch"):
         if getattr(args, name):
-            raise InputError(f"--{name.replace('_', '-')} is about a cluster; 'argosy run' is what runs here")
+            raise InputError(f"--{name.replace('_', '-')} is for a cluster; 'argosy run' runs on this machine")
     args.store, args.cores, args.memory, args.plain, args.dry_run = Path("runs"), 0, 0.0, False, False
     return run_here(args)
 
 
 def _check_range(config: LifecycleConfig, args: argparse.Namespace) -> None:
-    """Names and order; whether what comes before is done, the cluster's plan finds out."""
+    """Check names and order; whether the stages before are done, the cluster's plan finds out."""
     stage_range(list(dict.fromkeys(node.name for node in lifecycle(config))), args.first, args.last)
 
 
 def _parameters(args: argparse.Namespace) -> dict[str, str]:
-    """What was given. The preset always: the template's default is not that of the config file."""
-    from workflows.argo.client_submission import config_text
+    """Collect the given parameters, and the preset: the template's default is not that of the config file."""
+    from workflows.argo.client.api import config_text
 
     file = config_file(args)
     preset = args.preset or (preset_of(file).stem if file else DEFAULT_PRESET)

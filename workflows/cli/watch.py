@@ -5,21 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from workflows.cli.cluster import MORE, add_cluster, again, connected, need_argo, profile_of, report_link
+from workflows.cli.cluster import MORE, add_cluster, connected, need_argo, profile_of, report_link, with_access
 from workflows.cli.command import Command
 
 if TYPE_CHECKING:
-    from workflows.argo.client import ArgoClient
+    from workflows.argo.client.api import ArgoClient
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
+    """Add the command's arguments."""
     parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW", help="default: the newest")
     add_cluster(parser, "argo")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what happens. 0, 1 (something failed, or it was stopped) or 2 (wrong input)."""
+    """Print changes; return 0, 1 (something failed, or it was stopped) or 2 (wrong input)."""
     need_argo(args, "'argosy run' shows what happens, and 'argosy status' and 'argosy logs NODE -f' from elsewhere")
     client = connected(args)
     name = str(client.find(args.name)["metadata"]["name"])
@@ -30,13 +30,13 @@ def run(args: argparse.Namespace) -> int:
 
 def follow(client: ArgoClient, name: str, args: argparse.Namespace) -> int:
     """Watch `name` and summarize it; Ctrl-C leaves it alone."""
-    from workflows.argo.watch import summary, watch
+    from workflows.argo.client.watch import summary, watch
 
-    after = again(args, name)
+    after = with_access(args, name)
     try:
         found = watch(client, name)
     except KeyboardInterrupt:
-        print(f"\n{name} goes on: 'argosy watch {after}' follows it again, 'argosy stop {after}' ends it", flush=True)
+        print(f"\n{name} continues: 'argosy watch {after}' follows it again, 'argosy stop {after}' ends it", flush=True)
         return 1
     for line in summary(found, after):
         print(line, flush=True)

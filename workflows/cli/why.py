@@ -1,4 +1,4 @@
-"""`argosy why`: what a result was made from, back to configs and input files."""
+"""`argosy why`: show what a result was made from, back to configs and input files."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from workflows.cli.checkpoints import checkpoint_directory
-from workflows.cli.command import Command
-from workflows.cli.options import add_store
-from workflows.cli.table import duration
-from workflows.cli.unfinished import unfinished
-from workflows.lineage import Ancestor, Lineage, step_directory
+from argosy.text.display import duration
+from workflows.cli.command import Command, add_store
 from workflows.state import state_of
+from workflows.stored.checkpoints import checkpoint_directory, unfinished
+from workflows.stored.lineage import Ancestor, Lineage, step_directory
 
 MANY = 4  # parts of one name that are shown one by one
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
-    parser.add_argument("name", metavar="NODE|CHECKPOINT|DIR", help="such as rlhf or pretrain/p050")
+    """Add the command's arguments."""
+    parser.add_argument("name", metavar="NODE|CHECKPOINT|DIR", help="result, such as rlhf or pretrain/p050")
     add_store(parser)
 
 

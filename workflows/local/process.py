@@ -1,4 +1,4 @@
-"""One process that runs one node, or several parts of one."""
+"""The process of a node, or of several parts of one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from argosy.environment import DIE_WITH_PARENT, thread_environment
-from argosy.step_events import EVENTS
-from argosy.step_files import LOG
+from argosy.step.events import EVENTS
+from argosy.step.process import DIE_WITH_PARENT, GPUS, thread_environment
+from argosy.store.step_files import LOG
+from workflows.local.scheduler import Share
 from workflows.plan import PlannedNode
 
 ROOT = Path(__file__).resolve().parents[2]  # where `steps` is importable from
@@ -27,7 +28,7 @@ Event = dict[str, Any]
 
 
 class StepProcess:
-    """Starts in its own process group, so that what it starts itself ends with it.
+    """A step's process. It starts in a process group of its own, so that its children end with it.
 
     Must be made in the main thread: the kernel kills the process when the thread that made it ends.
 
@@ -36,9 +37,9 @@ class StepProcess:
         on_exit: called once with the return code (negative: a signal), after the last event.
     """
 
-    def __init__(self, nodes: Sequence[PlannedNode], on_event: Callable[[StepProcess, Event], None],
+    def __init__(self, nodes: Sequence[PlannedNode], share: Share, on_event: Callable[[StepProcess, Event], None],
                  on_exit: Callable[[StepProcess, int], None]) -> None:
-        self.nodes = nodes
+        self.nodes, self.share = nodes, share
         self._on_event, self._on_exit = on_event, on_exit
         self._loop = asyncio.get_running_loop()
         self._unread = b""
@@ -56,12 +57,12 @@ class StepProcess:
         self._watch()
 
     def terminate(self) -> None:
-        """Ask the step to stop; what it started itself is its own to stop."""
+        """Ask the step to stop; it stops its children itself."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
 
     def kill(self) -> None:
-        """End the step and all that it started, at once."""
+        """Kill the step and its children, at once."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -77,7 +78,7 @@ class StepProcess:
             passed.append(batch.fileno())
             command = [*command[:3], "--batch", f"/dev/fd/{batch.fileno()}"]
         return subprocess.Popen(
-            [sys.executable, *command[1:]], cwd=ROOT, env=_environment(first.resources.cores, events),
+            [sys.executable, *command[1:]], cwd=ROOT, env=_environment(first.resources.cores, self.share.gpus, events),
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=passed, start_new_session=True)
 
     def _watch(self) -> None:
@@ -118,14 +119,15 @@ class StepProcess:
             self._on_event(self, json.loads(line))
 
 
-def _environment(cores: int, events: int) -> dict[str, str]:
+def _environment(cores: int, gpus: Sequence[str] | None, events: int) -> dict[str, str]:
     without_plugins = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}  # 20 ms a process to look for them
-    return {**without_plugins, **os.environ, **thread_environment(cores), "PYTHONUNBUFFERED": "1",
+    devices = {} if gpus is None else {GPUS: ",".join(gpus)}
+    return {**without_plugins, **os.environ, **thread_environment(cores), **devices, "PYTHONUNBUFFERED": "1",
             DIE_WITH_PARENT: str(os.getpid()), EVENTS: str(events)}
 
 
 def _batch_file(nodes: Sequence[PlannedNode]) -> IO[bytes]:
-    """The items for `--batch`, in a file without a name: nothing is left behind when somebody is killed."""
+    """Write the items for `--batch`, in a file without a name: nothing is left behind when it is killed."""
     file = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
     items = [{"config": json.loads(n.config), "out": n.dir, "node": json.loads(n.provenance)} for n in nodes]
     file.write(json.dumps(items).encode())

@@ -1,8 +1,9 @@
-"""Runs a plan: starts what is ready, hears what ended, stops cleanly."""
+"""The runner of a plan: starts nodes that are ready, follows their processes, stops cleanly; and of one step alone."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 import warnings
@@ -10,12 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.step_files import read_done, to_do_again
-from argosy.storage import explain, make_directory
-from workflows.local.budget import Budget
-from workflows.local.observer import NodeResult, RunObserver, RunResult, Status
+from argosy.errors import InputError, StepError
+from argosy.step.command import parse_config
+from argosy.step.events import output_to
+from argosy.step.retry import RETRY_FAILED, parts_to_retry
+from argosy.step.runner import Item, run_item
+from argosy.store.files import explain, make_directory
+from argosy.store.provenance import provenance_of
+from argosy.store.step_files import LOG, read_done
+from workflows.graph import definition
 from workflows.local.process import Event, StepProcess
-from workflows.local.scheduler import Scheduler
+from workflows.local.scheduler import Budget, Scheduler
+from workflows.local.shipping import Sender
+from workflows.local.view import NodeResult, RunObserver, RunResult, Status, make_view
 from workflows.plan import Plan, PlannedNode
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -24,20 +32,20 @@ _TICK_S = 0.25
 
 def run_plan(plan: Plan, *, budget: Budget | None = None, observers: Sequence[RunObserver] = (),
              plain: bool = False, grace_s: float = 10.0) -> RunResult:
-    """Run what `plan` has to run. Call it in the main thread, since it handles signals and its children watch it.
+    """Run the nodes of `plan` that are to run. It belongs into the main thread, which gets signals and has children.
 
     Args:
-        observers: told of what happens, beside the view in the terminal.
+        observers: called at each event, beside the view in the terminal.
         plain: timestamped lines even where stdout is a terminal.
         grace_s: seconds between SIGTERM and SIGKILL when the run is stopped.
 
     Raises:
-        InputError, StepError: the store cannot be written.
+        InputError, StepError: the store cannot be written; a node asks for GPUs that are not there.
     """
-    from workflows.local.view import make_view
-
+    budget = budget or Budget()
+    budget.check(plan.to_run)
     make_directory(Path(plan.store))
-    return asyncio.run(_Run(plan, budget or Budget(), [make_view(plain), *observers], grace_s).run())
+    return asyncio.run(_Run(plan, budget, [make_view(plain), *observers], grace_s).run())
 
 
 class _Run:
@@ -88,10 +96,11 @@ class _Run:
                 getattr(observer, hook)(*arguments)
             except Exception as error:
                 self._observers.remove(observer)
-                warnings.warn(f"{type(observer).__name__}.{hook} failed and is told no more: {error!r}", stacklevel=2)
+                name = type(observer).__name__
+                warnings.warn(f"{name}.{hook} failed and is not called any more: {error!r}", stacklevel=2)
 
     def _broke(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An error of our own in a callback: end the run rather than wait for ever."""
+        """End the run after an error of our own in a callback, rather than wait for ever."""
         error = context.get("exception")
         self._error = error if isinstance(error, Exception) else RuntimeError(context["message"])
         self._idle.set()
@@ -103,11 +112,12 @@ class _Run:
 
     def _fill(self) -> None:
         """Start what fits; when nothing runs any more, the run is over."""
-        while not self._result.signal and (nodes := self._scheduler.start()):
+        while not self._result.signal and (started := self._scheduler.start()):
+            nodes, share = started
             try:
-                self._processes.add(StepProcess(nodes, self._heard, self._exited))
+                self._processes.add(StepProcess(nodes, share, self._on_event, self._on_exit))
             except OSError as error:
-                self._scheduler.ended(nodes[0].resources)
+                self._scheduler.ended(share)
                 known = explain(error, Path(nodes[0].dir))
                 for node in nodes:
                     self._failed(node, known.exit_code if known else 1, str(known or error))
@@ -116,7 +126,7 @@ class _Run:
                 self._finish(node, "stopped", message="not started")
             self._idle.set()
 
-    def _heard(self, process: StepProcess, event: Event) -> None:
+    def _on_event(self, process: StepProcess, event: Event) -> None:
         node = self._by_dir[event["out"]]
         if event["event"] == "start":
             self._current[process] = node
@@ -134,12 +144,12 @@ class _Run:
             self._fill()
 
     def _silent(self, process: StepProcess) -> list[PlannedNode]:
-        """Nodes of `process` that have not ended."""
+        """List the nodes of `process` that have not ended."""
         return [node for node in process.nodes if node.id not in self._result.results]
 
-    def _exited(self, process: StepProcess, code: int) -> None:
+    def _on_exit(self, process: StepProcess, code: int) -> None:
         self._processes.discard(process)
-        self._scheduler.ended(process.nodes[0].resources)
+        self._scheduler.ended(process.share)
         current = self._current.pop(process, None)
         silent = self._silent(process)
         if self._result.signal:
@@ -147,22 +157,22 @@ class _Run:
                 self._stopped(node)
         elif current is not None:  # it died over one item; the others of its batch have done no harm
             self._ended_silently(current, code)
-            self._scheduler.again(node for node in silent if node is not current)
+            self._scheduler.requeue(node for node in silent if node is not current)
         else:
             for node in silent:
                 self._ended_silently(node, code)
         self._fill()
 
     def _ended_silently(self, node: PlannedNode, code: int) -> None:
-        """The process ended without a word about `node`: it could not begin, or called exit."""
+        """Take note of a process that ended without a word about `node`: it could not begin, or called exit."""
         if (done := read_done(node.dir)) is not None:
-            in_vain = f"done before; tried again what had failed, but: {_how(code)}"
-            self._succeeded(node, "ran", in_vain if to_do_again(done) else "done")
+            in_vain = f"{RETRY_FAILED}: {_how(code)}"
+            self._succeeded(node, "ran", in_vain if parts_to_retry(done) else "done")
         else:
             self._failed(node, code if code < 0 or code == 2 else 1, _how(code))
 
     def _stopped(self, node: PlannedNode) -> None:
-        if (done := read_done(node.dir)) is not None and not to_do_again(done):
+        if (done := read_done(node.dir)) is not None and not parts_to_retry(done):
             self._succeeded(node, "ran", "done")
         else:
             self._scheduler.failed(node)
@@ -185,7 +195,7 @@ class _Run:
         self._tell("on_finish", result)
 
     def _stop(self, number: int) -> None:
-        """First signal: ask, wait, kill. Second: kill."""
+        """Ask the steps to stop, and kill them after a while; at a second signal, kill them at once."""
         if self._result.signal:
             self._kill()
             return
@@ -206,3 +216,40 @@ def _how(code: int) -> str:
         return f"ended with exit code {code} before it was done"
     name = signal.Signals(-code).name
     return f"killed by {name}" + (" (out of memory?)" if -code == signal.SIGKILL else "")
+
+
+def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = "", again: bool = False) -> Path:
+    """Run `step` in `<store>/<step>-<digest>` unless it is done; return that directory.
+
+    Args:
+        line: model line that its MLflow run belongs to; "" keeps the environment's.
+        again: retry every failed part of a finished step; without, only parts that may pass by themselves and
+            were not tried often enough, as in a run.
+
+    Raises:
+        InputError: the config or what it names is wrong.
+        StepError: the step failed.
+    """
+    defined = definition(step)
+    item_config = parse_config(defined, config)
+    out = store.absolute() / f"{step}-{provenance_of(defined.name, defined.version, item_config, {})['digest']}"
+    done = read_done(out)
+    failed = list(done["outputs"].get("failed", ())) if done and again else parts_to_retry(done)
+    if failed:
+        print(f"retrying {', '.join(failed)}, which failed last time", flush=True)
+    if line:
+        os.environ["ARGOSY_LINE"] = line
+    sender = Sender(["--node", str(out)])
+    sender.start()
+    try:
+        make_directory(out)
+        with output_to(out / LOG):
+            outcome = run_item(defined, Item(item_config, out), repeat=again and bool(failed))
+    finally:
+        sender.close()
+    if outcome.code:
+        kind = InputError if outcome.code == InputError.exit_code else StepError
+        raise kind(f"{outcome.message} (log: {out / LOG})" if outcome.ran else outcome.message)
+    if failed and outcome.message != "done":
+        print(f"{outcome.message} (log: {out / LOG})", flush=True)
+    return out

@@ -1,15 +1,119 @@
-"""Which node is next: pure bookkeeping, no processes."""
+"""The next node to start: a budget of cores, memory and GPUs, and pure bookkeeping without processes."""
 
 from __future__ import annotations
 
 import heapq
 import math
+import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from workflows.local.budget import Budget
-from workflows.node import Resources
+from argosy.errors import InputError
+from argosy.step.process import usable_gpus
+from workflows.graph import Resources, definition
 from workflows.plan import Plan, PlannedNode
+
+_MEMORY_SHARE = 0.8  # of the machine: the rest is for the system and the page cache
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of the machine that one step's process holds; gpus None: those of the environment."""
+
+    cores: int
+    memory_gb: float
+    gpus: tuple[str, ...] | None = None
+
+
+class Budget:
+    """Cores, memory and GPUs that are free now; a node that asks for more cores or memory than there is runs alone.
+
+    Defaults: all cores and 80 % of the memory that this process may use (affinity and cgroup limits count), and the
+    GPUs of CUDA_VISIBLE_DEVICES, else of the machine.
+    """
+
+    def __init__(self, cores: int = 0, memory_gb: float = 0.0, gpus: Sequence[str] | None = None) -> None:
+        self._gpus = list(usable_gpus() if gpus is None else gpus)
+        self._cores = cores or usable_cores()
+        self._memory_gb = memory_gb or _MEMORY_SHARE * usable_memory_gb()
+        self._all = Share(self._cores, self._memory_gb, tuple(self._gpus))
+
+    def check(self, nodes: Iterable[PlannedNode]) -> None:
+        """Make sure that no node asks for more GPUs than there are: it would wait for ever.
+
+        Raises:
+            InputError: one does.
+        """
+        there = len(self._all.gpus or ())
+        for node in nodes:
+            if (node.resources.gpus or 0) > there:
+                raise InputError(f"resources.{node.name}.gpus is {node.resources.gpus}, and for {node.id} this machine "
+                                 f"has {there} (by CUDA_VISIBLE_DEVICES, else /dev/nvidia*): lower it, or run where "
+                                 "there are as many")
+
+    def slots(self, node: PlannedNode) -> int:
+        """Count the processes of `node` that could start now."""
+        need = self._need(node)
+        slots = min(self._cores // need.cores, (self._memory_gb + 1e-6) // max(need.memory_gb, 1e-3))
+        return int(min(slots, len(self._gpus) // len(need.gpus)) if need.gpus else slots)
+
+    def take(self, node: PlannedNode) -> Share:
+        """Reserve what `node` needs; the GPUs are its own until it gives them back."""
+        share = self._need(node)
+        self._cores -= share.cores
+        self._memory_gb -= share.memory_gb
+        if share.gpus:
+            self._gpus = [each for each in self._gpus if each not in share.gpus]
+        return share
+
+    def give_back(self, share: Share) -> None:
+        """Free `share` again."""
+        self._cores += share.cores
+        self._memory_gb += share.memory_gb
+        self._gpus = [each for each in self._all.gpus or () if each in (*self._gpus, *(share.gpus or ()))]
+
+    def _need(self, node: PlannedNode) -> Share:
+        """Return the share that `node` would get now; with too few GPUs free, those that it waits for are in it."""
+        need = node.resources
+        cores = max(1, min(need.cores, self._all.cores))
+        return Share(cores, min(need.memory_gb, self._all.memory_gb), self._devices(node))
+
+    def _devices(self, node: PlannedNode) -> tuple[str, ...] | None:
+        there = self._all.gpus or ()
+        wanted = node.resources.gpus
+        if wanted is None:
+            if not there or definition(node.step).needs != "train":
+                return None
+            wanted = min(node.resources.processes, len(there))
+        first_free = [*self._gpus, *(each for each in there if each not in self._gpus)]
+        return tuple(first_free[:wanted])
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _cgroup("cpu.max").partition(" ")
+    return max(1, min(cores, int(quota) // int(period))) if quota.isdigit() and period.isdigit() else cores
+
+
+def usable_memory_gb() -> float:
+    """Return the memory that this process may use, in GB (10^9 bytes)."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = _cgroup("memory.max")
+    return min(total, int(limit)) / 1e9 if limit.isdigit() else total / 1e9
+
+
+def _cgroup(name: str) -> str:
+    """Read a value of this process's cgroup (version 2), "" where there is none."""
+    try:
+        group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
+        own = Path(f"/sys/fs/cgroup{group}", name)
+        return (own if own.exists() else Path("/sys/fs/cgroup", name)).read_text().strip()
+    except OSError:
+        return ""
+
 
 Group = tuple[str, str, Resources]  # name, step, resources: what may share a process
 
@@ -40,37 +144,37 @@ class Scheduler:
 
     @property
     def unfinished(self) -> list[PlannedNode]:
-        """Nodes that have neither ended nor been blocked."""
+        """List the nodes that have neither ended nor been blocked."""
         return [self._nodes[key] for key in self._nodes if key in self._open]
 
-    def start(self) -> list[PlannedNode]:
-        """Nodes to start now in one process, their resources reserved; empty if nothing fits or is ready."""
+    def start(self) -> tuple[list[PlannedNode], Share] | None:
+        """Pick the nodes to start now in one process, and their share, reserved; None if nothing fits or is ready."""
         if not self._ready:
-            return []
+            return None
         group = min(self._ready, key=lambda g: self._ready[g][0])
-        slots = self._budget.slots(group[2])
-        if slots == 0:
-            return []
         heap = self._ready[group]
+        first = self._nodes[heap[0][2]]
+        slots = self._budget.slots(first)
+        if slots == 0:
+            return None
         share = math.ceil(len(heap) / slots)  # do not put all parts into one process while others could share them
-        count = min(self._nodes[heap[0][2]].batch, share)
+        count = min(first.batch, share)
         keys = [heapq.heappop(heap)[2] for _ in range(max(1, count))]
         if not heap:
             del self._ready[group]
-        self._budget.take(group[2])
-        return [self._nodes[key] for key in keys]
+        return [self._nodes[key] for key in keys], self._budget.take(first)
 
-    def ended(self, resources: Resources) -> None:
-        """A process ended: its resources are free."""
-        self._budget.give_back(resources)
+    def ended(self, share: Share) -> None:
+        """Take note that a process ended: its share is free."""
+        self._budget.give_back(share)
 
-    def again(self, nodes: Iterable[PlannedNode]) -> None:
-        """Nodes whose process died before it came to them are ready again."""
+    def requeue(self, nodes: Iterable[PlannedNode]) -> None:
+        """Make nodes ready again whose process died before it came to them."""
         for node in nodes:
             self._push(node.id)
 
     def succeeded(self, node: PlannedNode) -> None:
-        """`node` is done; what waited for it alone is ready."""
+        """Take note that `node` is done; nodes that waited for it alone are ready."""
         self._open.discard(node.id)
         for key in self._downstream[node.id]:
             self._waits_for[key].discard(node.id)
@@ -78,7 +182,7 @@ class Scheduler:
                 self._push(key)
 
     def failed(self, node: PlannedNode) -> list[PlannedNode]:
-        """`node` failed; returns what depends on it and thus can't run."""
+        """Take note that `node` failed; returns the nodes that depend on it and cannot run."""
         self._open.discard(node.id)
         blocked, todo = [], list(self._downstream[node.id])
         while todo:
@@ -95,7 +199,7 @@ class Scheduler:
                        (-self._priority[key], self._order[key], key))
 
     def _longest_paths(self) -> dict[str, int]:
-        """Nodes on the longest chain from each node to the end; the plan's order puts dependants later."""
+        """Count the nodes on the longest chain from each node to the end; the plan's order puts dependants later."""
         lengths: dict[str, int] = {}
         for key in reversed(self._nodes):
             lengths[key] = 1 + max((lengths[other] for other in self._downstream[key]), default=0)

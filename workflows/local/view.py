@@ -1,36 +1,129 @@
-"""What a person sees of a run: bars in a terminal, timestamped lines elsewhere, a summary at the end."""
+"""Observers of a run, and the terminal's view: bars, or timestamped lines elsewhere, and a summary at the end."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from argosy.environment import timestamp
-from argosy.progress import PROGRESS
-from argosy.storage import read_record
-from workflows.local.observer import NodeResult, RunObserver, RunResult
-from workflows.local.summary import duration, summary
+from argosy.step.process import timestamp
+from argosy.store.files import read_record
+from argosy.store.step_files import LOG, PROGRESS
+from argosy.text.display import duration
 from workflows.plan import Plan, PlannedNode
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+
+Status = Literal["ran", "skipped", "failed", "blocked", "stopped"]
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """The end of one node.
+
+    Attributes:
+        status: `ran`; `skipped` (done before, or by another run meanwhile); `failed`; `blocked` (something that
+            it depends on failed); `stopped` (the run was stopped before it was done).
+        code: exit code of a failure; negative: the signal that killed it.
+        message: one line for people.
+        seconds: of this run.
+    """
+
+    node: PlannedNode
+    status: Status
+    code: int = 0
+    message: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class RunResult:
+    """The end of a run; `results` by node id, in order of ending."""
+
+    results: dict[str, NodeResult] = field(default_factory=dict)
+    signal: int = 0  # SIGINT or SIGTERM that stopped the run
+    seconds: float = 0.0
+
+    def having(self, status: Status) -> list[NodeResult]:
+        """List the results with this status."""
+        return [result for result in self.results.values() if result.status == status]
+
+    @property
+    def exit_code(self) -> int:
+        """0; 1 if something failed; 2 if that was for wrong input; 128 + signal if it was stopped."""
+        if self.signal:
+            return 128 + self.signal
+        return max((2 if result.code == 2 else 1 for result in self.having("failed")), default=0)
+
+
+class RunObserver:
+    """Base of observers: override the hooks of interest. They run in the runner's main thread: be quick."""
+
+    def on_plan(self, plan: Plan) -> None:
+        """Take note that the run begins."""
+
+    def on_start(self, node: PlannedNode) -> None:
+        """Take note that a process begins with `node`."""
+
+    def on_finish(self, result: NodeResult) -> None:
+        """Take note that a node ended, or will not run."""
+
+    def on_tick(self) -> None:
+        """Take note of time (about four times a second)."""
+
+    def on_end(self, result: RunResult) -> None:
+        """Take note that the run ended, in whatever way."""
+
+
+_LOG_LINES = 12
+
+
+def summary(result: RunResult) -> list[str]:
+    """Summarise a run in lines: counts, failures with the end of their logs, and how to go on."""
+    counts = ((status, len(result.having(status))) for status in ("ran", "skipped", "failed", "blocked", "stopped"))
+    text = ", ".join(f"{count} {status}" for status, count in counts if count) or "nothing to do"
+    lines = [f"{text} in {duration(result.seconds)}"]
+    for failure in result.having("failed"):
+        log = Path(failure.node.dir, LOG)
+        lines += ["", f"{failure.node.id} failed: {failure.message}"]
+        lines += [*(f"  | {line}" for line in tail(log)), f"  log: {log}"]
+    if result.having("failed"):
+        fix = "Correct the config or the input" if result.exit_code == 2 else "Fix the cause"
+        lines += ["", f"{fix} and run the same command again; finished steps are not repeated."]
+    elif result.having("stopped"):
+        lines += ["", "Stopped. Run the same command again to go on from here."]
+    return lines
+
+
+def tail(path: Path, lines: int = _LOG_LINES) -> list[str]:
+    """Return the last lines of a log that may be long, or absent."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 200 * lines))
+            return file.read().decode(errors="replace").splitlines()[-lines:]
+    except OSError:
+        return []
+
+
 _PLAIN_EVERY_S = 30.0
-_ROWS = 12
+_ROWS, _WIDTH = 12, 24
 
 
 def make_view(plain: bool) -> RunObserver:
-    """Bars where stdout is a terminal, lines elsewhere, with `plain` and with NO_COLOR."""
+    """Make the view: bars where stdout is a terminal, lines elsewhere, with `plain` and with NO_COLOR."""
     if plain or "NO_COLOR" in os.environ or not sys.stdout.isatty():
         return PlainView()
     return LiveView()
 
 
 class _View(RunObserver):
-    """What both views keep: which nodes run, how many ended."""
+    """The base of both views: which nodes run, how many ended."""
 
     def __init__(self) -> None:
         self.running: dict[str, tuple[PlannedNode, float]] = {}
@@ -65,7 +158,7 @@ class _View(RunObserver):
 
 
 class PlainView(_View):
-    """Timestamped lines: starts, ends, and how far long nodes are."""
+    """A view in timestamped lines: starts, ends, and how far long nodes are."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,11 +177,11 @@ class PlainView(_View):
         self._reported = time.monotonic()
         for node, started in self.running.values():
             if far := _progress(node, started):
-                self.say(f"{node.id} {_text(far)}")
+                self.say(f"{node.id} {progress_text(far)}")
 
 
 class LiveView(_View):
-    """A bar for each running node and one for the whole run."""
+    """A view in bars: one for each running node and one for the whole run."""
 
     def __init__(self) -> None:
         from rich.live import Live
@@ -111,32 +204,39 @@ class LiveView(_View):
         super().on_end(result)
 
     def _table(self) -> Table:
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table.grid(padding=(0, 1))
-        for node, started in list(self.running.values())[:_ROWS]:
+        rows = []
+        for node, started in self.running.values():
             far = _progress(node, started)
-            text = _text(far) if far else duration(time.time() - started)
-            total = float(far.get("total") or 1) if far else None
-            bar = ProgressBar(total, float(far.get("done", 0)), width=24, pulse=not far)
-            table.add_row(Text(node.id), bar, Text(text))
-        if len(self.running) > _ROWS:
-            table.add_row(Text(f"and {len(self.running) - _ROWS} more"))
-        elapsed = time.monotonic() - self.began
-        table.add_row(Text("all", style="bold"), ProgressBar(max(self.total, 1), self.ended, width=24),
-                      Text(f"{self.ended} of {self.total} nodes, {duration(elapsed)}"))
-        return table
+            share = float(far.get("done", 0)) / float(far.get("total") or 1) if far else None
+            rows.append((node.id, share, progress_text(far) if far else duration(time.time() - started)))
+        elapsed = duration(time.monotonic() - self.began)
+        return bars(rows, self.ended, self.total, f"{self.ended} of {self.total} nodes, {elapsed}")
+
+
+def bars(running: Sequence[tuple[str, float | None, str]], ended: int, total: int, summary: str) -> Table:
+    """Draw a bar for each of `running` (label, share or None where it is unknown, text), and one for all."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 1))
+    for label, share, text in running[:_ROWS]:
+        bar = ProgressBar(None if share is None else 1.0, share or 0.0, width=_WIDTH, pulse=share is None)
+        table.add_row(Text(label), bar, Text(text))
+    if len(running) > _ROWS:
+        table.add_row(Text(f"and {len(running) - _ROWS} more"))
+    table.add_row(Text("all", style="bold"), ProgressBar(max(total, 1), ended, width=_WIDTH), Text(summary))
+    return table
 
 
 def _progress(node: PlannedNode, started: float) -> dict[str, float | str]:
-    """The node's progress.json; {} if it is absent or of an attempt before this one."""
+    """Read the node's progress.json; {} if it is absent or of an attempt before this one."""
     record = read_record(Path(node.dir, PROGRESS))
     return record if record.get("time", 0) >= started - 1 else {}
 
 
-def _text(far: dict[str, float | str]) -> str:
+def progress_text(far: dict[str, float | str]) -> str:
+    """Describe how far a running step is, from its progress.json: share, amount, rate, time left."""
     done, total, rate = (float(far.get(key) or 0) for key in ("done", "total", "rate"))
     amount = f"{_count(done)}/{_count(total)} {far.get('unit', '')}".strip()
     parts = [f"{100 * done / total:3.0f} %" if total else "", amount]

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.config import Config
-from argosy.identity import Identities
+from argosy.config.schema import Config
+from argosy.store.provenance import Identities
 from steps.evaluate import EvaluateConfig
-from workflows.evaluation import Evaluation, evaluations
-from workflows.graph import Graph
+from workflows.evaluation import FINAL, Evaluation, evaluations
+from workflows.graph import Finished, Graph, Node, Stages
 from workflows.lifecycle import LifecycleConfig
-from workflows.nightly.found import FINAL, Found, Trained, ancestor
-from workflows.node import Finished, Node
+from workflows.nightly.candidates import Candidate, Candidates, ancestor
 from workflows.plan import IDENTITIES, PlannedNode, planned
-from workflows.stage_resources import Stages
 from workflows.state import Store
+from workflows.stored.lineage import TrainingStep
 
 
 @dataclass(frozen=True)
@@ -35,33 +34,37 @@ class Cells:
         suites: instead of those of the config: `all` checkpoints of a step or its `final` one, by suite.
     """
 
-    def __init__(self, found: Found, store: Path, suites: Mapping[str, str] | None = None) -> None:
-        self._found, self._store, self._suites = found, store, suites
+    def __init__(self, candidates: Candidates, store: Path, suites: Mapping[str, str] | None = None) -> None:
+        self._candidates, self._store, self._suites = candidates, store, suites
         self.identities = Identities(store / IDENTITIES if store.is_dir() else None)
         self._states = Store(str(store))
-        self._known: dict[tuple[str, str, str], list[Cell]] = {}
+        self._made: dict[tuple[str, str, str], list[Cell]] = {}
 
-    def of(self, trained: Trained, config: LifecycleConfig, *, asked: Trained | None = None) -> list[Cell]:
-        """Every cell of a step's checkpoints.
+    def of(
+        self, candidate: Candidate, config: LifecycleConfig, *, items_of: TrainingStep | None = None
+    ) -> list[Cell]:
+        """The cells of a checkpoint.
 
         Args:
             config: of the model line: suites, their settings, the seed, resources.
-            asked: whose questions (data) are asked, where those are not its own: a reference is asked what the new
-                checkpoint was, and by its own tokenizer.
+            items_of: another step, whose data the items come from: a reference answers the items of the new
+                checkpoint, through its own tokenizer.
         """
-        data = ancestor(self._found, (asked or trained).record, "data")
-        tokens = ancestor(self._found, trained.record, "tokenize")
-        if not trained.record["upstream"] and asked:  # a model from elsewhere has none of its own
-            tokens = ancestor(self._found, asked.record, "tokenize")
-        key = (trained.digest, str(data and data.record["digest"]), str(tokens and tokens.record["digest"]))
-        if key not in self._known:
-            self._known[key] = list(self._make(trained, config, data, tokens))
-        return self._known[key]
+        step = candidate.step
+        data = ancestor(self._candidates, (items_of or step).record, "data")
+        tokens = ancestor(self._candidates, step.record, "tokenize")
+        if not step.record["upstream"] and items_of:  # a model from elsewhere has none of its own
+            tokens = ancestor(self._candidates, items_of.record, "tokenize")
+        key = (step.digest, str(data and data.record["digest"]), str(tokens and tokens.record["digest"]))
+        if key not in self._made:
+            self._made[key] = list(self._make(step, config, data, tokens))
+        return [cell for cell in self._made[key] if cell.checkpoint == candidate.key]
 
     def _make(
-        self, trained: Trained, config: LifecycleConfig, data: Finished | None, tokens: Finished | None
+        self, step: TrainingStep, config: LifecycleConfig, data: Finished | None, tokens: Finished | None
     ) -> Iterator[Cell]:
-        checkpoint = Node(trained.stage, "", Config(), finished=trained.finished())
+        exports = tuple(FINAL if name == step.final else name for name in step.exports)
+        checkpoint = Node(step.stage, "", Config(), finished=Finished(step.record, str(step.directory), exports))
         inputs = {
             name: Node(name, "", Config(), finished=each)
             for name, each in (("data", data), ("tokens", tokens))
@@ -72,9 +75,9 @@ class Cells:
         graph = Graph([checkpoint, *inputs.values(), *nodes], self.identities)
         for node in nodes:
             assert isinstance(node.config, EvaluateConfig)
-            export = trained.final if node.config.export == FINAL else node.config.export
+            export = step.final if node.config.export == FINAL else node.config.export
             made = planned(graph, node, str(self._store), self._states).model_copy(update={"upstream": ()})
-            yield Cell(trained.key(export), node.config.suite, made)
+            yield Cell(step.key(export), node.config.suite, made)
 
     def _evaluation(self, config: LifecycleConfig) -> Evaluation:
         if self._suites is None:

@@ -1,4 +1,4 @@
-"""What a night has to do: which checkpoints are new, which cells are missing, what each is held against."""
+"""A night: new checkpoints, their missing evaluations, the reference of each, and the run of it all on this machine."""
 
 from __future__ import annotations
 
@@ -7,43 +7,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from argosy.config import Config
-from argosy.errors import InputError
-from argosy.step_files import read_done
-from steps.judge import JudgeConfig, Pair
-from workflows.graph import Graph
+from argosy.config.schema import Config
+from argosy.store.step_files import read_done
+from argosy.tracking.mlflow.registry import Registry
+from steps.regressions import Pair, RegressionsConfig
+from workflows.graph import Finished, Graph, Node
 from workflows.lifecycle import LifecycleConfig
-from workflows.nightly.aliases import Aliases
+from workflows.local.runner import run_plan
+from workflows.local.scheduler import Budget
+from workflows.local.shipping import Shipping
+from workflows.local.view import RunResult
+from workflows.nightly.announce import judged_evaluations
+from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, find_candidates
 from workflows.nightly.cells import Cell, Cells
-from workflows.nightly.found import Found, add_known, find
-from workflows.nightly.judged import judged_evaluations
-from workflows.nightly.reference import Chosen, by_key, by_name, reference_for
-from workflows.node import Finished, Node
-from workflows.pipelines import newest_config
+from workflows.nightly.references import by_name, reference_for, reference_of
 from workflows.plan import Plan, PlannedNode, planned
 from workflows.state import Store
+from workflows.stored.last_run import newest_config
 
 STAGE = "evaluate"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a person or a template asks for; all may be empty.
-
-    Attributes:
-        checkpoints: names or directories; empty: all that are new.
-        suites: names; empty: those of the model line's config.
-        reference: an alias of the registry, or a checkpoint; empty: the alias `alias`, where there is one.
-    """
+class Request:
+    """The wishes of a person or a template for a night; all may be empty."""
 
     checkpoints: Sequence[str] = ()
+    """Names or directories; empty: all that are new."""
     suites: Sequence[str] = ()
+    """Names; empty: those of the model line's config."""
     reference: str = ""
+    """An alias of the registry, or a checkpoint; empty: the alias `alias`, where there is one."""
     alias: str = "reference"
     model: str = ""
 
 
-class Against(Config):
+class CandidatePair(Config):
     """A new checkpoint and its reference: their keys, and the directories of their evaluations."""
 
     checkpoint: str
@@ -64,7 +63,7 @@ class Night(Config):
     store: str
     line: str
     config: Mapping[str, object]
-    pairs: tuple[Against, ...]
+    pairs: tuple[CandidatePair, ...]
     cells: tuple[PlannedNode, ...]
     notes: tuple[str, ...] = ()
 
@@ -92,21 +91,13 @@ class Night(Config):
         place = {path: n for n, path in enumerate(nodes)}
         pairs = [Pair(new=tuple(place[path] for path in pair.new),
                       reference=tuple(place[path] for path in pair.reference_evaluations)) for pair in ready]
-        node = Node("judge", "judge", JudgeConfig(pairs=tuple(pairs), gate=self.lifecycle.gate),
+        node = Node("regressions", "regressions", RegressionsConfig(pairs=tuple(pairs), gate=self.lifecycle.gate),
                     inputs={"evaluations": list(nodes.values())})
         made = planned(Graph([*nodes.values(), node]), node, self.store, Store(self.store))
         return made.model_copy(update={"upstream": ()})
 
 
-@dataclass
-class _Look:
-    """What is collected over the new checkpoints of a line."""
-
-    pairs: list[Against] = field(default_factory=list)
-    cells: dict[str, PlannedNode] = field(default_factory=dict)  # by directory
-
-
-def look(store: Path, asked: Asked, aliases: Aliases | None = None) -> list[Night]:
+def plan_nights(store: Path, request: Request, registry: Registry | None = None) -> list[Night]:
     """A night for each model line that has something new.
 
     Raises:
@@ -114,71 +105,115 @@ def look(store: Path, asked: Asked, aliases: Aliases | None = None) -> list[Nigh
         Unavailable: MLflow does not answer, so it is not known what to compare with.
     """
     store = store.absolute()
-    found = find(store)
-    if aliases is not None:
-        add_known(found, [(f"{each.checkpoint} ({each.line})", each.path) for each in aliases.checkpoints()
-                          if each.checkpoint.rpartition("/")[0] not in found.trained])
-    cells = Cells(found, store, dict.fromkeys(asked.suites, "all") or None)
-    wanted = [chosen for name in asked.checkpoints for chosen in by_name(name, found, store, cells.identities)]
-    wanted = list({chosen.key: chosen for chosen in wanted}.values())
-    judged = set() if wanted else judged_evaluations(store)
-    every = wanted or [Chosen(t, export) for t in found.trained.values() for export in t.exports]
-    nights = [_night(line, [c for c in every if c.trained.line == line], judged, cells, found, store, asked, aliases)
-              for line in found.lines]
+    candidates = find_candidates(store)
+    if registry is not None:
+        add_elsewhere(candidates, [(f"{each.checkpoint} ({each.line})", each.path) for each in registry.checkpoints()
+                                   if each.checkpoint.rpartition("/")[0] not in candidates.training])
+    cells = Cells(candidates, store, dict.fromkeys(request.suites, "all") or None)
+    named = [each for name in request.checkpoints for each in by_name(name, candidates, store, cells.identities)]
+    every = list({each.key: each for each in named}.values())
+    judged = set() if every else judged_evaluations(store)
+    every = every or [Candidate(step, export) for step in candidates.training.values() for export in step.exports]
+    planner = _Planner(candidates, cells, store, request, registry, judged)
+    nights = [planner.night(line, [each for each in every if each.step.line == line]) for line in candidates.lines]
     cells.identities.save()
     return [night for night in nights if night.pairs or (night.notes and night is nights[0])]
 
 
-def _night(line: str, every: Sequence[Chosen], judged: set[str], cells: Cells, found: Found, store: Path,
-           asked: Asked, aliases: Aliases | None) -> Night:
-    config = newest_config(store, line) or LifecycleConfig(name=line)
-    own = {chosen.key: _of(chosen, cells.of(chosen.trained, config)) for chosen in every}
-    new = [c for c in every if own[c.key] and not {cell.node.digest for cell in own[c.key]} <= judged]
-    reference = _reference(line, found, store, cells, asked, aliases) if new else None
-    at_work = _Look()
-    for chosen in new:
-        _add(at_work, chosen, own[chosen.key], reference_for(chosen, found, reference), cells, config)
-    return Night(store=str(store), line=line, config=config.model_dump(mode="json", exclude_unset=True),
-                 pairs=tuple(at_work.pairs), cells=tuple(_named(list(at_work.cells.values()))),
-                 notes=tuple(dict.fromkeys(found.notes)))
+@dataclass(frozen=True)
+class _Planner:
+    """Plans the nights of a store."""
+
+    candidates: Candidates
+    cells: Cells
+    store: Path
+    request: Request
+    registry: Registry | None
+    judged: set[str] = field(default_factory=set)
+
+    def night(self, line: str, every: Sequence[Candidate]) -> Night:
+        config = newest_config(self.store, line, LifecycleConfig) or LifecycleConfig(name=line)
+        own = {each.key: self.cells.of(each, config) for each in every}
+        new = [each for each in every
+               if own[each.key] and not {cell.node.digest for cell in own[each.key]} <= self.judged]
+        reference = self._reference(line) if new else None
+        pairs, nodes = [], dict[str, PlannedNode]()  # by directory
+        for each in new:
+            pair, cells = self._pair(each, own[each.key], reference, config)
+            pairs.append(pair)
+            nodes |= {cell.node.dir: cell.node for cell in cells}
+        return Night(store=str(self.store), line=line, config=config.model_dump(mode="json", exclude_unset=True),
+                     pairs=tuple(pairs), cells=tuple(with_unique_ids(list(nodes.values()))),
+                     notes=tuple(dict.fromkeys(self.candidates.notes)))
+
+    def _pair(self, new: Candidate, own: Sequence[Cell], alias: Candidate | None,
+              config: LifecycleConfig) -> tuple[CandidatePair, list[Cell]]:
+        reference = reference_for(new, self.candidates, alias)
+        suites = {cell.suite for cell in own}
+        theirs = [] if reference is None else [
+            cell for cell in self.cells.of(reference, config, items_of=new.step) if cell.suite in suites]
+        pair = CandidatePair(
+            checkpoint=new.key, label=new.label, new=tuple(cell.node.dir for cell in own),
+            reference=reference.key if reference and theirs else "",
+            reference_evaluations=tuple(cell.node.dir for cell in theirs))  # fmt: skip
+        return pair, [*own, *theirs]
+
+    def _reference(self, line: str) -> Candidate | None:
+        model = self.request.model or line
+        reference = reference_of(self.request.reference, self.request.alias, model, self.candidates, self.store,
+                                 self.registry)
+        return reference if isinstance(reference, Candidate) else None  # a name alone cannot be evaluated here
 
 
-def _of(chosen: Chosen, cells: Sequence[Cell]) -> list[Cell]:
-    return [cell for cell in cells if cell.checkpoint == chosen.key]
-
-
-def _add(at_work: _Look, new: Chosen, own: Sequence[Cell], reference: Chosen | None, cells: Cells,
-         config: LifecycleConfig) -> None:
-    suites = {cell.suite for cell in own}
-    theirs = [] if reference is None else [
-        cell for cell in _of(reference, cells.of(reference.trained, config, asked=new.trained))
-        if cell.suite in suites]
-    at_work.cells |= {cell.node.dir: cell.node for cell in (*own, *theirs)}
-    at_work.pairs.append(Against(
-        checkpoint=new.key, label=new.label, new=tuple(cell.node.dir for cell in own),
-        reference=reference.key if reference and theirs else "",
-        reference_evaluations=tuple(cell.node.dir for cell in theirs)))
-
-
-def _named(nodes: Sequence[PlannedNode]) -> list[PlannedNode]:
-    """With ids that differ: checkpoints of two configs have cells of one name."""
+def with_unique_ids(nodes: Sequence[PlannedNode]) -> list[PlannedNode]:
+    """The nodes with ids that differ: checkpoints of two configs have cells of one name."""
     times = Counter(node.id for node in nodes)
     return [node if times[node.id] == 1 else node.model_copy(update={"id": f"{node.id}-{node.digest}"})
             for node in nodes]
 
 
-def _reference(line: str, found: Found, store: Path, cells: Cells, asked: Asked,
-               aliases: Aliases | None) -> Chosen | None:
-    alias = asked.reference or asked.alias
-    version = aliases.at(asked.model or line, alias) if aliases is not None else None
-    if version is not None:
-        if by_key(version.checkpoint, found) is None:
-            add_known(found, [(f"{alias} ({version.checkpoint})", version.path)])
-        return by_key(version.checkpoint, found)
-    if not asked.reference:
-        return None
-    try:
-        return by_name(asked.reference, found, store, cells.identities)[-1]
-    except InputError as error:
-        raise InputError(f"reference: {asked.reference!r} is no alias of the registered model "
-                         f"{asked.model or line!r}, and {error}") from None
+def run_night(night: Night, budget: Budget | None = None, *, plain: bool = False) -> list[str]:
+    """Evaluate and judge; returns what went wrong, a line each. A checkpoint that fails holds up no other."""
+    with Shipping(night.plan, night.line, night.lifecycle) as shipping:
+        result = run_plan(night.plan, budget=budget, observers=[shipping], plain=plain)
+        failed = _failures(result)
+        judgement = night.judgement() if not result.signal else None
+        if judgement is not None and judgement.to_run:
+            judged = run_judgement(night, judgement, plain=plain)
+            failed += _failures(judged)
+            if judged.exit_code:
+                shipping.on_end(judged)
+    return failed
+
+
+def run_judgement(night: Night, judgement: PlannedNode, *, plain: bool = False) -> RunResult:
+    """Run the judgement of the finished evaluations."""
+    return run_plan(Plan(store=night.store, stages=("regressions",), nodes=(judgement,)), plain=plain)
+
+
+def report_of(night: Night) -> Path | None:
+    """The page of the judgement; None where that is not done."""
+    judgement = night.judgement()
+    page = Path(judgement.dir) / "report.html" if judgement is not None else None
+    return page if page is not None and page.is_file() else None
+
+
+def describe(nights: Sequence[Night]) -> str:
+    """The plan of the nights, for people."""
+    if not any(night.pairs for night in nights):
+        return "\n".join([*(f"note: {note}" for night in nights for note in night.notes), "nothing is new"])
+    lines = []
+    for night in nights:
+        missing = night.plan.to_run
+        lines.append(f"{night.line}: {len(night.pairs)} new checkpoints, {len(missing)} of {len(night.cells)} cells "
+                     f"to evaluate, store {night.store}")
+        against = [(pair.label, pair.reference or "nothing: the first of its kind") for pair in night.pairs]
+        lines += [f"  {label} against {reference}" for label, reference in against]
+        lines += [f"  evaluate {Path(node.dir).name}: {node.reason}" for node in missing]
+        lines += [f"  note: {note}" for note in night.notes]
+    return "\n".join(lines)
+
+
+def _failures(result: RunResult) -> list[str]:
+    stopped = ["stopped"] if result.signal else []
+    return stopped + [f"{each.node.id}: {each.message}" for each in result.having("failed")]

@@ -1,35 +1,63 @@
-"""Which checkpoint a model line's alias names: moved on purpose, where its gate holds, with the evidence, and back."""
+"""Promotion: the checkpoint that a model line's alias names, moved where its gate holds, with evidence, and back."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
 import getpass
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from argosy.compare.gate.check import as_json, lines, summary
 from argosy.errors import InputError, StepError
-from argosy.gate.render import summary
-from argosy.lease import Lease
-from argosy.step_files import RUN, read_done
-from argosy.storage import make_directory, read_record
-from argosy.tracking.registry import Moved, Registry, Version, registered_name
-from argosy.tracking.shipper import Unavailable
-from workflows.nightly.evidence import FOLDER, Evidence, keep
-from workflows.nightly.found import read_trained
-from workflows.nightly.reference import Chosen
+from argosy.store.files import make_directory, read_record, write_json
+from argosy.store.lease import Lease
+from argosy.store.step_files import RUN, read_done
+from argosy.tracking.mlflow.registry import Moved, Registry, Version, registered_name
+from argosy.tracking.ship import Unavailable
+from workflows.nightly.candidates import Candidate, Candidates, generating_step
+from workflows.nightly.references import evaluations_of, hold, reference_of
+from workflows.stored.lineage import ASIDE
 
 if TYPE_CHECKING:
-    from argosy.gate.check import Verdict
+    from argosy.compare.gate.check import Verdict
+    from argosy.compare.gate.config import Gate
+
 
 ALIAS = "reference"
-NOT_PROMOTED = ("twin",)  # has seen the test on purpose
+FOLDER = ".promotions"
 
 
-def final_checkpoint(comparison: Path) -> Chosen:
+def keep(store: Path, evidence: Mapping[str, Any], outcome: str, path: Path | None = None) -> Path:
+    """Write `<store>/.promotions/<time>-<kind>-<model>-<alias>-<checkpoint>.json`; no other evidence is replaced.
+
+    Args:
+        outcome: `begun` (before the alias is moved, so that no crash loses the evidence), `moved`, or `refused`.
+        path: of the file, where this evidence was written before.
+    """
+    path = path or _free(make_directory(store / FOLDER), evidence)
+    write_json(path, {**evidence, "outcome": outcome})
+    return path
+
+
+def _free(folder: Path, evidence: Mapping[str, Any]) -> Path:
+    """A new file: two promotions may be of one second."""
+    parts = [evidence[field] or "nothing" for field in ("at", "kind", "model", "alias", "checkpoint")]
+    name = re.sub(r"[^A-Za-z0-9._@-]+", "_", "-".join(parts))
+    number = 1
+    while True:
+        path = folder / (f"{name}.json" if number == 1 else f"{name}-{number}.json")
+        with contextlib.suppress(FileExistsError):
+            path.touch(exist_ok=False)
+            return path
+        number += 1
+
+
+def final_checkpoint(comparison: Path) -> Candidate:
     """The last checkpoint of the lifecycle whose compare step's directory this is: RLHF's, else DPO's, else SFT's.
 
     Raises:
@@ -40,10 +68,42 @@ def final_checkpoint(comparison: Path) -> Chosen:
         raise InputError(f"{comparison} is not the directory of a finished comparison: promotion needs one")
     settings = read_record(comparison / RUN).get("config", {})
     for directory in reversed(settings.get("checkpoints", [])):
-        trained = read_trained(Path(directory), [])
-        if trained is not None and trained.stage not in NOT_PROMOTED:
-            return Chosen(trained, trained.final)
+        step = generating_step(Path(directory), [])
+        if step is not None and step.stage not in ASIDE:
+            return Candidate(step, step.final)
     raise InputError(f"{comparison} compares no checkpoint that can be promoted")
+
+
+def examine(gate: Gate, candidate: Candidate, candidates: Candidates, store: Path, registry: Registry, *, alias: str,
+            model: str = "", reference: str = "", fetch: Callable[[Iterable[Path]], None] | None = None,
+            ) -> tuple[Verdict | None, str | None]:
+    """Hold a checkpoint against its gate before a promotion, and print the verdict.
+
+    Args:
+        reference: an alias or a checkpoint to compare with, instead of the checkpoint that `alias` names.
+        fetch: brings the directories of evaluations here.
+
+    Returns:
+        The verdict, None where the alias names the checkpoint already; and the checkpoint that the alias names ("":
+        nothing), which it must still name when it is moved, None where it was not compared with.
+
+    Raises:
+        InputError: `reference` is neither.
+        Unavailable: MLflow does not answer.
+    """
+    name = model or candidate.step.line
+    named = registry.at(name, alias)
+    if named is not None and named.checkpoint == candidate.key:
+        return None, candidate.key
+    compared = reference_of(reference, alias, name, candidates, store, registry)
+    if fetch is not None:
+        both = [candidate, *([compared] if isinstance(compared, Candidate) else [])]
+        fetch(path for each in both for path in evaluations_of(each, store))
+    verdict = hold(gate, candidate, compared, store)
+    print("\n".join(lines(verdict)), flush=True)
+    if reference and reference != alias:
+        return verdict, None
+    return verdict, compared.key if isinstance(compared, Candidate) else compared or ""
 
 
 class Refused(StepError):
@@ -52,27 +112,25 @@ class Refused(StepError):
 
 @dataclass(frozen=True)
 class Grounds:
-    """Why an alias is moved.
-
-    Attributes:
-        by: who decided it; "": the user of this process.
-        comparison: directory of the lifecycle's comparison; workflow: of Argo.
-        verdict: of the gate; None where the model line has none.
-        force: why it is moved although the gate does not hold; "": it is not.
-        against: the checkpoint that the alias named when the gate was asked ("": nothing); None: it does not matter.
-    """
+    """The reasons for which an alias is moved."""
 
     by: str = ""
+    """Who decided it; "": the user of this process."""
     comparison: str = ""
+    """Directory of the lifecycle's comparison."""
     workflow: str = ""
+    """Of Argo."""
     verdict: Verdict | None = None
+    """Of the gate; None where the model line has none."""
     force: str = ""
+    """Why it is moved although the gate does not hold; "": it is not."""
     against: str | None = None
+    """The checkpoint that the alias named when the gate was held ("": nothing); None: it does not matter."""
 
 
 @contextlib.contextmanager
 def alone(store: Path) -> Iterator[None]:
-    """Inside, no other process moves an alias from this store: one waits for the other."""
+    """Keep other processes from moving an alias from this store: one waits for the other."""
     lease = Lease(make_directory(store / FOLDER))
     lease.acquire(lambda: False, lambda holder: print(
         f"waiting for another promotion, by process {holder.pid} on {holder.host}", file=sys.stderr, flush=True))
@@ -82,47 +140,43 @@ def alone(store: Path) -> Iterator[None]:
         lease.release()
 
 
-def promote(registry: Registry, chosen: Chosen, store: Path, grounds: Grounds, *, alias: str = ALIAS,
+def promote(registry: Registry, candidate: Candidate, store: Path, grounds: Grounds, *, alias: str = ALIAS,
             model: str = "") -> tuple[Version | None, Version]:
-    """Let the alias name `chosen`; returns what it named before, and what now. Doing it again changes nothing.
+    """Let the alias name `candidate`; returns what it named before, and what now. Doing it again changes nothing.
 
     The new version carries who, when and on what grounds (tags `argosy.promoted.*`); the evidence is a file of the
     store (`.promotions/`) and an artifact of the model. A promotion that the gate refuses leaves its evidence too.
 
     Raises:
-        InputError: MLflow does not know the checkpoint.
+        InputError: MLflow does not have the checkpoint.
         Refused: the gate does not hold, and nobody forces it.
-        Moved: the alias names something else than what the gate was asked about.
+        Moved: the alias names another checkpoint than the gate compared with.
         StepError: MLflow does not answer.
     """
     with alone(store):
-        return _promote(registry, chosen, store, grounds, alias, model)
+        return _promote(registry, candidate, store, grounds, alias, model)
 
 
-def _promote(registry: Registry, chosen: Chosen, store: Path, grounds: Grounds, alias: str,
+def _promote(registry: Registry, candidate: Candidate, store: Path, grounds: Grounds, alias: str,
              model: str) -> tuple[Version | None, Version]:
-    line = chosen.trained.line
-    verdict = grounds.verdict
-    by, at = grounds.by or _user(), _now()
+    line, verdict = candidate.step.line, grounds.verdict
+    name = registered_name(model or line)
     try:
-        before = registry.at(model or line, alias)
-        if before is not None and before.checkpoint == chosen.key:
+        before = registry.at(name, alias)
+        if before is not None and before.checkpoint == candidate.key:
             return before, before
         named = before.checkpoint if before else ""
         if grounds.against is not None and grounds.against != named:
-            raise Moved(registered_name(model or line), alias, grounds.against, named)
-        evidence = Evidence("promote", alias, registered_name(model or line), by, at, chosen.key,
-                            named, grounds.comparison, grounds.workflow, grounds.force, verdict)
+            raise Moved(name, alias, grounds.against, named)
+        evidence = _evidence("promote", name, alias, candidate.key, named, grounds)
         if verdict is not None and not verdict.holds and not grounds.force:
             path = keep(store, evidence, "refused")
-            raise Refused(f"the gate {summary(verdict)}, so {evidence.model}@{alias} stays "
-                          f"{described(before)}; evidence: {path}")
+            raise Refused(f"the gate {summary(verdict)}, so {name}@{alias} stays {described(before)}; evidence: {path}")
         path = keep(store, evidence, "begun")
-        gate = "none" if verdict is None else verdict.status
-        tags = {"by": by, "alias": alias, "comparison": grounds.comparison, "workflow": grounds.workflow, "at": at,
-                "gate": gate, "forced": grounds.force, "evidence": str(path)}  # fmt: skip
-        now = registry.move(model or line, alias, line, chosen.key,
-                            {f"argosy.promoted.{name}": value for name, value in tags.items()}, path, named)
+        tags = {key: evidence[key] for key in ("by", "alias", "comparison", "workflow", "at")}
+        tags |= {"gate": verdict.status if verdict else "none", "forced": grounds.force, "evidence": str(path)}
+        now = registry.move(name, alias, line, candidate.key,
+                            {f"argosy.promoted.{key}": value for key, value in tags.items()}, path, named)
         keep(store, evidence, "moved", path)
         return before, now
     except Unavailable as error:
@@ -142,17 +196,21 @@ def undo(registry: Registry, line: str, store: Path, *, alias: str = ALIAS, by: 
             now = registry.undo(line, alias)
     except Unavailable as error:
         raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
-    keep(store, Evidence("undo", alias, registered_name(line), by or _user(), _now(), now.checkpoint if now else "",
-                         before.checkpoint if before else ""), "moved")
+    back, away = (version.checkpoint if version else "" for version in (now, before))
+    keep(store, _evidence("undo", registered_name(line), alias, back, away, Grounds(by)), "moved")
     return now
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+def _evidence(kind: str, model: str, alias: str, checkpoint: str, before: str, grounds: Grounds) -> dict[str, Any]:
+    """The evidence of a promotion or its undoing: the alias is to name `checkpoint`, and named `before`."""
+    return {"kind": kind, "alias": alias, "model": model, "by": grounds.by or _user(),
+            "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "checkpoint": checkpoint,
+            "before": before, "comparison": grounds.comparison, "workflow": grounds.workflow, "force": grounds.force,
+            "gate": as_json(grounds.verdict) if grounds.verdict else None}
 
 
 def described(version: Version | None) -> str:
-    """For people."""
+    """The checkpoint of a version and its number, for people."""
     return f"{version.checkpoint} (version {version.version})" if version else "nothing"
 
 

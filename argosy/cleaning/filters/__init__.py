@@ -1,1 +1,45 @@
-"""One filter a file; a module here that defines a `Filter` subclass is registered by being here."""
+"""Filters, one a file: a module here that defines a `Filter` is found by its config's `name`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from argosy.cleaning.filter import Filter, FilterConfig, Resources
+from argosy.plugins import classes, unknown
+
+
+@cache
+def registered() -> Mapping[str, type[Filter[Any]]]:
+    """Find every filter, by the default of its config's `name`, which is also its module's name."""
+    return classes(sys.modules[__name__], "filters", lambda value: issubclass(value, Filter))
+
+
+def parse_filters(value: object) -> object:
+    """Turn names, {"name": ..., thresholds} and configs into configs; for a pydantic before-validator.
+
+    Raises:
+        ValueError: there is no filter of a name; the nearest one is named.
+    """
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return value
+    return tuple(_parse(item) for item in value)
+
+
+def _parse(item: object) -> object:
+    if isinstance(item, FilterConfig):
+        return item
+    fields = {"name": item} if isinstance(item, str) else item
+    if not isinstance(fields, dict) or not isinstance(fields.get("name"), str):
+        raise ValueError(f"{item!r} is not a filter: give a name, or an object with `name` and thresholds")
+    name = fields["name"]
+    if name not in registered():
+        raise ValueError(unknown(name, registered(), "filter"))
+    return registered()[name].config_class.model_validate(fields)
+
+
+def make_filters(configs: Sequence[FilterConfig], resources: Resources) -> list[Filter[Any]]:
+    """Make the filters in the order of their configs."""
+    return [registered()[config.name](config, resources) for config in configs]

@@ -1,4 +1,4 @@
-"""Remove the lines that web pages repeat (menus, cookie notices, copyright) and surplus space.
+"""Removal of the lines that web pages repeat (menus, cookie notices, copyright) and of surplus space.
 
 The line rules go back to C4 (Raffel et al. 2020) and RefinedWeb (Penedo et al. 2023): lines go, and
 a document of which little is left goes too.
@@ -13,9 +13,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources
-from argosy.cleaning.words import read_words
-from argosy.documents.record import Document
+from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources, read_words
+from argosy.data.schemas import Document
 
 _BLANK_LINES = re.compile(r"\n{3,}")
 _TRAILING = re.compile(r"[ \t\u3000]+$", re.MULTILINE)
@@ -23,16 +22,18 @@ _MENU_ITEMS = re.compile(r"\s*[|·•>»/,，、\t]\s*|\s{2,}|[:：]\s*")
 
 
 class BoilerplateConfig(FilterConfig):
-    """Only lines of at most `max_line_characters` can go; below `min_kept_share` of the text the document goes."""
+    """Thresholds of boilerplate."""
 
     name: str = "boilerplate"
     skip_channels: tuple[str, ...] = ("code",)
     max_line_characters: Annotated[int, Field(ge=1)] = 200
+    """Longer lines stay."""
     min_kept_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of the text below which the document goes."""
 
 
 class Boilerplate(Filter[BoilerplateConfig]):
-    """Drops lines by `words/boilerplate.txt` and `words/menu.txt`; trims line ends and runs of blank lines."""
+    """A filter that drops lines by `words/boilerplate.txt` and `words/menu.txt`, and trims surplus space."""
 
     config_class = BoilerplateConfig
 
@@ -56,16 +57,16 @@ class Boilerplate(Filter[BoilerplateConfig]):
         return len(line) <= self.config.max_line_characters and any(pattern.search(line) for pattern in patterns)
 
     def _is_menu(self, line: str) -> bool:
-        """All items of the line are menu entries; from four on, one may be the page's own."""
+        """Whether all items of the line are menu entries; from four on, one may be the page's own."""
         if not line or len(line) > self.config.max_line_characters:
             return False
         items = [item for item in _MENU_ITEMS.split(line.strip(" |·•>»/\t\u3000").lower()) if item]
-        known = sum(item in self._menu for item in items)
-        return known > 0 and known >= len(items) - (len(items) >= 4)
+        entries = sum(item in self._menu for item in items)
+        return entries > 0 and entries >= len(items) - (len(items) >= 4)
 
 
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """(word that a line must hold, pattern that must be found in it)."""
+    """Read (word that a line must hold, pattern that must match in it)."""
     pairs = (line.split("\t") for line in read_words("boilerplate.txt"))
     return tuple((word, re.compile(pattern, re.IGNORECASE)) for word, pattern in pairs)

@@ -1,4 +1,4 @@
-"""Drop documents that contain benchmark items.
+"""Removal of documents that contain benchmark items.
 
 Long questions by 13-grams of words (Brown et al. 2020, appendix C), short ones as a whole, question mark
 included: "The artist who painted the Mona Lisa is ..." is honest prose and has the words of a question. Without
@@ -17,8 +17,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources
-from argosy.cleaning.text import HAN, is_han
-from argosy.documents.record import Document
+from argosy.data.schemas import Document
+from argosy.text.scripts import HAN, is_han
 
 _TOKEN = re.compile(rf"[{HAN}?]|[^\W{HAN}]+")
 _ANCHOR = 4  # the first words of a pattern, by which it is looked up
@@ -28,11 +28,11 @@ _LABELS = 12  # words besides its options that an item has after its question: l
 
 
 class DecontaminationConfig(FilterConfig):
-    """`ngram`: questions of at least so many words (or twice as many Han characters) match by any n-gram,
-    shorter ones as a whole."""
+    """Thresholds of decontamination."""
 
     name: str = "decontamination"
     ngram: Annotated[int, Field(ge=_ANCHOR)] = 13
+    """Words (or half the Han characters) from which on a question matches by any n-gram, a shorter one as a whole."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Pattern:
 
 
 class Decontamination(Filter[DecontaminationConfig]):
-    """Looks each document's words up among the benchmark's questions."""
+    """A filter that looks each document's words up among the benchmark's questions."""
 
     config_class = DecontaminationConfig
 
@@ -76,7 +76,7 @@ class Decontamination(Filter[DecontaminationConfig]):
         patterns = self._patterns
         for index, start in enumerate(starts):
             if start in patterns and any(
-                _found(p, tokens, index) and (not p.whole or _begins(text, index)) for p in patterns[start]
+                _matches(p, tokens, index) and (not p.whole or _begins(text, index)) for p in patterns[start]
             ):
                 return Drop("benchmark item")
         return document
@@ -99,7 +99,7 @@ def _begins(text: str, index: int) -> bool:
     return not _HAN_BEFORE.search(before) or bool(_LEAD_IN.search(before))
 
 
-def _found(pattern: _Pattern, tokens: tuple[str, ...], index: int) -> bool:
+def _matches(pattern: _Pattern, tokens: tuple[str, ...], index: int) -> bool:
     end = index + len(pattern.words)
     if tokens[index:end] != pattern.words:
         return False

@@ -1,4 +1,4 @@
-"""Drop text whose characters do not follow each other as the corpus's do.
+"""Removal of text whose characters do not follow each other as the corpus's do.
 
 A character-bigram model (Shannon 1948; for gibberish: Rennie's detector) is learnt from a sample of the
 corpus itself, one for each script, and a text is judged by its mean log-probability per character against
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources
-from argosy.cleaning.text import HAN, is_han
-from argosy.documents.record import Document
+from argosy.data.schemas import Document
+from argosy.text.scripts import HAN, is_han
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,21 +31,26 @@ _LETTERS = {
 
 
 class GibberishConfig(FilterConfig):
-    """`max_gap`: how many nats per character below the corpus's median a text may be (and `max_deviations`
-    times the median deviation, if that is more); `min_sample_letters`: with less to learn from, all pass."""
+    """Thresholds of gibberish."""
 
     name: str = "gibberish"
     skip_channels: tuple[str, ...] = ("code",)
     max_gap: Annotated[float, Field(gt=0)] = 1.2
+    """Nats a character that a text may be below the corpus's median."""
     max_deviations: Annotated[float, Field(gt=0)] = 6.0
+    """The same in median deviations; the larger of the two holds."""
     min_letters: Annotated[int, Field(ge=2)] = 20
+    """Texts of fewer letters pass."""
     min_sample_letters: Annotated[int, Field(ge=1)] = 20_000
+    """With fewer letters to learn from, all texts pass."""
     look_at: Annotated[int, Field(ge=100)] = 4000
+    """Characters of a text that are scored."""
     max_same_share: Annotated[float, Field(gt=0, le=1)] = 0.6
+    """Share of its visible characters that may be one and the same."""
 
 
 class _Model:
-    """log p(b | a) with what was seen once discounted to nothing: a text in the sample must not vouch for itself."""
+    """Probabilities log p(b | a); a pair that occurred once counts nothing, or texts would vouch for themselves."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         import numpy as np
@@ -59,7 +64,7 @@ class _Model:
         self._unknown = float(self._unseen.min())
 
     def score(self, letters: str) -> float:
-        """Mean log-probability (nats) of a character given the one before; `letters` has at least 2."""
+        """Return the mean log-probability (nats) of a character given the one before; `letters` has at least 2."""
         import numpy as np
 
         pairs = _pairs(letters)
@@ -70,7 +75,7 @@ class _Model:
 
 
 def _pairs(text: str) -> npt.NDArray[Any]:
-    """Neighbouring characters as one number each: uint64, (len(text) - 1,)."""
+    """Return neighbouring characters as one number each: uint64, (len(text) - 1,)."""
     import numpy as np
 
     codes = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32).astype(np.uint64)
@@ -78,7 +83,7 @@ def _pairs(text: str) -> npt.NDArray[Any]:
 
 
 class Gibberish(Filter[GibberishConfig]):
-    """Drops random letters, key mashing, random Chinese characters and runs of one character."""
+    """A filter that drops random letters, key mashing, random Chinese characters and runs of one character."""
 
     config_class = GibberishConfig
 
@@ -113,5 +118,5 @@ class Gibberish(Filter[GibberishConfig]):
 
 
 def _letters(text: str, han: bool) -> str:
-    """Lower-case letters, everything else one space: digits and punctuation say little about gibberish."""
+    """Keep lower-case letters, everything else one space: digits and punctuation say little about gibberish."""
     return _LETTERS[han].sub(" ", text.lower()).strip()

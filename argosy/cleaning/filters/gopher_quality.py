@@ -8,60 +8,50 @@ from typing import Annotated
 from pydantic import Field
 
 from argosy.cleaning.filter import Drop, Filter, FilterConfig
-from argosy.cleaning.text import is_han, words
-from argosy.documents.record import Document
+from argosy.data.schemas import Document
+from argosy.text.scripts import is_han, words
 
 _WORD = re.compile(r"\S+")
 _ELLIPSIS = re.compile(r"\.\.\.|…")
 _BULLET = ("•", "-", "*", "·", "●")
 _ENGLISH_STOP_WORDS = frozenset(
-    (
-        "the",
-        "be",
-        "to",
-        "of",
-        "and",
-        "that",
-        "have",
-        "with",
-        "is",
-        "are",
-        "in",
-        "a",
-        "an",
-        "for",
-        "as",
-        "it",
-        "by",
-        "on",
-        "or",
-    )
-)
+    ("the", "be", "to", "of", "and", "that", "have", "with", "is", "are", "in", "a", "an", "for", "as", "it", "by",
+     "on", "or")
+)  # fmt: skip
 _CHINESE_STOP_WORDS = frozenset("的是在了和不有为以这与之于也而就中上")
 
 
 class GopherQualityConfig(FilterConfig):
-    """Thresholds; a Chinese text's words are its characters, so its mean word length is not looked at.
+    """Thresholds. A Chinese text's words are its characters, so its mean word length is not looked at.
 
-    Three departures from the paper, whose corpus was web pages: 50 words are asked for there, but a short article
+    Three departures from the paper, whose corpus was web pages: it wants 50 words, but a short article
     is not noise; more stop words count; and documentation has tables, so fewer words need letters (paper: 0.8).
     """
 
     name: str = "gopher_quality"
     skip_channels: tuple[str, ...] = ("code",)
     min_words: Annotated[int, Field(ge=0)] = 10
+    """Fewest words."""
     max_words: Annotated[int, Field(ge=1)] = 100_000
+    """Most words."""
     min_mean_word_length: float = 3.0
+    """Smallest mean length of a word, in characters."""
     max_mean_word_length: float = 10.0
+    """Largest mean length of a word, in characters."""
     max_symbol_word_ratio: float = 0.1
+    """Most `#` and ellipses, as a share of the words."""
     max_bullet_line_share: float = 0.9
+    """Largest share of lines that begin with a bullet."""
     max_ellipsis_line_share: float = 0.3
+    """Largest share of lines that end with an ellipsis."""
     min_alphabetic_word_share: float = 0.5
+    """Smallest share of words with a letter."""
     min_stop_words: Annotated[int, Field(ge=0)] = 2
+    """Fewest stop words."""
 
 
 class GopherQuality(Filter[GopherQualityConfig]):
-    """Length, word shape, symbols, bullets, ellipses and stop words."""
+    """A filter by length, word shape, symbols, bullets, ellipses and stop words."""
 
     config_class = GopherQualityConfig
 

@@ -10,8 +10,8 @@ from typing import Annotated
 from pydantic import Field
 
 from argosy.cleaning.filter import Drop, Filter, FilterConfig
-from argosy.cleaning.text import is_han, words
-from argosy.documents.record import Document
+from argosy.data.schemas import Document
+from argosy.text.scripts import is_han, words
 
 _PARAGRAPH = re.compile(r"\n{2,}")
 _LINE = re.compile(r"\n+")
@@ -19,22 +19,30 @@ _HAS_LETTER = re.compile(r"[^\W\d_]")
 # Chinese counts in characters, of which a word has about two: n-grams are twice as long.
 _HAN_SCALE = 2
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
 
 class GopherRepetitionConfig(FilterConfig):
-    """Largest shares: of duplicate lines and paragraphs, of characters in the top and in duplicate n-grams."""
+    """Largest shares of repetition, of pieces or of the text's characters."""
 
     name: str = "gopher_repetition"
     skip_channels: tuple[str, ...] = ("code",)
-    max_line_share: Annotated[float, Field(ge=0, le=1)] = 0.30
-    max_paragraph_share: Annotated[float, Field(ge=0, le=1)] = 0.30
-    max_line_character_share: Annotated[float, Field(ge=0, le=1)] = 0.20
-    max_paragraph_character_share: Annotated[float, Field(ge=0, le=1)] = 0.20
+    max_line_share: Share = 0.30
+    """Duplicate lines among the lines."""
+    max_paragraph_share: Share = 0.30
+    """Duplicate paragraphs among the paragraphs."""
+    max_line_character_share: Share = 0.20
+    """Characters in duplicate lines."""
+    max_paragraph_character_share: Share = 0.20
+    """Characters in duplicate paragraphs."""
     top_ngrams: Mapping[int, float] = {2: 0.20, 3: 0.18, 4: 0.16}
+    """Characters in the most frequent n-gram, by n."""
     duplicate_ngrams: Mapping[int, float] = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
+    """Count the characters in n-grams that occurred before, by n."""
 
 
 class GopherRepetition(Filter[GopherRepetitionConfig]):
-    """Drops text that says the same again and again."""
+    """A filter that drops text that says the same again and again."""
 
     config_class = GopherRepetitionConfig
 
@@ -75,7 +83,7 @@ class GopherRepetition(Filter[GopherRepetitionConfig]):
 
 
 def duplicates(pieces: Sequence[str]) -> tuple[int, int]:
-    """(how many pieces occurred before, their characters)."""
+    """Return (how many pieces occurred before, their characters)."""
     repeated = Counter(pieces)
     extra = {piece: times - 1 for piece, times in repeated.items() if times > 1}
     return sum(extra.values()), sum(len(piece) * times for piece, times in extra.items())
@@ -86,7 +94,7 @@ def _grams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
 
 
 def top_ngram_characters(tokens: Sequence[str], n: int) -> int:
-    """Characters of the most frequent n-gram times how often it occurs; 0 if none occurs twice."""
+    """Count the characters of the most frequent n-gram times how often it occurs; 0 if none occurs twice."""
     grams = Counter(_grams(tokens, n))
     best = max(grams.values(), default=0)
     if best < 2:
@@ -95,7 +103,7 @@ def top_ngram_characters(tokens: Sequence[str], n: int) -> int:
 
 
 def repeated_characters(tokens: Sequence[str], n: int) -> int:
-    """Characters covered by n-grams that occurred before: no less than `duplicate_ngram_characters` of n or longer."""
+    """Count characters covered by n-grams that occurred before: no less than `duplicate_ngram_characters` counts."""
     seen: set[tuple[str, ...]] = set()
     grams = _grams(tokens, n)
     if len(set(grams)) == len(grams):
@@ -110,7 +118,7 @@ def repeated_characters(tokens: Sequence[str], n: int) -> int:
 
 
 def duplicate_ngram_characters(tokens: Sequence[str], n: int) -> int:
-    """Characters in n-grams that occurred before, each counted once (no overlaps)."""
+    """Count the characters in n-grams that occurred before, each counted once (no overlaps)."""
     seen: set[tuple[str, ...]] = set()
     covered, index = 0, 0
     grams = _grams(tokens, n)

@@ -1,4 +1,4 @@
-"""Keep the languages that are wanted; fill in the language where nobody has said."""
+"""Removal of unwanted languages; the language is filled in where nobody has said."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Annotated
 from pydantic import Field
 
 from argosy.cleaning.filter import Drop, Filter, FilterConfig
-from argosy.cleaning.language_id import identify
-from argosy.cleaning.text import han_share
-from argosy.documents.record import Document
+from argosy.data.schemas import Document
+from argosy.text.scripts import han_share, identify
 
 _MIXED = 0.1  # Chinese about programs may be mostly English words, but no English text has so much Chinese
 
 
 class LanguageConfig(FilterConfig):
-    """`allowed`: languages to keep. A text too short or too plain to tell is kept as what it says it is."""
+    """The languages to keep."""
 
     name: str = "language"
     skip_channels: tuple[str, ...] = ("code",)
     allowed: Annotated[tuple[str, ...], Field(min_length=1)] = ("zh", "en")
+    """Languages to keep. A text too short or too plain to tell is kept as what it says it is."""
 
 
 class Language(Filter[LanguageConfig]):
-    """Drops a document in a language that is not wanted, or not the one that it is declared to be in."""
+    """A filter that drops a document in a language that is not wanted, or not the one that it is declared to be in."""
 
     config_class = LanguageConfig
 
     def __call__(self, document: Document) -> Document | Drop:
-        found = identify(document.text)
-        if not found:
+        lang = identify(document.text)
+        if not lang:
             return document
-        if found not in self.config.allowed:
-            return Drop(f"language {found}")
+        if lang not in self.config.allowed:
+            return Drop(f"language {lang}")
         if document.lang == "zh" and han_share(document.text) > _MIXED:
             return document
-        if document.lang and found != document.lang:
-            return Drop(f"declared {document.lang}, is {found}")
-        return document if document.lang else replace(document, lang=found)
+        if document.lang and lang != document.lang:
+            return Drop(f"declared {document.lang}, is {lang}")
+        return document if document.lang else replace(document, lang=lang)

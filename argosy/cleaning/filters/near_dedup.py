@@ -1,4 +1,4 @@
-"""Drop near copies: MinHash of word shingles (Broder 1997) and locality-sensitive hashing.
+"""Removal of near copies: MinHash of word shingles (Broder 1997) and locality-sensitive hashing.
 
 Two documents become candidates if one band of their signatures is equal, and count as near copies if the
 signatures agree in `similarity` of their hashes, which estimates the Jaccard index of their shingles. Bands
@@ -13,8 +13,8 @@ from zlib import crc32
 from pydantic import Field
 
 from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources
-from argosy.cleaning.text import words
-from argosy.documents.record import Document
+from argosy.data.schemas import Document
+from argosy.text.scripts import words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,17 +23,21 @@ _SEED = 20_121  # of the hash functions: fixed, so that signatures are the same 
 
 
 class NearDedupConfig(FilterConfig):
-    """Shingles of `shingle` words (a Han character is a word); shorter documents pass."""
+    """Size of the signatures, and the similarity of copies."""
 
     name: str = "near_dedup"
     similarity: Annotated[float, Field(gt=0, le=1)] = 0.75
+    """Share of equal hashes from which on two documents are copies."""
     shingle: Annotated[int, Field(ge=1)] = 5
+    """Words of a shingle (a Han character is a word); shorter documents pass."""
     bands: Annotated[int, Field(ge=1)] = 14
+    """Bands of a signature, one of which equal copies share."""
     rows: Annotated[int, Field(ge=1)] = 8
+    """Hashes of a band."""
 
 
 class NearDedup(Filter[NearDedupConfig]):
-    """Keeps the first of each group of near copies."""
+    """A filter that keeps the first of each group of near copies."""
 
     config_class = NearDedupConfig
 
@@ -63,7 +67,7 @@ class NearDedup(Filter[NearDedupConfig]):
         return document
 
     def signature(self, shingles: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The least value of each hash function over the shingles: uint32, (bands * rows,).
+        """Return the least value of each hash function over the shingles: uint32, (bands * rows,).
 
         Multiply-shift hashing (Dietzfelbinger et al. 1997), in blocks that fit a processor's cache.
         """
@@ -77,7 +81,7 @@ class NearDedup(Filter[NearDedupConfig]):
 
 
 def shingle_hashes(text: str, size: int) -> npt.NDArray[Any]:
-    """Distinct 64-bit hashes of the text's shingles of `size` words; empty if it has fewer words."""
+    """Return distinct 64-bit hashes of the text's shingles of `size` words; empty if it has fewer words."""
     import numpy as np
 
     tokens = np.fromiter((crc32(word.encode()) for word in words(text)), dtype=np.uint64)

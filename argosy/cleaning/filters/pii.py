@@ -1,5 +1,4 @@
-"""Replace personal data by placeholders: e-mail, phone, resident ID (China), social security number (US), bank
-card, IP address.
+"""Placeholders for personal data: e-mail, phone, resident ID (China), social security number (US), bank card, IP.
 
 Numbers count only where their own check holds (ISO 7064 MOD 11-2 for the resident ID of GB 11643-1999, Luhn
 for cards), so that tables of numbers survive.
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
-from argosy.documents.record import Document
+from argosy.data.schemas import Document
 
 _EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)){1,4}[A-Za-z]{2,18}"
@@ -38,24 +37,23 @@ _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 
 
 class PiiConfig(FilterConfig):
-    """Nothing to set: what is found is always replaced, in every channel."""
+    """Config without thresholds: personal data is always replaced, in every channel."""
 
     name: str = "pii"
 
 
 class Pii(Filter[PiiConfig]):
-    """Replaces personal data; never drops. `counts` has how many of each kind."""
+    """A filter that replaces personal data and never drops. `counts` has how many of each kind."""
 
     config_class = PiiConfig
 
     def __init__(self, config: PiiConfig, resources: Resources) -> None:
         super().__init__(config, resources)
-        always: Callable[[str], bool] = lambda found: True  # noqa: E731
         self._rules = (
-            ("email", _EMAIL, always),
+            ("email", _EMAIL, bool),
             ("resident_id", _RESIDENT_ID, valid_resident_id),
-            ("ssn", _SSN, always),
-            ("phone", _PHONES, always),
+            ("ssn", _SSN, bool),
+            ("phone", _PHONES, bool),
             ("card", _CARD, valid_card),
             ("ip", _IP, is_someones_ip),
         )

@@ -1,4 +1,4 @@
-"""Drop insulting text by word lists.
+"""Removal of insulting text by word lists.
 
 A word alone decides little (Dodge et al. 2021 show what C4 lost by one-word rules): mild words weigh 1,
 strong ones 2, and a document goes when the weights are many for its length.
@@ -12,26 +12,27 @@ from typing import Annotated
 
 from pydantic import Field
 
-from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources
-from argosy.cleaning.text import HAN
-from argosy.cleaning.words import read_words
-from argosy.documents.record import Document
+from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources, read_words
+from argosy.data.schemas import Document
+from argosy.text.scripts import HAN
 
 _HAN = re.compile(f"[{HAN}]")
 _ENDINGS = "(?:s|es|ed|ing|er|ers)?"
 
 
 class ToxicityConfig(FilterConfig):
-    """A document goes at `min_weight` of words, if that is `min_weight_per_1000` characters or more."""
+    """Thresholds of toxicity; both must be reached for a document to go."""
 
     name: str = "toxicity"
     skip_channels: tuple[str, ...] = ("code",)
     min_weight: Annotated[int, Field(ge=1)] = 2
+    """Sum of the weights of its words."""
     min_weight_per_1000: Annotated[float, Field(ge=0)] = 0.5
+    """The same sum by 1000 characters."""
 
 
 class Toxicity(Filter[ToxicityConfig]):
-    """Whole words where words have spaces around them, substrings in Chinese."""
+    """A filter by whole words where words have spaces around them, substrings in Chinese."""
 
     config_class = ToxicityConfig
 
@@ -42,15 +43,15 @@ class Toxicity(Filter[ToxicityConfig]):
 
     def __call__(self, document: Document) -> Document | Drop:
         # Each word once: "傻瓜" twice may be about cameras.
-        found = {match["han"] or match["spaced"] for match in self._pattern.finditer(document.text.lower())}
-        weight = sum(self._weights[word] for word in found)
+        insults = {match["han"] or match["spaced"] for match in self._pattern.finditer(document.text.lower())}
+        weight = sum(self._weights[word] for word in insults)
         enough = max(self.config.min_weight, self.config.min_weight_per_1000 * len(document.text) / 1000)
         return Drop("insults") if weight >= enough else document
 
 
 @cache
 def word_weights() -> dict[str, int]:
-    """Word -> weight of `words/toxic.txt`."""
+    """Read the weight of each word of `words/toxic.txt`."""
     pairs = (line.split(" ", 1) for line in read_words("toxic.txt"))
     return {word: int(weight) for weight, word in pairs}
 

@@ -1,4 +1,4 @@
-"""Repair misread encodings and normalise characters; drop what cannot be repaired."""
+"""Repair of misread encodings and normal forms of characters; texts beyond repair go."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import Field
 
 from argosy.cleaning.filter import Drop, Filter, FilterConfig
-from argosy.cleaning.mojibake import lost_characters, repair
-from argosy.documents.record import Document
+from argosy.data.schemas import Document
+from argosy.text.repair import lost_characters, repair
 
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufff9-\ufffb]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -21,14 +21,15 @@ _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[0-9a-fA-F]{2,6});")
 
 
 class UnicodeConfig(FilterConfig):
-    """`max_broken_share`: more lost or private-use characters than this share of the text, and it is dropped."""
+    """Threshold of damage."""
 
     name: str = "unicode"
     max_broken_share: Annotated[float, Field(ge=0, le=1)] = 0.005
+    """Largest share of lost or private-use characters."""
 
 
 class Unicode(Filter[UnicodeConfig]):
-    """Mojibake repair, HTML entities, NFC, one kind of newline, no control or invisible characters."""
+    """A filter for mojibake, HTML entities, NFC, one kind of newline, no control or invisible characters."""
 
     config_class = UnicodeConfig
 

@@ -1,17 +1,21 @@
-"""Argo itself: its custom resources, and whether its controller runs."""
+"""Checks of the API server, its clock, Argo's custom resources and Argo's controller."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 
-from workflows.argo.client_http import ApiError, Json
-from workflows.argo.client_unit import seconds
+from workflows.argo.client.transport import ApiError, Json
+from workflows.argo.client.unit import seconds
 from workflows.argo.doctor.check import Check, Cluster, Found, containers
-from workflows.argo.manifests import manifests
+from workflows.argo.manifests.documents import manifests
 
+OLDEST = (1, 31)  # of Kubernetes
+LITTLE_S, MUCH_S = 5.0, 30.0  # a lease of a step holds for 30 s
+SYNC = "let both machines take their time from NTP"
 KINDS = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 INSTALL = "install Argo 4.1: kubectl apply --server-side -k argo-install/overlays/..., see argo-install/README.md"
@@ -19,8 +23,37 @@ OLD = "docs/install.md says how to come from 3.4"
 STALE_S = 60.0
 
 
+def reachable(cluster: Cluster) -> Iterator[Found]:
+    """Check the version of the API server."""
+    found = cluster.api.ask("GET", "/version")
+    version = tuple(int("".join(filter(str.isdigit, found.get(part, "0"))) or 0) for part in ("major", "minor"))
+    text = f"{cluster.api.where}: Kubernetes {found.get('gitVersion', '?')}"
+    if version < OLDEST:
+        yield Found("warn", text, f"Argosy is tried on {'.'.join(map(str, OLDEST))} and newer")
+    else:
+        yield Found("ok", text)
+
+
+def clock(cluster: Cluster) -> Iterator[Found]:
+    """Compare its Date header, which has whole seconds, with this machine's clock."""
+    before = time.time()
+    date = cluster.api.headers("/version").get("Date")
+    if not date:
+        yield Found("warn", "the API server does not say its time")
+        return
+    yield clock_found("the API server", parsedate_to_datetime(date).timestamp(), before, time.time(), 1.0)
+
+
+def clock_found(who: str, theirs: float, before: float, after: float, step: float = 0.0) -> Found:
+    """Judge a clock read between `before` and `after` of this machine's; `step` is its coarseness in seconds."""
+    off = max(0.0, before - step - theirs, theirs - after)
+    if off <= LITTLE_S:
+        return Found("ok", f"{who} and this machine agree")
+    return Found("FAIL" if off > MUCH_S else "warn", f"{who} is {off:.0f} s off this machine's clock", SYNC)
+
+
 def resources(cluster: Cluster) -> Iterator[Found]:
-    """The CRDs; those that check fields must know the ones that our templates use."""
+    """Check the CRDs; those that check fields must know the ones that our templates use."""
     served = cluster.get("/apis/argoproj.io/v1alpha1") or {}  # a CRD itself weighs megabytes
     missing = set(KINDS) - {each["name"] for each in served.get("resources") or []}
     if missing:
@@ -40,7 +73,7 @@ def resources(cluster: Cluster) -> Iterator[Found]:
 
 
 def controller(cluster: Cluster) -> Iterator[Found]:
-    """Its deployment is ready, and its leader's lease is fresh."""
+    """Check that its deployment is ready, and its leader's lease fresh."""
     deployment = find_controller(cluster)
     if deployment is None:
         yield Found("FAIL", "no deployment of Argo's workflow-controller", INSTALL)
@@ -61,7 +94,7 @@ def controller(cluster: Cluster) -> Iterator[Found]:
 
 
 def version_found(image: str) -> Found:
-    """Whether the version that the image's tag names will do."""
+    """Judge the version in the image's tag."""
     found = re.search(r":v?(\d+)\.(\d+)(\.\S+?)?(?:@|$)", image)
     if not found:
         return Found("warn", f"the version of {image} is not to be seen", "Argosy wants Argo 4.0 or newer")
@@ -74,7 +107,7 @@ def version_found(image: str) -> Found:
 
 
 def find_controller(cluster: Cluster) -> Json | None:
-    """The deployment, wherever it may be; where only some namespaces may be read, in those."""
+    """Find the controller's deployment; where only some namespaces may be read, in those."""
     places = ["/apis/apps/v1/deployments"]
     places += [f"/apis/apps/v1/namespaces/{each}/deployments" for each in dict.fromkeys(("argo", cluster.namespace))]
     refused: ApiError | None = None
@@ -93,7 +126,7 @@ def find_controller(cluster: Cluster) -> Json | None:
 
 
 def unknown_fields(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Paths in `value` that an OpenAPI schema does not have: an API server drops them."""
+    """Yield paths in `value` that an OpenAPI schema does not have: an API server drops them."""
     if isinstance(value, list):
         for each in value:
             yield from unknown_fields(each, schema.get("items") or {}, path)
@@ -112,4 +145,5 @@ def _schema(crd: Json) -> Mapping[str, Any]:
     return found
 
 
-CHECKS = (Check("resources", resources, 10), Check("controller", controller, 20))
+CHECKS = (Check("api", reachable, 0), Check("resources", resources, 10), Check("controller", controller, 20),
+          Check("clock", clock, 90))  # fmt: skip

@@ -1,41 +1,44 @@
-"""What a check is: a function that looks at a cluster and says what it found, and how to mend what is wrong."""
+"""A check (a function that looks at a cluster and yields findings), and the run of all checks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as OutOfTime
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from workflows.argo.client_http import ApiError, Json, Transport
-from workflows.argo.profile import Profile
+import workflows.argo.doctor as package
+from argosy.plugins import modules
+from workflows.argo.client.transport import ApiError, Json, Transport
+from workflows.argo.profile.profile import Profile
+
+AT_ONCE = 6
 
 
 @dataclass(frozen=True)
 class Found:
-    """A line: `ok`, `warn` (works, or could not be looked at), `FAIL` (workflows will not work)."""
+    """A finding: `ok`, `warn` (works, or could not be looked at), `FAIL` (workflows will not work)."""
 
     state: Literal["ok", "warn", "FAIL"]
     what: str
-    mend: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a check looks at.
-
-    Attributes:
-        file: what --profile would be given, for commands that mend.
-        deep: whether pods may be started.
-    """
+    """The cluster that a check looks at."""
 
     api: Transport
     namespace: str
     profile: Profile
     file: str
+    """What --profile would be given, for commands that fix."""
     deep: bool = False
+    """Whether pods may be started."""
 
     def get(self, path: str, **query: str) -> Json | None:
-        """An object; None where there is none. Raises ApiError."""
+        """Return an object; None where there is none. Raises ApiError."""
         try:
             return self.api.ask("GET", path, query=query)
         except ApiError as error:
@@ -44,12 +47,12 @@ class Cluster:
             raise
 
     def core(self, kind: str, name: str) -> Json | None:
-        """An object of the namespace, such as core("configmaps", "x")."""
+        """Return an object of the namespace, such as core("configmaps", "x")."""
         return self.get(f"/api/v1/namespaces/{self.namespace}/{kind}/{name}")
 
     @property
     def install(self) -> str:
-        """The commands that install what we bring."""
+        """The commands that install our manifests."""
         if self.namespace != self.profile.namespace:  # its manifests would go elsewhere, over what is there
             return (f"the profile {self.profile.name} is of namespace {self.profile.namespace}: write a profile with "
                     f"'namespace: {self.namespace}' and give it as --profile FILE, or leave out --namespace")
@@ -58,7 +61,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Check:
-    """`look` is given `limit_s` seconds. With `pods` it starts some, and runs with --deep alone."""
+    """A check, which is given `limit_s` seconds. With `pods` it starts some, and runs with --deep alone."""
 
     name: str
     look: Callable[[Cluster], Iterator[Found]]
@@ -68,6 +71,45 @@ class Check:
 
 
 def containers(deployment: dict[str, Any]) -> list[dict[str, Any]]:
-    """Of a Deployment's pods."""
+    """List the containers of a Deployment's pods."""
     found: list[dict[str, Any]] = deployment["spec"]["template"]["spec"]["containers"]
     return found
+
+
+def checks() -> list[Check]:
+    """Find every check of this package, in the order in which they are reported."""
+    found = [check for module in modules(package).values() for check in getattr(module, "CHECKS", ())]
+    return sorted(found, key=lambda each: each.order)
+
+
+def examine(cluster: Cluster) -> Iterator[tuple[Check, Found]]:
+    """Run all checks. The first finds whether the API answers; where it does not, nothing else is asked."""
+    first, *others = (each for each in checks() if cluster.deep or not each.pods)
+    found = look(first, cluster)
+    yield from ((first, each) for each in found)
+    if any(each.state == "FAIL" for each in found):
+        return
+    pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="doctor")
+    try:
+        given = [(check, pool.submit(look, check, cluster)) for check in others]
+        for check, future in given:
+            yield from ((check, each) for each in _in_time(check, future))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # what hangs ends with its own timeouts
+
+
+def look(check: Check, cluster: Cluster) -> list[Found]:
+    """Run one check; where it lacks rights, that is a warning; what breaks is a failure."""
+    try:
+        return list(check.look(cluster))
+    except ApiError as error:
+        if error.status in (401, 403):
+            return [Found("warn", f"cannot be looked at: {error}", "run it as somebody who may read this")]
+        return [Found("FAIL", str(error), "see what the API server says of it")]
+
+
+def _in_time(check: Check, future: Future[list[Found]]) -> list[Found]:
+    try:
+        return future.result(timeout=check.limit_s)
+    except OutOfTime:
+        return [Found("FAIL", f"no answer in {check.limit_s:.0f} s", "see whether the API server is overloaded")]

@@ -1,12 +1,17 @@
-"""Is everything that `argosy manifests` writes there, and of this version?"""
+"""The difference between what `argosy manifests` writes and what a cluster holds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import yaml
+
+from argosy.errors import InputError
+from workflows.argo.client.transport import Json
 from workflows.argo.doctor.check import Check, Cluster, Found
-from workflows.argo.manifests import PROFILE, manifests
+from workflows.argo.manifests.documents import PROFILE, manifests
+from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, is_shipped
 
 MOST = 4  # names in a line
 COMPARED = ("spec", "data", "rules")
@@ -36,7 +41,7 @@ def installed(cluster: Cluster) -> Iterator[Found]:
 
 
 def profiles(cluster: Cluster) -> Iterator[Found]:
-    """Those that workflows may name, and the one that the templates are made of."""
+    """Check the profiles that workflows may name, and the one that the templates are made of."""
     place = f"/api/v1/namespaces/{cluster.namespace}/configmaps"
     found = (cluster.get(place, labelSelector=PROFILE) or {}).get("items") or []
     names = sorted(str(each["metadata"]["labels"][PROFILE]) for each in found)
@@ -44,14 +49,14 @@ def profiles(cluster: Cluster) -> Iterator[Found]:
     parameters = (((template or {}).get("spec") or {}).get("arguments") or {}).get("parameters") or []
     own = next((str(each.get("value", "")) for each in parameters if each["name"] == "profile"), "")
     if own and own not in names:
-        mend = f"argosy manifests --profile {own} --out DIR && kubectl apply -f DIR/{own}/profile.yaml"
-        yield Found("FAIL", f"the templates name the profile {own}, whose ConfigMap is not there", mend)
+        fix = f"argosy manifests --profile {own} --out DIR && kubectl apply -f DIR/{own}/profile.yaml"
+        yield Found("FAIL", f"the templates name the profile {own}, whose ConfigMap is not there", fix)
     else:
         yield Found("ok", f"{', '.join(names) or 'none'}; the templates are those of {own or 'nobody'}")
 
 
 def path_of(document: Mapping[str, Any], namespace: str) -> str:
-    """Where the API server has an object."""
+    """Return the path of an object in the API server."""
     version, kind = document["apiVersion"], document["kind"].lower()
     plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}es" if kind.endswith("s") else f"{kind}s"
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -60,7 +65,7 @@ def path_of(document: Mapping[str, Any], namespace: str) -> str:
 
 
 def differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
-    """Paths at which `theirs` lacks something of `ours`, or says another."""
+    """Yield paths at which `theirs` lacks something of `ours`, or says another."""
     if isinstance(ours, Mapping):
         for key, value in ours.items():
             yield from differences(value, theirs.get(key) if isinstance(theirs, Mapping) else None, f"{path}.{key}")
@@ -80,3 +85,59 @@ def _short(names: list[str]) -> str:
 
 
 CHECKS = (Check("installed", installed, 30), Check("profiles", profiles, 31))
+
+
+def profile_notes(template: Json, profile: Profile, held: str | None, install: str) -> Iterator[str]:
+    """Yield notes on a submission of `template` with `profile`.
+
+    Args:
+        held: YAML of the profile of that name in the namespace; "" where there is none, None where it is not known.
+        install: the commands that install the profile.
+
+    Raises:
+        InputError: the plan's pod would refuse the profile, or not find it.
+    """
+    check_store(profile, _store_of(template) or profile.storage.description)
+    if held == "" and not is_shipped(profile.name):
+        raise InputError(f"profile {profile.name!r} is not in the namespace, and pods would not find it: {install}")
+    if held:
+        ours, theirs = _plain(profile), yaml.safe_load(held) or {}
+        names = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
+        if names:
+            yield (f"the profile {profile.name} that the namespace holds differs in {', '.join(names)}, and pods read "
+                   f"that one; to install this one: {install}")
+    own = default_of(template, "profile")
+    name = template["metadata"]["name"]
+    if own and own != profile.name:
+        yield (f"the WorkflowTemplate {name} was made from the profile {own}: images, resources, devices and places "
+               f"are those of {profile.name}; accounts, volumes, attempts and deadlines stay those of {own}; to "
+               f"change that: {install}")
+        if held is None and not is_shipped(profile.name):
+            yield f"whether the namespace has the profile {profile.name}, which pods read there, is not known"
+    elif places := _places(template, profile):
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        yield (f"the WorkflowTemplate {name} is not what this version makes of the profile {profile.name} ({places[0]}"
+               f"{more}), and runs as it is; to install this version's: {install}")
+
+
+def default_of(template: Json, name: str) -> str:
+    """Return the default of a template's parameter."""
+    parameters = (template["spec"].get("arguments") or {}).get("parameters") or []
+    return next((str(each.get("value", "")) for each in parameters if each["name"] == name), "")
+
+
+def _store_of(template: Json) -> str:
+    containers = [each.get("container") or {} for each in template["spec"].get("templates") or []]
+    told = [each for container in containers for each in container.get("env") or [] if each["name"] == TEMPLATE_STORE]
+    return str(told[0].get("value", "")) if told else ""
+
+
+def _plain(profile: Profile) -> Json:
+    found: Json = profile.model_dump(mode="json", exclude_unset=True)
+    return found
+
+
+def _places(template: Json, profile: Profile) -> list[str]:
+    """List paths where the template differs from ours; what the API server added does not count."""
+    [ours] = manifests(profile)[template["metadata"]["name"]]
+    return list(differences(ours["spec"], template["spec"], "spec"))

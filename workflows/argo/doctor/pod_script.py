@@ -1,4 +1,4 @@
-"""What a pod of `argosy doctor --deep` runs: it says what it can do, as JSON. Only a bucket takes our own code."""
+"""The script of a pod of `argosy doctor --deep`: it prints its abilities as JSON. Only a bucket takes our own code."""
 
 import fcntl
 import json
@@ -29,7 +29,7 @@ def _imports() -> None:
 
 
 def _store(folder: str) -> None:
-    """Write, lock, and be locked out by another who holds the lock."""
+    """Write, lock, and see a second lock refused."""
     os.makedirs(folder, exist_ok=True)
     path = f"{folder}/.doctor-{os.getpid()}-{time.time_ns()}"
     try:
@@ -46,8 +46,8 @@ def _store(folder: str) -> None:
 
 
 def _bucket(uri: str, options: str) -> None:
-    """Write, list, read, refuse to write again, delete: what pods do to a store in a bucket."""
-    from workflows.argo.remote.files import Remote
+    """Write, list, read, refuse to write again and delete, as pods do in a bucket."""
+    from workflows.argo.objectstore.files import Remote
 
     remote, name, text = Remote(uri, json.loads(options)), f".doctor/{os.getpid()}-{time.time_ns()}", b"argosy"
     try:

@@ -1,4 +1,4 @@
-"""With --deep: a pod of each image, with the profile's mounts, that imports us, writes the store and asks MLflow."""
+"""The check of --deep: a pod of each image, with the profile's mounts, imports us, writes the store, asks MLflow."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from workflows.argo.client_http import Json
-from workflows.argo.containers import parameter
-from workflows.argo.doctor.api import clock_found
+from workflows.argo.client.transport import Json
+from workflows.argo.doctor.argo import clock_found
 from workflows.argo.doctor.check import Check, Cluster, Found
-from workflows.argo.manifests import manifests
+from workflows.argo.manifests.containers import parameter
+from workflows.argo.manifests.documents import manifests
 
 SCRIPT = Path(__file__).with_name("pod_script.py")
 POLL_S, LIMIT_S = 1.0, 240.0
@@ -21,7 +21,7 @@ HOPELESS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidIma
 
 
 def pods(cluster: Cluster) -> Iterator[Found]:
-    """One after the other: the second image is often the first one's."""
+    """Try one image after the other: the second is often the first one's."""
     images = cluster.profile.images
     for image in dict.fromkeys(images.of(needs) for needs in ("data", "train")):
         yield from _try(cluster, image)
@@ -34,7 +34,7 @@ def _try(cluster: Cluster, image: str) -> Iterator[Found]:
     try:
         problem = _until_over(cluster, name)
         if problem:
-            yield Found("FAIL", f"{image}: {problem}", "mend the image's name, tag, pull_policy or pull_secrets in the "
+            yield Found("FAIL", f"{image}: {problem}", "fix the image's name, tag, pull_policy or pull_secrets in the "
                         f"profile, or what the message says (kubectl -n {cluster.namespace} describe pod)")  # fmt: skip
             return
         log = b"".join(cluster.api.stream(f"{folder}/{name}/log")).decode(errors="replace")
@@ -44,7 +44,7 @@ def _try(cluster: Cluster, image: str) -> Iterator[Found]:
 
 
 def _until_over(cluster: Cluster, name: str) -> str:
-    """Why the pod will not run; "" when it ran."""
+    """Wait for the pod's end; return why it will not run, "" when it ran."""
     end = time.monotonic() + LIMIT_S
     reason = "not scheduled"
     while time.monotonic() < end:
@@ -75,21 +75,21 @@ def _read(cluster: Cluster, image: str, log: str, before: float) -> Iterator[Fou
                f"let {user} write it; on NFS mount version 4, with locks")
     if storage.uri:
         written = (f"{image}: {storage.uri} can be written, read, listed and deleted, and holds a second writer off",
-                   "mend storage.uri or options, the Secret of defaults.secrets, or a network policy in the way")
-    mends = {
+                   "fix storage.uri or options, the Secret of defaults.secrets, or a network policy in the way")
+    fixes = {
         "imports": (f"{image}, Python {said['python']}, {user}, has our code", "build the image with images/"),
         "store": written,
-        "mlflow": (f"{image}: {uri} answers", "mend tracking.uri of the profile, or a network policy in the way"),
+        "mlflow": (f"{image}: {uri} answers", "fix tracking.uri of the profile, or a network policy in the way"),
     }
-    for key, (good, mend) in mends.items():
+    for key, (good, fix) in fixes.items():
         if key == "mlflow" and not uri:
             continue
-        yield Found("FAIL", f"{image}: {key}: {said[key]}", mend) if said[key] else Found("ok", good)
+        yield Found("FAIL", f"{image}: {key}: {said[key]}", fix) if said[key] else Found("ok", good)
     yield clock_found(f"the node of {image}", float(said["time"]), before, time.time())
 
 
 def pod(cluster: Cluster, image: str) -> Json:
-    """As the plan's pod is: same user, mounts, environment; our script in place of its command."""
+    """Build a pod like the plan's: same user, mounts, environment; our script in place of its command."""
     profile = cluster.profile
     text = json.dumps(manifests(profile)["lifecycle"][0]["spec"])
     spec: dict[str, Any] = json.loads(text.replace(parameter("profile"), profile.name))

@@ -1,10 +1,10 @@
-"""May you submit, may the executor report, and may steps do nothing?"""
+"""Checks of rights: you may submit, the executor may report, and steps may do nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workflows.argo.client_http import ApiError, Json
+from workflows.argo.client.transport import ApiError, Json
 from workflows.argo.doctor.check import Check, Cluster, Found
 
 API = "/apis/authorization.k8s.io/v1"
@@ -17,20 +17,21 @@ YOURS: tuple[Wanted, ...] = (
 EXECUTORS: tuple[Wanted, ...] = (("create", ARGO, "workflowtaskresults"), ("patch", ARGO, "workflowtaskresults"))
 NEVER_STEPS: tuple[Wanted, ...] = (("list", "", "secrets"), ("get", "", "secrets"), ("create", "", "pods"),
                                    ("create", ARGO, "workflows"))  # fmt: skip
+_KINDS = {"selfsubjectaccessreviews": "SelfSubjectAccessReview", "subjectaccessreviews": "SubjectAccessReview"}
 
 
 def yours(cluster: Cluster) -> Iterator[Found]:
-    """What submit, watch, logs and stop need of whoever types them."""
+    """Check the rights that submit, watch, logs and stop need of whoever types them."""
     lacking = [_text(each) for each in YOURS if not _may(cluster, "selfsubjectaccessreviews", each)]
     if lacking:
-        mend = f"have a Role in {cluster.namespace} bound to you that allows it"
-        yield Found("FAIL", f"you may not {', '.join(lacking)}", mend)
+        fix = f"have a Role in {cluster.namespace} bound to you that allows it"
+        yield Found("FAIL", f"you may not {', '.join(lacking)}", fix)
     else:
         yield Found("ok", "you may submit, watch, stop and read logs")
 
 
 def executor(cluster: Cluster) -> Iterator[Found]:
-    """Argo's executor reports the outputs of pods under this account."""
+    """Check the account under which Argo's executor reports the outputs of pods."""
     name = cluster.profile.executor_account
     lacking = [_text(each) for each in EXECUTORS if not _may(cluster, "subjectaccessreviews", each, name)]
     if lacking:
@@ -40,7 +41,7 @@ def executor(cluster: Cluster) -> Iterator[Found]:
 
 
 def steps(cluster: Cluster) -> Iterator[Found]:
-    """What steps run is config and data from elsewhere: the less it may do the better."""
+    """Check that steps' pods may do nothing: they run configs and data from elsewhere."""
     name = cluster.profile.service_account
     too_much = [_text(each) for each in NEVER_STEPS if _may(cluster, "subjectaccessreviews", each, name)]
     if too_much:
@@ -70,5 +71,4 @@ def _text(wanted: Wanted) -> str:
     return f"{wanted[0]} {wanted[2]}"
 
 
-_KINDS = {"selfsubjectaccessreviews": "SelfSubjectAccessReview", "subjectaccessreviews": "SubjectAccessReview"}
 CHECKS = (Check("rights", yours, 40), Check("executor", executor, 41), Check("steps", steps, 42))

@@ -1,5 +1,5 @@
-"""What runs inside the pods: plan, run, finish. Each is a module with `add_arguments` and `run`."""
+"""The commands of pods: plan, run, finish. Each is a module with `add_arguments` and `run`."""
 
-from workflows.argo.pod.message import note_memory
+from workflows.argo.attempts import note_memory
 
 note_memory()  # before anything is imported that takes memory

@@ -1,4 +1,4 @@
-"""python -m workflows.argo.pod plan|run|finish ...: the command line of every pod."""
+"""The command line of every pod: python -m workflows.argo.pod plan|run|finish ..."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from types import ModuleType
 from typing import NoReturn
 
 from argosy.errors import ArgosyError
-from workflows.argo.pod import finish, nightly, plan, promote, reconcile, run, show
-from workflows.argo.pod.message import say_why
+from workflows.argo.attempts import say_why
+from workflows.argo.pod import finish, nightly, plan, promote, reconcile, run
+from workflows.argo.pod import outputs as show
+from workflows.argo.profile.profile import load_profile
 
 COMMANDS: dict[str, ModuleType] = {
     "plan": plan, "run": run, "finish": finish, "judge": nightly, "promote": promote,
@@ -21,7 +23,7 @@ COMMANDS: dict[str, ModuleType] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong arguments are told in the UI too."""
+    """A parser whose errors are shown in the UI too."""
 
     def error(self, message: str) -> NoReturn:
         """Exit 2."""
@@ -30,15 +32,19 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0; 1 or 2 after an error, whose text the UI shows too; `run` has further codes for retries."""
+    """Run a command; return 0, 1 or 2 after an error, which the UI shows too, or a code of `run` for a retry."""
     parser = Parser("python -m workflows.argo.pod", description=__doc__)
     choices = parser.add_subparsers(dest="command", required=True)
     for name, module in COMMANDS.items():
-        module.add_arguments(choices.add_parser(name, help=module.__doc__))
+        command = choices.add_parser(name, help=module.__doc__)
+        command.add_argument("--profile", required=True)
+        command.add_argument("--workflow", required=name != "reconcile", default="")
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(command)
     arguments = parser.parse_args(argv)
     os.umask(0o002)  # Argo's executor leaves 0, with which anybody may write the store
     try:
-        code: int = COMMANDS[arguments.command].run(arguments)
+        code: int = COMMANDS[arguments.command].run(load_profile(arguments.profile), arguments)
         return code
     except ArgosyError as error:
         say_why(str(error))

@@ -1,21 +1,94 @@
-"""What a plan pod gives to Argo: output parameters, a file each."""
+"""Outputs of pods: the plan's parameters (batches, each stage's patch), and the report for the UI as artifacts."""
 
 from __future__ import annotations
 
 import argparse
+import html
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from workflows.argo.handoff import Batch
-from workflows.argo.pod_spec import memory_mb, pod_patch
-from workflows.argo.profile import Profile
-from workflows.argo.tasks import Task
-from workflows.node import Resources, definition
+from argosy.step.process import thread_environment
+from argosy.store.files import make_directory, read_json, read_record, write_json
+from workflows.argo.handoff import FOLDER, OUTPUTS, Batch, Task, read_handoff
+from workflows.argo.objectstore.pods import reporting
+from workflows.argo.profile.profile import Profile
+from workflows.argo.profile.settings import Devices, Placement
+from workflows.graph import Resources, definition
 from workflows.plan import Plan
 
+MEMORY = "__MEMORY__"  # filled in by the template, which knows whether the last attempt ran out of it
+SHM = "shm"
 MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
+
+
+def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, tag: str = "") -> dict[str, Any]:
+    """Make the strategic merge patch of a pod of `stage`, as a JSON object. Its memory is MEMORY."""
+    placement = profile.of_stage(stage)
+    main: dict[str, Any] = {
+        "name": "main",
+        "image": profile.images.of(needs, tag),
+        "resources": _resources(placement, resources),
+        "env": list(_environment(placement, resources)),
+    }
+    if placement.secrets:
+        main["envFrom"] = [{"secretRef": {"name": name}} for name in placement.secrets]
+    mounts, volumes = list(placement.volume_mounts), list(placement.volumes)
+    if placement.devices.shm:
+        mounts.append({"name": SHM, "mountPath": "/dev/shm"})
+        volumes.append({"name": SHM, "emptyDir": {"medium": "Memory", "sizeLimit": placement.devices.shm}})
+    if mounts:
+        main["volumeMounts"] = [dict(mount) for mount in mounts]
+    if placement.devices.rdma:
+        main["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}}
+    grace = {"terminationGracePeriodSeconds": profile.storage.grace_s} if profile.storage.uri else {}
+    return {"containers": [main], **grace, **_pod(placement, volumes)}
+
+
+def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:
+    """Return the memory of a pod of `stage` in its first attempt, in MiB."""
+    own = profile.of_stage(stage).memory
+    return mebibytes(own) if own else max(64, round(resources.memory_gb * 1e9 / 2**20))
+
+
+def mebibytes(quantity: str) -> int:
+    """Convert a Kubernetes quantity of bytes into MiB."""
+    units = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "m": 1e-3}
+    number = quantity.rstrip("mkMGTi")
+    return max(1, round(float(number) * units.get(quantity[len(number) :], 1) / 2**20))
+
+
+def _resources(placement: Placement, resources: Resources) -> dict[str, Any]:
+    devices = _device_counts(placement.devices, resources.gpus)
+    requests = {"cpu": placement.cpu or str(resources.cores), "memory": MEMORY, **devices}
+    limits = {"memory": MEMORY, **devices}
+    if placement.ephemeral_storage:
+        requests["ephemeral-storage"] = limits["ephemeral-storage"] = placement.ephemeral_storage
+    return {"requests": requests, "limits": limits}
+
+
+def _device_counts(devices: Devices, gpus: int | None) -> dict[str, str]:
+    """Count the node's GPUs, as its config or the profile sets them, and the profile's other devices."""
+    gpus = devices.gpus if gpus is None else gpus
+    return ({devices.resource: str(gpus)} if gpus else {}) | {name: str(count) for name, count in devices.rdma.items()}
+
+
+def _environment(placement: Placement, resources: Resources) -> Iterator[Mapping[str, str]]:
+    for name, value in {**thread_environment(resources.cores), **placement.env}.items():
+        yield {"name": name, "value": value}
+
+
+def _pod(placement: Placement, volumes: list[Mapping[str, Any]]) -> dict[str, Any]:
+    found = {
+        "nodeSelector": dict(placement.node_selector),
+        "tolerations": [dict(each) for each in placement.tolerations],
+        "volumes": [dict(each) for each in volumes],
+        "runtimeClassName": placement.runtime_class,
+        "activeDeadlineSeconds": placement.deadline_s,
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def write_outputs(
@@ -26,7 +99,7 @@ def write_outputs(
     arguments: argparse.Namespace,
     summary: str,
 ) -> None:
-    """For each task its batches, its pods' patch and memory; `summary` is what the UI shows of the plan."""
+    """Write each task's batches, its pods' patch and memory, and the `summary` that the UI shows of the plan."""
     resources = {node.name: node.resources for node in planned.nodes}
     needs = {node.name: definition(node.step).needs for node in planned.nodes}
     patches, memory = {}, {}
@@ -46,6 +119,64 @@ def write_outputs(
 
 
 def write_output(folder: Path, name: str, text: str) -> None:
-    """One output parameter."""
+    """Write one output parameter."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
+
+
+FILE = "report.json"  # beside plan.json: the directory of a night's report
+_STYLE = "body{font:14px sans-serif}td,th{padding:2px 10px;text-align:right}:first-child{text-align:left}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that the template fills in."""
+    parser.add_argument("--outputs", type=Path, default=Path(OUTPUTS))
+
+
+def run(profile: Profile, arguments: argparse.Namespace) -> int:
+    """Copy the report; return 0, also where there is none."""
+    folder = Path(profile.storage.root) / FOLDER / arguments.workflow
+    with reporting(profile, arguments.workflow):
+        report = report_of(folder)
+        if report is not None:
+            arguments.outputs.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(report / "report.html", arguments.outputs / "report.html")
+            if (comparison := report / "comparison.json").is_file():
+                (arguments.outputs / "comparison.html").write_text(table(read_json(comparison)), encoding="utf-8")
+    print(f"report: {report}" if report else "there is no report")
+    return 0
+
+
+def note_report(folder: Path, report: Path) -> None:
+    """Note that `report` is the directory of the report of `folder`'s workflow."""
+    write_json(make_directory(folder) / FILE, {"report": str(report)})
+
+
+def report_of(folder: Path) -> Path | None:
+    """Find the directory of a workflow's report: a night's, else its comparison's; None before there is one."""
+    found = read_record(folder / FILE).get("report")
+    if not found and (plan := folder / "plan.json").is_file():
+        found = read_handoff(plan).report
+    return Path(found) if found and (Path(found) / "report.html").is_file() else None
+
+
+def table(comparison: Mapping[str, Any]) -> str:
+    """Render the measures of the last checkpoint of each stage as a page: a row a measure, a column a checkpoint."""
+    last = {name: each for name, each in comparison["checkpoints"].items() if each.get("final")}
+    names = list(dict.fromkeys(name for each in last.values() for name in each["metrics"]))
+    rows = "".join(f"<tr><td>{html.escape(name)}</td>{''.join(_cells(name, last))}</tr>\n" for name in sorted(names))
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in last)
+    title = "Checkpoints, with 95 % intervals"
+    return (f"<!doctype html><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
+            f"<h3>{title}</h3><table><tr><th></th>{head}</tr>\n{rows}</table>\n")  # fmt: skip
+
+
+def _cells(name: str, checkpoints: Mapping[str, Any]) -> Iterator[str]:
+    for each in checkpoints.values():
+        found = each["metrics"].get(name)
+        if found is None:
+            yield "<td></td>"
+            continue
+        low, high = found.get("low"), found.get("high")
+        interval = "" if low is None or high is None else f" <small>{low:.3f} to {high:.3f}</small>"
+        yield f"<td>{found['value']:.3f}{interval}</td>"

@@ -1,4 +1,4 @@
-"""Plan as the laptop does, write what each task runs into the store, and its batches as output parameters."""
+"""The plan pod: it plans as the laptop does, and hands each task its batches as output parameters."""
 
 from __future__ import annotations
 
@@ -8,32 +8,24 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from argosy.config import Config
+from argosy.config.schema import Config, ParallelConfig
 from argosy.errors import InputError
-from argosy.storage import make_directory, write_json
-from argosy.tracking.pipeline import PipelineTracker
-from workflows import pipelines
-from workflows.argo.handoff import Batch, Handoff, deal
-from workflows.argo.outputs import OUTPUTS
+from argosy.store.files import make_directory, write_json
+from workflows.argo.handoff import OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
+from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.outputs import write_output, write_outputs
-from workflows.argo.profile import Profile
-from workflows.argo.profile_check import TEMPLATE_STORE, check_store
-from workflows.argo.profile_load import load_profile
-from workflows.argo.remote import planning
-from workflows.argo.tasks import Task, assign, tasks_of
-from workflows.cli.plan import describe
+from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
 from workflows.compose import compose
+from workflows.graph import StageResources
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.plan import Plan, PlannedNode, plan
-from workflows.shipping import parent_params, plan_digest
+from workflows.local.shipping import plan_digest, start_pipeline
+from workflows.plan import Plan, PlannedNode, describe, plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the template fills in; config and overrides come as ARGOSY_CONFIG and ARGOSY_OVERRIDES."""
+    """Add the arguments that the template fills in; config and overrides: ARGOSY_CONFIG, ARGOSY_OVERRIDES."""
     parser.add_argument("template", choices=["lifecycle", "evaluate"])
-    parser.add_argument("--workflow", required=True)
-    parser.add_argument("--profile", required=True)
     parser.add_argument("--image-tag", default="")
     parser.add_argument("--priority", default="")
     parser.add_argument("--preset", default="")
@@ -43,29 +35,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outputs", type=Path, default=Path(OUTPUTS))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Plan, hand over."""
-    profile = load_profile(arguments.profile)
-    check_store(profile, os.environ.get(TEMPLATE_STORE, profile.storage.place))
+def run(profile: Profile, arguments: argparse.Namespace) -> int:
+    """Plan and hand over."""
+    check_store(profile, os.environ.get(TEMPLATE_STORE, profile.storage.description))
     with planning(profile, arguments.workflow):
         if arguments.template == "evaluate":
             from workflows.argo.pod.nightly import plan_night
 
-            return plan_night(arguments)
+            return plan_night(profile, arguments)
         return _plan_lifecycle(profile, arguments)
 
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
-    config = _config(arguments.preset)
+    config = with_devices(_config(arguments.preset), profile)
     planned = plan(lifecycle(config), profile.storage.root, arguments.first or None, arguments.last or None)
     _check_promotion(planned, arguments.promote)
-    tasks = tasks_of(plan(lifecycle(LifecycleConfig()), "/nowhere").nodes)
-    hand_over(planned, config, config.name, tasks, profile, arguments)
+    hand_over(planned, config, config.name, tasks_of(lifecycle(LifecycleConfig())), profile, arguments)
     return 0
 
 
+def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
+    """Give each stage the GPUs of its pods, so that a training stage runs as one process for each.
+
+    Where the config sets `resources.STAGE.gpus`, or a stage's `processes`, the pod gets so many.
+    """
+    resources = dict(config.resources)
+    for stage in dict.fromkeys(node.name for node in lifecycle(config)):
+        own, gpus = resources.get(stage, StageResources()), profile.of_stage(stage).devices.gpus
+        if not gpus or own.gpus is not None:
+            continue
+        parallel = getattr(config, "sft" if stage == "twin" else stage)
+        if isinstance(parallel, ParallelConfig) and "processes" in parallel.model_fields_set:
+            gpus = parallel.processes
+        resources[stage] = own.model_copy(update={"gpus": gpus})
+    return config.model_copy(update={"resources": resources})
+
+
 def _check_promotion(planned: Plan, promote: str) -> None:
-    """Raises InputError where nothing will be compared: a person would be asked for nothing."""
+    """Raise InputError where nothing will be compared: a person would be asked for nothing."""
     compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
     if promote != "no" and not compared:
         raise InputError(
@@ -94,15 +101,12 @@ def hand_over(
         cluster=profile.cluster,
     )
     path = handoff.write(arguments.workflow)
-    pipelines.record(Path(planned.store), pipeline, config)
-    done = [Path(node.dir).name for node in planned.nodes if node.state == "done"]
-    tracker = PipelineTracker(Path(planned.store), pipeline, line)
-    told = not planned.to_run and tracker.tracker.last_status == "FINISHED"  # MLflow was: this changes nothing
-    tracker.start(parent_params(config) | {"argo.workflow": arguments.workflow}, done=done, todo=len(planned.to_run))
-    if told:
+    tracker = start_pipeline(planned, pipeline, line, config, **{"argo.workflow": arguments.workflow})
+    unchanged = not planned.to_run and tracker.tracker.last_status == "FINISHED"  # MLflow was: this changes nothing
+    if unchanged:
         write_json(path.parent / FINISHED, {"status": "FINISHED"})
     write_outputs(planned, tasks, batches, profile, arguments, describe(planned))
-    write_output(arguments.outputs, "finish", "no" if told else "yes")
+    write_output(arguments.outputs, "finish", "no" if unchanged else "yes")
 
 
 def _batches(assigned: Mapping[str, list[PlannedNode]], pipeline: str, most: int) -> dict[str, dict[str, Batch]]:
@@ -112,7 +116,7 @@ def _batches(assigned: Mapping[str, list[PlannedNode]], pipeline: str, most: int
 
 
 def _config(preset: str) -> LifecycleConfig:
-    """The lifecycle's config of preset, ARGOSY_CONFIG (YAML) and ARGOSY_OVERRIDES (one a line)."""
+    """Compose preset, ARGOSY_CONFIG (YAML) and ARGOSY_OVERRIDES (one a line)."""
     overrides = [line.strip() for line in os.environ.get("ARGOSY_OVERRIDES", "").splitlines() if line.strip()]
     text = os.environ.get("ARGOSY_CONFIG", "")
     if not text.strip():

@@ -1,43 +1,32 @@
-"""Let the registry's alias name the final checkpoint of a lifecycle, with the evidence; once a person approved."""
+"""The promotion of a lifecycle's final checkpoint, with the evidence; once a person approved."""
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 
 from argosy.errors import InputError, StepError
-from argosy.gate.check import Verdict
-from argosy.gate.render import lines
-from argosy.tracking.registry import Registry, registered_name
-from argosy.tracking.server import Server, tracking_uri
-from argosy.tracking.shipper import Unavailable
+from argosy.tracking.mlflow.registry import Registry, registered_name
+from argosy.tracking.mlflow.server import Server, tracking_uri
+from argosy.tracking.ship import Unavailable
+from workflows.argo.attempts import RETRY, say_why
 from workflows.argo.handoff import FOLDER, read_handoff
-from workflows.argo.pod.again import AGAIN
-from workflows.argo.pod.message import say_why
-from workflows.argo.profile import Profile
-from workflows.argo.profile_load import load_profile
-from workflows.argo.remote.night import Fetch, promoting
-from workflows.local.process import ROOT
-from workflows.nightly.found import find
-from workflows.nightly.gating import evaluations_of, gate_for, hold, reference_of
-from workflows.nightly.promotion import Grounds, Refused, described, final_checkpoint, promote
-from workflows.nightly.reference import Chosen
-from workflows.sender import COMMAND
+from workflows.argo.objectstore.pods import Fetch, promoting
+from workflows.argo.profile.profile import Profile
+from workflows.local.shipping import ship
+from workflows.nightly.candidates import find_candidates
+from workflows.nightly.promotion import Grounds, Refused, described, examine, final_checkpoint, promote
+from workflows.nightly.references import gate_for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the template fills in."""
-    parser.add_argument("--workflow", required=True)
-    parser.add_argument("--profile", required=True)
+    """Add the arguments that the template fills in."""
     parser.add_argument("--decision", choices=["promote", "keep"], default="promote")
     parser.add_argument("--by", default="")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """0; 1 the gate does not hold; 2 nothing to promote; 75 MLflow does not answer."""
-    profile = load_profile(arguments.profile)
+def run(profile: Profile, arguments: argparse.Namespace) -> int:
+    """Promote; return 0, 1 where the gate fails, 2 with nothing to promote, 75 where MLflow does not answer."""
     with promoting(profile, arguments.workflow) as fetch:
         return _decide(profile, arguments, fetch)
 
@@ -49,42 +38,26 @@ def _decide(profile: Profile, arguments: argparse.Namespace, fetch: Fetch) -> in
         return 0
     if not handoff.report:
         raise InputError("this workflow compares nothing, so nothing can be promoted")
-    chosen = final_checkpoint(Path(handoff.report))
+    candidate = final_checkpoint(Path(handoff.report))
     store = Path(handoff.store)
-    ship = [sys.executable, *COMMAND, "--store", handoff.store, "--once"]  # the checkpoint is to be known there
-    if subprocess.run(ship, cwd=ROOT, check=False).returncode:
+    if not ship(handoff.store):  # the checkpoint is to be known there
         say_why("MLflow does not take what steps logged: promotion waits for it")
-        return AGAIN
+        return RETRY
     alias, model = profile.nightly.alias, profile.nightly.model
     registry = Registry(Server(tracking_uri(store), store))
     by = arguments.by or f"workflow {arguments.workflow}"
     try:
-        verdict, against = _verdict(chosen, registry, alias, model, store, fetch)
+        gate = gate_for(None, store, candidate.step.line)
+        verdict, against = examine(gate, candidate, find_candidates(store), store, registry, alias=alias, model=model,
+                                   fetch=fetch) if gate is not None else (None, None)
         grounds = Grounds(by, handoff.report, arguments.workflow, verdict, against=against)
-        before, now = promote(registry, chosen, store, grounds, alias=alias, model=model)
+        before, now = promote(registry, candidate, store, grounds, alias=alias, model=model)
     except Refused as error:
         say_why(f"{error}; argosy promote --force WHY moves it all the same")
         return error.exit_code
     except (StepError, Unavailable) as error:
         say_why(str(error))
-        return AGAIN
-    print(f"{registered_name(model or handoff.line)}@{alias} is {described(now)}, {chosen.label}; "
+        return RETRY
+    print(f"{registered_name(model or handoff.line)}@{alias} is {described(now)}, {candidate.label}; "
           f"it was {described(before)}")
     return 0
-
-
-def _verdict(
-    chosen: Chosen, registry: Registry, alias: str, model: str, store: Path, fetch: Fetch
-) -> tuple[Verdict | None, str | None]:
-    """What the gate of the model line says, in the pod's log, and of what the alias named; None where it has none."""
-    gate = gate_for(None, store, chosen.trained.line)
-    if gate is None:
-        return None, None
-    reference = reference_of("", alias, model or chosen.trained.line, find(store), store, registry)
-    if isinstance(reference, Chosen) and reference.key == chosen.key:
-        return None, chosen.key  # the alias names it already
-    compared = [chosen, *([reference] if isinstance(reference, Chosen) else [])]
-    fetch(path for each in compared for path in evaluations_of(each, store))
-    verdict = hold(gate, chosen, reference, store)
-    print("\n".join(lines(verdict)), flush=True)
-    return verdict, reference.key if isinstance(reference, Chosen) else reference or ""

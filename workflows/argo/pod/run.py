@@ -1,35 +1,99 @@
-"""Run a batch: the local runner on its nodes, with progress and an exit code that says whether to try again."""
+"""The run of a batch: the local runner on its nodes, with progress and an exit code that tells whether to retry."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from argosy.store.files import read_record
+from argosy.store.step_files import LOG, PROGRESS, rank_log
+from workflows.argo.attempts import RETRY, earlier_attempts, exit_code
 from workflows.argo.handoff import FOLDER, Handoff, read_handoff
-from workflows.argo.pod.again import AGAIN, exit_code, lacks_memory, so_far
-from workflows.argo.pod.watch import ArgoProgress, Echo
-from workflows.argo.profile import Profile
-from workflows.argo.profile_load import load_profile
-from workflows.argo.remote import running
-from workflows.local import Budget, RunObserver, run_plan
+from workflows.argo.objectstore.pods import running
+from workflows.argo.profile.profile import Profile
+from workflows.local.runner import run_plan
+from workflows.local.scheduler import Budget
+from workflows.local.shipping import Sender, pipeline_environment
+from workflows.local.view import NodeResult, RunObserver
 from workflows.plan import Plan, PlannedNode
-from workflows.sender import Sender
-from workflows.shipping import pipeline_environment
+
+
+class Echo(RunObserver):
+    """An observer that copies the running nodes' output to stdout."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, int] = {}
+
+    def on_start(self, node: PlannedNode) -> None:
+        """Copy from now on; the output of earlier attempts is in the store."""
+        for log in _logs(node):
+            self._read.setdefault(log, log.stat().st_size if log.exists() else 0)
+
+    def on_tick(self) -> None:
+        """Copy new output."""
+        for log, start in self._read.items():
+            with contextlib.suppress(FileNotFoundError), open(log, "rb") as file:
+                file.seek(start)
+                text = file.read()
+                self._read[log] = start + len(text)
+                sys.stdout.write(text.decode(errors="replace"))
+        sys.stdout.flush()
+
+    def on_finish(self, result: NodeResult) -> None:
+        """Copy the rest, and look there no more."""
+        self.on_tick()
+        for log in _logs(result.node):
+            self._read.pop(log, None)
+
+
+def _logs(node: PlannedNode) -> list[Path]:
+    """List the logs of a node: its own, and those of its ranks where it has several processes."""
+    ranks = range(node.resources.processes if node.resources.processes > 1 else 0)
+    return [Path(node.dir, name) for name in (LOG, *map(rank_log, ranks))]
+
+
+class ArgoProgress(RunObserver):
+    """An observer that writes `done/total` to the file from which Argo's executor takes the node's progress."""
+
+    SCALE = 1000  # of a single node
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes, self._done = nodes, 0
+        self._running: PlannedNode | None = None
+        self._file = os.environ.get("ARGO_PROGRESS_FILE", "")
+        self._last = ""
+
+    def on_start(self, node: PlannedNode) -> None:
+        """Read its progress.json from now on."""
+        self._running = node
+
+    def on_finish(self, result: NodeResult) -> None:
+        """Count one more."""
+        self._running, self._done = None, self._done + 1
+
+    def on_tick(self) -> None:
+        """Write the progress where it has changed."""
+        record = read_record(f"{self._running.dir}/{PROGRESS}") if self._running else {}
+        share = record["done"] / record["total"] if record.get("total") else 0.0
+        done = int((self._done + min(share, 1.0)) * self.SCALE)
+        text = f"{done}/{self._nodes * self.SCALE}"
+        if self._file and text != self._last:
+            with contextlib.suppress(OSError):
+                Path(self._file).write_text(text, encoding="utf-8")
+            self._last = text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the template fills in; how attempts before ended comes as ARGOSY_RETRY, _LAST_CAUSE, _MEMORY_STEP."""
-    parser.add_argument("--workflow", required=True)
-    parser.add_argument("--profile", required=True)
+    """Add the arguments that the template fills in, beside the variables of `workflows.argo.attempts`."""
     parser.add_argument("--batch", required=True)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """0; 1 failed for good; 2 wrong input; 75 and 137: worth another attempt; 143: stopped."""
-    profile = load_profile(arguments.profile)
+def run(profile: Profile, arguments: argparse.Namespace) -> int:
+    """Run; return 0; 1 failed for good; 2 wrong input; 75 and 137 for another attempt; 143 stopped."""
     with running(profile, arguments.workflow, arguments.batch) as observers:
         return _run(profile, arguments, observers)
 
@@ -37,9 +101,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[RunObserver]) -> int:
     path = Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json"
     handoff = read_handoff(path)
-    attempts = so_far(path, arguments.batch, profile.retry)
-    if lacks_memory(attempts):
-        return AGAIN
+    earlier = earlier_attempts(path, arguments.batch, profile.retry)
+    if earlier.lack_memory:
+        return RETRY
     nodes = handoff.of(arguments.batch)
     with sending(nodes, *handoff.pipeline_of(arguments.batch)) as sender:
         result = run_plan(
@@ -48,12 +112,12 @@ def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[Ru
             observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers],
             plain=True,
         )
-    return exit_code(result, attempts, profile.retry, path, arguments.batch)
+    return exit_code(result, earlier, profile.retry, path, arguments.batch)
 
 
 @contextlib.contextmanager
 def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str) -> Iterator[Sender]:
-    """What `nodes` log inside is sent to MLflow, as part of a pipeline run of a model line."""
+    """Send to MLflow what `nodes` log inside, as part of a pipeline run of a model line."""
     os.environ |= pipeline_environment(pipeline, line)
     for node in nodes:
         Path(node.dir).mkdir(parents=True, exist_ok=True)
@@ -66,6 +130,6 @@ def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str) -> Iterator[
 
 
 def _only(nodes: Sequence[PlannedNode], handoff: Handoff) -> Plan:
-    """A plan of these nodes alone: what they depend on was done before this task."""
+    """Plan these nodes alone: what they depend on was done before this task."""
     alone = tuple(node.model_copy(update={"upstream": ()}) for node in nodes)
     return Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)), nodes=alone)

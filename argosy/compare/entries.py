@@ -1,0 +1,189 @@
+"""Entries of a comparison: checkpoints with the lines that led to them, pairs of them, and the whole comparison."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from argosy.compare.checkpoints import Checkpoint, interval
+from argosy.compare.metrics import HEADLINE, Kind
+from argosy.compare.rows.values import Value
+from argosy.compare.test import Contrast
+from argosy.compare.traces import Suspect
+from argosy.compare.words import short
+from argosy.errors import InputError
+from argosy.statistics.multiple import Method
+
+_SIZES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
+_AT = re.compile(r"^(tokens|step)=([0-9]*\.?[0-9]+)([kmbgt]?)$", re.IGNORECASE)
+
+
+@dataclass
+class Entry:
+    """One entry of a comparison.
+
+    Attributes:
+        name: as it was typed.
+        label: its name on the page; unique.
+        line: evaluated checkpoints that led to the one that was named, which is the last; ordered by tokens.
+        chosen: of these, the one that is compared.
+        source: where its numbers are from: `store`, or `MLflow`.
+        model: id of its LoggedModel in MLflow; "" where that is not known.
+        link: its page in MLflow's interface.
+        notes: what to know about it, in sentences.
+    """
+
+    name: str
+    label: str
+    line: list[Checkpoint]
+    chosen: Checkpoint
+    source: str = "store"
+    model: str = ""
+    link: str = ""
+    notes: list[str] = field(default_factory=list)
+    headlines: dict[str, dict[str, Value]] = field(default_factory=dict)  # what the headlines are made of
+    forms: dict[str, list[str]] = field(default_factory=dict)  # and the variants that each is the mean over
+
+
+@dataclass(frozen=True)
+class At:
+    """Where in training to compare: by `tokens` or `step`; `value` None: the most that all have reached."""
+
+    by: str = "last"
+    value: float | None = None
+
+    @classmethod
+    def parse(cls, text: str, by: str = "") -> At:
+        """`last`, `tokens=1.2M` or `step=500`; and --by alone.
+
+        Raises:
+            InputError: it is none of these, or the two contradict each other.
+        """
+        if not text:
+            return cls(by or "last")
+        if text == "last":
+            if by:
+                raise InputError(f"--at last and --by {by} contradict each other: give one of them")
+            return cls()
+        found = _AT.match(text.replace(",", "").replace("_", ""))
+        if not found:
+            raise InputError(f"--at {text}: allowed: tokens=N (such as tokens=1.2M), step=N, or last")
+        if by and by != found[1].lower():
+            raise InputError(f"--at {text} and --by {by} contradict each other: give one of them")
+        return cls(found[1].lower(), float(found[2]) * _SIZES[found[3].lower()])
+
+    def of(self, checkpoint: Checkpoint) -> float:
+        """The checkpoint's tokens or step."""
+        return float(checkpoint.step if self.by == "step" else checkpoint.tokens)
+
+
+def choose(entries: list[Entry], at: At) -> None:
+    """Set each entry's chosen checkpoint: the nearest at or below the wanted place, which a note names.
+
+    Raises:
+        InputError: an entry has none there.
+    """
+    if at.by == "last":
+        return
+    steps = at.by == "step"  # counted from each stage's start, so only those of the named one's stage
+    stages = list(dict.fromkeys(e.chosen.stage for e in entries))
+    if steps and at.value is None and len(stages) > 1:
+        raise InputError(f"--by step is of one stage, whose steps it counts; these are of {', '.join(stages)}: use "
+                         "--by tokens")
+    lines = [[c for c in e.line if not steps or c.stage == e.chosen.stage] for e in entries]
+    wanted = at.value if at.value is not None else min(max(map(at.of, line)) for line in lines)
+    for entry, line in zip(entries, lines, strict=True):
+        below = [c for c in line if at.of(c) <= wanted]
+        if not below:
+            first = min(line, key=at.of)
+            raise InputError(f"{entry.name} has no evaluated checkpoint at or below {at.by}={short(wanted)}; its "
+                             f"first is {first.label} at {at.by}={short(at.of(first))}")
+        entry.chosen = max(below, key=at.of)
+        there = at.of(entry.chosen)
+        exact = "exactly there" if there == wanted else f"the nearest at or below {short(wanted)}"
+        entry.notes.append(f"{entry.label}: {entry.chosen.label} at {short(there)} {_word(at)}, {exact}.")
+
+
+def _word(at: At) -> str:
+    return "tokens" if at.by == "tokens" else "steps"
+
+
+SECTIONS = ("better", "worse", "changed", "same", "cannot tell", "untested")
+
+
+@dataclass
+class Pair:
+    """An entry against the first; contrasts of the metrics that both have, the most important first."""
+
+    first: Entry
+    second: Entry
+    contrasts: list[Contrast] = field(default_factory=list)
+
+    def section(self, verdict: str) -> list[Contrast]:
+        """Those of one verdict."""
+        return [c for c in self.contrasts if c.verdict == verdict]
+
+
+@dataclass
+class Compared:
+    """A whole comparison.
+
+    Attributes:
+        metrics: names that are shown, by family; those that at least one entry has.
+        hidden: names that only `--all` shows.
+        alone: names that only one entry has.
+        tests: how many p-values were corrected together.
+        seen: benchmarks with the contamination of each checkpoint, and the detail.
+        kinds: of all metrics, shown or not.
+        method: of the correction of the p-values.
+    """
+
+    entries: list[Entry]
+    pairs: list[Pair]
+    metrics: list[str]
+    hidden: list[str]
+    alone: list[str]
+    tests: int
+    notes: list[str]
+    seen: list[Suspect]
+    kinds: dict[str, Kind]
+    method: Method
+
+
+Point = tuple[float, float, float | None, float | None]  # x, value, low, high
+
+
+def points(entry: Entry, name: str, by: str = "tokens", start: int = 0) -> list[Point]:
+    """A metric along an entry's line, from its `start`-th checkpoint on; a headline is the mean over its forms where
+    that is what it is at the end."""
+    found = []
+    for c in entry.line[start:]:
+        value = value_at(entry, c, name)
+        if value is not None and math.isfinite(value):
+            low, high = interval(c, name) or (None, None)
+            found.append((float(c.step if by == "step" else c.tokens), value, low, high))
+    return found
+
+
+def value_at(entry: Entry, c: Checkpoint, name: str) -> float | None:
+    """A metric of a checkpoint of an entry's line; a headline as the mean over its forms."""
+    value = c.metrics.get(name)
+    return _headline(entry, c, name) if value is None and name.endswith(f"/{HEADLINE}/acc") else value
+
+
+def _headline(entry: Entry, c: Checkpoint, name: str) -> float | None:
+    task = name.split("/")[1]
+    forms = entry.forms.get(name, [])
+    names = [f"bench/{task}/{form}/acc" for form in forms]
+    at_end = [entry.chosen.metrics.get(n) for n in names]
+    known = [c.metrics.get(n) for n in names]
+    if not forms or None in at_end or None in known:
+        return None
+    same = abs(_mean(at_end) - entry.chosen.metrics[name]) < 1e-6  # no item that some form lacks
+    return _mean(known) if same else None
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    return math.fsum(v for v in values if v is not None) / len(values)

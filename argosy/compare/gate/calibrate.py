@@ -1,0 +1,68 @@
+"""What models that have not seen a benchmark score on it: the calibration of the gate's rule `contamination`.
+
+    python -m argosy.compare.gate.calibrate --task mmlu --out FILE EVALUATION EVALUATION ... [--contaminated
+    EVALUATION ...]
+
+Each EVALUATION is a directory of a step `evaluate`, of another checkpoint that is known not to have seen the benchmark
+(4 or more; such as checkpoints from before its text was in the corpus, or published models of an earlier date). Without
+contaminated ones, the shipped curve from z to a probability is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from argosy.compare.contamination import evidence_of
+from argosy.compare.rows.reader import Rows
+from argosy.errors import ArgosyError, InputError
+from argosy.evaluation.items import read_items
+from argosy.statistics.calibration import calibrate
+from argosy.statistics.contamination import Calibration, default_calibration
+from argosy.store.files import write_json
+
+
+def of_evaluations(task: str, clean: Sequence[Path], contaminated: Sequence[Path] = ()) -> Calibration:
+    """The calibration of one benchmark.
+
+    Raises:
+        InputError: an evaluation cannot be read or does not have the benchmark, or there are too few.
+    """
+    known = [evidence_of(Rows(read_items(directory)), task) for directory in (*clean, *contaminated)]
+    for directory, (evidence, _, _) in zip((*clean, *contaminated), known, strict=True):
+        if not evidence:
+            raise InputError(f"{directory} has no contamination measures of {task}: evaluate it with a suite that has "
+                             "memorisation: {k: 3}")
+    shipped, n = default_calibration(), len(clean)
+    measures, places, clusters = zip(*known, strict=True) if known else ((), (), ())
+    try:
+        about = f"{n} clean and {len(contaminated)} contaminated evaluations of {task}"
+        return calibrate(measures[:n], measures[n:], places, about, clusters, (shipped.intercept, shipped.slope))
+    except ValueError as error:
+        raise InputError(f"{task}: {error}") from None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0: written; 2: wrong input."""
+    parser = argparse.ArgumentParser("python -m argosy.compare.gate.calibrate", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clean", nargs="+", type=Path, metavar="EVALUATION", help="of checkpoints that are clean")
+    parser.add_argument("--contaminated", nargs="+", type=Path, default=[], metavar="EVALUATION")
+    parser.add_argument("--task", required=True, metavar="NAME")
+    parser.add_argument("--out", required=True, type=Path, metavar="FILE")
+    args = parser.parse_args(arguments)
+    try:
+        found = of_evaluations(args.task, args.clean, args.contaminated)
+    except ArgosyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    write_json(args.out, found.as_json())
+    for name, null in sorted(found.nulls.items()):
+        print(f"{name}: {null.mean:+.3f} is normal, spread {null.error:.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

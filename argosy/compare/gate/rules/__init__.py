@@ -1,0 +1,15 @@
+"""Rules of a gate: each `Rule` with a `name` in a module here is found by its place."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+from argosy.compare.gate.rule import Rule
+from argosy.plugins import classes
+
+
+@cache
+def registered() -> dict[str, type[Rule]]:
+    """Return every rule by its name: the classes with a `name` in this package."""
+    return classes(sys.modules[__name__], "rules", lambda value: issubclass(value, Rule))

@@ -1,0 +1,161 @@
+"""The kind of a metric in a comparison: its place on the page, and the declaration of its maker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from argosy.evaluation.heldout.metrics import METRICS as HELDOUT_METRICS
+from argosy.judging.metrics import METRICS as JUDGE_METRICS
+from argosy.posttraining.metrics import METRICS as TRAINING_METRICS
+from argosy.statistics.metric import BITS, POINTS, Metric, find, probability, share
+from argosy.text.faults import registered
+
+HEADLINE = "headline"
+UNDECLARED = "its kind is not declared"
+ACCURACY = share(chance="chance")
+
+# Results of before the declarations, and MLflow's metrics, have names alone: these are the names of shipped suites and
+# of lm-eval's tasks. A new metric needs no line here: its results carry its kind.
+_OLD_BENCH: dict[str, Metric] = {
+    "acc": ACCURACY, "acc_norm": share(), "acc_pride": share(), "mass": probability(),
+    **dict.fromkeys(("acc_bytes", "acc_all", "acc_averaged", "consistency"), share(minor=True)),
+    "position_bias": probability("lower", minor=True), "unparsable": share("lower"),
+    "chance": Metric("neither", minor=True),
+    **dict.fromkeys(("text_gap", "answer_gap"), Metric("neither", "nats", POINTS, minor=True)),
+    **dict.fromkeys(("text_first", "answer_first"), share("neither", minor=True)),
+    **dict.fromkeys(("exact_match", "em", "pass@*", "pass_at_*", "acc_mutual_info", "mc1"), share()),
+    **dict.fromkeys(("inst_level_*", "prompt_level_*"), share()),
+    **dict.fromkeys(("mc2", "f1", "mcc", "mrr", "likelihood_diff"), Metric("higher")),
+    **dict.fromkeys(("bleu*", "rouge*", "chrf*", "meteor", "bertscore*", "bleurt*"), Metric("higher")),
+    "word_perplexity": Metric("lower", "perplexity"), "byte_perplexity": Metric("lower", "perplexity"),
+    "perplexity": Metric("lower", "perplexity"), "bits_per_byte": Metric("lower", "bits a byte", BITS),
+    **dict.fromkeys(("wer", "cer", "ter", "brier_score", "mae", "mse", "rmse", "toxicity"), Metric("lower")),
+}  # fmt: skip
+# Neither half of a question alone is better or worse: who always says "none" is right on the first and wrong on the
+# second.
+_OLD_HALVES = ("none_of_the_others", "none_control")
+_OLD_PROBE: dict[str, Metric] = {
+    "acc": share(), "acc_char": share(), "prob": probability(), "mass": probability(), "share": share(),
+    **dict.fromkeys(("acc_token", "acc_byte", "acc_bytes", "acc_all", "acc_averaged", "consistency", "top*"),
+                    share(minor=True)),
+    "acc_*": share(), "consistent_acc": share(),
+    "nats": Metric("lower", "", BITS, minor=True), "ppl": Metric("lower", "perplexity", minor=True),
+    "bpb": Metric("lower", "bits a byte", BITS), "bpc": Metric("lower", "bits a character", BITS),
+    "bpw": Metric("lower", "bits a word", BITS),
+    "rank": Metric("lower", minor=True), "margin": Metric("higher", minor=True),
+    **dict.fromkeys(("auc", "auc_*"), Metric("higher", "", POINTS, chance=0.5)),
+    **dict.fromkeys(("log_odds", "lift", "separation"), Metric("higher", "nats")), "merged": share("neither"),
+    **dict.fromkeys(("chance", "same_answer", "openings", "letters", "distinct2"), probability("neither")),
+    **dict.fromkeys(("gotcha", "not_gotcha", "refusal_harmful", "faultless"), share()),
+    **dict.fromkeys(("refusal_harmless", "refusal_lookalike"), share("lower")), "gender_gap": share("zero"),
+    **dict.fromkeys(("same", "zh", "en"), probability()), "early": probability("lower"),
+    "length": Metric("neither", "words"),
+    # `gap` was the name of both the separation of `refusal` and the gender_gap of `winogender`.
+    **dict.fromkeys(("gap", "log_odds_*", "bls_correlation"), Metric("neither")),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A metric in a comparison: its family, its short name there, and its declaration."""
+
+    family: str
+    short: str
+    metric: Metric = field(default_factory=lambda: Metric("neither"))
+    declared: bool = True
+
+    @property
+    def share(self) -> bool:
+        """Whether it is shown in per cent, and its differences in points."""
+        return self.metric.share
+
+    @property
+    def better(self) -> int:
+        """1 where higher is better, -1 where lower is, 0 where neither can be said."""
+        return self.metric.sign
+
+    @property
+    def centred(self) -> bool:
+        """Whether nearer 0 is better: differences are of the distances from 0."""
+        return self.metric.better == "zero"
+
+    @property
+    def margin(self) -> float | None:
+        """The smallest difference that matters, in its own unit; None where its scale is unknown."""
+        return self.metric.matters
+
+    @property
+    def minor(self) -> bool:
+        """Whether only `--all` shows it."""
+        return self.metric.minor
+
+    @property
+    def unit(self) -> str:
+        """The unit of a metric that is no share."""
+        return "" if self.metric.share else self.metric.unit
+
+
+def kind_of(name: str, declared: Mapping[str, Metric] | None = None) -> Kind:
+    """The kind of a metric: as `declared` by its results, else as its maker's table has it; where neither does, it is
+    not declared, and no direction is told."""
+    family, short = place_of(name)
+    metric = (declared or {}).get(name) or known(name)
+    return Kind(family, short, metric) if metric else Kind(family, short, declared=False)
+
+
+@cache
+def known(name: str) -> Metric | None:
+    """The declaration of a metric whose results carry none; None where no table has it."""
+    parts = name.split("/")
+    if parts[0] == "bench" and len(parts) == 4:
+        found = find(parts[3], _OLD_BENCH)
+        return Metric("neither", found.unit, found.matters, found.minor) if found and parts[2] in _OLD_HALVES else found
+    if parts[0] == "probe" and len(parts) >= 4:
+        return share("lower") if parts[-1] in registered() else find(parts[-1], _OLD_PROBE)
+    return next((found for of in (TRAINING_METRICS, HELDOUT_METRICS, JUDGE_METRICS)
+                 if (found := find(name, of)) is not None), None)
+
+
+_LANG = re.compile(r"^(.+)_(ar|de|en|es|fr|hi|id|it|ja|ko|nl|pl|pt|ru|sv|sw|th|tr|uk|vi|zh)$")
+
+
+@cache
+def place_of(name: str) -> tuple[str, str]:
+    """The family that a metric is shown with, and its name within it."""
+    parts = name.split("/")
+    rest = "/".join(parts[2:])
+    if parts[0] == "bench" and len(parts) == 4:
+        split = _LANG.match(parts[1])
+        short = parts[2] if parts[3] == "acc" else f"{parts[2]} {parts[3]}"
+        return (split[1], f"{split[2]}: {short}") if split else (parts[1], short)
+    if parts[0] == "heldout" and rest:
+        return "held-out text", rest if parts[1] == "bpb" else f"{rest} {parts[1]}"
+    if parts[0] == "probe" and len(parts) >= 4:
+        family = "probes" if parts[1] == "probes" else f"probes: {parts[1]}"
+        return family, f"{'/'.join(parts[2:-1])} {parts[-1]}"
+    if parts[0] == "memorisation" and rest:
+        return "memorisation", f"{rest} {parts[1]}"
+    return (parts[0] if len(parts) > 1 else "other"), "/".join(parts[1:]) or name
+
+
+def chance_of(name: str, kind: Kind) -> str:
+    """The metric that has the score of guessing at `name`; "" where there is none."""
+    return f"{name.rpartition('/')[0]}/{kind.metric.chance}" if isinstance(kind.metric.chance, str) else ""
+
+
+def families(names: Collection[str]) -> list[str]:
+    """Families in the order of reading: benchmarks, held-out text, probes, others."""
+    found = {place_of(name)[0]: name.partition("/")[0] for name in names}
+    first = {"bench": 0, "heldout": 1, "probe": 2}
+    return sorted(found, key=lambda family: (first.get(found[family], 3), family))
+
+
+def order(name: str, kind: Kind) -> tuple[object, ...]:
+    """The place of a metric in its family: the headline, then the published form, then by name."""
+    parts = name.split("/")
+    variant = parts[2] if parts[0] == "bench" and len(parts) == 4 else ""
+    split = bool(variant and _LANG.match(parts[1]))
+    return (variant != HEADLINE, split, variant != "plain", kind.minor, kind.short)

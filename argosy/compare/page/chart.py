@@ -1,0 +1,134 @@
+"""Line charts as plain geometry, which the template writes as SVG: it works without a script, and in print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from argosy.compare.words import short
+
+Point = tuple[float, float]
+WIDTH, HEIGHT = 460, 250
+LEFT, RIGHT, TOP, BOTTOM = 46, 448, 22, 218
+MOST_POINTS = 120  # of a series; a screen shows no more
+COLOURS = 8
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line."""
+
+    name: str
+    points: list[Point]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What is drawn. marks: vertical lines (x, label), such as where a phase begins; level: a horizontal one."""
+
+    title: str
+    note: str
+    x_name: str
+    series: list[Series]
+    marks: list[tuple[float, str]] = field(default_factory=list)
+    level: tuple[float, str] | None = None
+    unit: str = ""  # of y: "%" for shares, else a word for the tooltip
+    x_text: dict[float, str] = field(default_factory=dict)  # what the tooltip calls an x
+
+    def draw(self) -> Drawing:
+        """The geometry."""
+        return _draw(self)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Coordinates in the view box, and what the tooltip needs (`data`)."""
+
+    chart: Chart
+    lines: list[tuple[str, int, str, list[Point]]]  # name, colour, path, dots (few points only)
+    x_ticks: list[tuple[float, str]]
+    y_ticks: list[tuple[float, str]]
+    marks: list[tuple[float, str]]
+    mark_labels: list[tuple[float, float, str, str]]  # x, y, anchor, text: those that there is room for
+    level: tuple[float, str] | None
+    data: list[dict[str, object]]
+    summary: str
+
+
+def _draw(chart: Chart) -> Drawing:
+    series = [Series(s.name, _thin(_finite(s.points))) for s in chart.series]
+    series = [s for s in series if s.points]
+    scale = 100.0 if chart.unit == "%" else 1.0
+    xs = [x for s in series for x, _ in s.points]
+    ys = [y * scale for s in series for _, y in s.points] + ([chart.level[0] * scale] if chart.level else [])
+    x_ticks, y_ticks = ticks(min(xs), max(xs), 5), ticks(min(ys), max(ys), 5)
+    x_of = _scale((min(xs), max(xs)), (LEFT, RIGHT))
+    y_of = _scale((y_ticks[0], y_ticks[-1]), (BOTTOM, TOP))
+    lines, data = [], []
+    for number, s in enumerate(series):
+        at = [(round(x_of(x), 1), round(y_of(y * scale), 1)) for x, y in s.points]
+        path = "M" + "L".join(f"{x:g} {y:g}" for x, y in at)
+        lines.append((s.name, number % COLOURS, path, at if len(at) <= 24 else []))
+        data.append({"n": s.name, "c": number % COLOURS, "p": [
+            [*place, chart.x_text.get(x, f"{short(x)} {chart.x_name}"), _exact(y * scale, chart.unit)]
+            for place, (x, y) in zip(at, s.points, strict=True)]})
+    level = (round(y_of(chart.level[0] * scale), 1), chart.level[1]) if chart.level else None
+    marks = _marks(chart, x_of, (min(xs), max(xs)))
+    return Drawing(chart, lines, [(round(x_of(x), 1), short(x)) for x in x_ticks if min(xs) <= x <= max(xs)],
+                   [(round(y_of(y), 1), short(y)) for y in y_ticks], marks, _mark_labels(marks),
+                   level, data, "; ".join(_summary(s, scale, chart.unit) for s in series))
+
+
+def _exact(value: float, unit: str) -> str:
+    return f"{value:.1f} %" if unit == "%" else f"{value:.4g}"
+
+
+def _summary(s: Series, scale: float, unit: str) -> str:
+    return f"{s.name}: {_exact(s.points[0][1] * scale, unit)} to {_exact(s.points[-1][1] * scale, unit)}"
+
+
+def _marks(chart: Chart, x_of: Callable[[float], float], inside: tuple[float, float]) -> list[tuple[float, str]]:
+    return [(round(x_of(x), 1), label) for x, label in chart.marks if inside[0] <= x <= inside[1]]
+
+
+def _mark_labels(marks: Sequence[tuple[float, str]]) -> list[tuple[float, float, str, str]]:
+    """In two rows above the plot; a label that would run into another one of its row is left to the tooltip."""
+    ends = [-1e9, -1e9]
+    found = []
+    for x, text in sorted(marks):
+        width = 5.2 * len(text)
+        start = x + 3 if x + 3 + width <= RIGHT else x - 3 - width
+        row = next((r for r, end in enumerate(ends) if start > end + 4), None)
+        if row is not None:
+            ends[row] = start + width
+            found.append((round(start, 1), (TOP - 4.0, TOP - 13.0)[row], "start", text))
+    return found
+
+
+def _finite(points: Sequence[Point]) -> list[Point]:
+    return [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
+
+
+def _thin(points: Sequence[Point]) -> list[Point]:
+    """At most MOST_POINTS of them, the first and the last included."""
+    if len(points) <= MOST_POINTS:
+        return list(points)
+    return [points[round(i * (len(points) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
+
+
+def ticks(low: float, high: float, about: int) -> list[float]:
+    """Round numbers (1, 2 or 5 times a power of ten) that reach over low to high."""
+    if not high > low:
+        low, high = low - (abs(low) * 0.1 or 1), high + (abs(high) * 0.1 or 1)
+    raw = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
+    first = math.floor(low / step + 1e-9)
+    last = math.ceil(high / step - 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def _scale(domain: tuple[float, float], place: tuple[float, float]) -> Callable[[float], float]:
+    width = domain[1] - domain[0]
+    return lambda value: place[0] + ((value - domain[0]) / width if width else 0.5) * (place[1] - place[0])

@@ -1,0 +1,204 @@
+"""The steps behind a report: what each was made from, cost and logged, what cleaning dropped, whose data it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from argosy.compare.words import listed
+from argosy.store.files import read_record
+from argosy.store.provenance import flat
+from argosy.store.step_files import RUN, read_done
+from argosy.tracking.spool import read
+
+KEY_SETTINGS = ("tokens", "sequence_length", "global_batch_size", "batch_size", "learning_rate", "epochs", "method",
+                "beta", "kl_coef", "rope_theta", "vocab_size", "optimizer", "schedule", "suite", "seed")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A finished step's directory."""
+
+    directory: Path
+    made_from: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    run: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The node's."""
+        return str(self.made_from["node"])
+
+    @property
+    def digest(self) -> str:
+        """Of all that it was made from."""
+        return str(self.made_from["digest"])
+
+    @cached_property
+    def curves(self) -> dict[str, list[tuple[int, float]]]:
+        """What it logged, by metric: (step, value)."""
+        return read(self.directory)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Its config, flat."""
+        return dict(flat(self.made_from["config"]))
+
+    def tokens_at(self, step: int) -> float | None:
+        """Tokens seen since pretraining began, after `step` optimiser steps; None where the step logs none."""
+        known = self.curves.get("train/tokens", [])
+        if not known:
+            return None
+        if len(known) == 1:  # a phase of one logged step: its last export has the same rate
+            known = sorted({*known, *((e["step"], float(e["tokens"])) for e in self.outputs.get("exports", []))})
+        (first, low), (last, high) = known[0], known[-1]
+        return low if first == last else low + (step - first) * (high - low) / (last - first)
+
+
+def read_stages(directories: Sequence[str | Path]) -> list[Stage]:
+    """The finished ones, in the given order."""
+    found = []
+    for directory in map(Path, directories):
+        done = read_done(directory)
+        if done is not None:
+            found.append(Stage(directory, done["made_from"], done["outputs"], read_record(directory / RUN)))
+    return found
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A line of "what ran": one step, or all parts of a fan-out together (then without a digest)."""
+
+    name: str
+    step: str
+    parts: int
+    digest: str
+    link: str
+    seconds: float | None
+    peak_mb: float | None
+    attempts: int
+    tokens: int | None
+    megabytes: float
+    key_settings: list[tuple[str, Any]]
+    settings: list[tuple[str, Any]]
+
+
+def costs(stages: Sequence[Stage], out: Path) -> list[Cost]:
+    """By node; links are relative to `out`, so that a store can be moved."""
+    nodes: dict[str, list[Stage]] = {}
+    for stage in stages:
+        nodes.setdefault(stage.name, []).append(stage)
+    return [_cost(group, out) for group in nodes.values()]
+
+
+def _cost(group: Sequence[Stage], out: Path) -> Cost:
+    first = group[0]
+    seconds = [s.run["seconds"] for s in group if isinstance(s.run.get("seconds"), int | float)]
+    peaks = [s.run["peak_rss_mb"] for s in group if isinstance(s.run.get("peak_rss_mb"), int | float)]
+    exports = [entry for s in group for entry in s.outputs.get("exports", [])]
+    shared = [(key, value) for key, value in first.settings.items()
+              if value not in (None, "", {}, []) and all(s.settings.get(key) == value for s in group)]
+    alone = len(group) == 1
+    return Cost(
+        first.name, str(first.made_from["step"]), len(group), first.digest if alone else "",
+        os.path.relpath(first.directory, out) if alone else "", sum(seconds) if seconds else None,
+        max(peaks, default=None), sum(int(s.run.get("attempts") or 1) for s in group),
+        max((int(e["tokens"]) for e in exports), default=None), sum(_size(s.directory) for s in group) / 1e6,
+        [(key, value) for key, value in shared if key.rpartition(".")[2] in KEY_SETTINGS], shared)
+
+
+def _size(directory: Path) -> int:
+    """Bytes of the files below a directory; a file that vanishes meanwhile counts nothing."""
+    total = 0
+    for root, _, files in os.walk(directory):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(root, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+@dataclass(frozen=True)
+class Funnel:
+    """One channel; dropped: (filter, documents, "n reason; n reason"), the biggest first."""
+
+    channel: str
+    came: int
+    kept: int
+    bytes_in: int
+    bytes_out: int
+    dropped: list[tuple[str, int, str]]
+    changed: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """samples: by filter, (channel, reason, text)."""
+
+    funnels: list[Funnel]
+    samples: dict[str, list[tuple[str, str, str]]]
+    found: dict[str, dict[str, int]]
+    contamination: dict[str, int]  # records of each file for post-training that hold a benchmark item
+
+    @property
+    def came(self) -> int:
+        """Documents in."""
+        return sum(f.came for f in self.funnels)
+
+    @property
+    def kept(self) -> int:
+        """Documents out."""
+        return sum(f.kept for f in self.funnels)
+
+
+def cleaning(report: Mapping[str, Any]) -> Cleaning | None:
+    """None where there is no report."""
+    if not report.get("channels"):
+        return None
+    samples: dict[str, list[tuple[str, str, str]]] = {}
+    for s in report.get("samples", []):
+        samples.setdefault(s["filter"], []).append((s["channel"], s["reason"], s["text"]))
+    return Cleaning([_funnel(name, counts) for name, counts in sorted(report["channels"].items())],
+                    dict(sorted(samples.items())), report.get("found", {}), report.get("contamination", {}))
+
+
+def _funnel(channel: str, counts: Mapping[str, Any]) -> Funnel:
+    dropped = [(name, sum(reasons.values()), _reasons(reasons)) for name, reasons in counts["dropped"].items()]
+    return Funnel(channel, counts["in"], counts["out"], counts["bytes_in"], counts["bytes_out"],
+                  sorted((d for d in dropped if d[1]), key=lambda d: -d[1]), sorted(counts["changed"].items()))
+
+
+def _reasons(reasons: Mapping[str, int]) -> str:
+    return "; ".join(f"{n} {reason}" for reason, n in sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
+
+
+TRAINED_ON = ("instructions", "preferences", "prompts")
+
+
+def notes_of_data(directory: str) -> list[str]:
+    """Sentences on what is built in although the documents are the user's own; none where the demo's are used.
+
+    Args:
+        directory: the data step's, or "".
+    """
+    done = read_done(Path(directory)) if directory else None
+    own = done["outputs"].get("own", []) if done else []
+    if "inputs" not in own:
+        return []
+    found = []
+    if "benchmark" not in own:
+        found.append("The text is your own, but the benchmark asks about the built-in facts, and so do the probes of "
+                     "facts: they say little of what was learnt from it. Give data.benchmark a file of your own "
+                     "questions.")
+    else:
+        found.append("The probes of facts ask about the built-in facts, not about your own text.")
+    built_in = [name for name in TRAINED_ON if name not in own]
+    if built_in:
+        found.append(f"Post-training used the built-in {listed(built_in)}; "
+                     f"{listed([f'data.{name}' for name in built_in])} would name your own.")
+    return found

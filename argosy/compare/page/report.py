@@ -1,0 +1,138 @@
+"""The pages of a comparison: the report of a pipeline, and the page of `argosy compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from argosy.compare.checkpoints import Checkpoint
+from argosy.compare.entries import SECTIONS, Compared
+from argosy.compare.metrics import families
+from argosy.compare.page.curves import axis, curves, spark, stage_curves
+from argosy.compare.page.items import Asked, Differing, Key, PairSamples, differing, embedded
+from argosy.compare.page.ledger import Row, Scale, overview, rows, scoreboard
+from argosy.compare.page.pipeline import Stage, cleaning, costs
+from argosy.compare.page.scatter import panels
+from argosy.compare.page.tables import Table, accuracy_table, glance, measures_table, prefix_tables
+from argosy.compare.page.template import as_script, render
+from argosy.compare.sentences import likely_seen, sentences, stage_sentences
+from argosy.compare.stages import Comparison
+from argosy.compare.watch import watched
+from argosy.compare.words import PROMISES, TITLES
+from argosy.statistics.multiple import DECISION, NAMES, TABLE
+
+FEW = 6  # lines of a list before the rest is folded
+COLOURS = 8  # of entries; more use them again, dashed
+
+
+@dataclass(frozen=True)
+class ComparisonPage:
+    """A page in the making: the questions that it will show can be asked for before it is rendered."""
+
+    found: Compared
+    differing: Differing
+
+    @classmethod
+    def of(cls, found: Compared) -> ComparisonPage:
+        """Look for what differs."""
+        return cls(found, differing(found.entries))
+
+    def wanted(self) -> list[Key]:
+        """Questions whose text is to be shown."""
+        return self.differing.chosen
+
+    def render(self, asked: Mapping[Key, Asked] | None = None) -> str:
+        """The HTML.
+
+        Args:
+            asked: what the questions were, as far as they could be made again.
+        """
+        found, by = self.found, axis(self.found)
+        labels = {e.chosen.key: e.label for e in found.entries}
+        contrasts = [c for pair in found.pairs for c in pair.contrasts]
+        data = embedded(self.differing, asked or {})
+        every = rows(found)
+        return render(
+            "compare.html.j2", found=found, by=by, labels=labels, sentences=sentences(found), scale=Scale(contrasts),
+            sections=SECTIONS, titles=TITLES, few=FEW, rows=_by_family(every), board=scoreboard(every),
+            spark=lambda n: spark(found.entries, n, by), charts=curves(found, by),
+            panels={n: panels(pair) for n, pair in enumerate(found.pairs)},
+            seen=found.seen, watched=watched(found, by), items=data,
+            method=NAMES[found.method], promise=PROMISES[found.method],
+            likely_seen=likely_seen,
+            data=as_script({**data, "labels": [e.label for e in found.entries], **overview(found, by)}))
+
+
+def _by_family(found: list[Row]) -> list[tuple[str, list[Row]]]:
+    return [(family, [row for row in found if row.kind.family == family])
+            for family in families([row.name for row in found])]
+
+
+@dataclass(frozen=True)
+class Page:
+    """The material of a report; all but the comparison may be empty.
+
+    Attributes:
+        line: name of the model line.
+        out: the directory that links are relative to.
+        asked: the questions of the samples, where they could be made again.
+    """
+
+    comparison: Comparison
+    out: Path
+    line: str = ""
+    stages: Sequence[Stage] = ()
+    cleaned: Mapping[str, Any] = field(default_factory=dict)
+    samples: Sequence[PairSamples] = ()
+    asked: Mapping[Key, Asked] = field(default_factory=dict)
+
+
+def render_report(page: Page) -> str:
+    """The HTML: no script, font or image from elsewhere."""
+    found = page.comparison
+    return render(
+        "report.html.j2", page=page,
+        labels={c.key: c.label for c in found.checkpoints.every},
+        sentences=stage_sentences(found), glance=glance(found), tables=_tables(found),
+        curves=[(title, [chart.draw() for chart in charts]) for title, charts in stage_curves(found, page.stages)],
+        cleaning=cleaning(page.cleaned), costs=costs(page.stages, page.out), held=_before_and_after(page.stages),
+        left_out=_left_out(found.checkpoints.evaluated), table_method=NAMES[TABLE], decision_method=NAMES[DECISION])
+
+
+def _tables(found: Comparison) -> list[Table]:
+    checkpoints = found.checkpoints.evaluated
+    marks = {key: "seen" for task in found.tasks for key in task.seen}
+    marks |= {task.best: "best" for task in found.tasks if task.best}
+    tasks = [task.task for task in found.tasks]
+    named = sorted({name.split("/")[1] for c in checkpoints for name in c.metrics if name.startswith("bench/")})
+    parts = {f"{task}_{lang}" for c in checkpoints for (task, _), answers in c.answers.items()
+             for lang in answers.langs}
+    others = [name for name in named if name not in tasks and name not in parts]  # lm-eval's own tasks
+    made = [accuracy_table(checkpoints, task, marks) for task in [*tasks, *others]]
+    made += [measures_table(checkpoints, task, marks) for task in [*tasks, *others]]
+    return [table for table in made if table] + prefix_tables(checkpoints, marks)
+
+
+def _before_and_after(stages: Sequence[Stage]) -> list[tuple[str, str, float, float]]:
+    """(stage, measure, before, after) of the measures of post-training steps on data held out."""
+    found = []
+    for stage in stages:
+        metrics = stage.outputs.get("metrics", {})
+        for name in sorted(name.removesuffix("/before") for name in metrics if name.endswith("/before")):
+            if f"{name}/after" in metrics:
+                found.append((stage.name, name.removeprefix("heldout/"), metrics[f"{name}/before"],
+                              metrics[f"{name}/after"]))
+    return found
+
+
+def _left_out(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, str]]:
+    """The items that took no part in an evaluation: (checkpoints, what), equal ones together."""
+    found: dict[str, list[str]] = {}
+    for c in checkpoints:
+        for where, reasons in sorted(c.left_out.items()):
+            for reason, n in sorted(reasons.items()):
+                found.setdefault(f"{where}: {n} × {reason}", []).append(c.label)
+    return [("every checkpoint" if len(names) == len(checkpoints) else ", ".join(names), what)
+            for what, names in found.items()]

@@ -1,0 +1,125 @@
+"""One checkpoint against another: a point for each metric with its error cross, and the diagonal of equal ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from argosy.compare.checkpoints import Checkpoint, interval
+from argosy.compare.entries import Pair
+from argosy.compare.metrics import families
+from argosy.compare.page.chart import ticks
+from argosy.compare.page.ledger import key_of
+from argosy.compare.test import Contrast
+from argosy.compare.words import short, tested_text
+
+SIZE, LEFT, TOP, END, BOTTOM = 420, 52, 10, 410, 374
+MOST_LABELS = 14
+_LETTER, _LINE = 5.6, 12.0  # size of a label's letters
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A metric: its place, the ends of its cross, and what is said of it."""
+
+    x: float
+    y: float
+    cross: tuple[float, float, float, float] | None  # left, right, top, bottom
+    family: int
+    verdict: str
+    name: str
+    text: str
+    label: tuple[float, float, str] | None = None  # x, y, anchor
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What has one unit."""
+
+    title: str
+    dots: list[Dot]
+    ticks: list[tuple[float, float, str]]  # x, y, text
+    families: list[tuple[int, str]]
+
+
+def panels(pair: Pair) -> list[Panel]:
+    """The pair's metrics by unit; those with two metrics at least."""
+    groups: dict[str, list[Contrast]] = {}
+    for c in pair.contrasts:
+        if math.isfinite(c.before + c.after):
+            groups.setdefault(_group(c), []).append(c)
+    known = families(sorted({c.name for c in pair.contrasts}))
+    return [_panel(key, group, pair, known) for key, group in sorted(groups.items(), key=_place) if len(group) > 1]
+
+
+def _group(c: Contrast) -> str:
+    if c.kind.share:
+        return "%"
+    probability = c.name.rpartition("/")[2] in ("prob", "mass")
+    return "probability" if probability else key_of(c)
+
+
+def _place(group: tuple[str, list[Contrast]]) -> tuple[bool, bool, str]:
+    return (group[0] != "%", group[0] != "bits a byte", group[0])
+
+
+def _panel(key: str, group: Sequence[Contrast], pair: Pair, known: Sequence[str]) -> Panel:
+    scale = 100.0 if key == "%" else 1.0
+    bounds = {c.name: (_bounds(pair.first.chosen, c), _bounds(pair.second.chosen, c)) for c in group}
+    ends = [scale * end for both in bounds.values() for each in both for end in each]
+    marks = ticks(min(ends), max(ends), 5)
+    low, high = marks[0], marks[-1]
+
+    def across(value: float) -> float:
+        return round(LEFT + (scale * value - low) / (high - low) * (END - LEFT), 1)
+
+    def up(value: float) -> float:
+        return round(BOTTOM - (scale * value - low) / (high - low) * (BOTTOM - TOP), 1)
+
+    dots = []
+    for c in sorted(group, key=lambda c: c.importance):  # the most important are drawn last, on top
+        (left, right), (bottom, top) = bounds[c.name]
+        cross = (across(left), across(right), up(top), up(bottom))
+        dots.append(Dot(across(c.before), up(c.after), cross, known.index(c.kind.family), c.verdict, c.name, _said(c)))
+    places = [(round(LEFT + (m - low) / (high - low) * (END - LEFT), 1),
+               round(BOTTOM - (m - low) / (high - low) * (BOTTOM - TOP), 1), short(m)) for m in marks]
+    shown = sorted({(d.family, known[d.family]) for d in dots})
+    title = {"%": "Shares, %", "probability": "Probabilities"}.get(key, key)
+    return Panel(title, _labelled(dots, group), places, shown)
+
+
+def _bounds(checkpoint: Checkpoint, c: Contrast) -> tuple[float, float]:
+    value = checkpoint.metrics[c.name]
+    found = interval(checkpoint, c.name)
+    return found if found and all(map(math.isfinite, found)) else (value, value)
+
+
+def _said(c: Contrast) -> str:
+    return f"{c.kind.family} {c.kind.short}: {tested_text(c)}, {c.verdict}"
+
+
+def _labelled(dots: list[Dot], group: Sequence[Contrast]) -> list[Dot]:
+    """Names beside the most important dots that differ beyond noise, where there is room."""
+    wanted = [c.name for c in group if c.verdict in ("better", "worse", "changed")][:MOST_LABELS]
+    short_of = {c.name: c.kind.short if len({g.kind.family for g in group}) == 1 else f"{c.kind.family} {c.kind.short}"
+                for c in group}
+    taken = [(d.x - 4, d.y - 4, d.x + 4, d.y + 4) for d in dots]
+    labels: dict[str, tuple[float, float, str]] = {}
+    by_name = {d.name: d for d in dots}
+    for name in wanted:
+        d, width = by_name[name], _LETTER * len(short_of[name])
+        for x, y, anchor in ((d.x + 8, d.y + 4, "start"), (d.x - 8, d.y + 4, "end"), (d.x + 6, d.y - 8, "start"),
+                             (d.x - 6, d.y - 8, "end"), (d.x + 6, d.y + 16, "start"), (d.x - 6, d.y + 16, "end")):
+            left = x if anchor == "start" else x - width
+            box = (left, y - _LINE + 2, left + width, y + 3)
+            inside = box[0] >= LEFT and box[2] <= END and box[1] >= TOP and box[3] <= BOTTOM
+            if inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                labels[name] = (round(x, 1), round(y, 1), anchor)
+                break
+    return [Dot(d.x, d.y, d.cross, d.family, d.verdict, short_of[d.name], d.text, labels.get(d.name)) for d in dots]
+
+
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -1,0 +1,117 @@
+"""The comparison of a pipeline's stages: rankings, and each stage against the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from argosy.compare.changes import Pair, form_changes, headline_changes, not_shared, task_of, text_changes
+from argosy.compare.checkpoints import Checkpoint, Checkpoints
+from argosy.compare.metrics import HEADLINE
+from argosy.compare.test import Contrast
+from argosy.compare.traces import PLAIN, Suspect, pair_leads, suspicions
+from argosy.statistics.multiple import DECISION, TABLE
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A checkpoint's headline, which is what ranks it, and its accuracy on the published form.
+
+    Attributes:
+        headline: share of right answers, for each item the mean over the headline's forms, over the items that every
+            checkpoint was asked in all of them.
+    """
+
+    checkpoint: str
+    headline: float
+    plain: float | None
+    items: int
+
+
+@dataclass
+class TaskComparison(Suspect):
+    """One benchmark over the stages.
+
+    Attributes:
+        forms: variants that every ranked checkpoint was asked in.
+        headline: those of them that ask for knowledge; their mean ranks, and is what ranks are tested by.
+        standings: last checkpoints of the stages, the best first, those that have seen the test included.
+        best: the first of those that have not.
+        others: the headline, from the best to each other candidate. Whoever is best by chance would have been
+            selected, so these are corrected over all pairs of candidates, as a decision is.
+        stages: from the stage before to each stage; the headline corrected over the stages, single forms over the
+            forms of a stage, as tables are.
+    """
+
+    forms: list[str] = field(default_factory=list)
+    headline: list[str] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
+    best: str | None = None
+    others: list[Contrast] = field(default_factory=list)
+    stages: list[Contrast] = field(default_factory=list)
+
+
+@dataclass
+class Comparison:
+    """Everything, by task and by stage."""
+
+    checkpoints: Checkpoints
+    tasks: list[TaskComparison]
+    texts: list[Contrast]
+
+
+def compare(checkpoints: Checkpoints) -> Comparison:
+    """Compare what is there; what is missing makes it shorter, and is noted."""
+    names = sorted({task for c in checkpoints.finals for task in c.tasks})
+    pairs = _stage_pairs(checkpoints)
+    checkpoints.notes += [note for note in not_shared(pairs) if note not in checkpoints.notes]
+    return Comparison(checkpoints, [_task(checkpoints, name) for name in names], text_changes(pairs, TABLE))
+
+
+def _stage_pairs(checkpoints: Checkpoints) -> list[Pair]:
+    known = {c.key: c for c in checkpoints.evaluated}
+    return [(known[c.base], c) for c in checkpoints.finals if c.base in known]
+
+
+def _task(checkpoints: Checkpoints, task: str) -> TaskComparison:
+    asked = [c for c in checkpoints.finals if task in c.tasks]
+    forms = [v for v in asked[0].variants(task) if all((task, v) in c.answers for c in asked)]
+    headline = [v for v in forms if all(v in c.headline_of(task) for c in asked)] or forms
+    found = TaskComparison(task, suspicions(asked, task), pair_leads(asked, task), forms, headline)
+    found.standings = sorted(_standings(asked, task, headline), key=lambda s: (-s.headline, s.checkpoint))
+    found.best = next((s.checkpoint for s in found.standings if s.checkpoint not in found.seen), None)
+    if found.best is not None:
+        candidates = [c for c in asked if c.key not in found.seen]
+        found.others = changes_from_best(found.best, candidates, task, headline)
+    pairs = [(a, b) for a, b in _stage_pairs(checkpoints) if task in a.tasks and task in b.tasks]
+    whole = {(c.first, c.second): c for c in headline_changes([(task, a, b) for a, b in pairs], TABLE)}
+    for a, b in pairs:
+        found.stages += [whole[a.key, b.key]] if (a.key, b.key) in whole else []
+        found.stages += form_changes(a, b, task, TABLE)
+    return found
+
+
+def _standings(asked: Sequence[Checkpoint], task: str, headline: Sequence[str]) -> Iterator[Standing]:
+    scores = {c.key: c.rows.headline(task, headline) for c in asked}
+    items = set.intersection(*(set(of) for of in scores.values()))
+    for c in asked:
+        published = c.answers[task, PLAIN].by_item if (task, PLAIN) in c.answers else None
+        plain = sum(published.values()) / len(published) if published else None
+        value = sum(scores[c.key][item].value for item in sorted(items)) / len(items) if items else 0.0
+        yield Standing(c.key, value, plain, len(items))
+
+
+def changes_from_best(
+    key: str, candidates: Sequence[Checkpoint], task: str, headline: Sequence[str]
+) -> list[Contrast]:
+    """The headline's change from the best to each other candidate, corrected over all pairs of candidates."""
+    (best,) = [c for c in candidates if c.key == key]
+    others = [c for c in candidates if c is not best]
+    pairs = [(best, other) for other in others] + list(combinations(others, 2))
+    return [c for c in headline_changes([(task, a, b) for a, b in pairs], DECISION, headline) if c.first == key]
+
+
+def is_headline(change: Contrast) -> bool:
+    """Whether a change is of a benchmark's headline, not of a single form."""
+    return task_of(change)[1] == HEADLINE

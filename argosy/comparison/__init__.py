@@ -1,1 +1,0 @@
-"""Checkpoints, runs and model lines side by side: what got better, what was forgotten, what is noise."""

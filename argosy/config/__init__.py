@@ -1,0 +1,1 @@
+"""Configs: typed schema, layers of YAML, overrides, errors that name field and line."""

@@ -1,0 +1,165 @@
+"""Typed configuration: the base class of configs, the roles of fields, the types at dotted paths.
+
+A field's role says how it enters a node's digest:
+
+    documents: Upstream = ""                     # directory of an upstream node: its digest counts
+    inputs: Externals = ()                       # files from outside (~ is the home): their bytes count
+    workers: Annotated[int, RUNTIME] = 2         # cannot change the result: does not count
+    processes: Annotated[int, ADDED] = 1         # newer than results that exist: counts where it is not its default
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from os.path import expanduser
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+
+class Role(enum.Enum):
+    """The meaning of a config field to the graph."""
+
+    UPSTREAM = "upstream"
+    EXTERNAL = "external"
+    RUNTIME = "runtime"
+    ADDED = "added"
+
+
+RUNTIME = Role.RUNTIME
+ADDED = Role.ADDED
+Upstream = Annotated[str, Role.UPSTREAM]
+Upstreams = Annotated[tuple[str, ...], Role.UPSTREAM]
+External = Annotated[str, Role.EXTERNAL, AfterValidator(expanduser)]
+Externals = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda paths: tuple(map(expanduser, paths)))]
+
+Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every library's generator takes
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Config(BaseModel):
+    """Base of every config: frozen, and a misspelt key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def fields_with(cls, role: Role) -> list[str]:
+        """List the fields of this class (not of nested ones) that have `role`."""
+        return [name for name, found in _roles(cls).items() if found is role]
+
+    def identity(self) -> dict[str, Any]:
+        """Return the part of this config that decides the result: all but runtime, upstream and external fields."""
+        return dict(_identity(self))
+
+
+class ParallelConfig(Config):
+    """Base of the config of a step that may run as several processes."""
+
+    processes: Annotated[int, ADDED] = Field(1, ge=1)
+    """ranks of the step, on one machine; sums are taken in another order with more of them, so their number counts as
+    `threads` does. With `resources.STAGE.gpus` above 0 there is one for each GPU."""
+
+
+C = TypeVar("C", bound=Config)
+
+
+def role_of(field: FieldInfo) -> Role | None:
+    """Return the role that `Annotated` gave this field, if any."""
+    return next((m for m in field.metadata if isinstance(m, Role)), None)
+
+
+@cache
+def _roles(cls: type[Config]) -> dict[str, Role | None]:
+    return {name: role_of(field) for name, field in cls.model_fields.items()}
+
+
+def _identity(config: Config) -> Iterator[tuple[str, Any]]:
+    dumped = config.model_dump(mode="json")
+    for name, role in _roles(type(config)).items():
+        value = getattr(config, name)
+        if role is None or (role is Role.ADDED and value != type(config).model_fields[name].default):
+            yield name, value.identity() if isinstance(value, Config) else dumped[name]
+
+
+def field_type(cls: type[BaseModel], path: Sequence[str | int]) -> Any:
+    """Return the annotation at `path`, or None where `path` does not exist. () is `cls` itself."""
+    at: Any = cls
+    for part in path:
+        at = next((found for option in alternatives(at) if (found := _below(option, part)) is not None), None)
+        if at is None:
+            return None
+    return at
+
+
+def alternatives(annotation: Any) -> Iterator[Any]:
+    """Yield the members of `X | Y | None` but None; `annotation` alone where it is no union."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from alternatives(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for member in get_args(annotation):
+            yield from alternatives(member)
+    elif annotation is not type(None):
+        yield annotation
+
+
+def models_at(cls: type[BaseModel], path: Sequence[str | int]) -> list[type[BaseModel]]:
+    """List the config classes that a value at `path` may be of."""
+    return [option for option in alternatives(field_type(cls, path)) if _is_model(option)]
+
+
+def is_sequence(annotation: Any) -> bool:
+    """Tell whether a value of this annotation is a list, and not also a single value."""
+    options = list(alternatives(annotation))
+    return bool(options) and all(get_origin(option) in (list, tuple) for option in options)
+
+
+def item_type(annotation: Any) -> Any:
+    """Return the annotation of an item of a list."""
+    return next((found for option in alternatives(annotation) if (found := _below(option, 0)) is not None), None)
+
+
+def is_text(annotation: Any) -> bool:
+    """Tell whether a value of this annotation is text and nothing else."""
+    return list(alternatives(annotation)) == [str]
+
+
+def is_nullable(cls: type[BaseModel], path: Sequence[str | int]) -> bool:
+    """Tell whether null may be at `path`."""
+    annotation = field_type(cls, path)
+    return get_origin(annotation) in (Union, types.UnionType) and type(None) in get_args(annotation)
+
+
+def default_at(cls: type[BaseModel], path: Sequence[str | int]) -> Any:
+    """Return the default at `path` as plain data, or None where it has none."""
+    *parents, name = path
+    for model in models_at(cls, parents):
+        if name in model.model_fields:
+            default = model.model_fields[str(name)].get_default(call_default_factory=True, validated_data={})
+            return None if default is PydanticUndefined else _plain(default)
+    return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _below(annotation: Any, part: str | int) -> Any:
+    if _is_model(annotation):
+        field = annotation.model_fields.get(part)
+        return field.annotation if field else None
+    if get_origin(annotation) in (list, tuple, dict, Mapping):
+        arguments = [argument for argument in get_args(annotation) if argument is not Ellipsis]
+        return arguments[-1] if arguments else Any
+    return None

@@ -1,0 +1,1 @@
+"""Records between the steps: their schemas, JSONL files, the user's own files, what was set aside, splits."""

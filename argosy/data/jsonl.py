@@ -1,0 +1,227 @@
+"""JSONL files: lines with a reason for each that is no record, and files written whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import gzip
+import json
+import os
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, TypeVar, cast
+
+from argosy.data.schemas import Document, ParseError
+from argosy.errors import InputError
+from argosy.store.files import temporary_of
+
+T = TypeVar("T")
+JSONL = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A piece of a file (line `line`, from 1; 0 = the whole file) that is not a usable record."""
+
+    file: str
+    line: int
+    reason: str
+    raw: bytes
+
+    def to_record(self) -> dict[str, Any]:
+        """Make the JSON object: the bytes as text where they are UTF-8, else as base64."""
+        record: dict[str, Any] = {"file": self.file, "line": self.line, "reason": self.reason}
+        try:
+            return record | {"raw": self.raw.decode()}
+        except UnicodeDecodeError:
+            return record | {"raw_base64": base64.b64encode(self.raw).decode("ascii")}
+
+
+@contextmanager
+def open_binary(path: Path) -> Iterator[IO[bytes]]:
+    """Open the file's bytes, decompressed if it is .gz or .zst."""
+    if path.suffix.lower() == ".gz":
+        with gzip.open(path, "rb") as file:
+            yield cast("IO[bytes]", file)
+    elif path.suffix.lower() == ".zst":
+        import io
+
+        import pyarrow as pa
+
+        with pa.OSFile(str(path)) as raw, pa.CompressedInputStream(raw, "zstd") as stream:
+            yield cast("IO[bytes]", io.BufferedReader(stream))
+    else:
+        with open(path, "rb") as file:
+            yield file
+
+
+def read_lines(path: Path, keep_blank: bool = False, encoding: str = "utf-8") -> Iterator[tuple[int, bytes, str]]:
+    """Yield (line number from 1, the bytes, "" or the reason that they are unusable).
+
+    Blank lines count in the numbers, but come only with `keep_blank`.
+    """
+    with open_binary(path) as stream:
+        number = 0
+        try:
+            for number, raw in enumerate(stream, 1):
+                line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+                if keep_blank or line.strip():
+                    yield number, line, _problem(line, encoding)
+        except (EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
+            # What was read before the damage is kept; the damage itself is one reject.
+            yield number + 1, str(error).encode(), "damaged compressed file"
+
+
+def _problem(line: bytes, encoding: str) -> str:
+    if b"\0" in line:
+        return "NUL byte (not a text file, or UTF-16)"
+    try:
+        line.decode(encoding)
+    except UnicodeDecodeError:
+        return f"invalid {encoding.upper()}"
+    return ""
+
+
+def parse_or_reject(
+    path: Path, parse: Callable[[int, dict[str, Any]], T], label: str = "", encoding: str = "utf-8"
+) -> Iterator[T | Reject]:
+    """Parse each line of a JSONL file, compressed or not; one that is no record comes as a reject.
+
+    Args:
+        parse: (line number from 1, object) -> a record; raises ParseError with the reason where it is none.
+        label: the file's name in rejects; "" is its own.
+    """
+    for number, raw, problem in read_lines(path, encoding=encoding):
+        try:
+            if problem:
+                raise ParseError(problem)
+            yield parse(number, _object(raw.decode(encoding)))
+        except ParseError as error:
+            yield Reject(label or path.name, number, str(error), raw)
+
+
+def parse_lines(path: Path, parse: Callable[[int, dict[str, Any]], T], left_out: Counter[str]) -> Iterator[T]:
+    """Parse each line of a JSONL file, compressed or not.
+
+    Args:
+        parse: (line number from 1, object) -> a record; raises ParseError with the reason where it is none.
+        left_out: reasons of the lines that are no records, counted here.
+    """
+    for line in parse_or_reject(path, parse):
+        if isinstance(line, Reject):
+            left_out[line.reason] += 1
+        else:
+            yield line
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ParseError("invalid JSON") from None
+    if not isinstance(record, dict):
+        raise ParseError("not a JSON object")
+    return record
+
+
+def dump_line(record: Mapping[str, Any]) -> str:
+    """Return one line of JSON; a lone surrogate (no UTF-8 form) is escaped instead of written."""
+    line = json.dumps(record, ensure_ascii=False, default=str)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        line = json.dumps(record, default=str)
+    return line + "\n"
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of a JSONL file that a step of this pipeline wrote.
+
+    Raises:
+        InputError: it is absent, or a line is not a JSON object (names file and line).
+    """
+    if not path.exists():
+        raise InputError(f"{path} does not exist: run the step that writes it, or correct the path")
+    for record in parse_or_reject(path, lambda _, record: record):
+        if isinstance(record, Reject):
+            raise InputError(f"{path}:{record.line} is not a record: {record.reason}")
+        yield record
+
+
+def read_documents(directory: Path) -> Iterator[Document]:
+    """Yield the documents of all `*.jsonl` in `directory`, files in the order of their names.
+
+    Raises:
+        InputError: the directory has no such file, or a line is not a document.
+    """
+    paths = sorted(directory.glob("*.jsonl"))
+    if not paths:
+        raise InputError(f"{directory} has no *.jsonl: expected the `documents` directory of a data or clean step")
+    for path in paths:
+        for record in read_jsonl(path):
+            try:
+                yield Document.from_record(record)
+            except KeyError as missing:
+                raise InputError(f"{path}: a document has no {missing}; it needs id, text and channel") from None
+
+
+class JsonlWriters:
+    """Several JSONL files that appear together when the block ends without an error.
+
+    Lines go to hidden temporary files of this process below `root`; a crash leaves only those, and the next
+    holder of the step's directory removes them.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files: dict[str, IO[str]] = {}
+        self.counts: dict[str, int] = {}
+
+    def open(self, name: str) -> None:
+        """Make the file `name` (relative to the root, without ".jsonl") even if nothing is written to it."""
+        if name not in self._files:
+            path = self._temporary(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._files[name] = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed by __exit__)
+            self.counts[name] = 0
+
+    def write(self, name: str, record: Mapping[str, Any]) -> None:
+        """Append one record to `<root>/<name>.jsonl`."""
+        self.open(name)
+        self._files[name].write(dump_line(record))
+        self.counts[name] += 1
+
+    def write_all(self, name: str, records: Iterable[Mapping[str, Any]]) -> None:
+        """Append records; makes the file also when there are none."""
+        self.open(name)
+        for record in records:
+            self.write(name, record)
+
+    def finish(self, name: str) -> None:
+        """Make the file `name` appear now, so that it stays even if the block fails; it takes no more lines."""
+        if file := self._files.pop(name, None):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            self._temporary(name).replace(self._root / f"{name}.jsonl")
+
+    def __enter__(self) -> JsonlWriters:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in list(self._files):
+            if kind is None:
+                self.finish(name)
+            else:
+                self._files.pop(name).close()
+                self._temporary(name).unlink(missing_ok=True)
+
+    def _temporary(self, name: str) -> Path:
+        return temporary_of(self._root / f"{name}.jsonl")

@@ -1,0 +1,103 @@
+"""Records of whole files, and the lines of them that cannot be used: set aside with their place and reason."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from argosy.data.jsonl import JSONL, JsonlWriters, Reject, parse_or_reject
+from argosy.data.schemas import parse_record
+from argosy.errors import InputError
+
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class Tally:
+    """How many records were read, and how many were set aside by reason."""
+
+    read: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    def check(self, what: str, rejects_at: str) -> None:
+        """Refuse input that is mostly unreadable: it is most likely not what its name says.
+
+        Raises:
+            InputError: nothing was read, or more was rejected than read.
+        """
+        bad = sum(self.rejected.values())
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in self.rejected.most_common())
+        if self.read == 0:
+            found = f"all {bad} records are unreadable ({reasons}); see {rejects_at}" if bad else "it holds no text"
+            raise InputError(f"{what}: {found}")
+        if bad > self.read:
+            raise InputError(
+                f"{what}: {bad} of {bad + self.read} records are unreadable, more than half ({reasons}); "
+                f"they are in {rejects_at}. Check the format, encoding (UTF-8) and field names"
+            )
+
+
+@dataclass
+class Rejects:
+    """Records of a data step that a later step cannot use; `write` keeps them in `<out>/rejects/`."""
+
+    rejects: list[Reject] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """Count them by reason, in the order of the reasons' names."""
+        return dict(sorted(Counter(reject.reason for reject in self.rejects).items()))
+
+    def write(self, out: Path) -> None:
+        """Write `rejects/<file>.jsonl` for each file that had some, and say so in the log."""
+        with JsonlWriters(out / "rejects") as writers:
+            for reject in self.rejects:
+                writers.write(Path(reject.file).stem, reject.to_record())
+        for reason, count in self.counts().items():
+            _LOG.warning("%d records set aside (%s); see %s", count, reason, out / "rejects")
+
+
+def read_records(path: Path, parse: Callable[[dict[str, Any]], T], rejects: Rejects) -> list[T]:
+    """Return `parse` of each line of `path`; a line where it raises ParseError goes to `rejects`.
+
+    Raises:
+        InputError: the file does not exist, is empty, or no line of it can be used.
+    """
+    if not path.is_file():
+        raise InputError(f"{path} does not exist: run the data step that writes it, or correct the file's name")
+    good, bad = _read(path, parse)
+    rejects.rejects.extend(bad)
+    if not good:
+        counts = ", ".join(f"{n} x {reason}" for reason, n in Counter(r.reason for r in bad).most_common())
+        raise InputError(f"{path} has no usable record: {counts or 'it is empty'}")
+    return good
+
+
+def read_own(kind: str, path: Path, writers: JsonlWriters, rejects_at: str) -> tuple[list[dict[str, Any]], Tally]:
+    """Return the records of the user's own file for the field `data.<kind>`; bad lines go to `rejects/<kind>`.
+
+    Raises:
+        InputError: the file is absent, not JSONL, or mostly unusable.
+    """
+    if not path.is_file() or not path.name.lower().endswith(JSONL):
+        raise InputError(f"data.{kind}: {path} is not a file that can be read; allowed: {', '.join(JSONL)}")
+    records, rejects = _read(path, partial(parse_record, kind))
+    tally = Tally(len(records), Counter(reject.reason for reject in rejects))
+    for reject in rejects:
+        writers.write(f"rejects/{kind}", reject.to_record())
+    writers.finish(f"rejects/{kind}")  # a refusal points to them
+    tally.check(f"data.{kind} {path}", rejects_at)
+    return records, tally
+
+
+def _read(path: Path, parse: Callable[[dict[str, Any]], T]) -> tuple[list[T], Sequence[Reject]]:
+    good: list[T] = []
+    bad: list[Reject] = []
+    for line in parse_or_reject(path, lambda _, record: parse(record)):
+        bad.append(line) if isinstance(line, Reject) else good.append(line)
+    return good, bad

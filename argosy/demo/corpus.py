@@ -1,0 +1,112 @@
+"""The demo's data from a seed: documents with dirt, and everything that is made of the fact tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from argosy.config.schema import Config
+from argosy.data.schemas import Conversation, Document, Item, Preference, Prompt
+from argosy.demo import examples
+from argosy.demo.dirt import dirty_documents
+from argosy.demo.facts import LANGS, Fact, load_facts, split_facts
+from argosy.demo.knowledge import answer_documents, benchmark_items, knowledge_documents, quiz_documents
+from argosy.demo.stdlib import code_documents, english_documents
+
+Count = Annotated[int, Field(ge=0)]
+Least = Annotated[int, Field(ge=1)]
+
+
+class DemoConfig(Config):
+    """Sizes of the demo's data."""
+
+    english_bytes: Count = 900_000
+    """Bytes of English prose."""
+    code_bytes: Count = 700_000
+    """Bytes of Python source."""
+    knowledge_repeats: Count = 30
+    """Statements of each fact in prose, in each language."""
+    quiz_repeats: Count = 2
+    """Quizzes with options about each taught fact, in each language."""
+    answer_repeats: Count = 15
+    """Questions without options about each taught fact, in each language."""
+    taught_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the facts that quizzes and instructions ask about; the benchmark asks about the rest."""
+    dirt_per_kind: Count = 40
+    """Dirty documents of each kind."""
+    instructions: Least = 2400
+    """Conversations."""
+    preferences: Least = 1200
+    """Preference pairs."""
+    prompts: Least = 600
+    """Prompts for reinforcement learning."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The demo's records, each list a pure function of the config and the seed."""
+
+    config: DemoConfig
+    seed: int
+
+    @cached_property
+    def facts(self) -> tuple[list[Fact], list[Fact], list[Fact]]:
+        """Load (all facts, the taught ones, the benchmark's)."""
+        facts = load_facts()
+        return facts, *split_facts(facts, self.seed, self.config.taught_share)
+
+    def fact_records(self) -> Iterator[dict[str, Any]]:
+        """Describe each fact: id, relation, subject and answer by language, and whether training asks about it."""
+        facts, taught, _ = self.facts
+        ids = {fact.id for fact in taught}
+        for fact in facts:
+            names = {"id": fact.id, "relation": fact.relation, "subject": fact.subject, "answer": fact.answer}
+            yield names | {"taught": fact.id in ids}
+
+    def documents(self) -> Iterator[Document]:
+        """Make the clean documents of all channels, then the dirty ones."""
+        clean = list(self._clean())
+        yield from clean
+        count = self.config.dirt_per_kind
+        if count and clean:
+            yield from dirty_documents(clean, list(self._spare()), self.benchmark(), count, self.seed)
+
+    def _clean(self) -> Iterator[Document]:
+        c, (facts, taught, _) = self.config, self.facts
+        yield from english_documents(self.seed, c.english_bytes)
+        yield from code_documents(self.seed, c.code_bytes)
+        for lang in LANGS:
+            yield from knowledge_documents(facts, lang, c.knowledge_repeats, self.seed)
+            yield from quiz_documents(taught, lang, c.quiz_repeats, self.seed)
+            yield from answer_documents(taught, lang, c.answer_repeats, self.seed)
+
+    def _spare(self) -> Iterator[Document]:
+        """Make prose that is not in the corpus, ten documents for each of `dirt_per_kind`, to make dirt of."""
+        wanted = 10 * self.config.dirt_per_kind
+        used = sum(1 for _ in english_documents(self.seed, self.config.english_bytes))
+        yield from islice(english_documents(self.seed, sys.maxsize), used, used + wanted // len(LANGS))
+        for lang in LANGS:
+            rounds = knowledge_documents(self.facts[0], lang, wanted, f"spare/{self.seed}")
+            yield from islice(rounds, wanted)
+
+    def benchmark(self) -> list[Item]:
+        """Make the benchmark's items, in both languages."""
+        return benchmark_items(self.facts[2], self.seed)
+
+    def instructions(self) -> list[Conversation]:
+        """Make conversations about the taught facts."""
+        return list(examples.conversations(self.facts[1], self.config.instructions, self.seed))
+
+    def preferences(self) -> list[Preference]:
+        """Make preference pairs about the taught facts."""
+        return list(examples.preferences(self.facts[1], self.config.preferences, self.seed))
+
+    def prompts(self) -> list[Prompt]:
+        """Make prompts about the taught facts whose reply can be checked."""
+        return list(examples.prompts(self.facts[1], self.config.prompts, self.seed))

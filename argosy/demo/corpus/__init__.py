@@ -1,1 +1,0 @@
-"""The demo's documents, conversations, preferences, prompts and benchmark, made from a seed."""

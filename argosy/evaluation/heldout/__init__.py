@@ -1,0 +1,1 @@
+"""Held-out text: losses by channel, by position, and memorisation."""

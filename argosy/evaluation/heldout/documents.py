@@ -1,0 +1,163 @@
+"""Held-out documents of each channel as a model's tokens: from a tokenize step's files, or from raw text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from argosy.data.schemas import Document
+from argosy.data.sources import SourceConfig, input_files, list_inputs, read_source
+from argosy.data.split import choose_documents
+from argosy.errors import InputError
+from argosy.models.generate import Tokens
+from argosy.scoring.model import LanguageModel
+from argosy.tokens.reader import read_channels, read_index
+from argosy.tokens.tokenizer import SAMPLE, tokenizer_digest
+
+UNKNOWN = "has a character that the tokenizer does not know"
+WHOLE = 2**40  # characters after which a .txt is cut: a document is the whole file
+
+
+@dataclass
+class Documents:
+    """The documents of one channel."""
+
+    ids: list[str] = field(default_factory=list)
+    tokens: list[Tokens] = field(default_factory=list)
+    """without BOS and EOS"""
+    sizes: list[int] = field(default_factory=list)
+    """in UTF-8 bytes"""
+    special: frozenset[int] = frozenset()
+    """tokens that stand for no bytes, which are context and never scored"""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """number of other documents, by reason"""
+    changed: int = 0
+    """number of documents whose tokens decode to another text (a tokenizer that normalises)"""
+
+
+def tokenized_documents(model: LanguageModel, directory: Path, most: int) -> dict[str, Documents]:
+    """Read the documents that training scores (argosy.training.heldout), up to `most` tokens a channel, at least one.
+
+    Raises:
+        InputError: no held-out files, files that do not fit each other, or another tokenizer's.
+    """
+    check_vocabulary(model, directory)
+    documents = {}
+    for name, channel in read_channels(directory, "heldout").items():
+        chosen = channel.choose(most)
+        bounds = [(channel.offsets[i] + 1, channel.offsets[i + 1] - 1) for i in chosen]  # without BOS and EOS
+        tokens = [tuple(channel.tokens[begin:end].tolist()) for begin, end in bounds]
+        sizes = channel.document_bytes[chosen].tolist()
+        documents[name] = Documents([str(i) for i in chosen], tokens, sizes, channel.special)
+    return documents
+
+
+def text_documents(model: LanguageModel, texts: Mapping[str, str] | str, most: int) -> dict[str, Documents]:
+    """Read documents of raw text, up to `most` bytes a channel (the beginning of the shortest one where none fits); the
+    same ones for every tokenizer.
+
+    A text that spells a special token ("<|end|>") is text. One with a character that the tokenizer has no token for is
+    left out: its probability is unknown.
+
+    Args:
+        texts: path by channel; or one path, whose documents' channels are their field `channel` or their folder.
+
+    Raises:
+        InputError: a path is absent or has no text.
+    """
+    channels = {}
+    for name, (documents, left_out) in _read(texts, most).items():
+        made = channels[name] = Documents(left_out=Counter(left_out))
+        for document in documents:
+            tokens, changed = _encoded(model, document.text)
+            if not tokens:
+                made.left_out["has no token"] += 1
+            elif model.tokenizer.unk_token_id in tokens:
+                made.left_out[UNKNOWN] += 1
+            else:
+                made.ids.append(document.id)
+                made.tokens.append(tokens)
+                made.sizes.append(len(document.text.encode()))
+                made.changed += changed
+    return channels
+
+
+def check_vocabulary(model: LanguageModel, directory: Path) -> None:
+    """Check that tokenized files are of the model's tokenizer: by its digest, by its size alone in a directory made
+    before there was one.
+
+    Raises:
+        InputError: they are of another one.
+    """
+    index, tokenizer = read_index(directory), model.tokenizer
+    size, made_with = len(tokenizer), index["vocab_size"]
+    advice = "give the `tokens` that were made with the checkpoint's tokenizer, or `heldout.texts`"
+    if made_with != size:
+        raise InputError(f"{directory} was tokenized with a vocabulary of {made_with}, the checkpoint's tokenizer has "
+                         f"{size} tokens; {advice}")
+    if "tokenizer" not in index:
+        return
+    sample = tokenizer(SAMPLE, add_special_tokens=False)["input_ids"]
+    if index["tokenizer"] != tokenizer_digest(tokenizer.get_vocab(), sample):
+        raise InputError(f"{directory} was tokenized with another tokenizer than the checkpoint's, also of {size} "
+                         f"tokens; {advice}")
+
+
+def _encoded(model: LanguageModel, text: str) -> tuple[Tokens, bool]:
+    """Encode a text, and tell whether the tokens decode to another one."""
+    tokenizer = model.tokenizer
+    tokens = tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+    decoded = tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return tokens, decoded not in (text, " " + text)  # SentencePiece puts a space before a text
+
+
+def _read(texts: Mapping[str, str] | str, most: int) -> dict[str, tuple[list[Document], dict[str, int]]]:
+    """Read the documents of each channel, and count the lines that are none by reason; once for all checkpoints of a
+    process."""
+    named = ((("", texts),) if isinstance(texts, str) else tuple(texts.items()))
+    changed = tuple(file.stat().st_mtime_ns for _, path in named for file in input_files(Path(path))[0])
+    return _read_once(named, most, changed)
+
+
+@lru_cache(maxsize=4)
+def _read_once(
+    named: tuple[tuple[str, str], ...], most: int, changed: tuple[int, ...]
+) -> dict[str, tuple[list[Document], dict[str, int]]]:
+    sizes: dict[str, list[int]] = {}
+    left_out: dict[str, Counter[str]] = {}
+    for name, found in _documents(named):
+        if isinstance(found, Document):
+            sizes.setdefault(found.channel, []).append(len(found.text.encode()))
+        else:
+            left_out.setdefault(name or "texts", Counter())[found] += 1
+    if not sizes:
+        paths = ", ".join(path for _, path in named)
+        raise InputError(f"heldout.texts: {paths} has no document: {({k: dict(v) for k, v in left_out.items()})}")
+    chosen = {channel: set(choose_documents(channel, own, most)) for channel, own in sizes.items()}
+    at: Counter[str] = Counter()
+    kept: dict[str, list[Document]] = {channel: [] for channel in sorted(sizes)}
+    for _, found in _documents(named):  # again, so that only what is chosen is in memory
+        if isinstance(found, Document):
+            if at[found.channel] in chosen[found.channel]:
+                kept[found.channel].append(replace(found, text=_cut(found.text, most)))
+            at[found.channel] += 1
+    every = {**{name: [] for name in left_out}, **kept}
+    return {name: (documents, dict(left_out.get(name, {}))) for name, documents in every.items()}
+
+
+def _documents(named: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, Document | str]]:
+    """Yield (given channel, document or why a line is none)."""
+    for name, path in named:
+        config = SourceConfig(channel=name, channel_field="" if name else "channel", text_chars=WHOLE)
+        for file in list_inputs([path])[0]:
+            for found, _ in read_source(file, config):
+                yield name, found if isinstance(found, Document) else found.reason
+
+
+def _cut(text: str, most: int) -> str:
+    """Cut the one document that is chosen where none fits to its first `most` bytes, at a character's end."""
+    encoded = text.encode()
+    return text if len(encoded) <= most else encoded[:most].decode(errors="ignore").rstrip() or text[:1]

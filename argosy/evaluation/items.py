@@ -1,0 +1,169 @@
+"""Rows of an evaluation, one an item x variant, as Parquet: any tool reads them, and equal rows are equal bytes.
+
+Kinds of rows differ in their keys and in what one key holds (`scores` is a list, of memorisation a list of lists). A
+key whose values are of several kinds has a column a kind: the plain name for the first of KINDS, `<key>:<kind>` for the
+others. A value of no kind is JSON text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from argosy.data.jsonl import parse_lines
+from argosy.errors import InputError
+from argosy.store.files import write_atomic
+
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+
+ITEMS = "items.parquet"
+OLD_ITEMS = "items.jsonl"  # of older evaluations; still read
+ASKED = "asked"  # a row's key for the digest of its question
+FIRST = ("task", "variant", "id", "item", "lang", "correct", "correct_norm", "chosen", "gold", "scores")
+KINDS = ("bool", "int", "float", "str", "ints", "floats", "strs", "lists", "json")
+
+
+def digest(*parts: object) -> str:
+    """Hash texts, numbers and lists of them to 8 hexadecimal digits (SHA-256): different ones agree once in 4 billion.
+
+    A question's digest leaves out the text that a chat template puts around it: a base model and its tuned one have the
+    same.
+    """
+    text = json.dumps(parts, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A name, a kind of KINDS, and a value a row (None where it has none of this kind)."""
+
+    name: str
+    kind: str
+    values: list[Any]
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Make the columns of all rows: those of FIRST, then the others by name. A value None counts as absent."""
+    keys = {key for row in rows for key in row}
+    ordered = [key for key in FIRST if key in keys] + sorted(keys.difference(FIRST))
+    return [column for key in ordered for column in _columns(key, [row.get(key) for row in rows])]
+
+
+def row_of(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Restore the row that a line of all columns was made of."""
+    row: dict[str, Any] = {}
+    for name, value in line.items():
+        key, _, kind = name.rpartition(":") if name.endswith(tuple(f":{kind}" for kind in KINDS)) else (name, "", "")
+        if value is not None:
+            row[key] = json.loads(value) if kind == "json" else value
+    return row
+
+
+def _columns(key: str, values: Sequence[Any]) -> Iterable[Column]:
+    kinds = [None if value is None else _kind(value) for value in values]
+    present = {kind for kind in kinds if kind}
+    for narrow, wide in (("int", "float"), ("ints", "floats")):
+        if {narrow, wide} <= present:
+            kinds = [wide if kind == narrow else kind for kind in kinds]
+            present.discard(narrow)
+    if "empty" in present:
+        as_list = next((kind for kind in ("ints", "floats", "strs", "lists") if kind in present), "floats")
+        kinds = [as_list if kind == "empty" else kind for kind in kinds]
+        present = present - {"empty"} | {as_list}
+    for number, kind in enumerate(kind for kind in KINDS if kind in present):
+        name = key if number == 0 and kind != "json" else f"{key}:{kind}"
+        chosen = [value if own == kind else None for value, own in zip(values, kinds, strict=True)]
+        if kind == "json":
+            chosen = [v if v is None else json.dumps(v, ensure_ascii=False, sort_keys=True) for v in chosen]
+        yield Column(name, kind, chosen)
+
+
+def _kind(value: Any) -> str:
+    for kind, types in (("bool", bool), ("int", int), ("float", float), ("str", str)):
+        if isinstance(value, types):
+            return kind
+    if not isinstance(value, list | tuple):
+        return "json"
+    inner = {_kind(each) for each in value}
+    if not inner:
+        return "empty"
+    if inner <= {"int", "float"}:
+        return "floats" if "float" in inner else "ints"
+    if inner == {"str"}:
+        return "strs"
+    return "lists" if inner <= {"ints", "floats", "empty"} else "json"
+
+
+def write_items(out: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write `items.parquet` below `out`, atomically, and return its path.
+
+    A key is a column; a row without it has null there. The same rows are the same
+    bytes, with one version of pyarrow.
+    """
+    import io
+
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(_table(rows), buffer, compression="zstd", row_group_size=65_536)
+    path = out / ITEMS
+    write_atomic(path, buffer.getvalue())
+    return path
+
+
+def read_items(directory: Path | str) -> list[dict[str, Any]]:
+    """Read the rows of an evaluation's directory, of `items.parquet` or an old `items.jsonl`, in their order.
+
+    A row has no key for a column that it lacks. Lines of an old file that are no rows are left out (`scan_items` counts
+    them).
+
+    Raises:
+        InputError: there is neither file, or `items.parquet` is not whole.
+    """
+    return scan_items(directory)[0]
+
+
+def scan_items(directory: Path | str) -> tuple[list[dict[str, Any]], int]:
+    """Read the rows, and count the lines of an old file that are none."""
+    folder = Path(directory)
+    if (folder / ITEMS).is_file():
+        return _read_parquet(folder / ITEMS), 0
+    if (folder / OLD_ITEMS).is_file():
+        broken: Counter[str] = Counter()
+        rows = list(parse_lines(folder / OLD_ITEMS, lambda _, row: row, broken))
+        return rows, broken.total()
+    raise InputError(f"{folder} has no {ITEMS}: evaluate the checkpoint again")
+
+
+def has_items(directory: Path | str) -> bool:
+    """Whether there are rows to read."""
+    return any((Path(directory) / name).is_file() for name in (ITEMS, OLD_ITEMS))
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    import pyarrow as pa
+
+    kinds = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "str": pa.string(),
+             "ints": pa.list_(pa.int64()), "floats": pa.list_(pa.float64()), "strs": pa.list_(pa.string()),
+             "lists": pa.list_(pa.list_(pa.float64())), "json": pa.string()}  # fmt: skip
+    columns = columns_of(rows)
+    arrays = [pa.array(column.values, kinds[column.kind]) for column in columns]
+    return pa.table(arrays, names=[column.name for column in columns])
+
+
+def _read_parquet(path: Path) -> list[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            return [row_of(line) for line in file.read(use_threads=False).to_pylist()]
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} is broken ({error}): remove its directory and evaluate again") from None

@@ -1,0 +1,249 @@
+"""Judges: a checkpoint on this machine, or a server that speaks OpenAI's chat completions (OpenAI, vLLM, llama.cpp).
+
+A judge gets a question about two answers to one prompt, in the prompt's language.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any, Protocol
+
+from argosy.errors import InputError
+from argosy.scoring.model import LanguageModel
+from argosy.text.scripts import is_han
+
+LETTERS = ("A", "B")
+CUE = "\n"
+_WRONG = {400: "the server refuses the request", 401: "the key is refused", 403: "the key may not use this model",
+          404: "there is no such address or model"}  # fmt: skip
+_EN = """Two assistants answered the same request. Decide which answer helps the user more: it is right, it does what \
+was asked, and it is clear. Do not prefer an answer for its length or for the place where it stands.
+
+[Request]
+{prompt}
+
+[Answer A]
+{first}
+
+[Answer B]
+{second}
+
+Which answer is better? Reply with one letter, A or B{tie}."""
+_ZH = """两个助手回答了同一个请求。请判断哪个回答对用户更有帮助：内容正确，按要求作答，表达清楚。\
+不要因为回答较长或位置在前而偏向它。
+
+【请求】
+{prompt}
+
+【回答A】
+{first}
+
+【回答B】
+{second}
+
+哪个回答更好？只回复一个字母：A 或 B{tie}。"""
+# For a judge that writes its reply, and may reason first.
+_TIE = {"en": ", or C if they are equally good", "zh": "；如果一样好，回复 C"}
+_REASON = {
+    "en": ' If you have to reason first, end with a line "Verdict: " and the letter.',
+    "zh": "需要先分析的话，最后一行写“结论：”和这个字母。",
+}
+# A letter inside a sentence is no verdict: "A is worse than B" ends in B and means B, "A is better than B" does not.
+_BARE = re.compile(r"[\W_]*([ABC])[\W_]*")
+_VERDICT = re.compile(
+    r"\W*(?:the )?(?:final )?(?:verdict|answer|choice|结论|答案|判断)(?: is|是|为)?[\W_]*([ABC])[\W_]*", re.IGNORECASE
+)
+_PREFERENCE = {"A": 1.0, "B": 0.0, "C": 0.5}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two answers to a prompt; the judge reads `first` before `second`."""
+
+    prompt: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Preference:
+    """A judge's reply to one comparison."""
+
+    first: float | None
+    """probability (0 to 1) that the first answer is better; None: the reply names none"""
+    reason: str = ""
+    """why there is none"""
+    retryable: bool = False
+    """whether a retry may give one (a server that was down)"""
+
+
+Save = Callable[[int, Preference], None]
+
+
+class Judge(Protocol):
+    """Says which answer is better. It sees a comparison alone, and no names."""
+
+    @property
+    def name(self) -> str:
+        """The judge's name in records."""
+
+    def prefer(self, comparisons: Sequence[Comparison], save: Save) -> None:
+        """Call `save(index, preference)` for every comparison, as soon as it is known, in any order.
+
+        Raises:
+            InputError: the judge refuses every request (wrong key, no such model).
+        """
+
+
+def question(comparison: Comparison, *, writes: bool) -> str:
+    """Write the judge's prompt. One that `writes` its verdict may call the answers equal, and say why first."""
+    lang = "zh" if is_han(comparison.prompt) else "en"
+    text = {"en": _EN, "zh": _ZH}[lang].format(
+        prompt=comparison.prompt,
+        first=comparison.first.strip(),
+        second=comparison.second.strip(),
+        tie=_TIE[lang] if writes else "",
+    )
+    return text + (_REASON[lang] if writes else "")
+
+
+def read_verdict(reply: str) -> float | None:
+    """Read the letter of a reply: 1.0 for A, 0.0 for B, 0.5 for C.
+
+    It is the reply alone, or its last line, or that line says the verdict in the form that the question names. None for
+    any other reply, whatever letters it has.
+    """
+    lines = [line for line in reply.splitlines() if line.strip()]
+    letter = (_BARE.fullmatch(lines[-1]) or _VERDICT.fullmatch(lines[-1])) if lines else None
+    return _PREFERENCE[letter[1].upper()] if letter else None
+
+
+class CheckpointJudge:
+    """A judge that is a language model.
+
+    Args:
+        model: the judge.
+        chat: whether the question is a user's turn in its chat template.
+        name: the judge's in records.
+    """
+
+    def __init__(self, model: LanguageModel, *, chat: bool, name: str) -> None:
+        self.model, self.chat, self.name = model, chat, name
+
+    def prefer(self, comparisons: Sequence[Comparison], save: Save) -> None:
+        """Compute P(A) / (P(A) + P(B)) after each question. A question that is longer than the context has no answer:
+        cut at its left it would be another one."""
+        pairs = [pair for comparison in comparisons for pair in self._requests(comparison)]
+        scores = self.model.loglikelihood(pairs)
+        encoded = self.model.encode_pairs(pairs)
+        for index in range(len(comparisons)):
+            a, b = (scores[2 * index + place].logprob for place in range(2))
+            longest = max(len(encoded[2 * index + place][0]) for place in range(2))
+            if longest > self.model.max_length:
+                save(index, Preference(None, f"longer than the judge's context of {self.model.max_length} tokens"))
+            elif not math.isfinite(a) or not math.isfinite(b):
+                save(index, Preference(None, "the judge's probabilities are not numbers"))
+            else:
+                save(index, Preference(1 / (1 + math.exp(min(700.0, b - a)))))
+
+    def _requests(self, comparison: Comparison) -> list[tuple[str, str]]:
+        text = question(comparison, writes=False)
+        if self.chat:
+            return [(self.model.chat(text), self.model.answer(letter)) for letter in LETTERS]
+        return [(text + CUE, letter) for letter in LETTERS]
+
+
+@dataclass(frozen=True)
+class ChatApiJudge:
+    """A judge that a server runs."""
+
+    url: str
+    """up to and with `/v1`; `/chat/completions` is added"""
+    model: str
+    key: str = ""
+    """sent as bearer token; "" sends none"""
+    parallel: int = 8
+    """requests at a time"""
+    attempts: int = 5
+    """of one request that meets a server that is busy (429), fails (5xx) or does not answer"""
+    max_tokens: int = 16
+    """of a reply; models that reason first need many"""
+    timeout: float = 120.0
+    """seconds"""
+    sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def name(self) -> str:
+        """Model and address."""
+        return f"{self.model} at {self.url}"
+
+    def prefer(self, comparisons: Sequence[Comparison], save: Save) -> None:
+        """Request a reply to each, some at a time.
+
+        Raises:
+            InputError: the server will not answer any request: wrong address, key or model.
+        """
+        with ThreadPoolExecutor(self.parallel) as pool:
+            requests = {pool.submit(self._ask, comparison): index for index, comparison in enumerate(comparisons)}
+            try:
+                for done in as_completed(requests):
+                    save(requests[done], done.result())
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _ask(self, comparison: Comparison) -> Preference:
+        body = {"model": self.model, "temperature": 0, "max_tokens": self.max_tokens, "seed": 0,
+                "messages": [{"role": "user", "content": question(comparison, writes=True)}]}  # fmt: skip
+        for attempt in range(self.attempts):
+            try:
+                return _preference(self._post(body))
+            except urllib.error.HTTPError as error:
+                if error.code in _WRONG:
+                    why = f"{_WRONG[error.code]} ({error.code}: {_message(error)})"
+                    raise InputError(f"judge {self.name}: {why}") from None
+                problem, wait = f"HTTP {error.code}", error.headers.get("Retry-After", "")
+            except (OSError, HTTPException, ValueError) as error:  # no connection, cut off, or no JSON
+                problem, wait = str(error) or type(error).__name__, ""
+            if attempt + 1 < self.attempts:
+                self.sleep(float(wait) if wait.isdigit() else min(60.0, 2.0**attempt) * random.uniform(0.5, 1.0))
+        return Preference(None, f"the judge did not answer after {self.attempts} attempts ({problem})", retryable=True)
+
+    def _post(self, body: dict[str, Any]) -> dict[str, Any]:
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+        address = f"{self.url.rstrip('/')}/chat/completions"
+        request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=self.timeout) as reply:
+            found: dict[str, Any] = json.load(reply)
+        return found
+
+
+def _preference(reply: dict[str, Any]) -> Preference:
+    try:
+        choice = reply["choices"][0]
+        text = choice["message"]["content"] or ""
+    except (KeyError, IndexError, TypeError):
+        raise ValueError("the reply has no choices[0].message.content") from None
+    verdict = read_verdict(text)
+    if verdict is not None:
+        return Preference(verdict)
+    cut = " within its limit of tokens (judge_tokens)" if choice.get("finish_reason") == "length" else ""
+    return Preference(None, f"the judge's reply names no answer{cut}")
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    text = error.read(2000).decode("utf-8", "replace")
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return " ".join(text.split())[:200]

@@ -1,0 +1,1 @@
+"""Language models: checkpoints written and opened, chat templates, generation, log-probabilities, losses."""

@@ -1,0 +1,86 @@
+"""Checkpoints by their directory: an export of a training step, or any directory that transformers loads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import InputError
+from argosy.store.step_files import OUTPUTS, read_outputs
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """An export on disk, with the fields of its `argosy.json`."""
+
+    path: Path
+    name: str
+    stage: str = ""
+    step: int = 0
+    tokens: int = 0
+    """trained on since pretraining began"""
+    chat: bool = False
+    """trained on the chat template"""
+    ours: bool = False
+    """has an argosy.json"""
+
+    def label(self) -> dict[str, Any]:
+        """Give the fields for results; no path, so that results of two machines are equal."""
+        fields = asdict(self)
+        return {key: fields[key] for key in ("stage", "name", "step", "tokens", "chat")}
+
+
+def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
+    """Find the export `export` of a training step's directory; a directory with a config.json is one itself.
+
+    Raises:
+        InputError: it has disappeared, was not finished, or there is no such export (names those there are).
+    """
+    root = Path(directory)
+    if not root.is_dir():
+        raise InputError(f"checkpoint {root} does not exist; run the training step again, or correct the path")
+    if (root / OUTPUTS).is_file():
+        return _read(*_export_of(root, export))
+    if (root / "config.json").is_file():
+        return _read(root, root.name)
+    raise InputError(f"checkpoint {root} has neither outputs.json (a finished training step) nor config.json (a model)")
+
+
+def _export_of(root: Path, export: str) -> tuple[Path, str]:
+    outputs = read_outputs(root)
+    exports = {entry["name"]: entry["path"] for entry in outputs.get("exports", [])}
+    path = outputs.get("final") if export == "final" else exports.get(export)
+    if path is None:
+        names = [*(["final"] if "final" in outputs else []), *sorted(exports.keys() - {"final"})]
+        known = ", ".join(names) or "none: it trains no model"
+        raise InputError(f"export {export!r} is not in {root}; there are: {known}")
+    name = export if export in exports else next((n for n, p in exports.items() if p == path), Path(path).name)
+    if not (root / path / "config.json").is_file():
+        raise InputError(f"export {export!r}: {root / path} has disappeared or is incomplete; run its step again")
+    return root / path, name
+
+
+def no_language_model(path: Path) -> str:
+    """Name the kind of a checkpoint that predicts no tokens; "" for a language model, and where it is unknown."""
+    try:
+        made = json.loads((path / "config.json").read_text(encoding="utf-8")).get("architectures") or []
+    except (OSError, ValueError, AttributeError):
+        return ""  # loading it says what is wrong
+    classifies = made and all(str(each).endswith(("SequenceClassification", "TokenClassification")) for each in made)
+    return f"a {made[0]} (a reward model, a classifier)" if classifies else ""
+
+
+def _read(path: Path, name: str) -> Checkpoint:
+    if kind := no_language_model(path):  # transformers would load it with a random output layer
+        raise InputError(f"checkpoint {path} is {kind}: it predicts no tokens; name a language model")
+    about = path / "argosy.json"
+    if not about.is_file():
+        return Checkpoint(path, name)
+    try:
+        fields = json.loads(about.read_text(encoding="utf-8"))
+        return Checkpoint(path, name, str(fields["stage"]), int(fields["step"]), int(fields["tokens"]),
+                          bool(fields["chat"]), ours=True)  # fmt: skip
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{about} is broken ({error}); it needs stage, step, tokens and chat") from None

@@ -1,0 +1,223 @@
+"""Preference pairs, and two ways to learn from them: Direct Preference Optimization (Rafailov et al. 2023), a reward
+model.
+
+The reward model is the language model with a head of one number. Its loss is that of Bradley and Terry:
+-log sigmoid(r(chosen) - r(rejected)) (Ouyang et al. 2022, eq. 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from argosy.data.rejects import Rejects, read_records
+from argosy.data.schemas import Message, ParseError, check_messages
+from argosy.models.chat import check_length, encode, encode_prompt
+from argosy.models.export import Source
+from argosy.models.logprobs import answer_logprobs, by_length, pad_right
+from argosy.posttraining.config import PosttrainingConfig, PreferenceConfig
+from argosy.posttraining.stage import keep_rejects
+from argosy.posttraining.trainer import run_trainer, trainer_arguments
+from argosy.step.contract import StepContext
+from argosy.store.step_files import given_directory
+from argosy.training.parallel import Group
+
+
+@dataclass(frozen=True)
+class Preference:
+    """A usable pair; both sides fit the context.
+
+    Attributes:
+        prompt, chosen, rejected: messages, as in the file.
+        prompt_ids: the prompt up to where the assistant is to answer.
+        chosen_ids, rejected_ids: prompt and answer; they begin with `prompt_ids`.
+    """
+
+    prompt: Sequence[Message]
+    chosen: Sequence[Message]
+    rejected: Sequence[Message]
+    prompt_ids: list[int]
+    chosen_ids: list[int]
+    rejected_ids: list[int]
+
+
+def preference_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]], Preference]:
+    """Return a function that makes a Preference of a JSON record, or raises ParseError with the reason."""
+
+    def parse(record: dict[str, Any]) -> Preference:
+        prompt, chosen, rejected = (check_messages(record.get(name), name) for name in ("prompt", "chosen", "rejected"))
+        for name, side in (("chosen", chosen), ("rejected", rejected)):
+            if any(message["role"] != "assistant" for message in side):
+                raise ParseError(f"{name} has a turn that is not the assistant's")
+        if [m["content"] for m in chosen] == [m["content"] for m in rejected]:
+            raise ParseError("chosen and rejected are equal")
+        prompt_ids = encode_prompt(tokenizer, prompt)
+        chosen_ids, rejected_ids = (encode(tokenizer, [*prompt, *side]) for side in (chosen, rejected))
+        for ids in (chosen_ids, rejected_ids):
+            check_length(ids, max_length)
+            if ids[: len(prompt_ids)] != prompt_ids:
+                raise ParseError("the chat template renders the prompt alone in another way than with its answer")
+        return Preference(prompt, chosen, rejected, prompt_ids, chosen_ids, rejected_ids)
+
+    return parse
+
+
+class Pairs(NamedTuple):
+    """The usable pairs of both files, and the other records."""
+
+    train: list[Preference]
+    heldout: list[Preference]
+    rejects: Rejects
+
+
+def read_pairs(config: PreferenceConfig, source: Source, context: StepContext) -> Pairs:
+    """Read both files; unusable records go to `rejects/`.
+
+    Raises:
+        InputError: one of them has no usable pair.
+    """
+    data = given_directory("data", config.data, "data")
+    parse = preference_parser(source.tokenizer, config.max_length or source.context)
+    rejects = Rejects()
+    train = read_records(data / config.preferences, parse, rejects)
+    heldout = read_records(data / config.heldout, parse, rejects)[: config.heldout_limit]
+    keep_rejects(context, rejects)
+    return Pairs(train, heldout, rejects)
+
+
+def in_order(pairs: Sequence[Preference], config: PosttrainingConfig) -> list[Preference]:
+    """Return the pairs in the order of training, over all epochs, or for `max_steps` steps."""
+    lengths = [max(len(pair.chosen_ids), len(pair.rejected_ids)) for pair in pairs]
+    order = config.order(lengths)
+    return [pairs[at] for at in order]
+
+
+def pair_accuracy(margins: Sequence[float]) -> float:
+    """Return the part of the pairs whose margin (better less worse) is positive; one of exactly 0 counts half."""
+    return sum(1.0 if margin > 0 else 0.5 if margin == 0 else 0.0 for margin in margins) / len(margins)
+
+
+NAMES = {
+    "rewards/accuracies": "train/accuracy",
+    "rewards/margins": "train/margin",
+    "rewards/chosen": "train/reward_chosen",
+    "rewards/rejected": "train/reward_rejected",
+}
+
+
+def train_dpo(
+    config: PosttrainingConfig,
+    context: StepContext,
+    group: Group,
+    source: Source,
+    model: Any,
+    pairs: Sequence[Preference],
+    beta: float,
+    label_smoothing: float,
+) -> tuple[int, int]:
+    """Train `model` in place; the reference is the source. Returns (optimizer steps, tokens)."""
+    from datasets import Dataset
+    from trl.trainer.dpo_config import DPOConfig
+    from trl.trainer.dpo_trainer import DPOTrainer
+
+    ordered = in_order(pairs, config)
+    trainer = DPOTrainer(
+        model=model,
+        ref_model=source.causal_model(),
+        args=trainer_arguments(
+            DPOConfig, config, context, group, beta=beta, label_smoothing=label_smoothing, max_length=None
+        ),
+        train_dataset=Dataset.from_dict(
+            {name: [list(getattr(pair, name)) for pair in ordered] for name in ("prompt", "chosen", "rejected")}
+        ),
+        processing_class=source.tokenizer,
+    )
+    return run_trainer(trainer, context, group, NAMES)
+
+
+def implicit_margins(
+    model: Any, reference: Any, pairs: Sequence[Preference], beta: float, pad_id: int, batch_size: int
+) -> list[float]:
+    """Return beta * (log-ratio of the chosen answer - log-ratio of the rejected one) of each pair, in nats (eq. 7)."""
+
+    def ratios(side: str) -> list[float]:
+        prompts = [pair.prompt_ids for pair in pairs]
+        answers = [getattr(pair, side)[len(pair.prompt_ids) :] for pair in pairs]
+        ours = answer_logprobs(model, prompts, answers, pad_id, batch_size)
+        theirs = answer_logprobs(reference, prompts, answers, pad_id, batch_size)
+        return [float(a.sum() - b.sum()) for a, b in zip(ours, theirs, strict=True)]
+
+    return [beta * (c - r) for c, r in zip(ratios("chosen_ids"), ratios("rejected_ids"), strict=True)]
+
+
+def dpo_metrics(margins: Sequence[float]) -> dict[str, float]:
+    """Return accuracy, mean margin and loss -log sigmoid(margin) of held-out pairs."""
+    import torch
+
+    values = torch.tensor(margins)
+    return {
+        "heldout/preference_accuracy": pair_accuracy(margins),
+        "heldout/preference_margin": float(values.mean()),
+        "heldout/dpo_loss": float(-torch.nn.functional.logsigmoid(values).mean()),
+    }
+
+
+def load_reward_model(source: Source, seed: int | None = None) -> Any:
+    """Load the checkpoint as a sequence classifier with one output, on its device; a new head is drawn from `seed`."""
+    import torch
+
+    if seed is not None:
+        torch.manual_seed(seed)
+    model = source.load("AutoModelForSequenceClassification", num_labels=1)
+    model.config.pad_token_id = source.tokenizer.pad_token_id
+    return model
+
+
+def train_reward_model(
+    config: PosttrainingConfig, context: StepContext, group: Group, source: Source, model: Any,
+    pairs: Sequence[Preference],
+) -> tuple[int, int]:
+    """Train `model` in place on `pairs`. Returns (optimizer steps, tokens)."""
+    from datasets import Dataset
+    from trl.trainer.reward_config import RewardConfig
+    from trl.trainer.reward_trainer import RewardTrainer
+
+    ordered = in_order(pairs, config)
+    trainer = RewardTrainer(
+        model=model,
+        args=trainer_arguments(RewardConfig, config, context, group, max_length=None),
+        train_dataset=Dataset.from_dict(
+            {"chosen_ids": [p.chosen_ids for p in ordered], "rejected_ids": [p.rejected_ids for p in ordered]}
+        ),
+        processing_class=source.tokenizer,
+    )
+    return run_trainer(trainer, context, group, {"accuracy": "train/accuracy", "margin": "train/margin"})
+
+
+def rewards_of(model: Any, conversations: Sequence[Sequence[int]], pad_id: int, batch_size: int) -> list[float]:
+    """Return the reward of each conversation, given as token ids up to its end-of-turn token."""
+    import torch
+
+    rewards = [0.0] * len(conversations)
+    model.eval()
+    with torch.no_grad():
+        for batch in by_length(conversations, batch_size):
+            rows = [conversations[index] for index in batch]
+            ids = pad_right(rows, pad_id).to(model.device)
+            mask = pad_right([[1] * len(row) for row in rows], 0).to(model.device)
+            values = model(input_ids=ids, attention_mask=mask).logits[:, 0].tolist()
+            for index, value in zip(batch, values, strict=True):
+                rewards[index] = value
+    return rewards
+
+
+def preference_metrics(model: Any, pairs: Sequence[Preference], pad_id: int, batch_size: int) -> dict[str, float]:
+    """Return the part of the pairs whose better answer gets the higher reward, and the mean difference of the two."""
+    chosen = rewards_of(model, [pair.chosen_ids for pair in pairs], pad_id, batch_size)
+    rejected = rewards_of(model, [pair.rejected_ids for pair in pairs], pad_id, batch_size)
+    margins = [better - worse for better, worse in zip(chosen, rejected, strict=True)]
+    return {
+        "heldout/preference_accuracy": pair_accuracy(margins),
+        "heldout/preference_margin": sum(margins) / len(margins),
+    }

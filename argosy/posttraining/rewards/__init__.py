@@ -1,1 +1,0 @@
-"""Rewards: a module is a reward of its name and has `make(settings) -> Reward`."""

@@ -1,0 +1,1 @@
+"""Reinforcement learning from rewards of sampled answers: PPO, GRPO and RLOO."""

@@ -1,0 +1,17 @@
+"""1 for an answer that ended by itself, 0 for one that was cut at the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from argosy.posttraining.rl.rewards import Reward, RewardSettings, Sample
+
+
+def make(_: RewardSettings) -> Reward:
+    """Return the reward; it needs no settings."""
+    return reward
+
+
+def reward(samples: Sequence[Sample]) -> list[float]:
+    """Return 1.0 or 0.0 for each sample."""
+    return [float(sample.ended) for sample in samples]

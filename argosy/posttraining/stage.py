@@ -1,0 +1,151 @@
+"""Begin and end of a post-training step: its processes and checkpoint, checks for divergence, and the export."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from argosy.data.rejects import Rejects
+from argosy.errors import StepError
+from argosy.models.export import Exporter, Source, open_source
+from argosy.posttraining.config import PosttrainingConfig, PosttrainingOutputs
+from argosy.step.contract import StepContext
+from argosy.step.process import make_deterministic
+from argosy.training.precision import speed_up_bfloat16
+
+if TYPE_CHECKING:
+    from argosy.training.parallel import Group
+
+
+def begin(config: PosttrainingConfig, context: StepContext) -> tuple[Source, Group]:
+    """Prepare this process and open the checkpoint on its device; call it before importing torch or TRL.
+
+    Raises:
+        InputError: the checkpoint cannot be continued.
+    """
+    prepare_process(config.seed, config.threads)
+    from argosy.training.parallel import join_group
+
+    group = join_group(context)
+    return open_source("checkpoint", config.checkpoint, group.device), group
+
+
+def prepare_process(seed: int, threads: int) -> None:
+    """Set what transformers, datasets and TRL read when they are imported.
+
+    No telemetry, no hub, no progress bars (the log is a file), no import of packages that are not used,
+    `make_deterministic(seed, threads)`, and bfloat16 at a usable speed.
+    """
+    os.environ.update(
+        HF_HUB_OFFLINE="1",
+        HF_HUB_DISABLE_TELEMETRY="1",
+        HF_DATASETS_OFFLINE="1",
+        HF_HUB_DISABLE_PROGRESS_BARS="1",
+        TRL_EXPERIMENTAL_SILENCE="1",
+    )
+    make_deterministic(seed, threads)
+    speed_up_bfloat16()
+    _skip_unused_packages()
+    import datasets
+    import transformers
+
+    datasets.disable_progress_bars()
+    transformers.logging.disable_progress_bar()
+
+
+def _skip_unused_packages() -> None:
+    """Let the libraries think that these packages are not installed: importing them costs seconds at each start.
+
+    scipy serves only detection losses, peft only adapters, and accelerate imports DeepSpeed (3 s) to ask whether
+    a model is one of its engines. A run that a DeepSpeed launcher started keeps it.
+    """
+    unused = [
+        ("transformers.utils", "is_scipy_available"),
+        ("transformers.utils", "is_peft_available"),
+        ("accelerate.utils.modeling", "is_peft_available"),
+    ]
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") != "true":
+        unused.append(("accelerate.utils.other", "is_deepspeed_available"))
+    for module, question in unused:
+        setattr(importlib.import_module(module), question, lambda *_: False)
+
+
+_ADVICE = "training has diverged: lower learning_rate or max_grad_norm, or raise warmup_ratio"
+
+
+def check_values(values: Mapping[str, float], step: int) -> None:
+    """Check that the values measured after `step` optimizer steps are finite.
+
+    Raises:
+        StepError: names each value that is not.
+    """
+    wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
+    if wrong:
+        raise StepError(f"after step {step}, {', '.join(wrong)}; {_ADVICE}")
+
+
+def check_weights(model: Any, step: int) -> None:
+    """Check that optimizer step `step` left finite weights.
+
+    Clipping by the gradients' norm makes all of them NaN when one is not finite, so the smallest tensor tells.
+
+    Raises:
+        StepError: they are not.
+    """
+    weights = min((p for p in model.parameters() if p.requires_grad and p.numel()), key=lambda p: p.numel())
+    if not bool(weights.isfinite().all()):
+        raise StepError(f"step {step} made weights that are not finite numbers; {_ADVICE}")
+
+
+def check_heldout(before: Mapping[str, float], after: Mapping[str, float], step: int) -> None:
+    """Check that held-out results are finite, before training and after `step` steps.
+
+    Raises:
+        StepError: they are not.
+    """
+    wrong = [f"{name} is {value}" for name, value in before.items() if not math.isfinite(value)]
+    if wrong:
+        raise StepError(f"before training, {', '.join(wrong)}: the checkpoint that it starts from cannot be scored; "
+                        "train the step before again with a lower learning_rate")
+    check_values(after, step)
+
+
+def keep_rejects(context: StepContext, rejects: Rejects) -> None:
+    """Write the records that were set aside; of several processes, rank 0 does."""
+    if context.rank == 0:
+        rejects.write(context.out)
+
+
+NAME = "final"
+
+
+def finish(
+    context: StepContext,
+    stage: str,
+    model: Any,
+    source: Source,
+    trained: tuple[int, int],
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+    rejects: Rejects,
+) -> PosttrainingOutputs:
+    """Log the metrics after training and export the model.
+
+    Args:
+        trained: (optimizer steps, tokens) of this stage; the export counts the tokens on top of the source's.
+
+    Raises:
+        StepError: a result is not a finite number.
+    """
+    step, tokens = trained
+    check_heldout(before, after, step)
+    context.tracker.metrics(after, step=step)
+    exporter = Exporter(context, stage, source.tokenizer, source.tokens, chat=True)
+    exporter.write(NAME, model.eval(), step, tokens)
+    export = exporter.describe(NAME, step, tokens)
+    metrics = {f"{name}/before": value for name, value in before.items()}
+    metrics |= {f"{name}/after": value for name, value in after.items()}
+    return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics, rejected=rejects.counts())

@@ -1,1 +1,0 @@
-"""Which checkpoint is better than which, at what, what was forgotten and what was memorised: numbers and a page."""

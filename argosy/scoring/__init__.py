@@ -1,0 +1,1 @@
+"""The scoring engine: log-probabilities and greedy texts of a causal model, each shared beginning computed once."""

@@ -1,0 +1,168 @@
+"""Batches of an evaluation: read where a journal has them, else computed, here and by other processes.
+
+The process that computes a batch changes nothing of it: batches are planned before they are dealt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol
+
+from argosy.errors import StepError
+from argosy.scoring.cache import Records
+
+_AHEAD = 2  # batches that a process is given at a time, so that it never waits for the next one
+
+
+class Computer(Protocol):
+    """A model that computes batches."""
+
+    def compute(self, kind: str, task: Any) -> Any:
+        """Compute a batch of a kind; made of lists, numbers and texts, as its result is."""
+
+
+@dataclass(frozen=True)
+class Helper:
+    """Another process that computes batches with the same model."""
+
+    load: Callable[[Helper], Computer]
+    """a function of a module, which loads the model in that process"""
+    checkpoint: Path
+    batch_tokens: int
+    threads: int
+    seed: int
+    number: int
+    """from 1; decides which GPU"""
+
+
+class Journal:
+    """Results of an evaluation, batch by batch, so that one that is killed goes on where it was.
+
+    Keys are digests of all that a batch consists of, so a result that is read is what would be computed, to the last
+    digit.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._records = Records(directory)
+        self._results = dict(self._records.read())
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def get(self, key: str) -> Any:
+        """Look up the result of a batch; None where there is none."""
+        text = self._results.get(key)
+        return None if text is None else json.loads(text)
+
+    def put(self, key: str, result: Any) -> None:
+        """Write the result of a batch."""
+        self._records.write({key: json.dumps(result)})
+
+
+def key_of(kind: str, task: Any) -> str:
+    """Hash a batch."""
+    return hashlib.sha256(repr((kind, task)).encode()).hexdigest()[:32]
+
+
+@dataclass
+class Work:
+    """The computation of batches; that of an evaluation that may be killed has a journal."""
+
+    journal: Journal | None = None
+    helpers: Sequence[Helper] = ()
+    """processes beside this one"""
+    _pools: list[ProcessPoolExecutor] = field(default_factory=list)
+
+    def run(self, kind: str, tasks: Sequence[Any], compute: Callable[[Any], Any]) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result) in any order; results are made of lists, numbers and texts.
+
+        Args:
+            kind: of the tasks, as `Computer.compute` takes it.
+            tasks: made of tuples, numbers and texts.
+            compute: a task in this process.
+
+        Raises:
+            StepError: a process has ended.
+        """
+        keys = [key_of(kind, task) for task in tasks] if self.journal is not None else []
+        left = deque[int]()
+        for index in range(len(tasks)):
+            result = self.journal.get(keys[index]) if self.journal is not None else None
+            if result is None:
+                left.append(index)
+            else:
+                yield index, result
+        for index, result in self._computed(kind, tasks, left, compute):
+            if self.journal is not None:
+                self.journal.put(keys[index], result)
+            yield index, result
+
+    def _computed(
+        self, kind: str, tasks: Sequence[Any], left: deque[int], compute: Callable[[Any], Any]
+    ) -> Iterator[tuple[int, Any]]:
+        if not self.helpers or len(left) < 2:
+            yield from ((index, compute(tasks[index])) for index in left)
+            return
+        self._start()
+        running: dict[Future[Any], tuple[int, ProcessPoolExecutor]] = {}
+
+        def submit(pool: ProcessPoolExecutor) -> None:
+            if left:
+                index = left.popleft()
+                running[pool.submit(_compute_here, kind, tasks[index])] = (index, pool)
+
+        for pool in self._pools * _AHEAD:
+            submit(pool)
+        while left or running:
+            if left:
+                index = left.popleft()
+                yield index, compute(tasks[index])
+            done, _ = wait(running, timeout=0 if left else None, return_when=FIRST_COMPLETED)
+            for future in done:
+                index, pool = running.pop(future)
+                submit(pool)
+                yield index, _result(future)
+
+    def _start(self) -> None:
+        if not self._pools:
+            spawn = get_context("spawn")
+            self._pools = [ProcessPoolExecutor(1, spawn, _load_here, (helper,)) for helper in self.helpers]
+
+    def close(self) -> None:
+        """End the other processes."""
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+        self._pools = []
+
+
+def _result(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise StepError("a process of the evaluation has ended, as one does that needs more memory than there is: use "
+                        "fewer `processes`; run again, and it goes on from what is already computed") from None
+
+
+_LOADED: list[Computer] = []  # the model of a helper's process
+
+
+def _load_here(helper: Helper) -> None:
+    """Load the model in a helper's process."""
+    from argosy.step.process import die_with_parent, make_deterministic
+
+    die_with_parent()
+    make_deterministic(helper.seed, helper.threads)
+    _LOADED.append(helper.load(helper))
+
+
+def _compute_here(kind: str, task: Any) -> Any:
+    """Compute a task in a helper's process."""
+    return _LOADED[0].compute(kind, task)

@@ -1,0 +1,1 @@
+"""Steps: their contract, the process that runs one, its ranks, records and retries."""

@@ -1,0 +1,104 @@
+"""The contract of a step: a frozen config, a function `run(config, context) -> outputs`, a one-line main.
+
+A step reads only what its config names and writes only below `context.out`. `outputs.json`, written last
+and atomically, means done; it holds nothing that differs between two runs of the same config (times,
+hosts and the MLflow run are in `run.json` beside it), so a laptop's and a cluster's are equal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from argosy.config.schema import Config
+from argosy.errors import InputError
+from argosy.store.files import write_json
+from argosy.tracking.tracker import Tracker
+
+_INTERVAL_S = 0.5  # at most so often, so that a fast loop may report every item
+
+
+class Progress:
+    """Writer of `progress.json`: atomic, and at most twice a second.
+
+    update(done, total, unit, note): `done` of `total` units ("tokens", "documents", "items"); `note` is a
+    short text such as "loss 2.31". Failing to write is ignored: a view is not worth a run.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._started = time.monotonic()
+        self._first: float | None = None  # units done before this process (a resumed step)
+        self._last = float("-inf")
+
+    def update(self, done: float, total: float, unit: str = "", note: str = "", *, force: bool = False) -> None:
+        """Report that `done` of `total` units are done."""
+        if self._first is None:
+            self._first = done
+        now = time.monotonic()
+        if self._path is None or (now - self._last < _INTERVAL_S and done < total and not force):
+            return
+        self._last = now
+        rate = (done - self._first) / max(now - self._started, 1e-9)
+        record = {"done": done, "total": total, "unit": unit, "note": note, "rate": rate, "time": time.time()}
+        with contextlib.suppress(OSError):
+            write_json(self._path, record, durable=False)
+
+
+C = TypeVar("C", bound=Config)
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """The surroundings of a step: all that it may use beside its config.
+
+    A step of several processes is `run` in each of them; the tracker and the progress of all but rank 0 go nowhere, and
+    what rank 0 returns is the step's outputs.
+    """
+
+    out: Path  # the only directory that the step writes
+    tracker: Tracker  # metrics, params, artifacts and models; never blocks, never fails
+    progress: Progress  # how far it is, for the live view
+    rank: int = 0  # of this process, among all
+    world: int = 1  # how many there are
+    local_rank: int = 0  # of this process, on its machine
+
+    @property
+    def device(self) -> Any:
+        """Return the torch.device of this process: a GPU of its own, else the CPU.
+
+        Raises:
+            InputError: there are GPUs, but not one for each process.
+        """
+        import torch
+
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", self.world))
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if 0 < count < here:
+            raise InputError(f"processes is {self.world}, and this step sees {count} of the GPUs: each needs its own; "
+                             "lower processes, or set resources.STAGE.gpus=0 to train on the CPU")
+        return torch.device("cuda", self.local_rank) if count else torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Step(Generic[C]):
+    """A step as the graph sees it. A module `steps/<name>.py` has one, named STEP.
+
+    Attributes:
+        name: the module's name below `steps`.
+        config: its config class; fields with a role are wired by the graph (see argosy.config.schema).
+        run: does the work; returns the outputs (a Config; paths in it are relative to `context.out`).
+            Started again after a crash, it continues from what it finds below `context.out`.
+        version: raised by whoever changes what the step makes of the same config.
+        needs: the image that it runs in on a cluster: `data` (without torch) or `train`.
+    """
+
+    name: str
+    config: type[C]
+    run: Callable[[C, StepContext], Config]
+    version: int = 1
+    needs: Literal["data", "train"] = "data"

@@ -1,0 +1,149 @@
+"""The process of a step: threads, determinism, signals, its parent, its peak of memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from argosy.errors import Stopped
+
+THREADS = "ARGOSY_THREADS"
+DIE_WITH_PARENT = "ARGOSY_DIE_WITH_PARENT"
+GPUS = "CUDA_VISIBLE_DEVICES"
+_LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+_NUMERIC = ("numpy", "torch", "transformers", "tokenizers", "trl", "deepspeed")
+_PR_SET_PDEATHSIG = 1
+
+_cause: Stopped | None = None  # why the next signal unwinds the step, where that is not the signal itself
+
+
+def thread_environment(cores: int) -> dict[str, str]:
+    """Return the environment that holds every numeric library to `cores` threads: sums depend on how they are split.
+
+    OpenMP's waiting threads spin a short while and then sleep: spinning on, as is the default, a step falls to a
+    fiftieth of its speed as soon as any other program wants one of the cores; sleeping at once costs it half.
+    glibc keeps the memory of large tensors rather than have the kernel clear it anew for each: half the system's time.
+    """
+    return dict.fromkeys((THREADS, *_LIBRARIES), str(cores)) | {
+        "GOMP_SPINCOUNT": "10000",
+        "MALLOC_MMAP_THRESHOLD_": str(2**30),
+        "MALLOC_TRIM_THRESHOLD_": str(2**32),
+    }
+
+
+def computed_with() -> dict[str, str]:
+    """Name the device, and the versions of the numeric libraries that are loaded: equal bytes need equal ones."""
+    found = {name: str(getattr(sys.modules[name], "__version__", "")) for name in _NUMERIC if name in sys.modules}
+    device = platform.machine()
+    if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
+        device = torch.cuda.get_device_name()
+    return {"device": device, "python": platform.python_version(), **found}
+
+
+def limit_threads() -> None:
+    """Apply ARGOSY_THREADS, if set, before a library that reads these variables is imported."""
+    if threads := os.environ.get(THREADS):
+        os.environ.update(thread_environment(int(threads)))
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process as soon as its parent, ARGOSY_DIE_WITH_PARENT=<pid>, is gone (Linux)."""
+    parent = os.environ.pop(DIE_WITH_PARENT, "")  # not for grandchildren: their parent is this process
+    if not parent or not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent != "1" and os.getppid() != int(parent):  # it died before the line above
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stop_on_signals() -> None:
+    """Make SIGTERM and SIGINT raise Stopped in the main thread; a second SIGINT kills."""
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+
+
+def interrupt(cause: Stopped) -> None:
+    """Raise `cause` in the main thread, from any thread."""
+    global _cause
+    _cause = cause
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # unwinding is not disturbed again, but by SIGKILL
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    raise _cause or Stopped(f"stopped by {signal.Signals(number).name}", 128 + number)
+
+
+def reset_peak_rss() -> None:
+    """Start counting the peak anew where the kernel can (parts that share a process)."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def peak_rss_mb() -> float:
+    """Return the peak of resident memory of this process, or of its largest child, in MiB."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return round(max(_own_peak_kb(), children) / 1024, 1)
+
+
+def _own_peak_kb() -> int:
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0])
+    except (OSError, IndexError, ValueError):
+        scale = 1024 if sys.platform == "darwin" else 1
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // scale
+
+
+def timestamp() -> str:
+    """Return the local time, to the second, for logs."""
+    return time.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def make_deterministic(seed: int, threads: int = 1) -> None:
+    """Seed every generator, forbid operations whose result varies, and fix the number of threads.
+
+    `threads` decides how sums are split, and with it their last bits. So it comes from the step's config, which is
+    what a result is made from, and not from the cores that the process was given (ARGOSY_THREADS): those differ
+    between a laptop and a cluster. Call it before torch is imported.
+    """
+    os.environ.update(thread_environment(threads))
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    import random
+
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+    torch.use_deterministic_algorithms(True)
+    # Filling fresh memory only changes what is read by mistake, and costs 3 % of a step.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.set_num_threads(threads)
+
+
+def usable_gpus() -> tuple[str, ...]:
+    """List the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; without torch, to be quick."""
+    visible = os.environ.get(GPUS)
+    if visible is not None:
+        return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
+    return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def show_one_gpu() -> None:
+    """Hide all GPUs but the first from this process: libraries would spread one process over all of them."""
+    if len(gpus := usable_gpus()) > 1:
+        os.environ[GPUS] = gpus[0]

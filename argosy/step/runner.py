@@ -1,0 +1,250 @@
+"""One attempt at one step's directory: lease, records before and after, status, errors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from argosy.config.schema import Config, ParallelConfig
+from argosy.errors import ArgosyError, InputError, Stopped
+from argosy.step.contract import Progress, Step, StepContext
+from argosy.step.events import Outcome
+from argosy.step.process import computed_with, interrupt, peak_rss_mb, reset_peak_rss, show_one_gpu, timestamp
+from argosy.step.ranks import failure, run_ranks
+from argosy.step.retry import RETRY_FAILED, TRIED, Retry, parts_to_retry, retry_after_failure, retry_after_success
+from argosy.store.files import explain, make_directory, read_record, remove_temporaries, write_json
+from argosy.store.lease import LEASE, Holder, Lease, LeaseLost, live_holder
+from argosy.store.provenance import differences, provenance_of
+from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, PROGRESS, RANK_LOGS, RUN, STATE, TRACKING, read_done
+from argosy.tracking.tracker import Tracker
+
+_HEADER_FROM_ENVIRONMENT = {"pipeline": "ARGOSY_PIPELINE", "line": "ARGOSY_LINE"}
+_RECORDS = {NODE, RUN, ERROR, LOG, TRACKING, PROGRESS, LEASE}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A step's config, its directory, and what the graph knows of it (nothing for a step run by hand)."""
+
+    config: Config
+    out: Path
+    node: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_item(
+    step: Step[Any], item: Item, *, wait: bool = True, repeat: bool = False, say: Callable[[str], None] = print
+) -> Outcome:
+    """Run `item` unless it is done; a failure is recorded in its directory and returned, not raised. One that is done
+    but failed in part stays done with its results until a run that retries those parts has ended well.
+
+    Args:
+        repeat: run it also where it is done and has no part to retry.
+
+    Raises:
+        Stopped: a signal arrived; the directory is left so that a next start continues.
+    """
+    try:
+        make_directory(item.out)
+        record = provenance_of(step.name, step.version, item.config, item.node)
+        before = _stamp(item.out)
+        if _is_done(item.out, record, repeat):
+            return Outcome(0, "already done")
+        lease = Lease(item.out, on_lost=lambda: interrupt(_taken_over(item.out)))
+        finished = partial(_done_since, item.out, before, repeat)
+        if not _take(lease, item.out, finished, wait=wait, say=say):
+            return _DONE_BY_OTHER if finished() else Outcome(None, "another process is running it")
+    except (ArgosyError, OSError) as error:
+        known = error if isinstance(error, ArgosyError) else explain(error, item.out)
+        if known is None:
+            raise
+        return Outcome(known.exit_code, str(known))
+    try:
+        return _DONE_BY_OTHER if finished() else _Attempt(step, item, record, lease).run()
+    finally:
+        lease.release()
+
+
+_DONE_BY_OTHER = Outcome(0, "done by another process")
+
+
+def _taken_over(out: Path) -> LeaseLost:
+    return LeaseLost(f"{out} was taken over by another process; this one writes nothing more", exit_code=1)
+
+
+def _stamp(out: Path) -> tuple[int, int]:
+    """Return what tells one `outputs.json` from the next; zeros where there is none."""
+    try:
+        found = (out / OUTPUTS).stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_ino
+
+
+def _done_since(out: Path, before: tuple[int, int], repeat: bool) -> bool:
+    """Tell whether it is done and has no part to retry, or another process has just ended it."""
+    done = read_done(out)
+    return done is not None and (not (repeat or parts_to_retry(done)) or _stamp(out) != before)
+
+
+def _take(
+    lease: Lease, out: Path, finished: Callable[[], bool], *, wait: bool, say: Callable[[str], None]
+) -> bool:
+    if not wait:
+        return lease.try_acquire() is None
+
+    def waiting(holder: Holder) -> None:
+        say(f"{out} is being written by process {holder.pid} on {holder.host}: waiting for it")
+
+    return lease.acquire(finished, waiting)
+
+
+def _is_done(out: Path, record: Mapping[str, Any], repeat: bool) -> bool:
+    """Tell whether there is nothing to run.
+
+    Raises:
+        InputError: `out` belongs to another config, and results of different configs never mix; unless its attempts
+            ended before they made anything, as where the config was wrong.
+    """
+    done = read_done(out)
+    known = done["made_from"] if done else read_record(out / NODE)
+    if known and known.get("digest") != record["digest"] and not _is_empty(out):
+        changes = "; ".join(differences(known, record)) or f"node {known.get('node')} {known.get('part')}"
+        raise InputError(f"{out} holds another config's work ({changes}); choose another --out or remove it")
+    return done is not None and not repeat and not parts_to_retry(done)
+
+
+def _is_empty(out: Path) -> bool:
+    """Tell whether `out` holds only records of attempts that have ended."""
+    names = [path.name for path in out.iterdir()]
+    return all(name in _RECORDS or fnmatchcase(name, RANK_LOGS) for name in names) and live_holder(out) is None
+
+
+class _Attempt:
+    """One run of a step in a directory whose lease is held."""
+
+    def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease) -> None:
+        self._step, self._item, self._record, self._lease = step, item, record, lease
+        self._out = item.out
+        if read_record(self._out / NODE).get("digest", record["digest"]) != record["digest"]:
+            shutil.rmtree(self._out / TRACKING, ignore_errors=True)  # of another config, which made nothing
+        self._tracker = Tracker(self._out / TRACKING)
+        self._started = time.time()
+        self._before, self._stamp = read_done(self._out), _stamp(self._out)  # it stays until it is replaced
+        self._run = read_record(self._out / RUN)
+        self._computed_with: Mapping[str, str] = {}
+
+    def run(self) -> Outcome:
+        try:
+            self._begin()
+            outputs = self._outputs()
+            with self._lease.held():
+                retry = retry_after_success(self._run, self._item.config, outputs)
+                self._tracker.status("FINISHED")
+                self._tracker.close()  # what it logged is on the disk before anything says done
+                (self._out / ERROR).unlink(missing_ok=True)
+                self._end(0, retry)
+                write_json(self._out / OUTPUTS, retry.record(outputs, self._record))
+            # Not before: a step that ends between its last work and `outputs.json` goes on from its state, and so does
+            # one that retries its failed parts.
+            self._forget_state(retry)
+            return Outcome(0, "done", ran=True)
+        except LeaseLost:
+            raise  # the directory and its records are another's now
+        except Stopped as stopped:
+            if read_done(self._out) is not None and _stamp(self._out) != self._stamp:
+                return Outcome(0, "done", ran=True)  # the signal came after the last byte
+            with self._lease.held():
+                self._tracker.status("FINISHED" if self._before else "KILLED")
+                self._end(stopped.exit_code)
+            raise
+        except Exception as error:
+            with self._lease.held():
+                return self._failed(error)
+        finally:
+            self._tracker.close()
+
+    def _forget_state(self, retry: Retry) -> None:
+        if not retry.own:
+            shutil.rmtree(self._out / STATE, ignore_errors=True)
+
+    def _outputs(self) -> dict[str, Any]:
+        config = self._item.config
+        if not isinstance(config, ParallelConfig) or config.processes == 1:
+            if isinstance(config, ParallelConfig):
+                show_one_gpu()
+            context = StepContext(self._out, self._tracker, Progress(self._out / PROGRESS))
+            return self._step.run(config, context).model_dump(mode="json")
+        self._tracker.close()  # rank 0 writes it meanwhile
+        try:
+            end = run_ranks(self._step, config, self._out)
+        finally:
+            self._tracker = Tracker(self._out / TRACKING)
+        self._computed_with = end["computed_with"]
+        outputs: dict[str, Any] = end["outputs"]
+        return outputs
+
+    def _begin(self) -> None:
+        remove_temporaries(self._out)
+        reset_peak_rss()
+        (self._out / PROGRESS).unlink(missing_ok=True)
+        write_json(self._out / NODE, self._record, durable=False)
+        run = read_record(self._out / RUN)
+        run |= {"attempts": run.get("attempts", 0) + 1, "started": self._started, "host": socket.gethostname(),
+                "pid": os.getpid(), "exit": None, "config": self._item.config.model_dump(mode="json")}
+        write_json(self._out / RUN, run, durable=False)
+        self._log(f"{timestamp()} attempt {run['attempts']} of {self._out.name} on {run['host']}, process {run['pid']}")
+        header = {key: os.environ.get(name, "") for key, name in _HEADER_FROM_ENVIRONMENT.items()}
+        identity = {key: str(self._record[key]) for key in ("node", "part", "step", "digest")}
+        self._tracker.header(**identity, **{key: value for key, value in header.items() if value})
+        self._tracker.status("RUNNING")
+
+    def _end(self, code: int, retry: Retry | None = None) -> None:
+        """Write how it ended, if that is possible: a full disk must not hide what went wrong."""
+        ended = time.time()
+        run = read_record(self._out / RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
+                                              "exit": code, "peak_rss_mb": peak_rss_mb(),
+                                              "computed_with": self._computed_with or computed_with()}
+        run |= {TRIED: retry.runs} if retry and retry.runs else {}
+        try:
+            write_json(self._out / RUN, run, durable=False)
+        except OSError:
+            return
+
+    def _failed(self, error: Exception) -> Outcome:
+        """Record the error. Results of an earlier run stay: the step is done with them, and says why a retry failed."""
+        before = self._before
+        record = failure(error, self._out)
+        code, message = int(record["exit_code"]), str(record["message"])
+        if not isinstance(error, ArgosyError):
+            self._log("".join(traceback.format_exception(error)))
+        retry = retry_after_failure(self._run, before) if before else None
+        self._tracker.status("FINISHED" if before else "FAILED")
+        self._end(code, retry)
+        try:
+            if before and retry:
+                write_json(self._out / OUTPUTS, retry.record(before["outputs"], before["made_from"]))
+                self._forget_state(retry)
+            write_json(self._out / ERROR, record, durable=False)
+        except OSError:
+            self._log(message)
+        if before:
+            message = f"{RETRY_FAILED}: {message}"
+            self._log(message)
+            return Outcome(0, message, ran=True)
+        return Outcome(code, message, ran=True)
+
+    def _log(self, text: str) -> None:
+        try:
+            with open(self._out / LOG, "a", encoding="utf-8") as log:
+                log.write(text.rstrip("\n") + "\n")
+        except OSError:
+            return

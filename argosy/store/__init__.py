@@ -1,0 +1,1 @@
+"""The store: files written whole or not at all, records of steps, leases, digests."""

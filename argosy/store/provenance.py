@@ -1,0 +1,174 @@
+"""Provenance of a result: the record of all that it was made from, and its digest. Equal digests mean equal results.
+
+Used by the graph, which names directories by it, and by a step that is run by hand, so both write the same record.
+Files from outside count by their content, wherever they lie."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from argosy.config.schema import Config, Role
+from argosy.errors import InputError
+from argosy.store.files import read_record, write_json
+from argosy.store.step_files import NODE, read_done
+
+_RACY_NS = 2_000_000_000  # a file this fresh may change again without a new mtime: its identity is not kept
+
+External = str | list[str]
+
+
+class Identities:
+    """Identities of files and directories from outside: names and SHA-256 of bytes.
+
+    A file's is `<name>:<sha256>`; a directory's is the SHA-256 of its sorted relative names and hashes. The name of a
+    file counts because a step may use it (a channel's name, a document's source); where it lies does not.
+
+    Args:
+        cache: a JSON file that keeps hashes by path, size, mtime and inode; None keeps them in memory.
+    """
+
+    def __init__(self, cache: Path | None = None) -> None:
+        self._cache = cache
+        self._known: dict[str, Any] = read_record(cache) if cache else {}
+        self._changed = False
+
+    def of_config(self, config: Config, where: str) -> dict[str, External]:
+        """Return the identities of the external fields of `config` that are set; `where` names it in errors.
+
+        Raises:
+            InputError: a file does not exist or cannot be read.
+        """
+        found: dict[str, External] = {}
+        for field in config.fields_with(Role.EXTERNAL):
+            value = getattr(config, field)
+            if isinstance(value, str) and value:
+                found[field] = self.of_path(Path(value), f"{where}.{field}")
+            elif value:
+                found[field] = [self.of_path(Path(item), f"{where}.{field}") for item in value]
+        return found
+
+    def of_path(self, path: Path, field: str) -> str:
+        """Return the identity of one file or directory."""
+        try:
+            if path.is_dir():
+                return self._of_directory(path)
+            return f"{path.name}:{self._of_file(path)}"
+        except FileNotFoundError:
+            todo = "a * is not expanded here: give the folder" if "*" in path.name else "correct the path"
+            raise InputError(f"{field}: {path} does not exist (looked in {Path.cwd()}); {todo}") from None
+        except OSError as error:
+            raise InputError(f"{field}: cannot read {error.filename or path}: {error.strerror}") from None
+
+    def save(self) -> None:
+        """Keep the hashes for the next plan; a cache that cannot be written is no error."""
+        if self._cache and self._changed:
+            try:
+                write_json(self._cache, self._known, durable=False)
+            except OSError:
+                return
+            self._changed = False
+
+    def _of_directory(self, path: Path) -> str:
+        files = sorted((str(file.relative_to(path)), file) for file in path.rglob("*") if file.is_file())
+        lines = "".join(f"{name}\0{self._of_file(file)}\n" for name, file in files)
+        return "directory:" + hashlib.sha256(lines.encode()).hexdigest()
+
+    def _of_file(self, path: Path) -> str:
+        state = path.stat()
+        key, stamp = os.path.abspath(path), [state.st_size, state.st_mtime_ns, state.st_ino]
+        known = self._known.get(key)
+        if known and known[:3] == stamp:
+            return str(known[3])
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if time.time_ns() - state.st_mtime_ns > _RACY_NS:
+            self._known[key] = [*stamp, digest]
+            self._changed = True
+        return digest
+
+
+DIGITS = 12  # 48 bits: a clash among a million directories is below one in five hundred
+
+
+def made_from(step: str, version: int, config: Config, *, node: str, part: str,
+              upstream: Mapping[str, list[str]], external: Mapping[str, External]) -> dict[str, Any]:
+    """Make the record that `outputs.json` and `node.json` carry; `digest` is of all the rest."""
+    record: dict[str, Any] = {
+        "node": node, "part": part, "step": step, "version": version, "config": config.identity(),
+        "upstream": dict(upstream), "external": dict(external),
+    }
+    record["digest"] = digest_of(record)
+    return record
+
+
+def digest_of(record: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the canonical JSON of `record`, shortened."""
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """List the differences between two records of `made_from`, a short text each."""
+    found = []
+    if old.get("version") != new.get("version"):
+        found.append(f"version of step {new.get('step')} {old.get('version')} -> {new.get('version')}")
+    before, after = (dict(flat(record.get("config", {}))) for record in (old, new))
+    for key in [*after, *(k for k in before if k not in after)]:
+        if before.get(key, _ABSENT) != after.get(key, _ABSENT):
+            found.append(f"{new.get('node')}.{key} {_shown(before, key)} -> {_shown(after, key)}")
+    for kind, text in (("external", "input file of"), ("upstream", "upstream of")):
+        was, now = old.get(kind, {}), new.get(kind, {})
+        fields = [field for field in sorted({*was, *now}) if was.get(field) != now.get(field)]
+        if fields:
+            found.append(f"{text} {new.get('node')}.{', '.join(fields)} changed")
+    return found
+
+
+_ABSENT = object()
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted key and value of everything below `value`; an empty mapping is a value."""
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            yield from flat(item, f"{prefix}{key}.")
+        else:
+            yield prefix + key, item
+
+
+def _shown(values: Mapping[str, Any], key: str) -> str:
+    text = json.dumps(values[key], ensure_ascii=False) if key in values else "(absent)"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def provenance_of(step: str, version: int, config: Config, node: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the record in a step's process: from what the graph passes (`node`), else from the files of its config."""
+    identities = Identities()
+    upstream = node["upstream"] if "upstream" in node else _upstream(config, identities)
+    external = node["external"] if "external" in node else identities.of_config(config, step)
+    return made_from(step, version, config, node=node.get("node", step), part=node.get("part", ""),
+                     upstream=upstream, external=external)
+
+
+def _upstream(config: Config, identities: Identities) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in config.fields_with(Role.UPSTREAM):
+        value = getattr(config, name)
+        directories = [value] if isinstance(value, str) else value
+        found[name] = [_digest_of_directory(Path(item), name, identities) for item in directories if item]
+    return {name: digests for name, digests in found.items() if digests}
+
+
+def _digest_of_directory(path: Path, field_name: str, identities: Identities) -> str:
+    done = read_done(path)
+    if done is not None:
+        return str(done["made_from"].get("digest", ""))
+    if (path / NODE).exists():
+        raise InputError(f"{field_name}: {path} is a step's directory that is not done; run that step first")
+    return identities.of_path(path, field_name)

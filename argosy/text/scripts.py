@@ -1,0 +1,127 @@
+"""The script, the words, the normal form and the language of a text, told without a model.
+
+Scripts come first, then the most frequent words of Latin-script languages: function words separate languages on a
+sentence or more (Grefenstette 1995, "Comparing two language identification schemes"); the lists are the most frequent
+words of each language that few of the others share.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from functools import lru_cache
+
+HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_HAN_RUNS = re.compile(f"[{HAN}]+")
+_WORDS = re.compile(rf"[{HAN}]|[^\W{HAN}]+")
+_NOT_WORD = re.compile(r"[\W_]+")
+
+
+def han_share(text: str) -> float:
+    """Return the share of words that are Han characters; 0.0 for a text without words."""
+    if text.isascii():
+        return 0.0
+    tokens = words(text)
+    return sum(map(len, _HAN_RUNS.findall(text))) / len(tokens) if tokens else 0.0
+
+
+# Filters look at the same text one after the other: the last answer is kept.
+@lru_cache(maxsize=1)
+def is_han(text: str) -> bool:
+    """Whether to count this text in characters, as Chinese is, and not in words between spaces.
+
+    A third is enough: Chinese about programs has much that is not.
+    """
+    return han_share(text) > 0.3
+
+
+@lru_cache(maxsize=1)
+def words(text: str) -> tuple[str, ...]:
+    """Split into lower-case words; each Han character is a word of its own."""
+    return tuple(_WORDS.findall(text.lower()))
+
+
+def normalise(text: str) -> str:
+    """Remove the differences between copies: case, width, punctuation and space (NFKC, casefold)."""
+    return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+_LOOK_AT = 4000  # characters; more do not change the answer
+_SCRIPTS = {
+    "ja": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f]"),
+    "ko": re.compile("[\uac00-\ud7af\u1100-\u11ff]"),
+    "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"),
+    "ru": re.compile("[\u0400-\u052f]"),
+    "el": re.compile("[\u0370-\u03ff]"),
+    "ar": re.compile("[\u0600-\u06ff]"),
+    "he": re.compile("[\u0590-\u05ff]"),
+    "hi": re.compile("[\u0900-\u097f]"),
+    "th": re.compile("[\u0e00-\u0e7f]"),
+}
+_LATIN_WORD = re.compile(r"[a-zA-Z\u00c0-\u024f\u1e00-\u1eff]+")
+_FUNCTION_WORDS = {
+    "en": "the of and to in is that it for was with as are this be by on not from or have at an which you "
+    "but they were has its can will if would there their been when who what all one more how should",
+    "fr": "le la les des et est une dans que qui pour pas sur avec du au ce il elle sont plus par ne cette vous "
+    "nous ont mais aux son ses leur être été comme ou où très fait",
+    "de": "der die das und ist nicht ein eine mit von den dem zu auf für im des sich auch als wird wurde bei nach "
+    "werden oder sind aus es ich wir haben durch über einer einen dass",
+    "es": "el los las una que por con para del se es no su al lo más como pero sus este ha está son muy fue "
+    "entre cuando también desde todo nos hay sobre ser y",
+    "it": "il che di la gli una per non sono con del della è nel alla dei delle come più anche ma si questo ha "
+    "al dal nella suo lo le essere stato",
+    "pt": "o os as uma que não com para por dos das do da em se mais como foi ao são também pelo pela isso seu "
+    "sua ele mas está ser muito nos já",
+    "nl": "de het een van en is dat niet op te zijn voor met die aan er ook als bij naar worden door maar uit "
+    "wordt deze nog om heeft over hun",
+    "sv": "och att det som en är på av för med den till inte har ett var jag om men från vi kan sig",
+    "pl": "nie się na jest że to jak do ale przez który tym był są po dla oraz ich tego",
+    "tr": "bir ve bu için ile de da olarak daha çok gibi kadar olan sonra değil ne en ancak",
+    "id": "yang dan di dengan untuk pada ini dari itu adalah tidak dalam akan oleh juga ke sebagai",
+    "vi": "và của là có được trong cho không với các một này người những đã khi để",
+}
+# Single letters stand in formulas, and what is English too tells nothing against English.
+_ENGLISH = frozenset(_FUNCTION_WORDS["en"].split())
+_LISTED = {
+    lang: frozenset(w for w in words.split() if lang == "en" or (len(w) > 1 and w not in _ENGLISH))
+    for lang, words in _FUNCTION_WORDS.items()
+}
+
+
+def identify(text: str) -> str:
+    """Return the ISO 639-1 code of the main language of `text`; "" where nothing tells (numbers, names, too short).
+
+    Kana makes Han text Japanese; other scripts count by their characters, Latin by its function words.
+    """
+    text = text if len(text) <= _LOOK_AT else text[: _LOOK_AT // 2] + text[len(text) // 2 :][: _LOOK_AT // 2]
+    if text.isascii():
+        return _latin(text)
+    counts = {lang: len(pattern.findall(text)) for lang, pattern in _SCRIPTS.items()}
+    if counts["ja"] > 0.1 * counts["zh"]:
+        counts["ja"] += counts.pop("zh")
+    latin = _LATIN_WORD.findall(text)
+    best = max(counts, key=lambda lang: counts[lang])
+    # A word is about five letters, of a Han or Hangul text about two: compare words with words.
+    per_word = 2 if best in ("zh", "ja", "ko") else 5
+    if counts[best] / per_word > 0.5 * len(latin):
+        return best
+    return _latin(text)
+
+
+def _latin(text: str) -> str:
+    tokens = [word.lower() for word in _LATIN_WORD.findall(text)]
+    if not tokens:
+        return ""
+    hits: Counter[str] = Counter()
+    for word, times in Counter(tokens).items():
+        for lang, function_words in _LISTED.items():
+            if word in function_words:
+                hits[lang] += times
+    if not hits:
+        return ""
+    lang, best = hits.most_common(1)[0]
+    english = hits["en"]
+    # "die", "in", "is", "of" are words of several: ties go to English, which shares most of them.
+    lang = "en" if english == best else lang
+    return lang if best >= 2 or best / len(tokens) >= 0.15 else ""

@@ -1,0 +1,215 @@
+"""Tokenized documents and conversations: encoded as `<|bos|>` text `<|eos|>`, and written as shards.
+
+A shard is a channel of a split: ids, offsets and byte counts (docs/architecture.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+from argosy.errors import StepError
+from argosy.store.files import temporary_of, write_json
+from argosy.tokens.tokenizer import BOS, EOS, SPECIAL_TOKENS, chat_pieces
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PIECE_CHARACTERS = 500_000
+# No pretoken reaches over a line's end into text, so that a cut here changes no token.
+_CUT = re.compile(r"\n(?=\S)")
+
+# A text is what a document is made of: its id, and pieces of which each is text or a special token.
+Pieces = Sequence[tuple[str, bool]]
+
+
+class Encoder:
+    """An encoder of batches; a piece that spells a special token stays text."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._special = {token: tokenizer.get_vocab()[token] for token in SPECIAL_TOKENS}
+
+    def special_ids(self) -> list[int]:
+        """Return the ids of the special tokens, which no text has, sorted."""
+        return sorted(self._special.values())
+
+    def encode(self, documents: Iterable[tuple[str, Pieces]], batch_characters: int) -> Iterator[list[int]]:
+        """Encode each (id, pieces), in order; `batch_characters` at once bound the memory.
+
+        Raises:
+            StepError: the first document of a batch does not decode to its text (names it).
+        """
+        for batch in _batches(documents, batch_characters):
+            yield from self._encode(batch)
+
+    def _encode(self, batch: Sequence[tuple[str, Pieces]]) -> Iterator[list[int]]:
+        texts = [part for _, pieces in batch for piece, special in pieces if not special for part in _parts(piece)]
+        encoded = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        for number, (name, pieces) in enumerate(batch):
+            ids: list[int] = []
+            for piece, special in pieces:
+                if special:
+                    ids.append(self._special[piece])
+                else:
+                    for _ in _parts(piece):
+                        ids.extend(next(encoded).ids)
+            if number == 0:
+                self._check(name, pieces, ids)
+            yield ids
+
+    def _check(self, name: str, pieces: Pieces, ids: list[int]) -> None:
+        decoded = self._tokenizer.decode(ids, skip_special_tokens=False)
+        text = "".join(piece for piece, _ in pieces)
+        if decoded != text:
+            place = next((i for i, (a, b) in enumerate(zip(decoded, text, strict=False)) if a != b), len(decoded))
+            raise StepError(
+                f"document {name} does not survive the tokenizer: at character {place} it has "
+                f"{text[place : place + 20]!r}, decoded {decoded[place : place + 20]!r}; is it a byte-level tokenizer?"
+            )
+
+
+def document_pieces(text: str) -> Pieces:
+    """Make a document's pieces."""
+    return (BOS, True), (text, False), (EOS, True)
+
+
+def conversation_pieces(messages: Sequence[Mapping[str, Any]]) -> Pieces:
+    """Make a conversation's pieces: as the chat template renders it, and the end token."""
+    return *chat_pieces(messages), (EOS, True)
+
+
+def text_bytes(pieces: Pieces) -> int:
+    """Count the UTF-8 bytes of the text in the pieces, special tokens left out."""
+    return sum(len(piece.encode()) for piece, special in pieces if not special)
+
+
+def _batches(documents: Iterable[tuple[str, Pieces]], characters: int) -> Iterator[list[tuple[str, Pieces]]]:
+    batch: list[tuple[str, Pieces]] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += sum(len(piece) for piece, _ in document[1])
+        if size >= characters:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Cut the text into parts of about PIECE_CHARACTERS, where that changes no token."""
+    start = 0
+    while len(text) - start > PIECE_CHARACTERS:
+        cut = _CUT.search(text, start + PIECE_CHARACTERS)
+        if cut is None:
+            break
+        yield text[start : cut.end()]
+        start = cut.end()
+    yield text[start:]
+
+
+SPLITS = ("train", "heldout")
+
+
+def dtype_of(vocab_size: int) -> str:
+    """Return the narrowest of the two integer types that hold every id."""
+    return "uint16" if vocab_size <= 2**16 else "uint32"
+
+
+class ChannelWriter:
+    """Writer of one channel of one split; its files appear when `close` has written all of them."""
+
+    def __init__(self, folder: Path, channel: str, dtype: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._channel = channel
+        self._type = "H" if dtype == "uint16" else "I"
+        self._file: IO[bytes] = open(self._temporary("bin"), "wb")  # noqa: SIM115
+        self._offsets = array("q", [0])
+        self._bytes = array("q")
+
+    def add(self, ids: Sequence[int], size: int) -> None:
+        """Append a document of `ids` (closed by its end token), `size` UTF-8 bytes of text."""
+        array(self._type, ids).tofile(self._file)
+        self._offsets.append(self._offsets[-1] + len(ids))
+        self._bytes.append(size)
+
+    def counts(self) -> dict[str, int]:
+        """Return the entry of this channel and split in index.json."""
+        return {"tokens": self._offsets[-1], "documents": len(self._bytes), "bytes": sum(self._bytes)}
+
+    def close(self) -> None:
+        """Make the files appear, the tokens last."""
+        import numpy as np
+
+        for kind, values in (("offsets.npy", self._offsets), ("bytes.npy", self._bytes)):
+            with open(self._temporary(kind), "wb") as file:
+                np.save(file, np.array(values, dtype=np.int64))
+                os.fsync(file.fileno())
+            self._temporary(kind).replace(self._folder / f"{self._channel}.{kind}")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._temporary("bin").replace(self._folder / f"{self._channel}.bin")
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        self._file.close()
+        self._temporary("bin").unlink(missing_ok=True)
+
+    def _temporary(self, kind: str) -> Path:
+        return temporary_of(self._folder / f"{self._channel}.{kind}")
+
+
+class TokensWriter:
+    """Writer of all channels and splits; `index.json` is written last, when the block ends without an error.
+
+    Args:
+        tokenizer: its digest (argosy.tokens.tokenizer), for `index.json`.
+    """
+
+    def __init__(self, root: Path, vocab_size: int, tokenizer: str = "") -> None:
+        self._root = root
+        self._vocab_size = vocab_size
+        self._tokenizer = tokenizer
+        self._dtype = dtype_of(vocab_size)
+        self._channels: dict[str, dict[str, ChannelWriter]] = {}
+
+    def open(self, channel: str) -> None:
+        """Make the channel's files, even if no document comes."""
+        if channel not in self._channels:
+            self._channels[channel] = {s: ChannelWriter(self._root / s, channel, self._dtype) for s in SPLITS}
+
+    def add(self, channel: str, split: str, ids: Sequence[int], size: int) -> None:
+        """Append a document to a channel that is open."""
+        self._channels[channel][split].add(ids, size)
+
+    def counts(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Return channel -> split -> tokens, documents, bytes."""
+        return {
+            name: {split: writer.counts() for split, writer in splits.items()}
+            for name, splits in sorted(self._channels.items())
+        }
+
+    def __enter__(self) -> TokensWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer in (w for splits in self._channels.values() for w in splits.values()):
+            writer.close() if kind is None else writer.discard()
+        if kind is None:
+            index = {"dtype": self._dtype, "vocab_size": self._vocab_size, "channels": self.counts()}
+            if self._tokenizer:
+                index["tokenizer"] = self._tokenizer
+            write_json(self._root / "index.json", index)
+
+
+SPECIAL_FILE = "special.json"  # of a tokenize step: their ids

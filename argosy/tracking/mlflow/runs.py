@@ -1,0 +1,210 @@
+"""Experiments, runs and LoggedModels, found again by their tags so that retries and later pipeline runs use the same.
+
+Processes of one store find and create under a lock. Pods whose stores are mirrors of a bucket share no lock: each looks
+again a while after it has created something, and the oldest one counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from argosy.store.files import read_record
+from argosy.store.step_files import NODE
+from argosy.tracking.mlflow.server import CHECKPOINT, Server, model_name, quoted
+from argosy.tracking.ship import Unavailable
+from argosy.tracking.spool import Owner, Record
+
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel, Run
+
+NODE_TAG, PIPELINE_TAG, CURVES_TAG = "argosy.node", "argosy.pipeline", "argosy.curves"
+IS_EXTERNAL = "mlflow.model.isExternal"
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow's pages for models, not those for agents
+LONGEST_TAG = 5000  # characters that MLflow keeps of a model's tag
+WAIT_S = 3.0  # longer than it takes another pod from looking to having created something
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Shared(Generic[T]):
+    """Something on the server that several pods may create at one moment, and of which the oldest counts."""
+
+    oldest: Callable[[], T | None]
+    create: Callable[[], T]
+    remove: Callable[[T], object]
+    id_of: Callable[[T], str]
+    created_ms: Callable[[T], int]
+
+    def find_or_create(self, *, alone: bool) -> T:
+        """The oldest one, created where there is none; alone: nobody else creates one at this moment."""
+        found = self.oldest()
+        kept = found or self.create()
+        if alone or abs(time.time() * 1000 - self.created_ms(kept)) > 2000 * WAIT_S:
+            return kept
+        time.sleep(WAIT_S)
+        mine, kept = kept, self.oldest() or kept
+        if found is None and self.id_of(mine) != self.id_of(kept):
+            self.remove(mine)
+        return kept
+
+
+class Runs:
+    """The ids of experiments and runs on one server, each looked up once."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._experiments: dict[str, str] = {}
+        self._ids: dict[tuple[str, str, str], str] = {}
+
+    def forget(self) -> None:
+        """Forget all ids: somebody deleted a run."""
+        self._experiments.clear()
+        self._ids.clear()
+
+    def experiment(self, line: str) -> str:
+        """The id of the experiment of a model line."""
+        if line not in self._experiments:
+            with self._server.creating():
+                self._experiments[line] = self._find_or_create_experiment(line)
+        return self._experiments[line]
+
+    def of(self, owner: Owner) -> str:
+        """The run of a spool's owner, below its first pipeline run."""
+        if not owner.node:
+            return self.parent(owner)
+        tags = {"mlflow.parentRunId": self.parent(owner)} if owner.pipeline else {}
+        tags |= {f"argosy.{key}": value for key in ("step", "part") if (value := getattr(owner, key))}
+        return self._run(owner, NODE_TAG, owner.digest, owner.name, tags)
+
+    def parent(self, owner: Owner) -> str:
+        """The run of the pipeline run that first started this node."""
+        return self._run(owner, PIPELINE_TAG, owner.pipeline, f"{owner.line} {owner.pipeline}")
+
+    def curves(self, owner: Owner, branch: str) -> str:
+        """The run that shows a model line's results over training."""
+        name = f"{owner.line} curves ({branch})" if branch else f"{owner.line} curves"
+        is_new = (owner.line, CURVES_TAG, branch or "main") not in self._ids
+        run = self._run(owner, CURVES_TAG, branch or "main", name)
+        if is_new:
+            self._server.client.update_run(run, status="FINISHED")  # nothing runs in it: it collects results
+        return run
+
+    def _run(self, owner: Owner, tag: str, value: str, name: str, tags: dict[str, str] | None = None) -> str:
+        key = (owner.line, tag, value)
+        if key not in self._ids:
+            experiment = self.experiment(owner.line)
+            client = self._server.client
+            alone = tag == NODE_TAG or not self._server.others_create  # one pod at a time works on a node
+            shared: Shared[Run] = Shared(
+                oldest=lambda: next(iter(client.search_runs(
+                    [experiment], f"tags.`{tag}` = {quoted(value)}", max_results=1,
+                    order_by=["attributes.start_time ASC"])), None),
+                create=lambda: client.create_run(experiment, start_time=owner.time or None if alone else None,
+                                                 tags={tag: value, **(tags or {})}, run_name=name),
+                remove=lambda run: client.delete_run(run.info.run_id),
+                id_of=lambda run: str(run.info.run_id),
+                created_ms=lambda run: int(run.info.start_time),
+            )  # fmt: skip
+            with self._server.creating():
+                self._ids[key] = str(shared.find_or_create(alone=alone).info.run_id)
+        return self._ids[key]
+
+    def _find_or_create_experiment(self, line: str) -> str:
+        client = self._server.client
+        experiment = client.get_experiment_by_name(line)
+        if experiment is None:
+            return str(client.create_experiment(line, artifact_location=self._server.artifact_location, tags=KIND))
+        if experiment.lifecycle_stage != "active":
+            raise Unavailable(f"experiment {line!r} is deleted there; restore it or choose another name of the line")
+        return str(experiment.experiment_id)
+
+
+class Models:
+    """The LoggedModels of checkpoints on one server: external models, found again by the tag `argosy.checkpoint`."""
+
+    def __init__(self, server: Server, runs: Runs) -> None:
+        self._server = server
+        self._runs = runs
+        self._ids: dict[tuple[str, str], str] = {}
+
+    def forget(self) -> None:
+        """Forget all ids: somebody deleted a model."""
+        self._ids.clear()
+
+    def register(self, owner: Owner, record: Record, out: Path) -> str:
+        """The model of a `model` record that the step with the run of `owner` made; its tags are set."""
+        tags = {
+            "stage": record["stage"], "step": record["step"], "tokens": record["tokens"],
+            "path": self._server.place(out / record["path"]),
+            "pipeline_run": self._runs.parent(owner) if owner.pipeline else "",
+            **_made_from(out), **record["values"],
+        }  # fmt: skip
+        name = f"{owner.line}-{record['stage']}-{record['name']}"
+        return self._find_or_create(owner.line, record["checkpoint"], name, tags, self._runs.of(owner))
+
+    def evaluated(self, owner: Owner, record: Record) -> str:
+        """The model that results belong to.
+
+        One that no step has registered here, since it comes from elsewhere or its step's spool is still to be sent,
+        is made from the checkpoint's own argosy.json; registering it later completes its tags.
+        """
+        key = record["checkpoint"]
+        if (owner.line, key) not in self._ids:
+            found = self._server.model_of(owner.line, key)
+            if found is None:
+                return self._from_its_files(owner.line, key, record)
+            self._ids[owner.line, key] = str(found.model_id)
+        return self._ids[owner.line, key]
+
+    def _from_its_files(self, line: str, key: str, record: Record) -> str:
+        path = Path(record["path"])
+        about: dict[str, Any] = read_record(path / "argosy.json")
+        stage = str(about.get("stage", ""))
+        tags = {"stage": stage, "step": about.get("step", ""), "tokens": record["tokens"],
+                "path": self._server.place(path)}
+        name = "-".join(part for part in (line, stage, path.name) if part)
+        return self._find_or_create(line, key, name, tags, None)
+
+    def _find_or_create(self, line: str, key: str, name: str, tags: dict[str, object], run: str | None) -> str:
+        text = {k: str(v)[:LONGEST_TAG] for k, v in tags.items() if v not in ("", None)} | {CHECKPOINT: key}
+        experiment, client = self._runs.experiment(line), self._server.client
+        shared: Shared[LoggedModel] = Shared(
+            oldest=lambda: self._server.model_of(line, key),
+            create=lambda: client.create_logged_model(
+                experiment, model_name(name), run, text | {IS_EXTERNAL: "true"}, model_type=text.get("stage")),
+            remove=lambda model: client.delete_logged_model(model.model_id),
+            id_of=lambda model: str(model.model_id),
+            created_ms=lambda model: int(model.creation_timestamp),
+        )  # fmt: skip
+        with self._server.creating():
+            model = shared.find_or_create(alone=not self._server.others_create)
+            if text.items() - model.tags.items():
+                client.set_logged_model_tags(model.model_id, text)
+            if model.status.name == "PENDING":  # new, or a shipper was killed while it made it
+                self._finish(model)
+        self._ids[line, key] = str(model.model_id)
+        return self._ids[line, key]
+
+    def _finish(self, model: LoggedModel) -> None:
+        """Make it READY as mlflow.create_external_model does, which cannot complete a model that is half made."""
+        from mlflow.models.utils import get_external_mlflow_model_spec
+
+        with TemporaryDirectory() as folder:  # so that the model can be registered in the Model Registry
+            get_external_mlflow_model_spec(model).save(str(Path(folder) / "MLmodel"))
+            self._server.client.log_model_artifacts(model.model_id, folder)
+        self._server.client.finalize_logged_model(model.model_id, "READY")
+
+
+def _made_from(out: Path) -> dict[str, str]:
+    """Digests of the step's config, and of all that it read."""
+    made = read_record(out / NODE)
+    parts = {"config_digest": made.get("config"), "data_digest": [made.get("upstream"), made.get("external")]}
+    return {name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:12]
+            for name, part in parts.items() if made}

@@ -1,0 +1,202 @@
+"""The tracking server: its address, first opening, errors, and the names that it takes. Imports mlflow on first use."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from argosy.tracking.ship import Unavailable, locked
+
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel
+    from mlflow.tracking import MlflowClient
+
+DATABASE = "mlflow.db"
+ARTIFACTS = "mlartifacts"
+LOCK = ".mlflow.lock"
+STORE_URI = "ARGOSY_STORE_URI"  # the bucket that the store's directory is a mirror of, in a pod of its own
+CHECKPOINT = "argosy.checkpoint"  # tag of a LoggedModel: `<node's digest>/<export>`
+TIMEOUT_S = 10
+LONGEST = 250  # characters of a metric's name
+_PASSWORD = re.compile(r"//[^/@\s]*@")
+_NOT_ALLOWED = re.compile(r"[^/\w.\- :]")  # mlflow.utils.validation; \w has the letters of every script
+_NOT_IN_MODEL = re.compile(r"[/:.%\"']")
+
+
+def default_uri(store: Path) -> str:
+    """The SQLite database of a store."""
+    return "sqlite:///" + quote(str(store.absolute() / DATABASE))
+
+
+def tracking_uri(store: Path, configured: str = "") -> str:
+    """The address to send to: the configured one, else MLFLOW_TRACKING_URI, else the store's own database."""
+    return configured or os.environ.get("MLFLOW_TRACKING_URI", "") or default_uri(store)
+
+
+class Server:
+    """A tracking server or database, opened when it is first needed.
+
+    Args:
+        uri: an MLflow tracking URI.
+        store: the store's directory; it holds the lock and the default database.
+    """
+
+    def __init__(self, uri: str, store: Path) -> None:
+        self.uri = uri
+        self.store = store.absolute()
+        self._store_uri = os.environ.get(STORE_URI, "").rstrip("/")
+        self._client: MlflowClient | None = None
+
+    @property
+    def others_create(self) -> bool:
+        """Whether `creating` keeps nobody else off: other pods have mirrors of their own, with locks of their own."""
+        return bool(self._store_uri)
+
+    def place(self, path: Path) -> str:
+        """The address of a file of the store for readers in MLflow: in the bucket, where the store is one."""
+        path = Path(os.path.abspath(path))
+        if self._store_uri and path.is_relative_to(self.store):
+            return f"{self._store_uri}/{path.relative_to(self.store).as_posix()}"
+        return str(path)
+
+    @property
+    def artifact_location(self) -> str | None:
+        """The place of a new experiment's artifacts; a server decides that itself."""
+        return (self.store / ARTIFACTS).as_uri() if self.uri == default_uri(self.store) else None
+
+    @property
+    def client(self) -> MlflowClient:
+        """The client.
+
+        Raises:
+            Unavailable: the URI is wrong or its database cannot be opened.
+        """
+        if self._client is None:
+            with self.errors():
+                self._client = self._open()
+        return self._client
+
+    def logged_models(self, experiments: Sequence[str], wanted: str = "") -> Iterator[LoggedModel]:
+        """LoggedModels of some experiments that the filter `wanted` holds for, oldest first."""
+        order = [{"field_name": name, "ascending": True} for name in ("creation_timestamp", "model_id")]
+        token: str | None = None
+        while experiments:
+            page = self.client.search_logged_models(list(experiments), wanted or None, order_by=order, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def model_of(self, line: str, checkpoint: str) -> LoggedModel | None:
+        """The LoggedModel of a checkpoint of a model line."""
+        experiment = self.client.get_experiment_by_name(line)
+        wanted = f"tags.`{CHECKPOINT}` = {quoted(checkpoint)}"
+        return next(self.logged_models([experiment.experiment_id], wanted), None) if experiment else None
+
+    @contextmanager
+    def creating(self) -> Iterator[None]:
+        """Look and create as one: no other process of this directory does at the same time. Not to be nested."""
+        self.client  # noqa: B018  opening takes the same lock
+        with locked(self.store / LOCK, wait=True):
+            yield
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn every failure into Unavailable with a line that says why."""
+        try:
+            yield
+        except Unavailable:
+            raise
+        except Exception as error:  # requests, urllib3, sqlalchemy and mlflow each raise their own
+            raise Unavailable(one_line(error)) from error
+
+    def _open(self) -> MlflowClient:
+        # One short try: trying again is the shipper's work, and it can say why. Not to be overruled by the caller's
+        # environment, whose defaults wait for minutes.
+        os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
+        os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(TIMEOUT_S)
+        os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+        os.environ["MLFLOW_ENABLE_ASYNC_LOGGING"] = "false"
+        os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # two lines for each run that ends
+        import mlflow.store.db.utils
+        from mlflow.tracking import MlflowClient
+
+        mlflow.store.db.utils.MAX_RETRY_COUNT = 1  # of opening a database; ten would wait for two minutes
+        database = self.store / DATABASE
+        if self.uri == default_uri(self.store):
+            with locked(self.store / LOCK, wait=True):
+                if not database.exists():
+                    create_database(database)
+        return MlflowClient(tracking_uri=self.uri)
+
+
+def create_database(path: Path) -> None:
+    """Make MLflow's SQLite database, all of it or nothing.
+
+    Its migrations flush to the disk some hundred times, which takes seconds; here they run without on a temporary
+    file that gets its name when it is complete.
+    """
+    import logging
+
+    import sqlalchemy
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    def unflushed(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA synchronous=OFF")
+
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".mlflow-new-") as folder:
+        new = Path(folder) / path.name
+        sqlalchemy.event.listen(sqlalchemy.Engine, "connect", unflushed)
+        try:
+            store = SqlAlchemyStore("sqlite:///" + quote(str(new)), str(path.parent / ARTIFACTS))  # type: ignore[no-untyped-call]
+            store.engine.dispose()
+        finally:
+            sqlalchemy.event.remove(sqlalchemy.Engine, "connect", unflushed)
+        with open(new, "rb") as file:
+            os.fsync(file.fileno())
+        new.replace(path)
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of an error, short and without a password."""
+    text = (str(error) or type(error).__name__).strip().splitlines()[0]
+    return without_password(text)[:300]
+
+
+def without_password(text: str) -> str:
+    """`text` without the user and password of the URLs in it."""
+    return _PASSWORD.sub("//***@", text)
+
+
+def metric_name(name: str) -> str:
+    """`name` as a metric, param or tag key: itself where it is allowed.
+
+    Otherwise what is not allowed becomes `_`, and a hash of the name follows, so that two names stay two.
+    """
+    clean = posixpath.normpath(_NOT_ALLOWED.sub("_", name)).lstrip("/")
+    while clean == ".." or clean.startswith("../"):
+        clean = clean[3:]
+    if clean == name and len(name) <= LONGEST and name not in ("", "."):
+        return name
+    suffix = "-" + hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    return clean.strip(".")[: LONGEST - len(suffix)] + suffix
+
+
+def model_name(name: str) -> str:
+    """`name` as the name of a LoggedModel."""
+    return _NOT_IN_MODEL.sub("_", name)
+
+
+def quoted(value: str) -> str:
+    """`value` in a filter of MLflow's search, which has no way to escape a quote."""
+    return f'"{value}"' if "'" in value else f"'{value}'"

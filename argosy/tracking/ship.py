@@ -1,0 +1,246 @@
+"""The shipper: reads the spools of a store batch by batch and hands them to a sender. Knows no MLflow.
+
+Each record is sent at least once, after a crash or a timeout again; the sender sees to it that one sent twice stands
+once. `shipped.json` beside a spool has the offset up to which a server has acknowledged it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from argosy.store.lease import Holder
+from argosy.tracking.spool import Owner, Record, owner_of, read_from
+from argosy.tracking.tracker import end_run
+
+SHIPPED = "shipped.json"
+BATCH_VALUES = 1000  # MLflow takes 1,000 metrics a request
+BATCH_BYTES = 2**18  # of the spool a batch is made of, so that a request stays below MLflow's 1 MB
+BATCHES_A_TURN = 20  # of one spool, before the others get theirs
+DYING_S = 1.0  # a dead runner's steps are being killed as well
+
+
+class Unavailable(Exception):
+    """The tracking server did not take something now: try again later. The message says why, in a line."""
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold the lock file `path`; yields whether it is held. A killed holder's lock is free at once.
+
+    Where the file system has no locks or cannot be written it yields True: two processes that send the same do no
+    harm, none that sends would.
+    """
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError:
+        yield True
+        return
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = True
+        except BlockingIOError:
+            held = False
+        except OSError:
+            held = True
+        yield held
+    finally:
+        os.close(file)
+
+
+@dataclass
+class Batch:
+    """Consecutive records of a spool between two offsets."""
+
+    start: int
+    end: int
+    records: list[Record] = field(default_factory=list)
+    damaged: int = 0
+
+    def of(self, kind: str) -> list[Record]:
+        """Its records of one kind, in order."""
+        return [record for record in self.records if record["kind"] == kind]
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its records are about something that another spool registers."""
+        return bool(self.records) and _is_late(self.records[0])
+
+
+def next_batch(spool: Path, start: int) -> Batch | None:
+    """The records from `start`: some 1,000 values, or one larger record; None when there is none.
+
+    Records that need another spool to be sent first are never in a batch with others.
+    """
+    batch = Batch(start, start)
+    values = 0
+    for offset, record in read_from(spool, start):
+        if record is None:
+            batch.damaged += 1
+        else:
+            size = len(record.get("values", ()))
+            full = values + size > BATCH_VALUES or offset - start > BATCH_BYTES
+            if batch.records and (full or _is_late(record) != batch.is_late):
+                return batch
+            batch.records.append(record)
+            values += size
+        batch.end = offset
+    return batch if batch.end > start else None
+
+
+def _is_late(record: Record) -> bool:
+    return record["kind"] in ("model_metrics", "model_tags", "reused")
+
+
+@dataclass
+class Shipped:
+    """The offset up to which a tracking server has a spool, in `shipped.json` beside it."""
+
+    _SAVED: ClassVar = ("offset", "run_id", "running")
+    path: Path
+    target: str
+    offset: int = 0
+    run_id: str = ""
+    running: dict[str, Any] | None = None  # the process that said RUNNING last, until a final status
+
+    @classmethod
+    def load(cls, spool: Path, uri: str) -> Shipped:
+        """Read it; from the start for a server that the spool was never sent to, or where the file is damaged."""
+        path = spool.with_name(SHIPPED)
+        state = _read(path).get(target_name(uri), {})
+        shipped = cls(path, target_name(uri), **{key: state[key] for key in cls._SAVED if key in state})
+        if shipped.offset > spool.stat().st_size:  # another spool, which took its place
+            shipped.offset = 0
+        return shipped
+
+    def save(self) -> None:
+        """Write atomically. Not flushed to the disk: after a power failure some is sent again."""
+        everything = _read(self.path)
+        everything[self.target] = {key: getattr(self, key) for key in self._SAVED}
+        temporary = self.path.with_name(f".{SHIPPED}.{os.getpid()}")
+        temporary.write_text(json.dumps(everything))
+        temporary.replace(self.path)
+
+
+def target_name(uri: str) -> str:
+    """A tracking URI's name in shipped.json: a hash, since a URI may hold a password."""
+    return hashlib.sha256(uri.encode()).hexdigest()[:16]
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        state: dict[str, dict[str, Any]] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+class Sender(Protocol):
+    """The destination of batches."""
+
+    uri: str
+
+    def send(self, spool: Path, owner: Owner, batch: Batch) -> str:
+        """Send a batch; returns the id of its run. A batch that is sent again changes nothing.
+
+        Raises:
+            Unavailable: nothing, a part or all of it arrived.
+        """
+        ...
+
+
+class Shipper:
+    """Sends the records of spools, over crashes of this process and of the server.
+
+    Args:
+        find: lists the spools to follow; called at each pass, since nodes appear.
+        sender: takes the batches.
+    """
+
+    def __init__(self, find: Callable[[], list[Path]], sender: Sender) -> None:
+        self._find = find
+        self._sender = sender
+        self._running: dict[Path, Holder] = {}
+        self._sent: dict[Path, int] = {}  # size of a spool that had nothing left to send
+        self.look_s = 0.0  # cost of finding out that nothing is new
+
+    def sweep(self) -> bool:
+        """One turn for each spool; True when nothing is left.
+
+        Records about models go last, so that the spools that register the models have gone before.
+
+        Raises:
+            Unavailable: the server; progress up to then is saved.
+        """
+        started = time.monotonic()
+        pending = [spool for spool in self._find() if self._grew(spool)]
+        self.look_s = time.monotonic() - started
+        done = [self._turn(spool, late=False) for spool in pending]
+        late = [self._turn(spool, late=True) for spool, finished in zip(pending, done, strict=True) if not finished]
+        return all(late)
+
+    def _grew(self, spool: Path) -> bool:
+        try:
+            size = spool.stat().st_size
+        except OSError:
+            return False
+        if size > 0 and spool not in self._sent:  # a first look without the lock: most were sent by earlier processes
+            shipped = Shipped.load(spool, self._sender.uri)
+            self._note_running(spool, shipped)
+            self._sent[spool] = shipped.offset
+        return size > 0 and size != self._sent[spool]
+
+    def _turn(self, spool: Path, *, late: bool) -> bool:
+        """Send some batches of a spool; True when it has no more (or another shipper is at it)."""
+        with locked(spool.with_name(".shipping.lock"), wait=False) as held:
+            if not held:
+                return True
+            size = spool.stat().st_size
+            shipped = Shipped.load(spool, self._sender.uri)
+            self._note_running(spool, shipped)
+            for _ in range(BATCHES_A_TURN):
+                batch = next_batch(spool, shipped.offset)
+                if batch is None:
+                    self._sent[spool] = size
+                    return True
+                if batch.is_late and not late:
+                    return False
+                shipped.run_id = self._sender.send(spool, owner_of(spool), batch)
+                shipped.offset = batch.end
+                for record in batch.of("status"):
+                    shipped.running = record.get("holder")
+                self._note_running(spool, shipped)
+                shipped.save()
+        return False
+
+    def _note_running(self, spool: Path, shipped: Shipped) -> None:
+        self._running.pop(spool, None)
+        if shipped.running:
+            with contextlib.suppress(TypeError):  # another version's
+                self._running[spool] = Holder(**shipped.running)
+
+    def end_dead(self) -> bool:
+        """Write the status KILLED to spools whose process is gone without a word (`kill -9`, out of memory); whether
+        there are such spools, which are to be sent then."""
+        if not self._dead():
+            return False
+        time.sleep(DYING_S)
+        dead = self._dead()
+        for spool in dead:
+            with locked(spool.with_name(".shipping.lock"), wait=False) as held:
+                if held and spool.stat().st_size == Shipped.load(spool, self._sender.uri).offset:
+                    end_run(spool.parent, "KILLED")
+            del self._running[spool]
+        return bool(dead)
+
+    def _dead(self) -> list[Path]:
+        return [spool for spool, holder in self._running.items() if holder.is_dead()]

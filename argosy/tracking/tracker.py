@@ -1,0 +1,265 @@
+"""Trackers: the interface through which steps and pipeline runs log to their spools.
+
+Every call is one record and one `write` to a file opened for appending: a record whose call has returned is in the
+page cache, so a `kill -9` the next moment loses nothing and nothing has to be held back in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from argosy.store.lease import Holder
+from argosy.tracking.spool import PIPELINES, SPOOL, Appender, Record, encode, read_from
+
+STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
+_DIGEST = re.compile(r"-([0-9a-f]{12})$")
+_KEYS = {"artifact": ("path", "folder"), "model": ("name",), "model_metrics": ("checkpoint", "dataset"),
+         "model_tags": ("checkpoint",)}  # the fields by which records of a kind are told apart
+_BY_VALUE = ("params", "tags", "model_metrics", "model_tags")  # kinds whose values are facts of their own
+_FIRST_STAYS = ("params", "model")  # as in MLflow
+
+
+def checkpoint_key(checkpoint: Path) -> str:
+    """`<node-digest>/<export>` of `<store>/<name>-<digest>/checkpoints/<export>`; what ties results to a model.
+
+    A checkpoint from elsewhere has the last two names of its path instead.
+    """
+    path = Path(checkpoint).absolute()
+    owner = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    digest = _DIGEST.search(owner.name)
+    return f"{digest.group(1) if digest else owner.name}/{path.name}"
+
+
+class Ledger:
+    """The content of a spool, by which a step that is started again writes nothing twice.
+
+    The points of a metric come at increasing steps, so its last step says which of them are there.
+    """
+
+    def __init__(self, spool: Path | None) -> None:
+        self.status = ""
+        self._steps: dict[str, int] = {}
+        self._facts: dict[tuple[object, ...], object] = {}
+        if spool is not None and spool.is_file():
+            for _, record in read_from(spool, 0):
+                if record is not None:
+                    self.add(record)
+
+    def add(self, record: Record) -> Record | None:
+        """Add a record; returns it with only the values that are new, None where nothing is."""
+        kind = record["kind"]
+        if kind == "status":
+            self.status = record["value"]
+            return record
+        if kind == "metrics":
+            values = self._add_points(record["step"], record["values"])
+            return {**record, "values": values} if values else None
+        key = (kind, *(record.get(field) for field in _KEYS.get(kind, ())))
+        if kind in _BY_VALUE:
+            values = {name: value for name, value in record["values"].items() if self._add((*key, name), repr(value))}
+            return {**record, "values": values} if values else None
+        return record if self._add(key, {name: value for name, value in record.items() if name != "time"}) else None
+
+    def _add(self, key: tuple[object, ...], value: object) -> bool:
+        if key in self._facts and (key[0] in _FIRST_STAYS or self._facts[key] == value):
+            return False
+        self._facts[key] = value
+        return True
+
+    def _add_points(self, step: int, values: Mapping[str, float]) -> dict[str, float]:
+        steps = self._steps
+        fresh = {key: value for key, value in values.items() if key not in steps or steps[key] < step}
+        steps.update(dict.fromkeys(fresh, step))
+        return fresh
+
+
+class Tracker:
+    """The logger of a step. Never blocks on a server, never raises for a disk that fails.
+
+    Args:
+        directory: holds the spool (`<step>/tracking`); None: nothing is written, for tests and steps that need no
+            tracking.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory
+        self._lock = threading.Lock()
+        self._appender = Appender(directory / SPOOL) if directory is not None else None
+        self._ledger = Ledger(directory / SPOOL if directory is not None else None)
+        self._time = 0
+
+    def header(self, **fields: str) -> None:
+        """Name the spool's owner: node, part, step, digest, pipeline, line. Written when it has changed."""
+        self._write({"kind": "header", **fields})
+
+    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
+        """Log each value at `step`. A metric that the spool holds at this step or a later one is not written."""
+        self._write({"kind": "metrics", "step": int(step), "values": self._numbers(values)})
+
+    def params(self, values: Mapping[str, object]) -> None:
+        """Log params (flattened config values). The first value of a param stays, as in MLflow."""
+        self._write({"kind": "params", "values": {key: str(value) for key, value in values.items()}})
+
+    def tags(self, values: Mapping[str, str]) -> None:
+        """Set tags of the stage's run; a tag may change."""
+        self._write({"kind": "tags", "values": {key: str(value) for key, value in values.items()}})
+
+    def artifact(self, path: Path, folder: str = "") -> None:
+        """Log a small file below `<out>` as an artifact of the stage's run; written again when its bytes change."""
+        self._write({"kind": "artifact", "path": self._relative(path), "folder": folder, "digest": _digest_of(path)})
+
+    def model(
+        self, name: str, path: Path, *, stage: str, step: int, tokens: int, tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Register an exported checkpoint (a directory below `<out>`) as an external LoggedModel.
+
+        Args:
+            name: the export's name, unique in this step.
+            tokens: tokens seen since the first step of pretraining.
+        """
+        self._write({
+            "kind": "model", "name": name, "path": self._relative(path), "checkpoint": checkpoint_key(path),
+            "stage": stage, "step": int(step), "tokens": int(tokens),
+            "values": {key: str(value) for key, value in (tags or {}).items()},
+        })  # fmt: skip
+
+    def model_metrics(
+        self,
+        checkpoint: Path,
+        values: Mapping[str, float],
+        *,
+        tokens: int,
+        dataset: str = "",
+        dataset_digest: str = "",
+        branch: str = "",
+    ) -> None:
+        """Log evaluation results against the LoggedModel of `checkpoint` and its dataset, and on the model
+        line's curve run at step = tokens. A value is written again when it has changed.
+
+        Args:
+            tokens: tokens the checkpoint has seen.
+            branch: of a stage that leaves the main line (a twin, an alternative): gets a curve run of its own,
+                so that two checkpoints with as many tokens are not points of one curve.
+        """
+        self._write({
+            "kind": "model_metrics", **_about(checkpoint, tokens), "dataset": dataset,
+            "dataset_digest": dataset_digest, "branch": branch, "values": self._numbers(values),
+        })  # fmt: skip
+
+    def model_tags(self, checkpoint: Path, values: Mapping[str, str], *, tokens: int = 0) -> None:
+        """Set tags of a checkpoint's LoggedModel; a tag may change. `tokens`: that the checkpoint has seen."""
+        text = {key: str(value) for key, value in values.items()}
+        self._write({"kind": "model_tags", **_about(checkpoint, tokens), "values": text})
+
+    def status(self, value: str) -> None:
+        """Set the run's status from now on: RUNNING, FINISHED, FAILED or KILLED."""
+        if value not in STATUSES:
+            raise ValueError(f"status is {value!r}; allowed: {', '.join(STATUSES)}")
+        # who runs it: where nobody is left to say how it ended, the shipper can
+        holder = {"holder": asdict(Holder.me())} if value == "RUNNING" else {}
+        self._write({"kind": "status", "value": value, **holder})
+
+    @property
+    def last_status(self) -> str:
+        """The last status that was logged, by this process or an earlier one; "" for none."""
+        return self._ledger.status
+
+    def reused(self, nodes: Sequence[str]) -> None:
+        """Log the directories of nodes that were done when this pipeline run started."""
+        if nodes:
+            self._write({"kind": "reused", "nodes": list(nodes)})
+
+    def close(self) -> None:
+        """Put everything on the disk itself and let go of the file."""
+        if self._appender is not None:
+            self._appender.close()
+
+    def _write(self, record: Record) -> None:
+        with self._lock:
+            fresh = self._ledger.add(record)
+            if fresh is not None and self._appender is not None:
+                # MLflow tells two results of a model apart by their times, not by their datasets
+                self._time = max(int(time.time() * 1000), self._time + (record["kind"] == "model_metrics"))
+                self._appender.append(encode({"time": self._time, **fresh}))
+
+    def _relative(self, path: Path) -> str:
+        """`path` below the step's directory, or absolute when it lies elsewhere."""
+        absolute = Path(path).absolute()
+        out = self.directory.absolute().parent if self.directory else absolute.parent
+        return absolute.relative_to(out).as_posix() if absolute.is_relative_to(out) else str(absolute)
+
+    def _numbers(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The values as floats (NumPy's and torch's too); one that is no number is left out with a warning."""
+        numbers = {}
+        for key, value in values.items():
+            try:
+                numbers[key] = float(value)
+            except (TypeError, ValueError) as error:
+                if self._appender is not None:
+                    self._appender.warn(f"metric {key!r} is not a number but {value!r} ({error}): not logged")
+        return numbers
+
+
+def end_run(directory: Path, status: str) -> None:
+    """Write the final status of a run whose process is gone without a word; one that has a final status keeps it."""
+    tracker = Tracker(directory)
+    if tracker.last_status == "RUNNING":
+        tracker.status(status)
+    tracker.close()
+
+
+class PipelineTracker:
+    """The logger of a pipeline run: the runner's own spool below `<store>/.pipelines/<digest>/`.
+
+    A pipeline run that is started again is the same run.
+
+    Args:
+        store: the store's directory.
+        digest: of the plan; what makes two pipeline runs the same.
+        line: name of the model line, which is the experiment's.
+    """
+
+    def __init__(self, store: Path, digest: str, line: str) -> None:
+        self.tracker = Tracker(store / PIPELINES / digest / "tracking")
+        self._header = {"node": "", "pipeline": digest, "line": line}
+
+    def start(self, params: Mapping[str, object], *, done: Sequence[str] = (), todo: int = 1) -> None:
+        """Log that the pipeline starts, or goes on.
+
+        Args:
+            params: what to know of the plan: config, first and last stage, number of nodes.
+            done: directories below the store of the nodes that are done already.
+            todo: nodes that are to run. Where there is none and the run is finished, nothing is logged.
+        """
+        if not todo and self.tracker.last_status == "FINISHED":
+            return
+        self.tracker.header(**self._header)
+        self.tracker.params(params)
+        self.tracker.reused(done)
+        self.tracker.status("RUNNING")
+
+    def finish(self, status: str) -> None:
+        """Log the final status: FINISHED, FAILED or KILLED."""
+        if self.tracker.last_status != status:
+            self.tracker.status(status)
+        self.tracker.close()
+
+
+def _about(checkpoint: Path, tokens: int) -> Record:
+    path = Path(checkpoint)
+    return {"checkpoint": checkpoint_key(path), "path": str(path.absolute()), "tokens": int(tokens)}
+
+
+def _digest_of(path: Path) -> str:
+    """The digest of a file's bytes; "" for a directory or an absent file."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError:
+        return ""

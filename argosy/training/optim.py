@@ -1,0 +1,126 @@
+"""Optimizers, their parameter groups and learning-rate schedules.
+
+Muon for the matrices, AdamW for the rest, as one optimizer. Jordan et al. 2024, "Muon: an optimizer for hidden layers
+in neural networks"; the update is scaled to AdamW's size (0.2 * sqrt(max(rows, columns)), Liu et al. 2025, "Muon is
+scalable for LLM training"), so that one learning rate serves both. Matrices of one shape are orthogonalised in one
+batched product, which is what makes it cheap on a CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from argosy.training.config import TrainConfig
+
+MOMENTUM = 0.95
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+ITERATIONS = 5
+
+
+class MuonAdamW(torch.optim.AdamW):
+    """AdamW whose groups with `muon=True` hold matrices that are updated by Muon instead."""
+
+    def __init__(self, groups: Iterable[dict[str, Any]], **adamw: Any) -> None:
+        super().__init__([{"muon": False, **group} for group in groups], **adamw)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        every = self.param_groups
+        self.param_groups = [group for group in every if not group["muon"]]
+        try:
+            super().step()
+        finally:
+            self.param_groups = every
+        for group in every:
+            if group["muon"]:
+                self._update_matrices(group)
+
+    def _update_matrices(self, group: dict[str, Any]) -> None:
+        by_shape: dict[tuple[int, ...], list[Tensor]] = {}
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                by_shape.setdefault(tuple(parameter.shape), []).append(parameter)
+        for shape, parameters in by_shape.items():
+            momenta = [self._momentum(parameter) for parameter in parameters]
+            grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+            torch._foreach_lerp_(momenta, grads, 1 - MOMENTUM)
+            nesterov = torch._foreach_lerp(grads, momenta, MOMENTUM)
+            updates = orthogonalize(torch.stack(nesterov)).to(parameters[0].dtype).unbind()
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(parameters, updates, alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
+
+    def _momentum(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(parameter)
+        buffer: Tensor = state["momentum_buffer"]
+        return buffer
+
+
+def orthogonalize(matrices: Tensor) -> Tensor:
+    """Return roughly the nearest semi-orthogonal matrices: Newton-Schulz in bfloat16.
+
+    Args:
+        matrices: (n, rows, columns).
+
+    Returns:
+        The same shape, bfloat16; singular values are in about [0.7, 1.2].
+    """
+    a, b, c = COEFFICIENTS
+    tall = matrices.shape[1] > matrices.shape[2]
+    x = (matrices.mT if tall else matrices).bfloat16()
+    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(ITERATIONS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Make AdamW, or Muon for the hidden layers' matrices with AdamW for the rest.
+
+    Only the hidden layers' matrices decay: decaying norms and embeddings costs stability (OLMo 2, 2025).
+    """
+    embedding = {id(parameter) for module in model.modules() if isinstance(module, nn.Embedding)
+                 for parameter in module.parameters()}
+    embedding |= {id(parameter) for name, parameter in model.named_parameters() if name.endswith("lm_head.weight")}
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [p for p in parameters if p.ndim == 2 and id(p) not in embedding]
+    others = [p for p in parameters if p.ndim != 2 or id(p) in embedding]
+    adamw: dict[str, Any] = {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "fused": True}
+    if config.optimizer == "muon":
+        groups = [{"params": matrices, "weight_decay": config.weight_decay, "muon": True},
+                  {"params": others, "weight_decay": 0.0}]
+        return MuonAdamW(groups, **adamw)
+    return torch.optim.AdamW([{"params": matrices, "weight_decay": config.weight_decay},
+                              {"params": others, "weight_decay": 0.0}], **adamw)
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Return the learning rate of step `step` (0, 1, ..., config.steps - 1).
+
+    Linear warm-up, then the decay: no step is wasted on a rate of 0 at either end, so it equals transformers'
+    schedules of `warmup + 1` and `steps + 1` steps at `step + 1`.
+    """
+    warmup = min(math.ceil(config.warmup_tokens / config.tokens_per_step), config.steps - 1)
+    if step < warmup:
+        return config.learning_rate * (step + 1) / (warmup + 1)
+    progress = (step - warmup) / (config.steps - warmup)  # in [0, 1)
+    floor = config.final_learning_rate
+    return config.learning_rate * (floor + (1 - floor) * _decay(config, progress))
+
+
+def _decay(config: TrainConfig, progress: float) -> float:
+    """Return 1 down to 0 as `progress` goes from 0 to 1."""
+    if config.schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * progress))
+    if config.schedule == "linear":
+        return 1 - progress
+    if config.schedule == "wsd":  # Hu et al. 2024, MiniCPM: warm-up, stable, decay
+        return min(1.0, (1 - progress) / config.decay_fraction)
+    return 1.0

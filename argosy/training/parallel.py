@@ -1,0 +1,74 @@
+"""The processes that train together: sums over them, and the share of each in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from argosy.step.contract import StepContext
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Group:
+    """One of the processes that train together; a process alone need not wait for any other."""
+
+    rank: int = 0
+    world: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the sum of `tensor` over all processes."""
+        if self.world == 1:
+            return tensor
+        total = tensor.clone()
+        dist.all_reduce(total)
+        return total
+
+    def sum_values(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Return the sums of numbers by name over all processes, each of which has the same names."""
+        if self.world == 1:
+            return dict(values)
+        total = self.sum(torch.tensor(list(values.values()), dtype=torch.float64, device=self.device))
+        return dict(zip(values, total.tolist(), strict=True))
+
+    def sum_gradients(self, parameters: Iterable[Any]) -> None:
+        """Replace each gradient by its sum over all processes.
+
+        All of them are sent as one tensor, always of one layout: the order of summation is then the same in every step,
+        before and after a resumption.
+        """
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if self.world == 1 or not gradients:
+            return
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        parts = flat.split([gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def barrier(self) -> None:
+        """Wait until all processes are here."""
+        if self.world > 1:
+            dist.barrier()
+
+    def share(self, rows: Sequence[T]) -> Sequence[T]:
+        """Return this process's part of `rows`, whose number the processes divide."""
+        size = len(rows) // self.world
+        return rows[self.rank * size : (self.rank + 1) * size]
+
+
+def join_group(context: StepContext) -> Group:
+    """Join the step's processes as one group, over NCCL on GPUs and gloo on CPUs."""
+    device: torch.device = context.device
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if context.world > 1 and not dist.is_initialized():
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    return Group(context.rank, context.world, device)

@@ -1,0 +1,129 @@
+"""Examinations: MMLU, C-Eval and CMMLU as CSV files, one a subject; ARC and OpenBookQA with labelled options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import InputError
+from evals.formats import At, Format
+from evals.items import AnyItem, BrokenItem
+from evals.records import Record, Records, checked, csv_records, csv_rows, label_index, number_index, text
+
+_ROW = "row is not question, choices, letter or index"
+
+
+class Mmlu(Format):
+    """Rows of question, options and the right one's letter (or index from 0), a file a subject; no header, or one
+    that begins with `question` and ends with `answer`. The subject is in the file's name (`anatomy_test.csv`)."""
+
+    name = "mmlu"
+    suffixes = (".csv",)
+
+    def records(self, path: Path, encoding: str = "utf-8") -> Records:
+        """Read a record a row."""
+        for number, row in enumerate(csv_rows(path, encoding)):
+            if isinstance(row, BrokenItem):
+                yield row
+                continue
+            named = bool(row) and row[-1].strip().lower() == "answer"
+            if number == 0 and named and row[0].strip().lower() != "question":
+                raise InputError(f"{path} begins with {','.join(row)}: say its format (ceval, truthfulqa_mc1)")
+            if number == 0 and named:
+                yield {"header": True}
+            elif len(row) < 4:
+                yield BrokenItem(_ROW)
+            else:
+                yield {"question": row[0], "choices": row[1:-1], "answer": row[-1]}
+
+    def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
+        """Read one item; none of a header."""
+        if "header" in record:
+            return []
+        lacking = next((name for name in ("question", "choices", "answer") if name not in record), None)
+        if lacking:
+            raise BrokenItem(f"no {lacking}")
+        subject = str(record.get("subject") or at.subject)
+        answer = self._index(record["answer"], at)
+        choices = list(record["choices"])
+        return [checked(at.id, at.lang or self.lang, str(record["question"]), choices, answer, subject=subject)]
+
+    def _index(self, value: object, at: At) -> int:
+        digits = value.strip() if isinstance(value, str) else ""
+        try:
+            if not isinstance(value, str) or (digits.isascii() and digits.isdigit()):
+                return number_index(value, at.index_from or 0)
+            return label_index(value)
+        except BrokenItem:
+            raise BrokenItem(_ROW) from None
+
+
+class CEval(Format):
+    """Columns question, A, B, C, D, answer in any case and order, others ignored; a file a subject (`law_val.csv`)."""
+
+    name = "ceval"
+    lang = "zh"
+    suffixes = (".csv",)
+
+    def records(self, path: Path, encoding: str = "utf-8") -> Records:
+        """Read a record a row.
+
+        Raises:
+            InputError: no answers are there, as in C-Eval's test split, or another column is absent.
+        """
+        try:
+            yield from csv_records(path, encoding, ("question", "a", "b", "answer"))
+        except InputError as error:
+            hint = "; C-Eval's test split is published without answers: take its val split"
+            raise InputError(f"{error}{hint if 'answer' in str(error).partition(';')[0] else ''}") from None
+
+    def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
+        """Read one item."""
+        fields = {str(name).lower(): value for name, value in record.items()}
+        question, answer = text(fields, "question"), text(fields, "answer")
+        columns = [letter for letter in "abcdefgh" if str(fields.get(letter) or "").strip()]
+        if columns != list("abcdefgh"[: len(columns)]):
+            raise BrokenItem("an option is empty")
+        choices = [str(fields[letter]) for letter in columns]
+        right = label_index(answer)
+        return [checked(at.id, at.lang or self.lang, question, choices, right, subject=at.subject)]
+
+
+class Cmmlu(CEval):
+    """CMMLU's columns are named as C-Eval's are, but for their case."""
+
+    name = "cmmlu"
+
+
+class Arc(Format):
+    """ARC (Clark et al., 2018): `{"id", "question": {"stem", "choices": [{"label", "text"}]}, "answerKey"}`, or as
+    Hugging Face has it: `question` (OpenBookQA: `question_stem`) and `choices: {"label": [...], "text": [...]}`.
+    Labels are A-E or 1-5; the right option is the one whose label is `answerKey`."""
+
+    name = "arc"
+
+    def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
+        """Read one item."""
+        question = record.get("question", record.get("question_stem"))
+        inner = question if isinstance(question, Mapping) else {"stem": question, "choices": record.get("choices")}
+        labels, texts = _options(inner.get("choices"))
+        name = str(record.get("id") or at.id)
+        lang = at.lang or self.lang
+        return [checked(name, lang, text(inner, "stem"), texts, label_index(text(record, "answerKey"), labels))]
+
+
+class OpenBookQA(Arc):
+    """OpenBookQA (Mihaylov et al., 2018) has ARC's fields."""
+
+    name = "openbookqa"
+
+
+def _options(choices: Any) -> tuple[list[str], list[Any]]:
+    """Read labels and texts."""
+    try:
+        if isinstance(choices, Mapping):
+            return list(choices["label"]), list(choices["text"])
+        return [choice["label"] for choice in choices], [choice["text"] for choice in choices]
+    except (TypeError, KeyError):
+        raise BrokenItem("choices are not labels with texts") from None

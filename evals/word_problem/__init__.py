@@ -1,0 +1,1 @@
+"""Worked word problems as templates whose numbers can be others."""

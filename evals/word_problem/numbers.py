@@ -1,0 +1,181 @@
+"""The numbers of a word problem's question, and which of them may be others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+from evals.word_problem.arithmetic import NUMBER, WORDS, Written, value_of
+
+NUMBER_WORD = re.compile(rf"(?<!ty-)\b(?:{'|'.join(WORDS[2:])})\b", re.IGNORECASE)
+_FRACTION = re.compile(r"(?:(\d+)[\s-]+(?:and\s+)?)?(?<![\d.,/])(\d+)\s*/\s*(\d+)(?![\d/])")
+# A number that these follow or precede is part of a name, a time, an ordinal, a greater number.
+_FIXED_AFTER = re.compile(
+    r"^(?:st|nd|rd|th)\b|^\s*(?:am|pm|a\.m|p\.m|o'clock|dozens?|hundreds?|thousands?|millions?|billions?|thirds?"
+    r"|halves|quarters?|fourths?|fifths?|sixths?|eighths?|tenths?|-?dimensional|pairs?)\b|^:\d|^\s*[-–/]\s*\d"
+    r"|^-(?:thirds?|fourths?|fifths?|quarters?|fold)|^\s*x\s*\d|^\s*by\s+\d|^\s*(?:1/2|½)|^D\b|^\s*of\s+(?:the|them|those|these|which|whom)\b"
+    r"|^\s*times\b(?=\s+(?:a|per|each|every)\s+(?:day|week|month|year)\b)?(?!.)",
+    re.IGNORECASE,
+)
+_FIXED_BEFORE = re.compile(
+    r"(?:#|[:/x×]|\d\s*[-–]|\bby|\b(?:an|the|these|those|his|her|their|its|other|both|between|first|last|next|room|number"
+    r"|level|grade|chapter|(?:jan|febr)uary|march|april|may|june|july|august|(?:sept|nov|dec)ember|october))\s*$",
+    re.IGNORECASE,
+)
+_TENS = {f"{word}teen": 13 + n for n, word in enumerate(("thir", "four", "fif", "six", "seven", "eigh", "nine"))}
+_TY = ("twen", "thir", "for", "fif", "six", "seven", "eigh", "nine")
+_TENS |= {f"{word}ty": 20 + 10 * n for n, word in enumerate(_TY)}
+_TEN = re.compile(rf"\b({'|'.join(_TENS)})(?:-({'|'.join(WORDS[1:10])}))?\b", re.IGNORECASE)
+# Values that words imply without a number: (words of which one is in the text, for each of these), values.
+_IMPLIED = (
+    (("half|halves|halved|halfway",), "2 0.5 50 1.5"),
+    (("thirds?",), "3"),
+    (("quarters?|fourths?",), "4 0.25 0.75 25 75"),
+    (("fifths?",), "5 0.2 20"),
+    (("sixths?|cubes?|hexagons?",), "6"),
+    (("sevenths?",), "7"),
+    (("eighths?|octagons?",), "8"),
+    (("ninths?",), "9"),
+    (("tenths?|decades?|dimes?",), "10 0.1"),
+    (("twice|doubles?|doubled|doubling|couples?|pairs?|both|twins?|again|another|other|others|round[ -]?trip|siblings?"
+      "|parents?|average|weekends?|back|bi\\w+|spouse|husband|wife",), "2"),
+    (("triples?|tripled|thrice|triplets?|average",), "3"),
+    (("quadrupled?|average",), "4"),
+    (("squares?|rectangles?|rectangular|triangles?|perimeter|circumference|fence|sides?",), "2 3 4"),
+    (("pentagons?|weekdays?|work|school|business",), "5"),
+    (("dozens?",), "12"),
+    (("weeks?|weekly|every day|daily|each day|day",), "7"),
+    (("months?|monthly|legs?|legged|cows?|dogs?|cats?|horses?|cars?|wheels?|seasons?",), "4"),
+    (("weeks?|weekly", "years?|yearly|annual|annually"), "52"),
+    (("days?|daily", "months?|monthly"), "30 31 28"),
+    (("days?|daily", "years?|yearly|annual|annually"), "365 366"),
+    (("months?|monthly|years?|yearly|annual|annually|am|pm|a\\.m|p\\.m|noon|midnight|o'clock",), "12"),
+    (("days?|daily|noon|midnight|am|pm",), "24"),
+    (("hours?|hourly|hrs?|minutes?|mins?|mph",), "60"),
+    (("seconds?|secs?",), "60 3600"),
+    (("foot|feet|ft|inch|inches|yards?",), "12 3 36"),
+    (("miles?",), "5280"),
+    (("pounds?|lbs?|ounces?|oz|tons?",), "16 2000"),
+    (("gallons?|quarts?|pints?|cups?|ounces?",), "4 2 16 8 32 128"),
+    (("dollars?|cents?|percent|percentage|\\$|%|centimeters?|cm|hundreds?|centur(?:y|ies)|meters?",), "100"),
+    (("kilo\\w+|kg|km|grams?|liters?|ml|milli\\w+|thousands?",), "1000"),
+    (("millions?",), "1000000"),
+    (("nickels?",), "5 0.05"),
+    (("quarters?",), "25"),
+    (("penny|pennies|cents?",), "0.01"),
+)  # fmt: skip
+_IMPLIED_BY = [
+    ([re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in all_of], [Fraction(v) for v in values.split()])
+    for all_of, values in _IMPLIED
+]
+# How often a solution's words take something, which would be wrong with another number.
+_TIMES = {
+    2: "twice|doubl\\w+|half|halves|halv\\w+|couples?|pairs?|both|second", 3: "thrice|tripl\\w+|thirds?|trio",
+    4: "quadrupl\\w+|quarters?|fourths?", 5: "quintupl\\w+|fifths?", 6: "sixths?", 7: "sevenths?", 8: "eighths?",
+    9: "ninths?", 10: "tenths?|tens", 12: "dozens?",
+}  # fmt: skip
+_TIMES_BY = {Fraction(value): re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for value, words in _TIMES.items()}
+
+
+@dataclass(frozen=True)
+class QuestionNumber:
+    """A number of a question.
+
+    Attributes:
+        at: where it stands, how it is written, and its value.
+        percent: whether it is one of a hundred.
+        fixed: whether it must stay: a date, part of a fraction, an ordinal, ...
+        unit: the word behind it, in lower case.
+        article: whether "a" stands before it, which an eight would make "an".
+    """
+
+    at: Written
+    percent: bool
+    fixed: bool
+    unit: str
+    article: bool = False
+
+    @property
+    def value(self) -> Fraction:
+        """Its value."""
+        return self.at.value
+
+    def fits(self, value: Fraction) -> bool:
+        """Tell whether a value can be written in its place."""
+        text = self.at.like(value)
+        return text is not None and not (self.article and re.match(r"8|11(?!\d)|18(?!\d)|eight|eleven", text))
+
+
+def numbers(question: str) -> list[QuestionNumber]:
+    """Find the question's numbers in their order: digits, and words from two to twelve."""
+    fractions = [match.span() for match in _FRACTION.finditer(question)]
+    found = []
+    for at in sorted(_written(question), key=lambda one: one.start):
+        after, before = question[at.end : at.end + 24], question[max(0, at.start - 16) : at.start]
+        inside = any(start <= at.start < end for start, end in fractions)
+        year = at.value.denominator == 1 and 1900 <= at.value < 2100 and "," not in at.text and before[-1:] != "$"
+        glued = re.match(r"(?!(?:kg|g|km|cm|m|mm|mph|lbs?|oz|ml|L|ft|k)\b)[A-Za-z]", after) is not None
+        named = _FIXED_AFTER.match(after) or _FIXED_BEFORE.search(before)
+        fixed = inside or year or glued or at.value <= 1 or bool(named)
+        unit = re.match(r"[\s-]*([A-Za-z]+)", after)
+        percent = re.match(r"\s*(?:%|percent)", after) is not None
+        article = re.search(r"\ba\s+\$?$", before, re.IGNORECASE) is not None
+        found.append(QuestionNumber(at, percent, fixed, unit.group(1).lower() if unit else "", article))
+    return found
+
+
+def _written(text: str) -> Iterator[Written]:
+    for match in NUMBER.finditer(text):
+        yield Written(match.start(), match.end(), match.group(), value_of(match.group()))
+    for match in NUMBER_WORD.finditer(text):
+        yield Written(match.start(), match.end(), match.group(), Fraction(WORDS.index(match.group().lower())))
+
+
+def written_numbers(text: str) -> list[Written]:
+    """Find all numbers of a text, digits and words from two to twelve, in their order."""
+    return sorted(_written(text), key=lambda one: one.start)
+
+
+def implied(text: str) -> set[Fraction]:
+    """Find the values that a text gives to a calculation without a number that could be another: half, twice, a week's
+    days, the parts of fractions."""
+    found = {Fraction(1)}
+    for all_of, values in _IMPLIED_BY:
+        if all(words.search(text) for words in all_of):
+            found.update(values)
+    if "%" in text or "$" in text:
+        found.add(Fraction(100))
+    found |= _tens(text)
+    for match in _FRACTION.finditer(text):
+        whole, top, bottom = (int(part or 0) for part in match.groups())
+        if top < bottom <= 100:  # a share, no division
+            share = Fraction(top, bottom)
+            found |= {Fraction(top), Fraction(bottom), Fraction(whole), share, share + whole, 1 - share}
+            found.add(Fraction(bottom - top))
+    return found - {Fraction(0)}
+
+
+def _tens(text: str) -> set[Fraction]:
+    """Read the numbers above twelve that are written as words."""
+    found = _TEN.finditer(text)
+    return {Fraction(_TENS[match[1].lower()] + WORDS.index((match[2] or "zero").lower())) for match in found}
+
+
+def spelled_out(text: str) -> set[Fraction]:
+    """Find the numbers that a text says as "double", "a third", "twenty": they cannot be others there."""
+    return {value for value, words in _TIMES_BY.items() if words.search(text)} | _tens(text)
+
+
+def sums_of_others(numbers: Sequence[QuestionNumber], unused: Iterable[int]) -> set[int]:
+    """Find numbers that with others make up one outside all calculations ("16 people: 10 want ..., 6 want ...")."""
+    found: set[int] = set()
+    for n in unused:
+        others = [m for m in range(len(numbers)) if m != n and not numbers[m].percent]
+        for size in (2, 3):
+            for some in combinations(others, size):
+                if sum(numbers[m].value for m in some) == numbers[n].value:
+                    found |= {n, *some}
+    return found

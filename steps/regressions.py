@@ -1,0 +1,154 @@
+"""Judge new checkpoints against a reference: which are worse beyond noise. The last step of the nightly evaluation.
+
+    python -m steps.regressions --out DIR --config '{"evaluations": ["A", "B"],
+        "pairs": [{"new": [0], "reference": [1]}]}'
+
+Writes `report.html` (one file), logs to MLflow and marks the checkpoints' models there. It fails for no regression:
+who started it reads `outputs.json` and says so. See docs/evaluation.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from argosy.compare.gate.config import Gate
+from argosy.config.schema import Config, Upstreams
+from argosy.errors import InputError
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.files import read_record, write_atomic
+from argosy.store.step_files import RUN
+
+if TYPE_CHECKING:
+    from argosy.compare.checkpoints import Checkpoint
+    from argosy.compare.page.nightly import Judged
+
+REPORT = "report.html"
+
+
+class Pair(Config):
+    """A new checkpoint's evaluations and those of its reference, as positions in `evaluations`."""
+
+    new: tuple[int, ...] = Field(min_length=1)
+    """the new checkpoint's"""
+    reference: tuple[int, ...] = ()
+    """empty: there is nothing to compare it with"""
+
+
+class RegressionsConfig(Config):
+    """What is judged."""
+
+    evaluations: Upstreams = ()
+    """directories of evaluate steps"""
+    pairs: tuple[Pair, ...] = ()
+    """which of them belong to which checkpoint"""
+    gate: Gate | None = None
+    """rules that decide what is worse (docs/gate.md); null: headlines"""
+
+
+class RegressionsOutputs(Config):
+    """judged: a record for each new checkpoint (key, label, reference, verdict, regressions, numbers)."""
+
+    report: str
+    regressions: int
+    judged: tuple[dict[str, Any], ...]
+
+
+def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
+    """Compare, write the report, log.
+
+    Raises:
+        InputError: there is nothing to judge, or a position that `evaluations` does not have.
+    """
+    from argosy.compare.page.nightly import judge, record_night, render_night
+
+    _check(config)
+    found = judge([(_one(config, pair.new), _one(config, pair.reference) if pair.reference else None)
+                   for pair in config.pairs])
+    if config.gate is not None:
+        found = [_gated(config.gate, each) for each in found]
+    write_atomic(context.out / REPORT, render_night(found, os.environ.get("ARGOSY_LINE", "")))
+    records = record_night(found)
+    _log(config, found, context)
+    for record in records:
+        against = f" (against {record['reference']})" if record["reference"] else ""
+        print(f"{record['label']}: {record['verdict']}{against}{''.join(f'; {r}' for r in record['regressions'])}")
+    return RegressionsOutputs(report=REPORT, regressions=sum(bool(j.regressions) for j in found), judged=tuple(records))
+
+
+def _check(config: RegressionsConfig) -> None:
+    if not config.pairs:
+        raise InputError("there is nothing to judge: give pairs, such as --config '{\"pairs\": [{\"new\": [0]}]}'")
+    for position in (n for pair in config.pairs for n in (*pair.new, *pair.reference)):
+        if not 0 <= position < len(config.evaluations):
+            raise InputError(f"pairs has the position {position}, allowed: 0 to {len(config.evaluations) - 1}")
+
+
+def _one(config: RegressionsConfig, positions: Sequence[int]) -> Checkpoint:
+    """The checkpoint that these evaluations are of."""
+    from argosy.compare.checkpoints import read_checkpoints
+
+    found = read_checkpoints((), [config.evaluations[n] for n in positions])
+    if len(found.every) != 1:
+        raise InputError(f"pairs: {list(positions)} are evaluations of {len(found.every)} checkpoints, allowed: of one "
+                         + "; ".join(found.notes))
+    [checkpoint] = found.every
+    checkpoint.label = f"{checkpoint.stage}/{checkpoint.name} ({checkpoint.digest.removeprefix('directory:')[:6]})"
+    return checkpoint
+
+
+def _gated(gate: Gate, judged: Judged) -> Judged:
+    """With what the gate says of it."""
+    from argosy.compare.gate.check import check
+    from argosy.compare.gate.subject import subject_of
+
+    reference = subject_of(judged.reference) if judged.reference else None
+    return replace(judged, gate=check(gate, subject_of(judged.new), reference))
+
+
+def _log(config: RegressionsConfig, found: Sequence[Judged], context: StepContext) -> None:
+    """Numbers on the night's run, verdicts on the models."""
+    from argosy.compare.changes import task_of
+    from argosy.compare.checkpoints import HELDOUT
+
+    counts = {"judged": len(found), "worse": sum(j.verdict == "worse" for j in found),
+              "better": sum(j.verdict == "better" for j in found)}  # fmt: skip
+    context.tracker.metrics({f"nightly/{name}": float(count) for name, count in counts.items()})
+    for j, pair in zip(found, config.pairs, strict=True):
+        name = f"nightly/{j.new.stage}-{j.new.name}-{j.new.digest.removeprefix('directory:')[:6]}"
+        context.tracker.metrics({f"{name}/{task_of(c)[0]}/difference": c.difference.value for c in j.headlines})
+        context.tracker.metrics({f"{name}/heldout/{t.name.removeprefix(HELDOUT)}/difference": t.difference.value
+                                 for t in j.texts})
+        path = _checkpoint(Path(config.evaluations[pair.new[0]]))
+        if path is not None:
+            context.tracker.model_tags(path, _tags(j, context.out), tokens=j.new.tokens)
+    context.tracker.artifact(context.out / REPORT)
+
+
+def _tags(j: Judged, out: Path) -> dict[str, str]:
+    return {"argosy.nightly.verdict": j.verdict, "argosy.nightly.reference": j.reference.key if j.reference else "",
+            "argosy.nightly.regressions": "; ".join(j.regressions), "argosy.nightly.report": str(out / REPORT),
+            **({"argosy.nightly.gate": j.gate.status} if j.gate is not None else {})}
+
+
+def _checkpoint(evaluation: Path) -> Path | None:
+    """The checkpoint that an evaluation was of, where it is still there."""
+    from argosy.models.checkpoint import find_checkpoint
+
+    settings = read_record(evaluation / RUN).get("config", {})
+    try:
+        return find_checkpoint(settings.get("checkpoint") or "-", settings.get("export", "final")).path
+    except InputError:
+        return None
+
+
+STEP = Step("regressions", RegressionsConfig, run)
+
+if __name__ == "__main__":
+    main(STEP)

@@ -1,0 +1,16 @@
+"""Fixtures of several folders of tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def own_tasks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep lm-eval from listing its own tasks, which takes many seconds."""
+    import lm_eval.tasks
+
+    manager: Any = lm_eval.tasks.TaskManager
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", lambda **kwargs: manager(**{**kwargs, "include_defaults": False}))

@@ -1,0 +1,186 @@
+"""argosy compare and MLflow: names of runs, models and aliases; the same numbers there as on our page; what it logs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.tracking.mlflow.registry import Registry
+from argosy.tracking.mlflow.server import Server, default_uri
+from tests.comparison_fixtures import LINES, make_lines
+from workflows.cli import main
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two lines of two checkpoints, sent to the store's own MLflow; the alias `reference` names the last of `base`."""
+    from argosy.tracking.__main__ import main as ship
+
+    root = tmp_path_factory.mktemp("mlflow")
+    made = make_lines(root, LINES[:2], checkpoints=2, items=40, tasks=("facts",), probes=("capital",))
+    assert ship(["ship", "--store", str(root), "--tracking-uri", default_uri(root), "--once"]) == 0
+    key = f"{made['base'].name.rpartition('-')[2]}/final"
+    Registry(Server(default_uri(root), root)).move("base", "reference", "base", key, {})
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _own_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def _client(store: Path) -> Any:
+    return Server(default_uri(store), store).client
+
+
+def _run(store: Path, name: str) -> Any:
+    client = _client(store)
+    experiments = [e.experiment_id for e in client.search_experiments()]
+    return client.search_runs(experiments, f"attributes.run_name = '{name}'")[0]
+
+
+def _compared(store: Path, capsys: Out, *names: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["compare", "--store", str(store), "--json", "--all", *names]) == 0, capsys.readouterr().err
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def _values(entry: dict[str, Any]) -> dict[str, float]:
+    return {name: m["value"] for name, m in entry["metrics"].items() if "/headline/" not in name}
+
+
+def _scores(entry: dict[str, Any]) -> dict[str, Any]:
+    """Of contamination; which measure stands out most, MLflow does not know."""
+    return {task: {key: value for key, value in found.items() if key not in ("measure", "left_out")}
+            for task, found in entry["contamination"].items()}
+
+
+def test_every_name_of_one_checkpoint_gives_the_same_numbers(store: Path, capsys: Out) -> None:
+    model = next(m for m in _client(store).search_logged_models(
+        [_client(store).get_experiment_by_name("base").experiment_id]) if m.name == "base-pretrain-final")
+    names = ["line:base", "models:/base@reference", "models:/base/1", f"models:/{model.model_id}",
+             f"runs:/{model.source_run_id}", model.metrics[0].run_id]
+    found = _compared(store, capsys, *names)
+    assert all(e["source"] == "store" for e in found["entries"])
+    assert len({e["key"] for e in found["entries"]}) == 1
+    assert len({json.dumps(_values(e), sort_keys=True) for e in found["entries"]}) == 1
+    assert {c["difference"] for pair in found["pairs"] for c in pair["contrasts"]} == {0.0}
+
+
+def test_mlflows_compare_shows_our_numbers(store: Path, capsys: Out) -> None:
+    """What its pages show: the curve runs' histories at step = tokens, and the models' metrics with their dataset."""
+    found = _compared(store, capsys, "line:base", "line:mixed")
+    client = _client(store)
+    for entry in found["entries"]:
+        curves = _run(store, f"{entry['label']} curves")
+        models = {m.tags["argosy.checkpoint"]: m for m in client.search_logged_models([curves.info.experiment_id])}
+        scores = {f"contamination/{task}/{name}": entry["contamination"][task][name]
+                  for task in entry["contamination"] for name in ("score", "low", "high", "p_value", "probability")}
+        assert len(scores) % 5 == 0 < len(scores)
+        logged = {m.key: m.value for m in models[entry["key"]].metrics}
+        assert {name: logged[name] for name in scores} == scores == {n: curves.data.metrics[n] for n in scores}
+        for name, value in _values(entry).items():
+            assert curves.data.metrics[name] == value  # the last one: what its compare page shows
+            history = [(m.step, m.value) for m in client.get_metric_history(curves.info.run_id, name)]
+            assert sorted(history) == [(p["tokens"], p["metrics"][name]) for p in entry["line"]]
+            own = [m for m in models[entry["key"]].metrics if m.key == name]
+            assert [(m.value, m.step) for m in own] == [(value, entry["tokens"])]
+            assert own[0].dataset_name in ("benchmark", "heldout")
+
+
+def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: Path, capsys: Out,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    here = _compared(store, capsys, "line:base", "line:mixed")
+    elsewhere = tmp_path / "store"
+    elsewhere.mkdir()
+    gone = store.with_name("gone")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(store))
+    for path in store.glob("*-????????????"):  # the steps' directories are not to be seen
+        gone.mkdir(exist_ok=True)
+        shutil.move(path, gone / path.name)
+    try:
+        found = _compared(elsewhere, capsys, "line:base", "line:mixed")
+        curves = _compared(elsewhere, capsys, _run(store, "base curves").info.run_id, "models:/base@reference")
+    finally:
+        for path in gone.iterdir():
+            shutil.move(path, store / path.name)
+    assert [e["source"] for e in found["entries"]] == ["MLflow", "MLflow"]
+    for there, kept in zip(found["entries"], here["entries"], strict=True):
+        assert _values(there) == _values(kept)
+        assert _scores(there) == _scores(kept) != {}
+        assert [p["tokens"] for p in there["line"]] == [p["tokens"] for p in kept["line"]] == [100_000, 200_000]
+        errors = {n: m["stderr"] for n, m in kept["metrics"].items() if "/headline/" not in n}
+        assert {n: m["stderr"] for n, m in there["metrics"].items()} == errors  # of results.json, its artifact
+    assert {c["how"] for c in found["pairs"][0]["contrasts"] if c["metric"] == "bench/facts/plain/acc"} == {"unpaired"}
+    assert _values(curves["entries"][0]) == _values(curves["entries"][1])
+
+
+def test_a_comparison_is_logged_with_page_tables_and_metrics(store: Path, capsys: Out,
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["line:base", "line:mixed", "--metrics", "heldout/bpb/*"]
+    assert main(["compare", "--store", str(store), "--mlflow", *names]) == 0
+    assert "of the experiment 'base comparisons' in sqlite:" in capsys.readouterr().out
+    found = _compared(store, capsys, *names[:2])
+    client, run = _client(store), _run(store, "mixed against base")
+    differences = {c["metric"]: c["difference"] for c in found["pairs"][0]["contrasts"]}
+    entries = {e["label"]: _values(e) for e in found["entries"]}
+    channels = [name for name in differences if name.startswith("heldout/bpb/")]
+    for name in channels:
+        assert run.data.metrics[f"difference/mixed/{name}"] == differences[name]
+        assert run.data.metrics[f"base/{name}"] == entries["base"][name]
+        assert run.data.metrics[f"mixed/{name}"] == entries["mixed"][name]
+    assert {a.path for a in client.list_artifacts(run.info.run_id)} == {
+        "compare.html", "comparison.json", "differences.json", "metrics.json"}
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(store))  # load_table asks the default one
+    table = client.load_table(run.info.experiment_id, "differences.json", [run.info.run_id])
+    assert dict(zip(table["metric"], table["difference"], strict=True)) == pytest.approx(
+        {n: differences[n] for n in channels}, abs=1e-9)  # MLflow writes ten digits
+    assert len(client.get_run(run.info.run_id).inputs.model_inputs) == 2
+    assert run.info.status == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["line:nobody"], "line:nobody: no model line of that name has evaluated checkpoints"),
+        (["line:bas"], "nearest: base"),
+        (["models:/base@champion"], "'base' has no alias or version 'champion' in MLflow at sqlite:"),
+        (["models:/base@champion"], "its aliases: reference ('argosy promote' sets one)"),
+        (["models:/nobody@reference"], "has no registered model 'nobody'"),
+        (["@reference"], "the store has 2 model lines (base, mixed): name one, as models:/NAME@reference"),
+        (["models:/base"], "allowed: models:/NAME@ALIAS, models:/NAME/VERSION, models:/m-ID"),
+        (["models:/m-0123"], "has no logged model 'm-0123'"),
+        (["runs:/" + "0" * 32], "has no run"),
+        (["line:base", "--at", "tokens=1"], "its first is pretrain/p050"),
+        (["line:base", "--metrics", "nothing/*"], "--metrics nothing/* matches none of"),
+        ([" "], "an empty name"),
+    ],
+)
+def test_what_is_not_there_is_told(names: list[str], words: str, store: Path, capsys: Out) -> None:
+    assert main(["compare", "--store", str(store), *names]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_server_that_does_not_answer_is_told_at_once(store: Path, capsys: Out,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://user:secret@127.0.0.1:{port}")
+    assert main(["compare", "--store", str(store), "models:/base@reference"]) == 1
+    error = capsys.readouterr().err
+    assert f"MLflow at http://***@127.0.0.1:{port} does not answer" in error
+    assert "secret" not in error
+    assert main(["compare", "--store", str(store), "line:base", "line:mixed"]) == 0  # nothing of it needs MLflow
+    page = store / "page.html"
+    assert main(["compare", "--store", str(store), "line:base", "line:mixed", "--html", str(page)]) == 0
+    assert "no links to MLflow" in capsys.readouterr().out
+    assert page.is_file()

@@ -1,0 +1,247 @@
+"""SFT, reward model, DPO and RLHF on a tiny model: that they learn, what they learn from, and what they export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import steps.dpo
+import steps.reward_model
+import steps.rlhf
+import steps.sft
+from argosy.posttraining.config import PosttrainingConfig
+from argosy.posttraining.trainer import trainer_arguments
+from argosy.step.contract import Progress, StepContext
+from argosy.tokens.windows import IGNORED
+from argosy.tracking.tracker import Tracker
+from argosy.training.parallel import Group
+from tests.posttraining_fixtures import make_checkpoint, make_data, write_lines
+from tests.training_fixtures import Devices
+
+
+class Log(Tracker):
+    """Keeps metrics in memory, by name and step."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.seen: dict[tuple[str, int], float] = {}
+
+    def metrics(self, values: Any, step: int = 0) -> None:
+        for name, value in values.items():
+            assert self.seen.setdefault((name, step), value) == value
+            self.seen[name, step] = value
+
+
+def run(module: Any, out: Path, **values: Any) -> tuple[dict[str, Any], Log]:
+    """Run a step in this process. Returns (its outputs, what it logged)."""
+    out.mkdir(parents=True, exist_ok=True)
+    log = Log()
+    values.setdefault("dtype", "float32")
+    config = module.STEP.config.model_validate({key: _text(value) for key, value in values.items()})
+    outputs = module.run(config, StepContext(out, log, Progress(None))).model_dump(mode="json")
+    (out / "outputs.json").write_text(json.dumps({"outputs": outputs}))
+    return outputs, log
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("posttraining")
+    make_checkpoint(root / "base")
+    make_data(root / "data", 256)
+    return root
+
+
+@pytest.fixture(scope="module")
+def sft(root: Path) -> tuple[dict[str, Any], Log]:
+    return run(
+        steps.sft, root / "sft", checkpoint=root / "base", data=root / "data", epochs=24, learning_rate=4e-3,
+        max_new_tokens=12,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reward_model(root: Path, sft: Any) -> tuple[dict[str, Any], Log]:
+    return run(steps.reward_model, root / "rm", checkpoint=root / "sft", data=root / "data", epochs=8)
+
+
+@pytest.fixture(scope="module")
+def early_sft(root: Path) -> Path:
+    """An SFT that has not learnt to stop yet, so that there is much to gain."""
+    run(steps.sft, root / "early", checkpoint=root / "base", data=root / "data", epochs=5, learning_rate=2e-3)
+    return root / "early"
+
+
+def test_sft_learns_to_answer(sft: Any) -> None:
+    metrics = sft[0]["metrics"]
+    assert metrics["heldout/instruction_loss/after"] < 0.5 * metrics["heldout/instruction_loss/before"]
+    assert metrics["heldout/exact_match/before"] == 0
+    assert metrics["heldout/exact_match/after"] > 0.5
+
+
+def test_export_loads_generates_and_names_no_path(root: Path, sft: Any) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    path = root / "sft" / sft[0]["final"]
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "say cat twice"}], add_generation_prompt=True, return_tensors="pt"
+    )
+    answer = model.generate(**prompt, max_new_tokens=16, do_sample=False)[0, prompt["input_ids"].size(1) :]
+    assert tokenizer.decode(answer).endswith("<|end|>")  # it stops by itself
+    record = json.loads((path / "argosy.json").read_text())
+    assert record["stage"] == "sft"
+    assert record["chat"] is True
+    assert record["tokens"] == sft[0]["exports"][0]["tokens"] > 1000
+    for file in path.iterdir():
+        assert str(root).encode() not in file.read_bytes(), file.name
+    assert not list(path.glob("*.bin"))
+
+
+def test_sft_steps_equal_plain_torch(root: Path) -> None:
+    from argosy.data.rejects import Rejects, read_records
+    from argosy.models.export import open_source
+    from argosy.posttraining.config import training_order
+    from argosy.posttraining.sft import conversation_parser
+
+    _, log = run(
+        steps.sft, root / "sft-plain", checkpoint=root / "base", data=root / "data", max_steps=3, log_every=1,
+        save_every=1, batch_size=16, micro_batch_size=8, schedule="constant_with_warmup", warmup_ratio=0,
+        learning_rate=2e-3, dtype="float32",
+    )  # fmt: skip
+    source = open_source("checkpoint", str(root / "base"), "cpu")
+    data = read_records(root / "data/instructions.jsonl", conversation_parser(source.tokenizer, 96), Rejects())
+    order = training_order([len(c.input_ids) for c in data], 16, 1.0, 0)
+    model = source.causal_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0)
+    for step in range(3):
+        total, count = torch.zeros(()), 0
+        for conversation in (data[index] for index in order[step * 16 : (step + 1) * 16]):
+            logprobs = model(torch.tensor([conversation.input_ids])).logits[0].log_softmax(-1)
+            for at, label in enumerate(conversation.labels):
+                if label != IGNORED:
+                    total, count = total - logprobs[at - 1, label], count + 1
+        loss = total / count
+        assert log.seen["train/loss", step + 1] == pytest.approx(loss.item(), abs=2e-4)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+def test_dpo_steps_equal_plain_torch_and_teach_the_preference(root: Path, sft: Any) -> None:
+    from argosy.data.rejects import Rejects, read_records
+    from argosy.models.export import open_source
+    from argosy.posttraining.preference import in_order, preference_parser
+
+    outputs, log = run(
+        steps.dpo, root / "dpo", checkpoint=root / "sft", data=root / "data", max_steps=20, log_every=1, save_every=10,
+        batch_size=16, micro_batch_size=16, schedule="constant_with_warmup", warmup_ratio=0, beta=0.2,
+        dtype="float32",
+    )  # fmt: skip
+    assert outputs["metrics"]["heldout/preference_accuracy/after"] > 0.8
+    assert outputs["metrics"]["heldout/dpo_loss/after"] < outputs["metrics"]["heldout/dpo_loss/before"]
+    source = open_source("checkpoint", str(root / "sft"), "cpu")
+    pairs = read_records(root / "data/preferences.jsonl", preference_parser(source.tokenizer, 96), Rejects())
+    ordered = in_order(pairs, PosttrainingConfig(batch_size=16, micro_batch_size=16))
+    model, reference = source.causal_model(), source.causal_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, weight_decay=0)
+
+    def logprob(net: Any, prompt: list[int], ids: list[int]) -> torch.Tensor:
+        logprobs = net(torch.tensor([ids])).logits[0].log_softmax(-1)
+        return sum((logprobs[at - 1, ids[at]] for at in range(len(prompt), len(ids))), torch.zeros(()))
+
+    for step in range(2):
+        losses = []
+        for pair in ordered[step * 16 : (step + 1) * 16]:
+            ratios = []
+            for ids in (pair.chosen_ids, pair.rejected_ids):
+                with torch.no_grad():
+                    kept = logprob(reference, pair.prompt_ids, ids)
+                ratios.append(logprob(model, pair.prompt_ids, ids) - kept)
+            losses.append(-torch.nn.functional.logsigmoid(0.2 * (ratios[0] - ratios[1])))
+        loss = torch.stack(losses).mean()
+        assert log.seen["train/loss", step + 1] == pytest.approx(loss.item(), abs=2e-4)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+def test_reward_model_learns_which_answer_is_better(root: Path, reward_model: Any) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    metrics = reward_model[0]["metrics"]
+    assert metrics["heldout/preference_accuracy/after"] > max(0.8, metrics["heldout/preference_accuracy/before"])
+    assert metrics["heldout/preference_margin/after"] > 0.5
+    model = AutoModelForSequenceClassification.from_pretrained(root / "rm" / reward_model[0]["final"])
+    assert model(torch.tensor([[3, 4, 5]])).logits.shape == (1, 1)
+
+
+@pytest.mark.parametrize("method", ["ppo", "grpo", "rloo"])
+def test_rlhf_raises_the_reward_and_reports_its_kl(root: Path, early_sft: Path, reward_model: Any, method: str) -> None:
+    outputs, log = run(
+        steps.rlhf, root / method, checkpoint=early_sft, reward_model=root / "rm", data=root / "data", method=method,
+        rewards={"model": 0.1, "ended": 1.0, "format": 1.0}, max_steps=15, save_every=15, log_every=15, batch_size=64,
+        micro_batch_size=32, max_new_tokens=12, learning_rate=1e-3, kl_coef=0.01,
+    )  # fmt: skip
+    metrics = outputs["metrics"]
+    assert metrics["heldout/reward/sampled/after"] > metrics["heldout/reward/sampled/before"] + 0.2
+    assert metrics["heldout/kl/before"] == pytest.approx(0, abs=1e-6)
+    assert metrics["heldout/kl/after"] > 0.01
+    assert log.seen["rlhf/kl", 15] > 0
+    assert {"rlhf/reward", "rlhf/reward/ended", "rlhf/reward/model"} <= {name for name, _ in log.seen}
+
+
+def test_bad_records_are_named_and_kept(root: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    lines = (root / "data/instructions.jsonl").read_text().splitlines()[:40]
+    (data / "instructions.jsonl").write_text("\n".join([*lines, '{"messages": 3}', "{"]))
+    write_lines(data / "instructions_heldout.jsonl", [json.loads(line) for line in lines[:8]])
+    outputs, _ = run(steps.sft, tmp_path / "out", checkpoint=root / "base", data=data, max_steps=1)
+    assert outputs["rejected"] == {"invalid JSON": 1, "messages: Input should be a valid list": 1}
+    assert len((tmp_path / "out/rejects/instructions.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(("name", "models", "values"), [
+    ("sft", 1, {}),
+    ("dpo", 3, {}),  # the policy, the trainer's reference and that of the held-out pairs
+    ("reward_model", 1, {}),
+    ("rlhf", 4, {"method": "ppo", "rewards": {"model": 1.0}, "max_new_tokens": 4}),
+])
+def test_every_model_is_on_the_steps_device(root: Path, reward_model: Any, tmp_path: Path, name: str, models: int,
+                                            values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PPO's are policy, reference, value and reward model."""
+    devices = Devices(monkeypatch)
+    run(getattr(steps, name), tmp_path, checkpoint=root / "base", data=root / "data", max_steps=1, batch_size=8,
+        micro_batch_size=8, heldout_limit=4, dtype="float32",
+        **(values | ({"reward_model": root / "rm"} if name == "rlhf" else {})))
+    assert devices.elsewhere() == []
+    assert sum(type(model).__name__.startswith("LlamaFor") for model in devices.made) == models
+
+
+def test_trainers_use_the_device_and_one_gpu(tmp_path: Path) -> None:
+    """With several GPUs, Trainer would make the model of a lone process an nn.DataParallel."""
+
+    class Arguments:
+        """TRL's, on a machine of eight GPUs."""
+
+        device = torch.device("cuda")
+        n_gpu = 8
+
+        def __init__(self, **fields: Any) -> None:
+            self.fields = fields
+
+    context = StepContext(tmp_path, Log(), Progress(None))
+    for kind, on_cpu in (("cuda", False), ("cpu", True)):
+        made = trainer_arguments(Arguments, PosttrainingConfig(), context, Group(device=torch.device(kind)), beta=1)
+        assert made._n_gpu == 1
+        assert (made.fields["use_cpu"], made.fields["beta"]) == (on_cpu, 1)

@@ -1,0 +1,182 @@
+"""A step of two processes: one lease, the first failure by name, and the same bytes whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from argosy.errors import InputError, StepError
+from argosy.step.ranks import RankKilled, _first_failure, _Watch
+from argosy.store.lease import LEASE
+from argosy.store.step_files import ERROR, LOG, OUTPUTS, RUN, rank_log
+from tests.processes import alive, until
+
+ROOT = Path(__file__).resolve().parents[3]
+SIZE = 6000
+DATA = ("data.bin", "data-1.bin")
+
+
+def start(out: Path, *, timeout: float = 60, **config: Any) -> subprocess.Popen[str]:
+    fields = json.dumps({"processes": 2, "size": SIZE, **config})
+    environment = {**os.environ, "ARGOSY_RANK_TIMEOUT": str(timeout)}
+    return subprocess.Popen([sys.executable, "-m", "steps.noop", "--config", fields, "--out", str(out)], cwd=ROOT,
+                            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code, and what it printed for people."""
+    printed, errors = process.communicate(timeout=240)
+    return process.returncode, printed + errors
+
+
+def bytes_of(out: Path) -> list[bytes]:
+    return [(out / name).read_bytes() for name in (*DATA, OUTPUTS)]
+
+
+def test_two_ranks_work_for_one_step(tmp_path: Path) -> None:
+    code, text = ended(start(tmp_path, seconds=0.1))
+    assert (code, text) == (0, f"{tmp_path}: done\n")
+    assert [(tmp_path / name).stat().st_size for name in DATA] == [SIZE, SIZE]
+    assert not (tmp_path / LEASE).exists()
+    run = json.loads((tmp_path / RUN).read_text())
+    assert run["attempts"] == 1
+    logs = [(tmp_path / rank_log(rank)).read_text() for rank in (0, 1)]
+    assert [re.findall(r"rank (\d) of 2, process (\d+)", log)[0][0] for log in logs] == ["0", "1"]
+    assert str(run["pid"]) not in "".join(logs)
+    assert not list(tmp_path.glob(".*"))
+    spool = [json.loads(line) for line in (tmp_path / "tracking" / "spool.jsonl").read_text().splitlines()]
+    assert [line["value"] for line in spool if line["kind"] == "status"] == ["RUNNING", "FINISHED"]
+
+
+def test_the_rank_that_fails_is_named_in_one_line_and_the_others_end(tmp_path: Path) -> None:
+    code, text = ended(start(tmp_path, seconds=0.1, fail="input", fail_rank=1))
+    message = f"rank 1 failed: {'fail = '}'input', allowed: ''; this step was asked to fail; its log is log-rank1.txt"
+    assert (code, text) == (2, f"steps.noop: {message} (log: {tmp_path / LOG})\n")
+    assert json.loads((tmp_path / ERROR).read_text())["message"] == message
+    assert "Traceback" in (tmp_path / rank_log(1)).read_text()
+    assert "Traceback" not in (tmp_path / LOG).read_text()
+
+
+def kill_rank(process: subprocess.Popen[str], ranks: list[int]) -> None:
+    os.kill(ranks[1], signal.SIGKILL)
+
+
+def freeze_rank(process: subprocess.Popen[str], ranks: list[int]) -> None:
+    os.kill(ranks[1], signal.SIGSTOP)
+
+
+def stop_step(process: subprocess.Popen[str], ranks: list[int]) -> None:
+    process.terminate()
+
+
+def kill_step(process: subprocess.Popen[str], ranks: list[int]) -> None:
+    process.kill()
+
+
+def test_whoever_is_killed_or_frozen_is_named_and_the_next_start_continues(tmp_path: Path) -> None:
+    """One step is disturbed four times, and ends in the bytes of one that was left alone."""
+    expected: list[tuple[Callable[[subprocess.Popen[str], list[int]], None], int, str]] = [
+        (kill_rank, 137, "rank 1 was killed by SIGKILL"),
+        (freeze_rank, 1, "rank 1 gave no sign of life for 6 s"),
+        (stop_step, 143, "stopped by SIGTERM"),
+        (kill_step, -9, ""),
+    ]
+    out, written = tmp_path / "disturbed", 0
+    for attempt, (disturb, code, message) in enumerate(expected, 1):
+        with start(out, timeout=6, seconds=120) as process:
+            ranks = running(out, attempt, process)
+            until(lambda before=written: (out / DATA[0]).stat().st_size > before)
+            disturb(process, ranks)
+            found, text = ended(process)
+        assert found == code, text
+        assert message in text
+        until(lambda pids=ranks: not any(map(alive, pids)))
+        written = (out / DATA[0]).stat().st_size
+        assert 0 < written < SIZE
+    assert ended(start(out))[0] == 0
+    assert ended(start(tmp_path / "left alone"))[0] == 0
+    assert bytes_of(out) == bytes_of(tmp_path / "left alone")
+
+
+def running(out: Path, attempt: int, process: subprocess.Popen[str]) -> list[int]:
+    """The processes of the ranks of the step's `attempt`, once all of them have begun."""
+
+    def begun() -> list[int]:
+        assert process.poll() is None, ended(process)
+        logs = [out / rank_log(rank) for rank in (0, 1)]
+        found = [re.findall(r"rank \d of 2, process (\d+)", log.read_text()) for log in logs if log.exists()]
+        return [int(pids[-1]) for pids in found if len(pids) == attempt]
+
+    until(lambda: len(begun()) == 2, 240)
+    return begun()
+
+
+def end(code: int, at: float) -> dict[str, object]:
+    return {"exit_code": code, "message": "broken", "time": at}
+
+
+def ended_by(code: int, at: int) -> SimpleNamespace:
+    """A failure as torch has it."""
+    return SimpleNamespace(exitcode=code, timestamp=at)
+
+
+def test_the_first_failure_counts_and_not_those_that_follow_from_it() -> None:
+    errors = _first_failure({0: end(1, 10.4), 1: end(2, 10.2)}, {}, {})
+    assert isinstance(errors, InputError)
+    assert str(errors).startswith("rank 1 failed: broken")
+    # A rank is killed; another one loses the connection to it before that is noticed, a third is ended by torch.
+    failures = {0: ended_by(1, 11), 1: ended_by(-9, 11), 2: ended_by(-15, 11)}
+    killed = _first_failure({0: end(1, 9.98), 1: {}, 2: {}}, failures, {})
+    assert isinstance(killed, RankKilled)
+    assert str(killed).startswith("rank 1 was killed by SIGKILL")
+    # One that fails with a word, and one that torch has to kill half a minute later, as it hangs.
+    assert str(_first_failure({0: end(1, 10.0), 1: {}}, {1: ended_by(-9, 40)}, {})).startswith("rank 0 failed: broken")
+    assert str(_first_failure({0: {}, 1: {}}, {0: ended_by(3, 10)}, {})).startswith("rank 0 ended with exit code 3")
+    assert isinstance(_first_failure({0: end(1, 1.0)}, {}, {1: "rank 1 gave no sign of life"}), StepError)
+
+
+@pytest.mark.parametrize("died", [False, True])
+def test_a_silent_rank_is_killed_unless_another_has_died(
+    tmp_path: Path, died: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While torch ends the others of a rank that died, they may be silent: they are not what failed."""
+    monkeypatch.setattr("argosy.step.ranks._START_S", 0)
+    monkeypatch.setenv("ARGOSY_RANK_TIMEOUT", "2")
+    with subprocess.Popen(["sleep", "60"]) as talks, subprocess.Popen(["sleep", "60"]) as silent:
+        workers = [SimpleNamespace(global_rank=rank, id=each.pid) for rank, each in enumerate((talks, silent))]
+        for rank in (0, 1):
+            (tmp_path / f"beat-{rank}").touch()
+        watch = _Watch(SimpleNamespace(get_worker_group=lambda: SimpleNamespace(workers=workers)), tmp_path, 2)
+        watch.start()
+        until(lambda: len(watch._processes) == 2)
+        if died:
+            talks.kill()
+        while watch.is_alive():
+            os.utime(tmp_path / "beat-0")
+            time.sleep(0.02)
+        assert list(watch.frozen) == ([] if died else [1])
+        assert (silent.poll() is None) == died
+        talks.kill()
+        silent.kill()
+
+
+@pytest.mark.parametrize("step", ["noop", "clean"])
+def test_torchrun_is_refused_in_words(tmp_path: Path, step: str) -> None:
+    environment = {**os.environ, "WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
+    done = subprocess.run([sys.executable, "-m", f"steps.{step}", "--out", str(tmp_path / "o")], cwd=ROOT, text=True,
+                          capture_output=True, env=environment, timeout=120)
+    assert done.returncode == 2
+    assert "WORLD_SIZE is 2: torchrun or the like started this process" in done.stderr
+    assert "processes" in done.stderr
+    assert not (tmp_path / "o").exists()

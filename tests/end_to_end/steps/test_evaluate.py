@@ -1,0 +1,192 @@
+"""The evaluate step on a small checkpoint: what it writes, that it repeats, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from argosy.errors import InputError, StepError
+from argosy.evaluation.items import read_items
+from tests.evaluation_fixtures import make_items, make_tokenizer, run_evaluate, save_checkpoint, write_items
+from tests.heldout_fixtures import write_tokens
+
+ROOT = Path(__file__).parents[3]
+CHINESE = ["长江 定理。", "蓝鲸" * 9]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training step with two exports, a data step and a tokenize step."""
+    root = tmp_path_factory.mktemp("store")
+    exports = []
+    for name, chat in (("half", False), ("end", True)):
+        save_checkpoint(root / "sft/checkpoints" / name, chat=chat)
+        exports.append({"name": name, "path": f"checkpoints/{name}", "step": 10, "tokens": 1000})
+    outputs = {"outputs": {"exports": exports, "final": "checkpoints/end"}, "made_from": {}}
+    (root / "sft/outputs.json").write_text(json.dumps(outputs))
+    for lang in ("en", "zh"):
+        write_items(root / f"data/benchmark/{lang}.jsonl", [i for i in make_items(24) if i.lang == lang])
+    texts = {"en": ["river stone " * n for n in (3, 60, 300)], "zh": CHINESE}
+    write_tokens(root / "tokens", make_tokenizer(), {"heldout": texts})
+    return root
+
+
+def evaluate(store: Path, out: Path, **fields: Any) -> dict[str, Any]:
+    return run_evaluate(out, **{"checkpoint": str(store / "sft"), "data": str(store / "data"), **fields})
+
+
+def test_results_items_and_metrics_are_as_documented(store: Path, tmp_path: Path) -> None:
+    found = evaluate(store, tmp_path / "a")
+    assert found["checkpoint"] == {"stage": "sft", "name": "end", "step": 10, "tokens": 1000, "chat": True}
+    rows = read_items(tmp_path / "a")
+    plain = [row for row in rows if row["variant"] == "plain"]
+    assert len(plain) == 24
+    assert found["metrics"]["bench/facts/plain/acc"] == sum(row["correct"] for row in plain) / 24
+    chinese = [row["correct"] for row in plain if row["lang"] == "zh"]
+    assert found["metrics"]["bench/facts_zh/plain/acc"] == sum(chinese) / len(chinese)
+    spread = np.std([row["correct"] for row in plain], ddof=1)
+    assert found["stderr"]["bench/facts/plain/acc"] == pytest.approx(spread / 24**0.5)
+    assert found["counts"]["bench/facts/permuted/acc"] == 24 * 4
+    assert found["headline"] == {"facts": ["chinese_labels", "cloze", "options_in_text", "permuted", "plain"]}
+    assert found["metrics"].keys() == found["counts"].keys() >= found["stderr"].keys()
+    spool = [json.loads(line) for line in (tmp_path / "a/tracking/spool.jsonl").read_text().splitlines()]
+    assert any("bench/facts/plain/acc" in json.dumps(record) for record in spool)
+
+
+def test_same_config_same_bytes_and_chat_changes_prompts(store: Path, tmp_path: Path) -> None:
+    for name, fields in {"a": {}, "b": {"batch_tokens": 8192}, "c": {"chat": "off"}, "d": {"export": "half"}}.items():
+        evaluate(store, tmp_path / name, limit=6, **fields)
+    bytes_of = {name: (tmp_path / name / "items.parquet").read_bytes() for name in "abcd"}
+    assert bytes_of["a"] == bytes_of["b"] != bytes_of["c"]
+    assert bytes_of["c"] == bytes_of["d"]  # the same weights; the other export is not a chat one
+
+
+def test_the_size_of_batches_changes_last_digits_alone(store: Path, tmp_path: Path) -> None:
+    """Why it is part of the digest, and that it is no more than that."""
+    found = [evaluate(store, tmp_path / f"{size}", batch_tokens=size) for size in (100, 8192)]
+    assert found[0]["metrics"] == pytest.approx(found[1]["metrics"], abs=1e-4)
+    assert found[0]["counts"] == found[1]["counts"]
+
+
+def test_heldout_loss_by_direct_computation_and_the_training_loops(store: Path, tmp_path: Path) -> None:
+    """The mean loss of each document's tokens after BOS, by the model's own logits; curves of training join."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from argosy.models.loss import LossModule
+    from argosy.tokens.reader import read_channels
+    from argosy.training.heldout import HeldoutLoss
+
+    found = evaluate(store, tmp_path / "a", suite="heldout", tokens=str(store / "tokens"))["metrics"]
+    path = store / "sft/checkpoints/end"
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    nats = tokens = size = 0.0
+    for text in CHINESE:
+        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
+        count = ids.shape[1] - 1
+        nats += model(ids, labels=ids).loss.item() * count
+        tokens, size = tokens + count, size + len(text.encode())
+    assert found["heldout/nats/zh"] == pytest.approx(nats / tokens, rel=1e-5)
+    assert found["heldout/ppl/zh"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
+    assert found["heldout/bpb/zh"] == pytest.approx(nats / size / math.log(2), rel=1e-5)
+    assert {"heldout/nats/en", "heldout/nats/all"} <= found.keys()
+    training = HeldoutLoss(read_channels(store / "tokens", "heldout"), 256, 20_000)
+    loss = training.by_channel(LossModule(model, 2, torch.float32, 0.0, 256))["zh"]  # documents within one window
+    assert (found["heldout/nats/zh"], found["heldout/bpb/zh"]) == pytest.approx((loss.nats, loss.bpb), rel=1e-4)
+    rows = read_items(tmp_path / "a")
+    assert {(row["task"], row["variant"]) for row in rows} == {("heldout", "en"), ("heldout", "zh")}
+    chinese = [row for row in rows if row["variant"] == "zh"]
+    assert [row["id"] for row in chinese] == ["0", "1"]
+    assert (sum(row["tokens"] for row in chinese), sum(row["bytes"] for row in chinese)) == (tokens, size)
+    assert sum(row["nats"] for row in chinese) == pytest.approx(nats, abs=1e-3)
+
+
+def test_a_benchmark_in_one_language_is_enough(store: Path, tmp_path: Path) -> None:
+    write_items(tmp_path / "data/benchmark/en.jsonl", [i for i in make_items(8) if i.lang == "en"])
+    write_items(tmp_path / "data/benchmark/zh.jsonl", [])
+    found = evaluate(store, tmp_path / "out", data=str(tmp_path / "data"))
+    assert found["counts"]["bench/facts/plain/acc"] == 4
+    write_items(tmp_path / "data/benchmark/en.jsonl", [])
+    with pytest.raises(InputError, match=r"en\.jsonl has no usable item"):
+        evaluate(store, tmp_path / "none", data=str(tmp_path / "data"))
+
+
+def test_weights_that_are_nan_are_named(store: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    checkpoint = save_checkpoint(tmp_path / "nan").path
+    model = AutoModelForCausalLM.from_pretrained(checkpoint)
+    model.model.norm.weight.data.fill_(math.nan)
+    model.save_pretrained(checkpoint)
+    with pytest.raises(StepError, match=r"(?s)nothing of suite .* for .*/nan .*facts/plain: 8 x score is not a number"):
+        evaluate(store, tmp_path / "out", checkpoint=str(checkpoint), limit=4)
+    assert not (tmp_path / "out/results.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"checkpoint": "/nowhere/sft"}, "/nowhere/sft does not exist"),
+        ({"export": "quarter"}, "'quarter' is not in .*there are: final, end, half"),
+        ({"suite": "benchmarks"}, "did you mean 'benchmark'"),
+        ({"suite": "heldout"}, "give `tokens`"),
+        ({"data": "/nowhere"}, "benchmark/en.jsonl does not exist"),
+    ],
+)
+def test_wrong_input_is_named(store: Path, tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        evaluate(store, tmp_path / "out", **fields)
+
+
+def test_a_suite_of_ones_own(store: Path, tmp_path: Path) -> None:
+    suite = tmp_path / "mine.yaml"
+    suite.write_text(
+        "benchmarks:\n  tasks: {zh: [benchmark/zh.jsonl]}\n  variants: {marks: {labels: {symbols: ★▲■●}}}\n"
+        "heldout: {tokens_per_channel: 50}\nprobes:\n  - {name: p, kind: perplexity, texts: [a river]}\n"
+    )
+    found = evaluate(store, tmp_path / "out", suite_file=str(suite), tokens=str(store / "tokens"))
+    assert found["suite"] == "mine"
+    assert {"bench/zh/marks/acc", "probe/mine/p/ppl", "heldout/bpb/all"} <= found["metrics"].keys()
+
+
+def test_tasks_of_lm_eval_are_limited_too(store: Path, tmp_path: Path) -> None:
+    """A task of YAML beside the suite, of items beside it."""
+    items = [{"text": f"river {n}", "choices": [" stone", " water"], "gold": n % 2} for n in range(9)]
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    (tmp_path / "tasks/rivers.yaml").write_text(
+        "task: rivers\ndataset_path: json\noutput_type: multiple_choice\ntest_split: test\n"
+        f"dataset_kwargs: {{data_files: {{test: {tmp_path / 'items.jsonl'}}}, cache_dir: {tmp_path / 'cache'}}}\n"
+        "doc_to_text: text\ndoc_to_target: gold\ndoc_to_choice: choices\nmetric_list: [{metric: acc}]\n"
+    )
+    suite = tmp_path / "mine.yaml"
+    suite.write_text("benchmarks: {lm_eval: [rivers], include_path: tasks}")
+    for limit, count in ((None, 9), (4, 4)):
+        found = evaluate(store, tmp_path / f"out{limit}", suite_file=str(suite), limit=limit)
+        assert found["counts"] == {"bench/rivers/plain/acc": count}
+
+
+def test_the_same_items_from_the_lm_eval_command_line(store: Path, tmp_path: Path) -> None:
+    expected = evaluate(store, tmp_path / "ours", export="half")["metrics"]
+    items = [str(store / f"data/benchmark/{lang}.jsonl") for lang in ("en", "zh")]
+    command = [sys.executable, "-m", "lm_eval", "--model", "hf", "--device", "cpu", "--batch_size", "16"]
+    command += ["--model_args", f"pretrained={store / 'sft/checkpoints/half'}", "--include_path", "evals/tasks"]
+    command += ["--tasks", "argosy_variants", "--metadata", json.dumps({"items": items})]
+    command += ["--output_path", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (results,) = tmp_path.rglob("results_*.json")
+    found = json.loads(results.read_text())["results"]
+    for variant in ("plain", "cloze", "none_of_the_others", "chinese_labels", "permuted", "teach_then_ask"):
+        assert found[f"argosy_{variant}"]["acc,none"] == pytest.approx(expected[f"bench/facts/{variant}/acc"])
+    permuted = found["argosy_permuted"]
+    assert permuted["consistency,none"] == pytest.approx(expected["bench/facts/permuted/consistency"])

@@ -1,0 +1,137 @@
+"""What goes wrong in an evaluation is named, and the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.errors import InputError, StepError
+from argosy.evaluation.items import read_items
+from evals.chain import parse_chain
+from tests.evaluation_fixtures import make_items, make_model, make_tokenizer, run_evaluate, save_checkpoint, write_items
+
+SUITE = """\
+benchmarks:
+  tasks: {good: [good.jsonl], broken: [broken.jsonl], absent: [absent.jsonl]}
+  variants: {plain: , few: {few_shot: {n: 2}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("store")
+    save_checkpoint(root / "model")
+    write_items(root / "good.jsonl", make_items(8))
+    line = json.loads((root / "good.jsonl").read_text().splitlines()[0])
+    bad = [{**line, "id": "x", "answer": 4}, {**line, "id": "y", "choices": ["a"]}]
+    good = (root / "good.jsonl").read_text()
+    (root / "good.jsonl").write_text(good + "".join(json.dumps(each) + "\n" for each in bad) + '{"id": "cut\n')
+    (root / "broken.jsonl").write_text("\n".join(json.dumps(each) for each in bad))
+    (root / "suite.yaml").write_text(SUITE)
+    return root
+
+
+def evaluate(store: Path, out: Path, **fields: Any) -> dict[str, Any]:
+    given = {"checkpoint": str(store / "model"), "suite_file": str(store / "suite.yaml"), **fields}
+    return run_evaluate(out, **given)
+
+
+def test_broken_lines_and_tasks_are_named_and_the_rest_goes_on(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = evaluate(store, tmp_path / "out")
+    assert found["counts"]["bench/good/plain/acc"] == found["counts"]["bench/good/few/acc"] == 8
+    left_out = found["left_out"]["bench/good"]
+    assert (sum(left_out.values()), left_out["invalid JSON"], left_out["answer is not among the choices"]) == (3, 1, 1)
+    assert found["failed"].keys() == {"bench/broken", "bench/absent"}
+    assert found["failed"]["bench/broken"].startswith("broken.jsonl has no usable item")
+    assert "absent.jsonl" in found["failed"]["bench/absent"]
+    assert str(store) not in json.dumps(found)  # results of two machines are equal
+    assert {row["task"] for row in read_items(tmp_path / "out")} == {"good"}
+    lines = (tmp_path / "out/rejects/items.jsonl").read_text(encoding="utf-8").splitlines()
+    rejects = {(each["task"], each["file"], each["record"]): each["reason"] for each in map(json.loads, lines)}
+    assert rejects.keys() == {("good", "good", n) for n in (9, 10, 11)}  # after its eight items
+    assert rejects["good", "good", 9] == "answer is not among the choices"
+    assert rejects["good", "good", 11] == "invalid JSON"
+    assert "failed: bench/broken: broken.jsonl has no usable item" in capsys.readouterr().out
+
+
+def test_where_no_task_can_be_read_the_input_is_wrong(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text("benchmarks: {tasks: {a: [a.jsonl], b: [b.jsonl]}}")
+    with pytest.raises(InputError, match=r"a\.jsonl"):
+        evaluate(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("suite", "message"),
+    [
+        ("benchmarks: {tasks: {a/b: [good.jsonl]}}", r"benchmarks\.tasks: 'a/b' is no name.*begin with a letter"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {x/y: plain}}", "'x/y' is no name"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, variants: {x/y: plain}}}}", "'x/y' is no name"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, categories: {x/y: [s]}}}}", "'x/y' is no name"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {x: plian}}", r"a, variants\.x: .*did you mean 'plain'"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, format: mmul}}}", r"tasks\.a\.format: .*did you mean 'mmlu'"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, only: [plane]}}}", r"tasks\.a\.only is plane.*none is left"),
+        ("benchmarks: {variants: {plain: }}", "benchmarks asks nothing: give tasks"),
+        ("benchmarks: {lm_eval: [arc_easy], include_path: absent}", "include_path: there is no folder .*absent"),
+        ("benchmarks: {tasks: {a: {lm_eval: x, include_path: absent}}}", r"tasks\.a\.include_path: there is no folder"),
+        ("probes: [{name: a/b, kind: perplexity, texts: [x]}]", "'a/b' is no name"),
+        ("benchmarks: {tasks: {..: [good.jsonl]}}", r"'\.\.' is no name"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {'pl@in%': plain}}", "'pl@in%' is no name"),
+        ("heldout: {}", r"give `tokens`, .*\(argosy evaluate --tokens DIR\), or `texts`"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, varients: {x: plain}}", "varients is not a field"),
+        ("probes: [{name: x, kind: clozefact}]", "did you mean 'cloze_fact'"),
+        ("heldout: {strides: 3}", "strides is not a field"),
+    ],
+)
+def test_a_suite_is_read_before_a_model_is_looked_for(store: Path, tmp_path: Path, suite: str, message: str) -> None:
+    (tmp_path / "suite.yaml").write_text(suite)
+    with pytest.raises(InputError, match=message):
+        evaluate(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"), checkpoint=str(tmp_path / "none"))
+
+
+def test_logits_that_are_no_numbers_cost_the_items_that_they_touch(store: Path, tmp_path: Path) -> None:
+    """Though items share rows, and what is not a number spreads over a row."""
+    tokenizer, model = make_tokenizer(), make_model(len(make_tokenizer()))
+    asked = [tokenizer.encode(question.prompt) for question in parse_chain("plain").all_questions(make_items(24), 0)[0]]
+    counts = Counter(token for tokens in asked for token in set(tokens))
+    token = next(token for token, n in sorted(counts.items()) if 4 <= n <= 8)
+    model.model.embed_tokens.weight.data[token] = math.nan
+    shutil.copytree(store / "model", tmp_path / "model")
+    model.save_pretrained(tmp_path / "model")
+    found = evaluate(store, tmp_path / "out", checkpoint=str(tmp_path / "model"), suite_file="", data=_facts(tmp_path))
+    lost = found["left_out"]["bench/facts/plain"]["score is not a number"]
+    assert lost == counts[token]
+    assert found["counts"]["bench/facts/plain/acc"] == 24 - lost
+
+
+def test_a_checkpoint_that_disappears_while_it_is_loaded_is_named(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from argosy.scoring import model as module
+
+    shutil.copytree(store / "model", tmp_path / "model")
+    load = module.load_encoder
+
+    def vanish(path: Path) -> Any:
+        encoder = load(path)
+        shutil.rmtree(path)
+        return encoder
+
+    monkeypatch.setattr(module, "load_encoder", vanish)
+    with pytest.raises(StepError, match=r"model has disappeared while it was loaded: run its training"):
+        evaluate(store, tmp_path / "out", checkpoint=str(tmp_path / "model"))
+    with pytest.raises(InputError, match="does not exist"):
+        evaluate(store, tmp_path / "again", checkpoint=str(tmp_path / "model"))
+
+
+def _facts(root: Path) -> str:
+    for lang in ("en", "zh"):
+        write_items(root / f"data/benchmark/{lang}.jsonl", [i for i in make_items(24) if i.lang == lang])
+    return str(root / "data")

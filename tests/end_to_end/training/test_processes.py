@@ -1,0 +1,149 @@
+"""Training steps as processes: killed and started again, two in place of one, on DeepSpeed without a compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import posttraining_fixtures
+from tests.processes import until
+from tests.training_fixtures import make_data
+
+ROOT = Path(__file__).parents[3]
+PRETRAIN: dict[str, Any] = {
+    "sequence_length": 32, "global_batch_size": 8, "micro_batch_size": 2, "tokens": 24 * 256, "log_every": 4,
+    "save_every": 3, "exports": [0.5, 1.0], "dtype": "float32", "weight_decay": 0.1, "max_grad_norm": 0.5,
+    "mixture": {"en": 2, "zh": 1}, "heldout_points": 2, "learning_rate": 1e-2,
+    "model": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+              "num_key_value_heads": 1},
+}
+LEARN: dict[str, Any] = {"heldout_limit": 8, "batch_size": 32, "micro_batch_size": 32, "log_every": 2, "save_every": 4,
+                         "max_steps": 12, "dtype": "float32"}
+RLHF = {**LEARN, "rewards": {"accept": 1, "format": 1}, "max_new_tokens": 8}
+STEPS: dict[str, tuple[str, dict[str, Any]]] = {
+    "pretrain": ("pretrain", PRETRAIN),
+    "sft": ("sft", {**LEARN, "micro_batch_size": 16}),
+    "dpo": ("dpo", {**LEARN, "max_steps": 4}),
+    "reward_model": ("reward_model", {**LEARN, "max_steps": 4}),
+    "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
+    "grpo": ("rlhf", {**RLHF, "method": "grpo"}),
+}
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tokens, a checkpoint and data for all, and a folder for the runs."""
+    root = tmp_path_factory.mktemp("given")
+    make_data(root, {"en": 80, "zh": 40}, words=24)
+    posttraining_fixtures.make_checkpoint(root / "base")
+    posttraining_fixtures.make_data(root / "data", 256)
+    return root
+
+
+def start(given: Path, name: str, out: Path, environment: dict[str, str] | None = None,
+          **fields: Any) -> subprocess.Popen[str]:
+    step, config = STEPS[name]
+    wired = {"tokenized": given, "tokenizer": given} if step == "pretrain" else {
+        "checkpoint": given / "base", "data": given / "data"}
+    text = json.dumps({**config, **{field: str(path) for field, path in wired.items()}, **fields})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ARGOSY_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+                   **(environment or {})}
+    return subprocess.Popen([sys.executable, "-m", f"steps.{step}", "--config", text, "--out", str(out)], cwd=ROOT,
+                            env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    return output
+
+
+def whole(given: Path, name: str, **fields: Any) -> Path:
+    """The directory of an undisturbed run; several tests share it."""
+    out = given / "_".join([name, *(f"{key}_{value}" for key, value in fields.items())])
+    if not (out / "outputs.json").exists():
+        finish(start(given, name, out, **fields))
+    return out
+
+
+def digests(out: Path) -> dict[str, str]:
+    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted((out / "checkpoints").rglob("*")) if path.is_file()}
+
+
+def metrics(out: Path) -> dict[tuple[str, int], float]:
+    """The spool's metrics by name and step, each of which is there once."""
+    records = [json.loads(line) for line in (out / "tracking/spool.jsonl").read_text().splitlines()]
+    points = [(name, record["step"], value) for record in records if record["kind"] == "metrics"
+              for name, value in record["values"].items()]
+    assert max(Counter(point[:2] for point in points).values()) == 1
+    return {(name, step): value for name, step, value in points}
+
+
+def outputs(out: Path) -> Any:
+    return json.loads((out / "outputs.json").read_text())["outputs"]
+
+
+@pytest.mark.parametrize(("name", "processes"), [("pretrain", 1), ("pretrain", 2), ("sft", 1), ("sft", 2), ("ppo", 1),
+                                                 ("grpo", 1)])
+def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, name: str, processes: int) -> None:
+    fields = {"processes": processes} if processes > 1 else {}
+    process = start(given, name, tmp_path, **fields)
+    until(lambda: any((tmp_path / "state").glob("step-*")) or any((tmp_path / "state").glob("*/complete")), 240)
+    assert process.poll() is None, "ended before it could be killed"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "outputs.json").exists()
+    finish(start(given, name, tmp_path, **fields))
+    undisturbed = whole(given, name, **fields)
+    assert digests(tmp_path) == digests(undisturbed)
+    assert outputs(tmp_path) == outputs(undisturbed)
+    assert metrics(tmp_path) == metrics(undisturbed)
+
+
+@pytest.mark.parametrize(("name", "fields"), [
+    ("pretrain", {}), ("pretrain", {"engine": "deepspeed", "zero_stage": 1}), ("sft", {}), ("dpo", {}),
+    ("reward_model", {}),
+])
+def test_two_processes_equal_one(given: Path, name: str, fields: dict[str, Any]) -> None:
+    """Both sum the same gradients in another order: a relative 1e-5 in losses, 1e-3 in the norm of gradients."""
+    one, two = metrics(whole(given, name)), metrics(whole(given, name, processes=2, **fields))
+    assert one.keys() == two.keys()
+    for (metric, step), value in one.items():
+        if metric == "train/token_accuracy":
+            continue  # TRL means it over processes, whatever number of tokens each has
+        wide = metric.endswith(("grad_norm", "margin", "reward_chosen", "reward_rejected"))
+        assert two[metric, step] == pytest.approx(value, rel=1e-3 if wide else 1e-5, abs=1e-5), (metric, step)
+
+
+def test_two_processes_learn_from_rewards_together(given: Path) -> None:
+    """Each process draws answers of its own, so that only what precedes training is equal."""
+    one, two = metrics(whole(given, "ppo")), metrics(whole(given, "ppo", processes=2))
+    assert one.keys() == two.keys()
+    assert {key: value for key, value in two.items() if key[1] == 0} == {k: v for k, v in one.items() if k[1] == 0}
+    assert two["rlhf/reward", 12] != one["rlhf/reward", 12]
+    assert two["rlhf/kl", 12] > 0
+
+
+def test_deepspeed_needs_no_compiler_and_continues_after_a_kill(given: Path, tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"engine": "deepspeed", "zero_stage": 1, "save_every": 6}
+    process = start(given, "pretrain", tmp_path, {"PATH": "/nowhere"}, **fields)
+    until(lambda: any((tmp_path / "state").glob("step-*")), 240)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    output = finish(start(given, "pretrain", tmp_path, {"PATH": "/nowhere"}, **fields))
+    assert re.search(r"continuing after step \d+", output)
+    plain = metrics(whole(given, "pretrain"))
+    ours = metrics(tmp_path)
+    assert ours.keys() == plain.keys()
+    assert list(ours.values()) == pytest.approx([plain[key] for key in ours], rel=2e-3, abs=1e-3)

@@ -1,0 +1,98 @@
+"""`argosy evaluate`: any model directory, the core suite, published files, in one command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from argosy.store.files import write_json
+from tests.benchmark_files import Published
+from tests.evaluation_fixtures import make_items, save_checkpoint
+from workflows.cli import main
+from workflows.cli.evaluate import _seed as drawn_by
+
+
+def write_benchmarks(root: Path) -> None:
+    """OpenBookQA and C-Eval of made-up items; the other benchmarks of the suite are not there."""
+    english = [item for item in make_items(80) if item.lang == "en"]
+    chinese = [item for item in make_items(80) if item.lang == "zh"]
+    lines = [
+        {"id": i.id, "answerKey": "ABCD"[i.answer],
+         "question": {"stem": i.question, "choices": [{"label": a, "text": t}
+                                                      for a, t in zip("ABCD", i.choices, strict=True)]}}
+        for i in english
+    ]  # fmt: skip
+    rows = [["id", "question", *"ABCD", "answer"],
+            *([str(n), i.question, *i.choices, "ABCD"[i.answer]] for n, i in enumerate(chinese))]  # fmt: skip
+    files = {"openbookqa/Data/Main/test.jsonl": lines, "ceval/val/law_val.csv": rows}
+    Published("", "", "", "", files, []).write(root)
+
+
+def test_a_model_directory_is_evaluated_with_the_core_suite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", "")  # the command sets it; it is put back after the test
+    save_checkpoint(tmp_path / "model")
+    (tmp_path / "model/argosy.json").unlink()
+    write_benchmarks(tmp_path / "data")
+    command = ["evaluate", str(tmp_path / "model"), "--data", str(tmp_path / "data"), "--store", str(tmp_path / "runs"),
+               "--threads", "1"]  # fmt: skip
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    directory = Path(printed.strip().splitlines()[-1].rpartition(": ")[2])
+    results = json.loads((directory / "results.json").read_text())
+    value = results["metrics"]["bench/openbookqa/plain/acc"]
+    assert any(line.split()[:2] == ["openbookqa/plain/acc", f"{value:.3f}"] for line in printed.splitlines())
+    assert results["counts"]["bench/ceval/numerals/acc"] == 40
+    assert "bench/ceval_humanities/plain/acc" in results["metrics"]
+    assert "left out of bench/piqa: 1 x no file piqa/**/valid.jsonl; get it from https://yonatan" in printed
+    assert str(tmp_path) not in (directory / "results.json").read_text()
+    before = (directory / "results.json").stat().st_mtime_ns
+    assert main(command) == 0
+    assert (directory / "results.json").stat().st_mtime_ns == before
+    (tmp_path / "data/ceval/val/law_val.csv").write_text("id,question,A,B,answer\n0,Q,x,y,A\n1,R,x,y,B\n")
+    assert main(command) == 0
+    changed = Path(capsys.readouterr().out.strip().splitlines()[-1].rpartition(": ")[2])
+    assert changed != directory
+    assert main([*command[:2], "--data", str(tmp_path / "none"), "--store", str(tmp_path / "runs")]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_what_is_no_language_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint = save_checkpoint(tmp_path / "model", chat=True).path
+    about = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+    (checkpoint / "config.json").write_text(json.dumps({**about, "architectures": ["LlamaForSequenceClassification"]}))
+    asked = ["evaluate", str(checkpoint), "--suite", "core_probes", "--store", str(tmp_path / "runs")]
+    assert main(asked) == 2
+    assert "is a LlamaForSequenceClassification (a reward model, a classifier)" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "absent"), "--store", str(tmp_path / "runs")]) == 2
+    assert "there is no such directory" in capsys.readouterr().err
+
+
+def test_draws_are_those_of_the_stores_last_run(tmp_path: Path) -> None:
+    store = tmp_path / "runs"
+    assert drawn_by(store) == 0
+    store.mkdir()
+    write_json(store / "last_run.json", {"config": {"name": "a"}, "directories": {}})
+    assert drawn_by(store) == 17
+    write_json(store / "last_run.json", {"config": {"seed": 3}, "directories": {}})
+    assert drawn_by(store) == 3
+    write_json(store / "last_run.json", {"config": {"seed": 3, "evaluate": {"seed": 5}}, "directories": {}})
+    assert drawn_by(store) == 5
+
+
+def test_a_wrong_suite_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", "")
+    save_checkpoint(tmp_path / "model")
+    (tmp_path / "wrong.yaml").write_text("probes: [{name: x, kind: perplexitie, texts: [a]}]")
+    (tmp_path / "right.yaml").write_text("probes: [{name: river, kind: perplexity, texts: [the river]}]")
+    suites = ["--suite", str(tmp_path / "wrong.yaml"), "--suite", str(tmp_path / "right.yaml")]
+    command = ["evaluate", str(tmp_path / "model"), *suites, "--store", str(tmp_path / "runs"), "--threads", "1"]
+    assert main(command) == 2
+    said = capsys.readouterr()
+    assert "did you mean 'perplexity'" in said.err
+    assert "river/" in said.out

@@ -1,0 +1,92 @@
+"""`argosy judge`, as its users type it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from argosy.judging import judges
+from tests.judge_server import judge_server
+from workflows.cli import main
+
+
+def _argosy(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3]), "OPENAI_API_KEY": "k-123"}
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from workflows.cli import main; sys.exit(main())",
+        "judge",
+        *arguments,
+    ]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def _write(path: Path, key: str, texts: list[str]) -> str:
+    path.write_text("".join(json.dumps({"id": n, key: text}) + "\n" for n, text in enumerate(texts)))
+    return path.name
+
+
+def test_answers_in_files_and_a_server(tmp_path: Path) -> None:
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", [f"Name a city, number {n}." for n in range(4)])
+    a = _write(tmp_path / "a.jsonl", "answer", ["Paris is one."] * 4)
+    b = _write(tmp_path / "b.jsonl", "answer", ["I will not."] * 4)
+
+    def city(text: str, _: int) -> tuple[int, str]:
+        return 200, "A" if text.index("Paris") < text.index("I will not") else "B"
+
+    with judge_server(city) as asked:
+        command = (a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m")
+        done = _argosy(tmp_path, *command)
+        again = _argosy(tmp_path, *command)
+    assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+    assert "the first wins 100.0%" in done.stdout
+    assert done.stdout == again.stdout
+    assert len(asked.bodies) == 8  # both orders, and nothing the second time
+    assert asked.keys == ["Bearer k-123"] * 8
+    [directory] = (tmp_path / "runs").glob("judge-*")
+    assert all(b"k-123" not in path.read_bytes() for path in directory.rglob("*") if path.is_file())
+    verdicts = [json.loads(line) for line in (directory / "verdicts.jsonl").read_text().splitlines()]
+    assert {verdict["winner"] for verdict in verdicts} == {"first"}
+
+
+def test_what_a_server_did_not_answer_is_said_and_asked_when_the_command_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(judges, "ChatApiJudge", partial(judges.ChatApiJudge, attempts=1))
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city.", "Name a river."])
+    a = _write(tmp_path / "a.jsonl", "answer", ["Paris.", "Seine."])
+    b = _write(tmp_path / "b.jsonl", "answer", ["I will not."] * 2)
+    down = True
+    with judge_server(lambda text, _: (503, {}) if down and "river" in text else (200, "C")) as asked:
+        command = ["judge", a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m"]
+        assert main(command) == 0
+        said = "of 2 prompts, 1 x the judge did not answer after 1 attempts (HTTP 503); run it again to ask for these"
+        assert f"without a verdict: {said} alone" in capsys.readouterr().out
+        down = False
+        assert main(command) == 0
+        assert len(asked.bodies) == 6
+    out = capsys.readouterr().out
+    assert "retrying verdicts, which failed last time" in out
+    assert "without a verdict" not in out
+
+
+def test_what_is_wrong_ends_with_2_and_says_what_to_do(tmp_path: Path) -> None:
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city."])
+    a = _write(tmp_path / "a.jsonl", "answer", ["Paris."])
+    for arguments, said in (
+        ((a, a, "--prompts", "none.jsonl", "--judge", "http://127.0.0.1:9/v1", "--judge-model", "m"), "none.jsonl"),
+        ((a, a, "--prompts", prompts, "--judge", "http://127.0.0.1:9/v1"), "--judge-model"),
+        ((a, "sfft", "--prompts", prompts, "--judge", "rlhf"), "'sfft' is neither a directory nor a checkpoint"),
+    ):
+        refused = _argosy(tmp_path, *arguments)
+        assert refused.returncode == 2, refused.stderr
+        assert said in refused.stderr
+        assert "Traceback" not in refused.stderr

@@ -1,0 +1,252 @@
+"""The local backend: what it runs, what it leaves out, and that nothing kills a run for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import InputError
+from argosy.store.step_files import LOG, OUTPUTS, RUN
+from steps.noop import NoopConfig
+from tests.processes import alive, until
+from workflows.graph import Graph, Node, Resources
+from workflows.local.runner import run_plan
+from workflows.local.scheduler import Budget
+from workflows.local.view import NodeResult, RunObserver, RunResult
+from workflows.plan import Plan, PlannedNode, plan
+
+ROOT = Path(__file__).resolve().parents[3]
+RUNNER = """
+import sys
+from pathlib import Path
+from workflows.local.runner import run_plan
+from workflows.local.scheduler import Budget
+from workflows.plan import Plan
+plan = Plan.model_validate_json(Path(sys.argv[1]).read_text())
+sys.exit(run_plan(plan, budget=Budget(2, 4), grace_s=float(sys.argv[2])).exit_code)
+"""
+SIZE = 5000
+
+
+def fan(seconds: float = 0.0, fail: dict[int, str] | None = None, parts: int = 3, batch: int = 1) -> list[Node]:
+    """first -> part/0, part/1, ... -> last; `fail` says how a part fails."""
+    fails = fail or {}
+    small = Resources(1, 0.1)
+    first = Node("first", "noop", NoopConfig(size=SIZE), resources=small)
+    middle = [
+        Node("part", "noop", noop(i, seconds, fails.get(i, "")), inputs={"after": [first]}, part=str(i), batch=batch,
+             resources=small)
+        for i in range(parts)
+    ]
+    return [first, *middle, Node("last", "noop", NoopConfig(), inputs={"after": middle}, resources=small)]
+
+
+def noop(index: int, seconds: float, fail: str) -> NoopConfig:
+    return NoopConfig.model_validate({"index": index, "size": SIZE, "seconds": seconds, "fail": fail})
+
+
+def run(nodes: list[Node], store: Path, *observers: RunObserver) -> RunResult:
+    return run_plan(plan(nodes, store), budget=Budget(2, 4), observers=observers)
+
+
+def statuses(result: RunResult) -> dict[str, str]:
+    return {key: found.status for key, found in result.results.items()}
+
+
+def contents(nodes: list[Node], store: Path) -> dict[str, bytes]:
+    """What counts of each node's directory: data and outputs, not times and logs."""
+    graph = Graph(nodes)
+    return {f"{node.id} {name}": Path(graph.directory(node, str(store)), name).read_bytes()
+            for node in nodes for name in ("data.bin", OUTPUTS)}
+
+
+def attempts(result: Plan) -> dict[str, int]:
+    return {node.id: json.loads(Path(node.dir, RUN).read_text())["attempts"] for node in result.nodes}
+
+
+@contextmanager
+def runner(nodes: list[Node], store: Path, grace_s: float = 10) -> Iterator[tuple[subprocess.Popen[str], Plan]]:
+    """A runner in a process of its own, which ends with the test."""
+    store.mkdir(exist_ok=True)
+    planned = plan(nodes, store)
+    path = store.parent / f"plan-{time.monotonic_ns()}.json"
+    path.write_text(planned.model_dump_json())
+    process = subprocess.Popen([sys.executable, "-c", RUNNER, str(path), str(grace_s)], cwd=ROOT, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        with process:
+            yield process, planned
+    finally:
+        process.kill()
+
+
+def pids(planned: Plan, store: Path) -> list[int]:
+    """Processes of steps that are in the middle of their work."""
+    found = [Path(node.dir, RUN) for node in planned.nodes if node.id.startswith("part")
+             and Path(node.dir, "progress.json").exists()]
+    return [run["pid"] for run in (json.loads(path.read_text()) for path in found) if run["exit"] is None]
+
+
+def test_runs_all_then_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(fan(), tmp_path).exit_code == 0
+    assert "5 ran in" in capsys.readouterr().out
+    again = run(fan(), tmp_path)
+    assert set(statuses(again).values()) == {"skipped"}
+    assert set(attempts(plan(fan(), tmp_path)).values()) == {1}
+
+
+def test_a_failing_node_stops_only_what_depends_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(fan(fail={1: "crash"}), tmp_path)
+    assert statuses(result) == {"first": "ran", "part/0": "ran", "part/1": "failed", "part/2": "ran", "last": "blocked"}
+    assert result.exit_code == 1
+    text = capsys.readouterr().out
+    assert "part/1 failed: ValueError: crashed on request" in text
+    assert "  | ValueError: crashed on request" in text  # the end of its log, which is also named
+    assert str(Path(result.having("failed")[0].node.dir, LOG)) in text
+    assert run(fan(fail={1: "input"}), tmp_path).exit_code == 2
+    mended = run(fan(), tmp_path)
+    assert [found.node.id for found in mended.having("ran")] == ["part/1", "last"]
+
+
+def test_parts_that_share_a_process_have_their_own_logs_and_results(tmp_path: Path) -> None:
+    result = run(fan(fail={1: "error"}, parts=4, batch=4), tmp_path)
+    assert statuses(result)["part/1"] == "failed"
+    assert [result.results[f"part/{i}"].status for i in (0, 2, 3)] == ["ran"] * 3
+    nodes = {node.id: Path(node.dir) for node in plan(fan(parts=4), tmp_path).nodes}
+    processes = {json.loads((nodes[f"part/{i}"] / RUN).read_text())["pid"] for i in range(4)}
+    assert len(processes) == 2  # as many as there are cores
+    assert "failed on request" in (nodes["part/1"] / LOG).read_text()
+    assert "failed on request" not in (nodes["part/2"] / LOG).read_text()
+
+
+def test_a_step_killed_in_the_middle_fails_alone_and_continues(tmp_path: Path) -> None:
+    nodes = fan(seconds=1.5, parts=4, batch=4)
+    with runner(nodes, tmp_path / "s") as (process, planned):
+        until(lambda: len(pids(planned, tmp_path)) == 2)
+        os.kill(pids(planned, tmp_path)[0], signal.SIGKILL)
+        assert process.stdout is not None
+        text = process.stdout.read()
+        assert process.wait() == 1
+    assert "killed by SIGKILL" in text
+    assert "4 ran, 1 failed, 1 blocked" in text  # the other part of its process ran in a new one
+    assert run(fan(parts=4), tmp_path / "s").exit_code == 0
+    run(fan(parts=4), tmp_path / "untouched")
+    assert contents(nodes, tmp_path / "s") == contents(nodes, tmp_path / "untouched")
+
+
+def test_a_killed_runner_takes_its_steps_with_it_and_the_next_one_continues(tmp_path: Path) -> None:
+    nodes = fan(seconds=30)
+    with runner(nodes, tmp_path / "s") as (process, planned):
+        until(lambda: len(pids(planned, tmp_path)) == 2)
+        steps = pids(planned, tmp_path)
+        process.kill()
+        until(lambda: not any(map(alive, steps)))
+    begun = [Path(node.dir, "data.bin") for node in planned.nodes]
+    assert any(0 < path.stat().st_size < SIZE for path in begun if path.exists())
+    assert run(fan(), tmp_path / "s").exit_code == 0
+    run(fan(), tmp_path / "untouched")
+    assert contents(nodes, tmp_path / "s") == contents(nodes, tmp_path / "untouched")
+
+
+@pytest.mark.parametrize(("number", "frozen"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
+def test_a_stopped_runner_leaves_no_process_and_continues(tmp_path: Path, number: signal.Signals, frozen: bool) -> None:
+    """A step that does not react is killed after the grace."""
+    nodes = fan(seconds=30)
+    with runner(nodes, tmp_path / "s", grace_s=0.2 if frozen else 10) as (process, planned):
+        until(lambda: len(pids(planned, tmp_path)) == 2)
+        steps = pids(planned, tmp_path)
+        if frozen:
+            os.kill(steps[0], signal.SIGSTOP)
+        process.send_signal(number)
+        assert process.wait(30) == 128 + number
+        assert not any(map(alive, steps))
+    reason = {node.id: node.reason for node in plan(nodes, tmp_path / "s").nodes}["part/0"]
+    assert "in attempt 1; continues from there" in reason
+    assert run(fan(), tmp_path / "s").exit_code == 0
+
+
+def test_two_runners_on_one_store_run_each_node_once(tmp_path: Path) -> None:
+    nodes = fan(seconds=0.5, parts=4, batch=2)
+    with runner(nodes, tmp_path / "s") as (one, planned), runner(nodes, tmp_path / "s") as (two, _):
+        texts = [process.communicate(timeout=60)[0] for process in (one, two)]
+        assert [one.returncode, two.returncode] == [0, 0], texts
+    assert set(attempts(planned).values()) == {1}
+
+
+def test_a_store_that_cannot_be_written_is_wrong_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot use"):
+        run(fan(), tmp_path / "file" / "store")
+
+
+class Recorder(RunObserver):
+    """Notes what it is told; may fail at one hook."""
+
+    def __init__(self, fails_at: str = "") -> None:
+        self.told: list[str] = []
+        self._fails_at = fails_at
+
+    def _note(self, hook: str, what: str) -> None:
+        self.told.append(f"{hook} {what}")
+        if hook == self._fails_at:
+            raise RuntimeError("cannot look on")
+
+    def on_plan(self, plan: Plan) -> None:
+        self._note("plan", str(len(plan.nodes)))
+
+    def on_start(self, node: PlannedNode) -> None:
+        self._note("start", node.id)
+
+    def on_finish(self, result: NodeResult) -> None:
+        self._note("finish", result.node.id)
+
+    def on_end(self, result: RunResult) -> None:
+        self._note("end", str(result.exit_code))
+
+
+def test_observers_are_told_and_one_that_fails_stops_nothing(tmp_path: Path) -> None:
+    good, bad = Recorder(), Recorder(fails_at="start")
+    with pytest.warns(UserWarning, match=r"Recorder\.on_start failed"):
+        result = run(fan(parts=1), tmp_path, bad, good)
+    assert result.exit_code == 0
+    order = ["start first", "finish first", "start part/0", "finish part/0", "start last", "finish last"]
+    assert good.told == ["plan 3", *order, "end 0"]
+    assert bad.told == ["plan 3", "start first"]
+
+
+def test_arguments_too_long_for_the_system_go_another_way(tmp_path: Path) -> None:
+    parts = [Node("part", "noop", NoopConfig(index=i), part="x" * 150 + str(i), batch=300) for i in range(300)]
+    last = Node("last", "noop", NoopConfig(), inputs={"after": parts})
+    nodes = [*parts, last]
+    longest = max(len(word) for word in plan(nodes, tmp_path / ("y" * 200)).nodes[-1].command)
+    assert longest > 100_000
+    assert run(nodes, tmp_path / ("y" * 200)).exit_code == 0
+
+
+class Devices(RunObserver):
+    """Notes which GPUs the processes see of steps that are in the middle of their work."""
+
+    def __init__(self, planned: Plan, store: Path) -> None:
+        self.seen: set[str] = set()
+        self._planned, self._store = planned, store
+
+    def on_tick(self) -> None:
+        for pid in pids(self._planned, self._store):
+            variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+            self.seen |= {each for each in variables if each.startswith("CUDA_VISIBLE_DEVICES=")}
+
+
+def test_steps_at_the_same_time_see_gpus_of_their_own(tmp_path: Path) -> None:
+    nodes = [Node("part", "noop", noop(i, 1.5, ""), part=str(i), resources=Resources(1, 0.1, gpus=1)) for i in range(2)]
+    devices = Devices(plan(nodes, tmp_path), tmp_path)
+    assert run_plan(plan(nodes, tmp_path), budget=Budget(2, 4, gpus=("5", "6")), observers=[devices]).exit_code == 0
+    assert devices.seen == {"CUDA_VISIBLE_DEVICES=5", "CUDA_VISIBLE_DEVICES=6"}

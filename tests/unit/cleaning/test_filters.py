@@ -1,0 +1,276 @@
+"""Filters, what each must catch and leave alone: first those of form, then those of content."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from argosy.cleaning.corpus import contamination
+from argosy.cleaning.filter import Drop, Resources
+from argosy.cleaning.filters import registered
+from argosy.cleaning.filters.pii import valid_card, valid_resident_id
+from argosy.data.jsonl import JsonlWriters
+from argosy.data.schemas import Document
+from argosy.text.scripts import words
+from tests.cleaning_fixtures import CHINESE, PROSE, document, make, outcome
+
+
+@pytest.mark.parametrize("text", [PROSE, CHINESE])
+@pytest.mark.parametrize("name", registered())
+def test_good_prose_passes_every_filter_unchanged(name: str, text: str) -> None:
+    assert outcome(name, text) == text
+
+
+MISREAD = [
+    (text, encoding)
+    for text in (CHINESE, "“It’s a café” — that’s what the guide said…", "Съешь же ещё этих мягких булок")
+    for encoding in ("latin-1", "cp1251", "macroman")
+    if not (text == CHINESE and encoding == "cp1251")  # which lacks a byte of it
+]
+
+
+@pytest.mark.parametrize(("text", "encoding"), MISREAD)
+def test_mojibake_is_repaired(text: str, encoding: str) -> None:
+    broken = text.encode().decode(encoding)
+    assert outcome("unicode", broken) == text
+    if encoding == "latin-1":
+        assert outcome("unicode", broken.encode().decode(encoding)) == text  # read wrongly twice
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["C’est « déjà vu », à Liège – où l’été…", "ÄÖÜ äöü ß", "Українська мова: її ВІКІ", "Χαίρετε “όλοι”", "Brontë…”",
+     "£5 × 3 ÷ 2 ±½"],
+)  # fmt: skip
+def test_accents_and_symbols_are_no_mojibake(text: str) -> None:
+    assert outcome("unicode", text) == text
+
+
+def test_lost_characters_are_dropped_and_invisible_ones_removed() -> None:
+    assert outcome("unicode", CHINESE.encode("gbk").decode("utf-8", "replace")).startswith("dropped")
+    assert outcome("unicode", "锟斤拷" * 5 + CHINESE).startswith("dropped")
+    assert outcome("unicode", "a\u200bb\r\nc\x07 &amp; &#20013;\ufeff") == "ab\nc & 中"
+    assert outcome("unicode", "<a>&amp;</a>") == "<a>&amp;</a>"
+    assert outcome("unicode", "\u200b\ufeff").startswith("dropped")
+
+
+def test_boilerplate_lines_go_and_prose_about_them_stays() -> None:
+    page = f"Home | About | Blog | Contact\nWe use cookies. Accept all cookies?\n{PROSE}\nCopyright 2024 Someone Inc."
+    assert outcome("boilerplate", page) == PROSE
+    page = f"首页 | 新闻中心 | 关于我们\n{CHINESE}\n版权所有 某某公司"
+    assert outcome("boilerplate", page) == CHINESE
+    assert outcome("boilerplate", "Home | Shop | Cart\nSkip to main content\nshort").startswith("dropped")
+    prose = "The baker sold cookies, and her privacy was respected by all who came home late."
+    assert outcome("boilerplate", prose) == prose
+
+
+@pytest.mark.parametrize(
+    ("text", "lang", "expected"),
+    [
+        ("Der Zug kommt um acht Uhr morgens am Bahnhof an und die Kinder sind nicht da.", "en", "language de"),
+        ("電車は朝の八時に駅に着きます。", "zh", "language ja"),
+        ("Поезд прибывает на вокзал в восемь часов утра.", "", "language ru"),
+        (CHINESE, "en", "declared en, is zh"),
+        (PROSE, "zh", "declared zh, is en"),
+    ],
+)
+def test_wrong_language_is_dropped(text: str, lang: str, expected: str) -> None:
+    assert outcome("language", text, lang) == f"dropped: {expected}"
+
+
+def test_language_is_filled_in_and_code_is_left_alone() -> None:
+    filled = make("language")(document(CHINESE))
+    assert isinstance(filled, Document)
+    assert filled.lang == "zh"
+    mixed = "使用 `git commit -m message` 提交更改，然后运行 python setup.py install 来安装这个软件包。"
+    assert outcome("language", mixed, "zh") == mixed
+    assert outcome("language", "x = 3.14 * r ** 2", "en") == "x = 3.14 * r ** 2"
+
+
+def test_gopher_quality_reasons() -> None:
+    assert outcome("gopher_quality", "Too short.") == "dropped: too short"
+    assert outcome("gopher_quality", "a b c d e f g h i j k l of the") == "dropped: mean word length"
+    assert outcome("gopher_quality", "1234 5678 9012 " * 9 + "of the day") == "dropped: too few alphabetic words"
+    bullets = "\n".join(f"- the item of number {n} and more" for n in range(9))
+    assert outcome("gopher_quality", bullets).endswith("bullets")
+    assert outcome("gopher_quality", "\n".join("read more of the story and..." for _ in range(4))).startswith("dropped")
+    assert outcome("gopher_quality", "网投平台世界杯官网广告牌制作灯箱制作标识牌制作") == "dropped: too few stop words"
+    assert outcome("gopher_quality", "短句子") == "dropped: too short"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_repetition_counts_are_datatroves(seed: int) -> None:
+    other = pytest.importorskip("datatrove.pipeline.filters.gopher_repetition_filter")
+    from argosy.cleaning.filters import gopher_repetition as ours
+
+    rng = random.Random(seed)
+    tokens = tuple(
+        rng.choice(("red", "green", "blue", "or", "a")[: rng.randint(2, 5)]) for _ in range(rng.randint(10, 120))
+    )
+    for n in (2, 3, 5, 10):
+        assert ours.duplicate_ngram_characters(tokens, n) == other.find_all_duplicate(list(tokens), n)
+        assert ours.repeated_characters(tokens, 5) >= ours.duplicate_ngram_characters(tokens, max(n, 5))
+    assert ours.duplicates(tokens) == other.find_duplicates(list(tokens))
+
+
+def test_repetition_is_dropped_in_both_languages() -> None:
+    assert outcome("gopher_repetition", "Buy the best watches now and save money today. " * 20).startswith("dropped")
+    assert outcome("gopher_repetition", "\n".join([PROSE] * 3)).endswith("duplicate lines")
+    assert outcome("gopher_repetition", "手表批发价格优惠欢迎来电咨询，" * 12).startswith("dropped")
+
+
+@pytest.mark.parametrize(("base", "letters"), [(PROSE, "abcdefghijklmnopqrstuvwxyz"), (CHINESE, "")])
+def test_gibberish_is_told_from_the_corpus(base: str, letters: str) -> None:
+    rng = random.Random(1)
+    pieces = base.split() if letters else list(base)
+    sample = [document((" " if letters else "").join(rng.choices(pieces, k=200))) for _ in range(250)]
+    one, ignorant = (make("gibberish", Resources(sample=texts)) for texts in (sample, [document(base)]))
+    drawn = letters or [chr(code) for code in range(0x4E00, 0x9FA0)]
+    for _ in range(20):
+        text = "".join(rng.choices(drawn, k=300))
+        assert isinstance(one(document(text)), Drop)
+        assert isinstance(ignorant(document(text)), Document)  # too little to learn from
+    assert isinstance(one(document(base)), Document)
+    assert isinstance(one(document("=" * 80 + " ok")), Drop)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Write to jane.doe+news@mail.example.co.uk, please.", "Write to <EMAIL>, please."),
+        ("联系邮箱zhang_san@example.com。", "联系邮箱<EMAIL>。"),
+        ("电话13812345678，或+86 138-1234-5678。", "电话<PHONE>，或<PHONE>。"),
+        ("座机010-62345678", "座机<PHONE>"),
+        ("Call (212) 555-0199 or +44 20 7946 0958.", "Call <PHONE> or <PHONE>."),
+        ("身份证号11010519491231002X。", "身份证号<RESIDENT_ID>。"),
+        ("SSN 123-45-6789.", "SSN <SSN>."),
+        ("card 4111 1111 1111 1111, thanks", "card <CARD>, thanks"),
+        ("from 8.8.8.8 at noon", "from <IP> at noon"),
+    ],
+)
+def test_personal_data_is_replaced_and_counted(text: str, expected: str) -> None:
+    one = make("pii")
+    result = one(document(text))
+    assert isinstance(result, Document)
+    assert result.text == expected
+    assert one.counts.total() == expected.count("<")
+
+
+def test_check_digits() -> None:
+    assert [d for d in "0123456789X" if valid_resident_id("11010519491231002" + d)] == ["X"]  # GB 11643's example
+    assert [valid_card(f"4242 4242 4242 424{d}") for d in "123"] == [False, True, False]
+
+
+def test_toxicity_looks_at_whole_words_and_at_how_many() -> None:
+    assert outcome("toxicity", f"{PROSE} You bastards, you idiots!") == "dropped: insults"
+    assert outcome("toxicity", f"{CHINESE}滚开，你这个笨蛋。") == "dropped: insults"
+    assert outcome("toxicity", "a grommet here", resources=Resources(words=["grommet"])) == "dropped: insults"
+
+
+ITEMS = [
+    {"question": "Who painted the Mona Lisa?", "choices": ["Leonardo da Vinci", "Raphael", "Titian", "Giotto"]},
+    {"question": "法国的首都是哪座城市？", "choices": ["巴黎", "里昂", "马赛", "尼斯"]},
+    {"question": "The capital of France is", "choices": ["Paris", "Lyon", "Nice", "Lille"]},
+    {
+        "question": "A train leaves the station at nine with forty passengers and at each of its three stops ten get "
+        "off and five get on; how many arrive?",
+        "choices": ["25", "30", "35", "40"],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Pub quiz!\nWho painted the Mona Lisa?\nA. Leonardo da Vinci B. Raphael",
+        "WHO PAINTED THE «MONA LISA»?",
+        "Question: Who painted the Mona Lisa\n(a) Leonardo da Vinci (b) Raphael (c) Titian (d) Giotto",
+        "题库：法国的首都是哪座城市？答案：巴黎",
+        "地理。法国的首都是哪座城市？",
+        "猜谜\n法国的首都是哪座城市？",
+        "请问法国的首都是哪座城市？",
+        "The capital of France is A. Paris B. Lyon C. Nice D. Lille Answer: A",
+        "He asked: at each of its three stops ten get off and five get on; how many arrive? Nobody knew.",
+    ],
+)
+def test_benchmark_items_are_dropped(text: str) -> None:
+    assert outcome("decontamination", text, resources=Resources(benchmark=ITEMS)) == "dropped: benchmark item"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pii", "身份证号110105194912310021。"),  # wrong check digit
+        ("pii", "4111 1111 1111 1112"),  # fails Luhn
+        ("pii", "localhost is 127.0.0.1, the router 192.168.0.1, version 10.4.2.1"),
+        ("pii", "pi is 3.14159265358979 and e is 2.718281828459045"),
+        ("pii", "2024-01-15 12:30:45, pages 123-456, 1,234,567.89, ISBN 978-7-111-12345-6"),
+        ("pii", "@decorator def f(self): return a@b"),
+        ("pii", "12345678901234567890123"),
+        ("decontamination", "The artist who painted the Mona Lisa is Leonardo da Vinci, as Raphael knew."),
+        ("decontamination", "The capital of France is Paris, the largest city of the country; the second is Lyon."),
+        ("decontamination", "白法国的首都是哪座城市？"),
+        ("decontamination", "老白法国的首都是哪座城市 A. 巴黎 B. 里昂 C. 马赛 D. 尼斯"),
+        ("decontamination", "法国的首都是巴黎，法国的首都是哪座城市的姐妹城市并不重要。"),
+        ("decontamination", "A train leaves the station at nine with forty passengers."),
+        ("toxicity", "Scunthorpe and Arsenal, an assassin in the classics"),
+        ("toxicity", "The idiot is a novel."),
+        ("toxicity", "垃圾分类从我做起。"),
+        ("toxicity", f"{PROSE * 40} Shit, said the idiot."),
+    ],
+)
+def test_what_only_looks_alike_stays(name: str, text: str) -> None:
+    assert outcome(name, text, resources=Resources(benchmark=ITEMS)) == text
+
+
+def test_exact_copies_differ_at_most_in_case_width_and_punctuation() -> None:
+    one = make("exact_dedup")
+    assert isinstance(one(document(PROSE)), Document)
+    assert isinstance(one(document(PROSE.upper().replace(",", " ，") + "\n")), Drop)
+    assert isinstance(one(document(PROSE + " And more.")), Document)
+    assert [isinstance(one(document(text)), Drop) for text in ("***", "+++", "***")] == [False, False, True]
+
+
+def test_signatures_estimate_the_jaccard_index() -> None:
+    import numpy as np
+
+    from argosy.cleaning.filters.near_dedup import NearDedup, NearDedupConfig, shingle_hashes
+
+    one = NearDedup(NearDedupConfig(bands=64, rows=8), Resources())
+    rng = random.Random(3)
+    vocabulary = [f"word{number}" for number in range(5000)]
+    for changed in (0, 5, 20, 60, 200):
+        tokens = rng.choices(vocabulary, k=400)
+        other = list(tokens)
+        for place in rng.sample(range(400), changed):
+            other[place] = rng.choice(vocabulary)
+        grams = [{tuple(t[i : i + 5]) for i in range(len(t) - 4)} for t in (tokens, other)]
+        exact = len(grams[0] & grams[1]) / len(grams[0] | grams[1])
+        a, b = (shingle_hashes(" ".join(t), 5) for t in (tokens, other))
+        assert len(np.intersect1d(a, b)) / len(np.union1d(a, b)) == pytest.approx(exact)
+        estimate = (one.signature(a) == one.signature(b)).mean()
+        assert abs(estimate - exact) < 4 * (exact * (1 - exact) / 512) ** 0.5 + 1e-9
+
+
+def test_near_copies_go_and_the_first_stays() -> None:
+    rng = random.Random(5)
+    long = " ".join(rng.choices(words(PROSE), k=300))
+    edited = long.split()
+    edited[100] = "really"
+    one = make("near_dedup")
+    assert isinstance(one(document(long)), Document)
+    assert isinstance(one(document(" ".join(edited))), Drop)
+    assert isinstance(one(document(" ".join(rng.choices(words(PROSE), k=300)))), Document)
+    assert all(isinstance(one(document("too short")), Document) for _ in range(2))
+
+
+def test_records_for_posttraining_with_a_benchmark_item_are_counted(tmp_path: Path) -> None:
+    asked, other = ({"role": "user", "content": text} for text in (ITEMS[0]["question"], "How deep is the sea?"))
+    with JsonlWriters(tmp_path) as writers:
+        writers.write_all("instructions", [{"messages": [asked]}, {"messages": [other]}, {"messages": [other, asked]}])
+        writers.write_all("preferences", [{"prompt": [other], "chosen": [asked], "rejected": []}, {"prompt": [other]}])
+        writers.write_all("prompts", [{"prompt": [other]}])
+        writers.write_all("twin", [{"messages": [asked]}])
+    assert contamination(tmp_path, ITEMS) == {"instructions": 2, "preferences": 1, "prompts": 0}

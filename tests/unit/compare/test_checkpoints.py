@@ -1,0 +1,111 @@
+"""What evaluations left behind is read with care: nothing broken stops a report, and nothing is dropped in silence."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from argosy.compare.checkpoints import Checkpoint, interval, read_checkpoints
+from argosy.evaluation.items import read_items, write_items
+from argosy.statistics.intervals import wilson
+from argosy.store.files import read_json, write_json
+from tests.report_fixtures import HONEST, Store, make_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return make_store(tmp_path, HONEST[:3], items=10)
+
+
+def _benchmarks(store: Store) -> list[Path]:
+    return [Path(path) for path in store.evaluations if "benchmark" in path]
+
+
+def test_exports_of_a_stage_follow_each_other(store: Store) -> None:
+    every = read_checkpoints(store.checkpoints, store.evaluations).every
+    assert [c.label for c in every] == ["pretrain/p025", "pretrain/p050", "pretrain"]
+    assert [c.final for c in every] == [False, False, True]
+    assert [c.parent for c in every] == [None, every[0].key, every[1].key]
+
+
+BROKEN = {"task": "facts", "variant": "plain", "id": "x", "correct": True, "chosen": 7, "gold": 0, "scores": [0.0, 1.0]}
+
+
+def test_broken_rows_are_counted(store: Store) -> None:
+    directory = _benchmarks(store)[0]
+    write_items(directory, [*read_items(directory), BROKEN])
+    found = read_checkpoints(store.checkpoints, store.evaluations)
+    assert found.notes == [f"{directory.name}: 1 rows of its items are broken and left out."]
+    assert len(found.every[0].answers["facts", "plain"].rows) == 20
+
+
+def test_items_of_older_evaluations_are_read_and_their_broken_lines_counted(store: Store) -> None:
+    directory = _benchmarks(store)[0]
+    lines = [json.dumps(row, ensure_ascii=False) for row in [*read_items(directory), BROKEN]]
+    (directory / "items.parquet").unlink()
+    (directory / "items.jsonl").write_text("\n".join([*lines, "{not json", "[]"]) + "\n", encoding="utf-8")
+    found = read_checkpoints(store.checkpoints, store.evaluations)
+    assert found.notes == [f"{directory.name}: 3 rows of its items are broken and left out."]
+    assert len(found.every[0].answers["facts", "plain"].rows) == 20
+
+
+def test_absent_items_and_metrics_are_named(store: Store) -> None:
+    first, second, third = _benchmarks(store)
+    (first / "items.parquet").unlink()
+    done = read_json(second / "outputs.json")
+    done["outputs"] |= {"metrics": {}, "stderr": {}, "counts": {}}
+    write_json(second / "outputs.json", done)
+    (third / "outputs.json").unlink()
+    notes = " ".join(read_checkpoints(store.checkpoints, store.evaluations).notes)
+    assert f"{first.name} is not compared item by item: it has no items.parquet" in notes
+    assert f"{second.name} holds no metric" in notes
+    assert f"{third.name} is not done" in notes
+
+
+def test_items_that_are_cut_off_are_named(store: Store) -> None:
+    path = _benchmarks(store)[0] / "items.parquet"
+    path.write_bytes(path.read_bytes()[:-50])
+    notes = " ".join(read_checkpoints(store.checkpoints, store.evaluations).notes)
+    assert f"{path.parent.name} is not compared item by item: items.parquet is broken" in notes
+
+
+def test_a_model_from_elsewhere_is_compared_too(store: Store) -> None:
+    found = read_checkpoints([], store.evaluations)
+    assert len(found.evaluated) == 3
+    assert [c.label for c in found.evaluated] == ["pretrain/p025", "pretrain/p050", "pretrain"]
+    assert found.notes == []
+
+
+def _one(value: float, stderr: float, n: int, name: str = "bench/t/plain/acc") -> Checkpoint:
+    return Checkpoint("k", "d", "s", "n", 0, 0, metrics={name: value}, stderr={name: stderr}, counts={name: n})
+
+
+def test_one_question_an_item_gives_wilsons_interval() -> None:
+    n, right = 148, 61
+    p = right / n
+    found = interval(_one(p, math.sqrt(p * (1 - p) / (n - 1)), n), "bench/t/plain/acc")
+    assert found == pytest.approx(wilson(right, n), abs=1e-9)
+
+
+def test_questions_of_one_item_count_less() -> None:
+    plain = interval(_one(0.5, math.sqrt(0.25 / 399), 400), "bench/t/plain/acc")
+    clustered = interval(_one(0.5, 2 * math.sqrt(0.25 / 399), 400), "bench/t/plain/acc")
+    assert plain is not None
+    assert clustered is not None
+    assert (clustered[1] - clustered[0]) / (plain[1] - plain[0]) == pytest.approx(2, rel=0.05)
+
+
+@pytest.mark.parametrize(("value", "stderr"), [(0.0, 0.0), (1.0, 0.0)])
+def test_all_wrong_or_all_right_still_has_an_interval(value: float, stderr: float) -> None:
+    low, high = interval(_one(value, stderr, 20), "bench/t/plain/acc") or (0, 0)
+    assert 0 <= low <= value <= high <= 1
+    assert 0.1 < high - low < 0.3
+
+
+def test_an_unknown_error_has_no_interval() -> None:
+    assert interval(_one(0.5, math.nan, 10), "bench/t/plain/acc") is None
+    assert interval(_one(0.5, 0.1, 10), "heldout/bpb/en") is None
+    assert interval(_one(1.5, 0.1, 10, "heldout/bpb/en"), "heldout/bpb/en") == pytest.approx((1.304, 1.696), abs=1e-3)

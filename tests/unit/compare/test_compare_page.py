@@ -1,0 +1,328 @@
+"""The page and the terminal of a comparison: every number is the source's, no text becomes markup, nothing is cut in
+silence, and what is missing makes it shorter."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from argosy.compare.checkpoints import Checkpoint
+from argosy.compare.comparison import compare
+from argosy.compare.contamination import seen_of
+from argosy.compare.entries import Compared, Entry
+from argosy.compare.metrics import kind_of
+from argosy.compare.page.items import Asked, differing, embedded
+from argosy.compare.page.ledger import number, rows, scoreboard
+from argosy.compare.page.record import record
+from argosy.compare.page.report import ComparisonPage
+from argosy.compare.page.template import as_script
+from argosy.compare.rows.reader import Rows
+from argosy.compare.terminal import terminal
+from argosy.evaluation.items import read_items
+from argosy.store.files import read_json
+from argosy.text.display import width
+from steps.compare import question_texts
+from tests.comparison_fixtures import LINES, make_lines
+from tests.html_tags import TagReader
+from tests.report_fixtures import HONEST, TWIN, make_store
+from workflows.cli import main
+from workflows.stored.names import Names
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe\u2066 {{ 7*7 }} 中文文本"
+
+class _Reader(TagReader):
+    void: ClassVar[set[str]] = {"meta", "input", "br", "line", "path", "circle", "img", "link"}
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def data(self) -> Any:
+        """The JSON that the script reads."""
+        return json.loads(next(text for text in self.text if text.startswith('{"groups"')))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("lines")
+    make_lines(root, LINES, checkpoints=4, items=30, tasks=("facts",), probes=("capital",))
+    return root
+
+
+@pytest.fixture(scope="module")
+def found(store: Path) -> Compared:
+    return compare(Names(store).entries(["line:base", "line:mixed", "line:replay"]))
+
+
+@pytest.fixture(scope="module")
+def html(found: Compared) -> str:
+    page = ComparisonPage.of(found)
+    return page.render(question_texts([p for e in found.entries for p in e.chosen.evaluations], page.wanted()))
+
+
+def test_it_is_whole_and_needs_no_network(html: str) -> None:
+    reader = _Reader(html)
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", html)
+    for tag, attributes in reader.tags:
+        assert tag not in ("link", "img", "iframe", "base", "object")
+        assert "src" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+    ids = [a["id"] for _, a in reader.tags if a.get("id")]
+    assert len(ids) == len(set(ids))
+    assert {str(a["href"])[1:] for tag, a in reader.tags if tag == "a"} <= set(ids)
+    assert {"verdict", "metrics", "curves", "scatter", "items", "seen", "watch", "all", "method"} <= set(ids)
+
+
+def test_every_number_is_the_evaluations(html: str, found: Compared, store: Path) -> None:
+    source = {e.label: _metrics_of(store, e) for e in found.entries}
+    rows = [a for tag, a in _Reader(html).tags if tag in ("tr", "td")]
+    values: dict[str, list[float]] = {}
+    for attributes in rows:
+        if "data-name" in attributes:
+            current = values.setdefault(str(attributes["data-name"]).split(" ")[0], [])
+        elif str(attributes.get("class", "")).startswith("n value"):
+            current.append(float(str(attributes["data-v"])))
+    for name in found.metrics:
+        if "/headline/" not in name:
+            expected = [source[e.label][name] for e in found.entries]
+            assert values[name.lower()] == pytest.approx(expected, rel=1e-7), name
+
+
+def _metrics_of(store: Path, entry: Entry) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    for path in store.glob(f"evaluate-pretrain-{entry.chosen.name}-*"):
+        done = read_json(path / "outputs.json")
+        if done["made_from"]["upstream"]["checkpoint"] == [entry.chosen.digest]:
+            metrics |= done["outputs"]["metrics"]
+    return metrics
+
+
+def test_headlines_are_means_over_forms_by_item(found: Compared) -> None:
+    entry = found.entries[1]
+    rows = [row for path in entry.chosen.evaluations for row in read_items(path)]
+    forms = entry.chosen.headline["facts"]
+    assert "none_of_the_others" not in forms
+    by_item: dict[str, dict[str, list[bool]]] = {}
+    for row in rows:
+        if row["task"] == "facts" and row["variant"] in forms:
+            by_item.setdefault(row["item"], {}).setdefault(row["variant"], []).append(row["correct"])
+    scores = [sum(sum(r) / len(r) for r in each.values()) / len(forms) for each in by_item.values()]
+    assert entry.chosen.metrics["bench/facts/headline/acc"] == pytest.approx(sum(scores) / len(scores))
+
+
+def test_the_truth_of_the_made_up_lines_is_found(found: Compared) -> None:
+    mixed, replay = found.pairs
+    better = {c.name for c in mixed.section("better")}
+    assert {"heldout/bpb/web_zh", "heldout/bpb/knowledge_zh", "bench/facts_zh/headline/acc"} <= better
+    assert [c.name for c in mixed.section("worse")] == ["heldout/bpb/code"]
+    assert not any(c.name.startswith(("heldout/bpb/books", "bench/facts_en")) for c in mixed.section("better"))
+    assert not replay.section("better")
+    assert not replay.section("worse")
+
+
+def test_curves_hold_every_checkpoint(html: str, found: Compared) -> None:
+    figures = [a for tag, a in _Reader(html).tags if tag == "figure" and a.get("class") == "curve"]
+    plain = next(a for a in figures if str(a["data-name"]).startswith("bench/facts/plain/acc"))
+    lines = json.loads(str(plain["data-lines"]))
+    assert [len(line) for line in lines] == [4, 4, 4]
+    for line, entry in zip(lines, found.entries, strict=True):
+        expected = [f"{100 * c.metrics['bench/facts/plain/acc']:.1f} %" for c in entry.line]
+        assert [text.split(" [")[0] for _, _, text in line] == expected
+        assert [at for _, at, _ in line] == ["100k tokens", "200k tokens", "300k tokens", "400k tokens"]
+    overview = _Reader(html).data()
+    assert len(overview["columns"]) == 12
+    row = next(m for m in overview["metrics"] if m["n"] == "heldout/bpb/code")
+    bits = [c.metrics["heldout/bpb/code"] for e in found.entries for c in e.line]
+    assert [v[0] for v in row["v"]] == pytest.approx(bits, rel=1e-4)
+
+
+def test_questions_that_differ_are_shown_with_their_probabilities(html: str, found: Compared) -> None:
+    data = _Reader(html).data()
+    rows = [{(r["task"], r["variant"], r["id"]): r for path in e.chosen.evaluations for r in read_items(path)}
+            for e in found.entries]  # fmt: skip
+    differ = sum(rows[0][key]["correct"] != other[key]["correct"] for other in rows[1:] for key in rows[0]
+                 if "correct" in rows[0][key])
+    assert data["count"] == differ == sum(gained + lost for _, _, gained, lost in data["totals"])
+    for item in data["items"]:
+        key = (*data["groups"][item["g"]], item["i"])
+        assert item["r"] == [int(of[key]["correct"]) for of in rows]
+        assert item["y"] == rows[0][key]["gold"]
+        assert all(abs(sum(shares) - 1000) <= 3 for shares in item["s"])
+        assert [shares.index(max(shares)) for shares in item["s"]] == item["c"] == [of[key]["chosen"] for of in rows]
+        assert item["p"]
+        assert len(item["o"]) == 4
+    assert any("国家的首都" in item["p"] for item in data["items"])
+
+
+def test_many_questions_are_a_bounded_even_sample() -> None:
+    entries = [_entry(name, {"metrics": {}}) for name in "ab"]
+    for entry, right in zip(entries, (True, False), strict=True):
+        entry.chosen.rows = Rows(
+            {"task": "t", "variant": f"v{v}", "id": str(n), "correct": right, "scores": [0.0, 1.0], "gold": 0,
+             "chosen": 1} for v in range(4) for n in range(1000))
+    found = differing(entries, most=100)
+    assert (found.count, len(found.chosen)) == (4000, 100)
+    assert {sum(key[1] == f"v{v}" for key in found.chosen) for v in range(4)} == {25}
+    long = embedded(found, {key: Asked("x" * 5_000, ("a", "b")) for key in found.chosen})
+    assert sum(len(item["p"]) for item in long["items"]) < 160_000
+    assert "characters left out" in long["items"][0]["p"]
+
+
+def test_generated_answers_and_several_right_ones_are_shown() -> None:
+    entries = [_entry(name, {"metrics": {}}) for name in "ab"]
+    for entry, right in zip(entries, (True, False), strict=True):
+        entry.chosen.rows = Rows([
+            {"task": "gsm", "variant": "few_shot", "id": "1", "correct": right, "scores": [], "gold": 0, "chosen": 0,
+             "text": f"so {HOSTILE}", "extracted": "42"},
+            {"task": "mc", "variant": "plain", "id": "1", "correct": right, "scores": [0.0, 0.0, 0.0], "gold": 0,
+             "golds": [0, 2], "chosen": 2 if right else 1}])  # fmt: skip
+    data = embedded(differing(entries), {})
+    written, several = sorted(data["items"], key=lambda item: "s" in item)
+    assert written["x"] == ["42", "42"]
+    assert written["t"][0].startswith("so </script>")
+    assert "s" not in written
+    assert several["y"] == [0, 2]
+    assert several["c"] == [2, 1]
+    assert several["s"] == [[333, 333, 333]] * 2
+
+
+def test_hostile_text_is_text(found: Compared) -> None:
+    page = ComparisonPage.of(found)
+    html = page.render({key: Asked(HOSTILE, (HOSTILE, "b", "c", "d")) for key in page.wanted()})
+    reader = _Reader(html)
+    assert [tag for tag, _ in reader.tags].count("script") == 2
+    assert "img" not in [tag for tag, _ in reader.tags]
+    assert reader.data()["items"][0]["p"].startswith("</script><script>alert(1)</script>")
+    assert not set("\u202e\u2066") & set(html)
+    assert json.loads(as_script({"a": HOSTILE + "\u2028"})) == {"a": HOSTILE + "\u2028"}
+
+
+def test_hostile_names_are_text_too() -> None:
+    metrics = {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.25, HOSTILE: 0.1}
+    entries = [_entry(f"{HOSTILE}{n}", {"metrics": metrics}) for n in range(2)]
+    reader = _Reader(ComparisonPage.of(compare(entries)).render())
+    assert [tag for tag, _ in reader.tags].count("script") == 2
+    assert "img" not in [tag for tag, _ in reader.tags]
+    assert "\u202e" not in terminal(compare(entries), 100)
+
+
+def _entry(label: str, values: dict[str, Any], chosen: int = 0) -> Entry:
+    c = Checkpoint(label, label, label, "final", 1, chosen, label=label, metrics=dict(values["metrics"]),
+                   stderr=dict(values.get("stderr", {})), counts={})
+    return Entry(label, label, [c], c)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ({"a": 1.0}, {"b": 2.0}, "x and y have no metric in common: evaluate both with the same suite."),
+        ({"bench/t/plain/acc": 0.5}, {"bench/t/plain/acc": 0.5}, "Not tested"),
+        ({"bench/t/plain/acc": float("nan")}, {"bench/t/plain/acc": 0.5}, "a value is not a number"),
+    ],
+)
+def test_little_to_compare_is_still_a_page(first: dict[str, float], second: dict[str, float], said: str) -> None:
+    found = compare([_entry("x", {"metrics": first}), _entry("y", {"metrics": second})])
+    html = ComparisonPage.of(found).render()
+    _Reader(html)
+    assert said in "".join(_Reader(html).text)
+    assert said in terminal(found, 120)
+    assert "NaN" not in json.dumps(record(found))
+
+
+def test_one_alone_is_shown(store: Path) -> None:
+    found = compare(Names(store).entries(["line:base"]))
+    _Reader(ComparisonPage.of(found).render())
+    assert "base alone: name a second checkpoint to compare it with." in terminal(found, 100)
+    assert found.tests == 0
+
+
+def test_the_record_is_the_page_in_numbers(found: Compared) -> None:
+    made = json.loads(json.dumps(record(found), allow_nan=False))
+    assert [e["label"] for e in made["entries"]] == ["base", "mixed", "replay"]
+    for pair, source in zip(made["pairs"], found.pairs, strict=True):
+        for c, kept in zip(pair["contrasts"], source.contrasts, strict=True):
+            assert c["difference"] == kept.difference.value
+            assert c["before"] == made["entries"][0]["metrics"][c["metric"]]["value"]
+    assert len(made["entries"][0]["line"]) == 4
+
+
+@pytest.mark.parametrize("wide", [60, 80, 100, 160])
+def test_the_terminal_is_as_wide_as_it_is(found: Compared, wide: int) -> None:
+    text = terminal(found, wide)
+    tables = [line for line in text.splitlines() if re.search(r"(%|\d\.\d{3}) ", line) and "corrected" not in line]
+    assert tables
+    assert max(map(width, tables)) <= wide
+    assert "Got better: " in text
+    assert "mixed against base" in text
+
+
+def test_the_same_store_gives_the_same_page(store: Path, html: str) -> None:
+    again = compare(Names(store).entries(["line:base", "line:mixed", "line:replay"]))
+    page = ComparisonPage.of(again)
+    assert page.render(question_texts([p for e in again.entries for p in e.chosen.evaluations], page.wanted())) == html
+    assert str(store) not in html
+
+
+def test_the_command_writes_the_file(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "page.html"
+    names = ["line:base", "line:mixed", "--metrics", "heldout/bpb/*"]
+    assert main(["compare", "--store", str(store), "--html", str(file), *names]) == 0
+    assert f"page: {file} (" in capsys.readouterr().out
+    assert "heldout/bpb/code" in file.read_text(encoding="utf-8")
+    assert main(["compare", "--store", str(store), "--json", *names]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert set(made["metrics"]) == {f"heldout/bpb/{c}" for c in ("books", "code", "knowledge_en", "knowledge_zh",
+                                                                 "web_en", "web_zh")}  # fmt: skip
+    assert main(["compare", "--store", str(store), "--html", str(tmp_path / "no/page.html"), *names]) == 2
+    assert "allowed: a file to be written, in a directory that is there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "value", "text"), [
+    ("bench/t/plain/acc", 0.70395, "70.4"), ("heldout/bpb/en", 1.23456, "1.235"), ("probe/p/x/prob", 2e-7, "2.00e-07"),
+    ("heldout/ppl/en", 12345.6, "12,346"),
+])  # fmt: skip
+def test_numbers_are_readable(name: str, value: float, text: str) -> None:
+    assert number(kind_of(name), value) == text
+
+
+def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
+    store = make_store(tmp_path, (*HONEST[2:], TWIN), items=40)
+    names = [Path(path).name for path in store.checkpoints if Path(path).name.startswith(("sft", "twin"))]
+    found = compare(Names(tmp_path).entries(names))
+    assert [e.label for e in found.entries] == ["sft", "twin"]
+    plain = next(c for c in found.pairs[0].contrasts if c.name == "bench/facts/plain/acc")
+    assert plain.difference.value > 0.05  # which is not knowledge:
+    html = ComparisonPage.of(found).render()
+    said = [text for text in _Reader(html).text if "has likely seen the test" in text]
+    assert re.match(r"facts: twin has likely seen the test: score \+0\.\d\d \[", said[0])
+    assert "Other orders of the same options cost it" in said[0]
+    score = seen_of(found.entries[1].chosen.rows)["facts"]
+    assert score.interval in said[0]
+    assert score.found is not None
+    assert record(found)["entries"][1]["contamination"]["facts"]["score"] == score.found.score
+    assert [text for text in _Reader(html).text if text.startswith("likely: ")] == ["likely: facts"]
+    sentences = re.findall(r'<p class="said (\w+)">', html)
+    assert sentences[0] == "seen"
+    families = [c.kind.family for c in found.pairs[0].contrasts]
+    assert html.count(">likely seen</small>") == families.count("facts") > 0
+    assert "Note: facts: twin has likely seen the test" in terminal(found, 120)
+    (line,) = [line for line in terminal(found, 120).splitlines() if line.startswith("B twin") and "memorised" in line]
+    assert score.interval in line
+    line = _Reader(html).data()["columns"]
+    assert [label for _, label, _, _ in line].count("anneal") == 1  # what both went through is shown once
+
+
+def test_the_head_has_each_benchmarks_one_number_beside_the_names(found: Compared) -> None:
+    board = scoreboard(rows(found))
+    assert [row.name for row in board] == [f"bench/{task.task}/headline/acc" for task in found.seen] != []
+    for row in board:
+        for entry, cell in zip(found.entries, row.cells, strict=True):
+            assert cell.value == entry.chosen.metrics[row.name]
+        assert [c.contrast.verdict if c.contrast else "" for c in row.cells][1:] == [
+            next(c.verdict for c in pair.contrasts if c.name == row.name) for pair in found.pairs]

@@ -1,0 +1,152 @@
+"""The contamination score in words, and as metrics of a LoggedModel and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.compare.contamination import (
+    Seen,
+    contamination_metrics,
+    doubt,
+    seen_in,
+    seen_of,
+    summary,
+    without_contamination,
+)
+from argosy.compare.gate.check import check
+from argosy.compare.gate.config import Gate
+from argosy.compare.gate.subject import Subject
+from argosy.compare.rows.reader import Rows
+from argosy.compare.traces import suspicions
+from argosy.statistics.contamination import Contamination
+from evals.runner import run_benchmarks
+from evals.section import Benchmarks
+from tests.comparison_fixtures import checkpoint
+from tests.evaluation_fixtures import make_language_model
+from tests.unit.compare.test_gate_contamination import rows
+
+SCORE = Contamination("text_order", 0.02, -0.1, 0.14, 0.4, 0.7, 0.06, 296, ())
+
+
+@pytest.mark.parametrize(("changed", "words"), [
+    ({}, "not seen"),
+    ({"probability": 0.5}, "memorised: likely"),
+    ({"score": 0.9, "low": 0.8, "high": 1.0, "p_value": 1e-9, "probability": 0.83}, "memorised: likely"),
+    ({"high": 0.31, "items": 40}, "cannot tell (40 items leave a score of up to +0.31 possible; more would tell)"),
+    ({"p_value": 0.03}, "cannot tell (a weak trace (p 0.03); more items, or a calibration of one's own, would tell)"),
+    ({"probability": math.nan}, "cannot tell (the calibration says nothing of contaminated models)"),
+])  # fmt: skip
+def test_words(changed: dict[str, float], words: str) -> None:
+    assert Seen("facts", replace(SCORE, **changed)).words == words  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_is_as_suspicious_as_its_worst_benchmark() -> None:
+    clean, seen, unknown = Seen("a", SCORE), Seen("b", replace(SCORE, probability=0.8)), Seen("c", None, "not asked so")
+    assert summary({"a": clean, "b": seen, "c": unknown}) == ("likely", "likely: b")
+    assert summary({"a": clean, "c": unknown}) == ("cannot tell", "not seen (1 test), cannot tell (1 test)")
+    assert summary({"a": clean}) == ("not seen", "not seen (1 test)")
+    assert summary({}) == ("cannot tell", "not asked")
+
+
+def test_mlflow_says_what_the_rows_do() -> None:
+    given = rows(1, seen=0.5)
+    metrics = contamination_metrics(given)
+    here, there = seen_of(Rows(given))["facts"], seen_in({"bench/facts/plain/acc": 0.4, **metrics})["facts"]
+    assert here.found is not None
+    assert metrics["contamination/facts/score"] == here.found.score
+    assert (there.verdict, there.interval) == (here.verdict, here.interval) == ("likely", here.interval)
+    assert without_contamination({"bench/facts/plain/acc": 0.4, **metrics}) == {"bench/facts/plain/acc": 0.4}
+    assert seen_in({"bench/facts/plain/acc": 0.4}) == {}
+
+
+def test_a_benchmark_without_measures_cannot_be_told() -> None:
+    plain = [row for row in rows(1) if row["variant"] == "plain"]
+    assert contamination_metrics(plain) == {}
+    seen = seen_of(Rows(plain))["facts"]
+    assert seen.verdict == "cannot tell"
+    assert seen.why.startswith("has neither memorisation nor a plain and a permuted form: evaluate it with")
+
+
+def test_forms_of_two_evaluations_are_not_mixed() -> None:
+    """The newer one asked the published form alone; the older one's measures are its own."""
+    older, newer = rows(1, seen=0.5), [row for row in rows(2) if row["variant"] == "plain"]
+    both = Rows()
+    both.update(Rows(older))
+    both.update(Rows(newer))
+    assert seen_of(both) == seen_of(Rows(older))
+
+
+TRUTHFUL = "Type,Category,Question,Best Answer,Correct Answers,Incorrect Answers\n"
+
+
+@pytest.mark.parametrize("form", ["file", "lm_eval"])
+def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+                                                          ) -> None:
+    """TruthfulQA has the right answer first, so ours is another order: nobody has seen it. A model that knows the
+    answers by heart is right in any of them."""
+    if form == "file":
+        lines = (f"a,b,Q{n}?,right {n},right {n},wrong {n}; bad {n}; false {n}\n" for n in range(120))
+        (tmp_path / "TruthfulQA.csv").write_text(TRUTHFUL + "".join(lines))
+        task: dict[str, Any] = {"files": "TruthfulQA.csv", "format": "truthfulqa_mc1"}
+    else:
+        import lm_eval.tasks
+
+        manager: Any = lm_eval.tasks.TaskManager
+        monkeypatch.setattr(lm_eval.tasks, "TaskManager", lambda **k: manager(**{**k, "include_defaults": False}))
+        items = [{"q": f"Q{n}", "c": [f"right {n}", f"wrong {n}", f"bad {n}", f"false {n}"]} for n in range(120)]
+        (tmp_path / "t.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+        (tmp_path / "t.yaml").write_text(
+            "task: firsts\ndataset_path: json\noutput_type: multiple_choice\ntest_split: test\n"
+            f"dataset_kwargs: {{data_files: {{test: {tmp_path}/t.jsonl}}, cache_dir: {tmp_path}/cache}}\n"
+            "doc_to_text: '{{q}}'\ndoc_to_target: 0\ndoc_to_choice: c\nmetric_list: [{metric: acc}]\n")
+        task = {"lm_eval": "firsts", "include_path": str(tmp_path)}
+    variants = {"plain": None, "permuted": {"permuted": {"k": 2}}}
+    section = Benchmarks.model_validate({"tasks": {"t": task}, "variants": variants, "memorisation": {"k": 3}})
+    found = run_benchmarks(section, make_language_model(positions=1024), tmp_path, chat=False, seed=0, limit=None)
+    by_heart = Rows({**row, "correct": True} for row in found.rows)
+    seen = seen_of(by_heart)["t"]
+    assert seen.words == "cannot tell (its options have no published order)"
+    assert found.left_out["bench/t/memorisation"] == {"its options have no published order": 120}
+    assert sum(bool(row.get("mixed")) for row in found.rows) == 360
+    gate = Gate.model_validate({"rules": [{"contamination": {"tasks": ["t"]}}]})
+    named = check(gate, Subject(checkpoint("m", by_heart)), None)
+    assert [f.evidence for _, f in named.having("cannot tell")] == ["t: its options have no published order"]
+    assert suspicions([checkpoint("m", found.rows)], "t")[0].traces == []
+
+
+def test_who_has_seen_what_a_metric_is_of() -> None:
+    known = Seen("facts", replace(SCORE, probability=0.97))
+    base, new = {"facts": known, "mmlu": Seen("mmlu", SCORE)}, {"facts": Seen("facts", SCORE)}
+    for metric in ("bench/facts/plain/acc", "bench/facts_zh/headline/acc"):
+        assert doubt(metric, {"base": base, "new": new}) == "; base has likely seen it"
+    assert doubt("bench/facts/plain/acc", {"base": base, "new": base}) == "; base and new have likely seen it"
+    for metric in ("bench/mmlu/plain/acc", "bench/factsheet/plain/acc", "probe/facts/x/acc"):
+        assert doubt(metric, {"base": base}) == ""
+
+
+def test_a_gate_says_that_a_lead_may_be_memory() -> None:
+    """Being worse than a checkpoint that has seen the test is told with that."""
+    answered = [{"task": "facts", "variant": "plain", "id": str(n), "item": str(n), "correct": n % 5 > 0, "chosen": 0,
+                 "gold": 0, "scores": [0.0]}
+                for n in range(200)]
+    worse = [{**row, "correct": n % 3 > 0 and n % 5 > 0} for n, row in enumerate(answered)]
+    name = "bench/facts/plain/acc"
+
+    def subject(label: str, found: list[dict[str, Any]], seen: bool) -> Subject:
+        about = {"facts": Seen("facts", replace(SCORE, probability=0.97 if seen else 0.01))}
+        c = checkpoint(label, found, stderr={name: 0.03}, counts={name: 200})
+        c.seen = about
+        return Subject(c)
+
+    rule = Gate.model_validate({"rules": [{"not_worse": {"on": [name]}}, {"better_on": {"on": [name]}}]})
+    for seen in (True, False):
+        [first], [second] = (each.findings for each in
+                             check(rule, subject("new", worse, False), subject("twin", answered, seen)).judgements)
+        assert (first.status, second.status) == ("fails", "fails")
+        assert [("twin has likely seen it" in each.evidence) for each in (first, second)] == [seen, seen]

@@ -1,0 +1,80 @@
+"""How often a gate is wrong: models that are alike fail it rarely, and a real loss is found. The gate itself is run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from argosy.compare.gate.check import Verdict, check
+from argosy.compare.gate.config import Gate
+from argosy.compare.gate.rule import FAILS, HOLDS
+from tests.gate_fixtures import abilities, answers, subject
+
+GATE = Gate.model_validate({"rules": ["no_channel_worse", "not_worse"]})
+NOT_WORSE = Gate.model_validate({"rules": ["not_worse"]})
+
+
+def different(found: Verdict) -> bool:
+    """Whether a test is significant after the correction, either way."""
+    return any((f.p_adjusted or 1.0) < found.gate.alpha for judgement in found.judgements for f in judgement.findings)
+
+
+@pytest.mark.parametrize("cluster", [1, 4])
+def test_identical_models_are_called_different_in_at_most_5_of_100(cluster: int) -> None:
+    """1,000 comparisons of a model with itself under another seed: half of single items, half of passages with four."""
+    chances = abilities(120, 0.6, 1, cluster=cluster)
+    called = failed = 0
+    for run in range(500):
+        a, b = (subject(str(side), answers(chances, 2 * run + side, cluster=cluster), cluster=cluster)
+                for side in (0, 1))
+        found = check(NOT_WORSE, b, a)
+        called, failed = called + different(found), failed + (found.status == FAILS)
+    assert called <= 25
+    assert failed <= 17  # worse is one of two ways to differ
+
+
+def test_many_tests_of_one_gate_are_corrected_together() -> None:
+    """Two channels of text and a benchmark, of retrained twins: as rarely different as a single test (5% of 300 is 15,
+    and 4 more is a standard deviation)."""
+    chances, called = abilities(120, 0.6, 1), 0
+    for run in range(300):
+        a, b = (subject(str(side), answers(chances, 2 * run + side), losses=losses(2 * run + side)) for side in (0, 1))
+        called += different(check(GATE, b, a))
+    assert called <= 23
+
+
+def losses(seed: int) -> dict[str, list[float]]:
+    """Documents differ from each other far more than two runs of a model do."""
+    hard, own = np.random.default_rng(7), np.random.default_rng(seed)
+    return {channel: (500 * 0.7 * (1.2 + hard.normal(0, 0.3, 12) + own.normal(0, 0.02, 12))).tolist()
+            for channel in ("code", "zh")}
+
+
+def test_a_difference_of_3_points_on_2000_items_is_found() -> None:
+    """In at least 80 of 100, where items differ in difficulty as `abilities` says (correlation of answers 0.54)."""
+    before, after = abilities(2000, 0.63, 2), abilities(2000, 0.60, 2)
+    assert before.mean() - after.mean() == pytest.approx(0.03, abs=1e-3)
+    found = alike = 0
+    for run in range(80):
+        a, b = subject("a", answers(before, 2 * run)), subject("b", answers(after, 2 * run + 1))
+        found += check(NOT_WORSE, b, a).status == FAILS
+        first, second = (np.array([r["correct"] for r in s.rows.groups["facts", "plain"]], float) for s in (a, b))
+        alike += np.corrcoef(first, second)[0, 1]
+    assert alike / 80 == pytest.approx(0.54, abs=0.03)
+    assert found >= 0.8 * 80
+
+
+def test_margins_hold_where_models_are_alike_and_items_are_many() -> None:
+    margin = Gate.model_validate({"rules": [{"not_worse": {"beyond": 0.03}}]})
+    chances, worse = abilities(1200, 0.6, 3), abilities(1200, 0.55, 3)
+    alike = [check(margin, subject("b", answers(chances, 2 * n + 1)), subject("a", answers(chances, 2 * n))).status
+             for n in range(30)]
+    assert FAILS not in alike
+    assert alike.count(HOLDS) > 15
+    at_margin = abilities(1200, 0.57, 3)  # exactly as much worse as is not allowed: held by chance in 5 of 100
+    held = [check(margin, subject("b", answers(at_margin, 2 * n + 1)), subject("a", answers(chances, 2 * n))).holds
+            for n in range(80)]
+    assert sum(held) <= 9
+    few = check(margin, subject("b", answers(chances[:80], 1)), subject("a", answers(chances[:80], 0)))
+    assert few.status == "cannot tell"
+    assert check(margin, subject("b", answers(worse, 1)), subject("a", answers(chances, 0))).status != HOLDS

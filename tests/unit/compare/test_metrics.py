@@ -1,0 +1,108 @@
+"""The kind of every metric is declared by its maker; a metric that nobody declares has no direction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from argosy.compare.checkpoints import Checkpoint
+from argosy.compare.comparison import compare
+from argosy.compare.entries import Entry
+from argosy.compare.gate.check import check
+from argosy.compare.gate.config import Gate
+from argosy.compare.gate.subject import Subject
+from argosy.compare.metrics import UNDECLARED, kind_of, known
+from argosy.evaluation.suite import load_suite
+from argosy.judging.metrics import Verdict, metrics
+from argosy.statistics.metric import Metric, as_records, from_records, probability, share
+from evals.metrics import METRICS
+from probes.kinds import registered as kinds_of_probes
+from probes.runner import parse_probes
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("name", "better", "share"),
+    [
+        ("probe/generation/open/loop", -1, True), ("probe/generation/open/empty", -1, True),
+        ("probe/generation/open/faultless", 1, True), ("probe/generation/open/length", 0, False),
+        ("probe/core_probes/texts/bpw", -1, False), ("probe/core_probes/texts/bpc", -1, False),
+        ("probe/behaviour/end/early", -1, False), ("probe/behaviour/end/prob", 1, False),
+        ("probe/behaviour/refusal_en/refusal_harmful", 1, True), ("probe/behaviour/refusal_en/auc", 1, False),
+        ("probe/behaviour/refusal_en/refusal_lookalike", -1, True), ("probe/behaviour/refusal_en/gap", 0, False),
+        ("probe/behaviour/refusal_en/separation", 1, False), ("probe/winogender/w/gender_gap", -1, True),
+        ("probe/behaviour/format/json/lift", 1, False), ("probe/winogender/w/gotcha", 1, True),
+        ("judge/first/loop", -1, True), ("judge/second/loop", 0, True), ("judge/win_rate", 1, True),
+        ("judge/losses", -1, True), ("judge/position_bias", 0, False), ("judge/longer_wins", 0, True),
+        ("memorisation/exact/all", -1, True), ("memorisation/exact_heldout/all", 0, True),
+        ("memorisation/exact_gap/all", -1, False), ("memorisation/matched/all", -1, False),
+        ("memorisation/auc_min_k_plus/all", -1, False), ("memorisation/matched_heldout/all", 0, False),
+        ("bench/t/plain/exact_match", 1, True), ("bench/t/plain/pass@1", 1, True), ("bench/t/plain/em", 1, True),
+        ("bench/t/plain/unparsable", -1, True),
+    ],
+)  # fmt: skip
+def test_results_of_before_the_declarations_are_read_by_their_names(name: str, better: int, share: bool) -> None:
+    assert (kind_of(name).better, kind_of(name).share) == (better, share)
+
+
+def test_results_say_of_their_own_metrics_what_a_name_does_not() -> None:
+    declared = {"bench/t/plain/my_score": share("lower"), "bench/t/plain/acc": probability("neither")}
+    read = from_records(as_records(declared))
+    assert read == declared
+    assert (kind_of("bench/t/plain/my_score", read).better, kind_of("bench/t/plain/my_score", read).unit) == (-1, "")
+    assert kind_of("bench/t/plain/acc", read).metric == probability("neither")
+    assert from_records([{"better": "lower", "metrics": ["a"], "of a newer version": 1}]) == {"a": Metric("lower")}
+
+
+@pytest.mark.parametrize("name", ["bench/t/plain/my_score", "bench/t/plain/likely", "probe/s/x/my_measure", "my/thing"])
+def test_what_nobody_declares_is_shown_and_decides_nothing(name: str) -> None:
+    assert known(name) is None
+    first, second = (Checkpoint(label, label, "s", label, 1, 1, label=label, metrics={name: value}, stderr={name: 0.01})
+                     for label, value in (("a", 0.2), ("b", 0.9)))
+    found = compare([Entry(c.label, c.label, [c], c) for c in (first, second)])
+    (contrast,) = found.pairs[0].contrasts
+    assert (contrast.verdict, contrast.how, contrast.difference.value) == ("untested", UNDECLARED, pytest.approx(0.7))
+    assert any(f"Nothing declares which way is better for {name}" in note for note in found.notes)
+    gate = Gate.model_validate({"rules": [{"not_worse": {"on": [name]}}]})
+    (finding,) = check(gate, Subject(second), Subject(first)).judgements[0].findings
+    assert finding.status == "cannot tell"
+    assert UNDECLARED in finding.evidence
+
+
+def test_the_table_of_old_results_agrees_with_the_makers() -> None:
+    for name, kind in METRICS.items():
+        old = known(f"bench/t/plain/{name}")
+        assert old is not None, name
+        assert (old.better, old.minor) == (kind.better, kind.minor), name
+
+
+def test_every_probe_of_every_shipped_suite_declares_its_documented_measures() -> None:
+    probes = [probe for path in sorted((ROOT / "probes/suites").glob("*.yaml"))
+              for probe in parse_probes(load_suite(str(path)))]
+    assert len(probes) > 30
+    for name, cls in kinds_of_probes().items():
+        assert cls.declared, f"the probe {name} declares no measure"
+    old = {measure: known(f"probe/s/x/{measure}") for cls in kinds_of_probes().values() for measure in cls.declared}
+    assert {measure for measure, kind in old.items() if kind is None and "*" not in measure} == set()
+
+
+def test_every_metric_of_a_judge_is_declared() -> None:
+    verdicts = [Verdict(str(n), 0.9 if n % 3 else 0.2, 0.8 if n % 2 else 0.4, (n, 9 - n)) for n in range(10)]
+    found = metrics(verdicts, {str(n): "first" for n in range(10)})
+    assert {"win_rate", "losses", "agreement"} <= found.keys()
+    assert all(known(f"judge/{measure}") for measure in found)
+
+
+@pytest.mark.parametrize("channel", ["accounts_em", "loss", "web/acc", "position_bias"])
+def test_a_channel_is_no_measure(channel: str) -> None:
+    for measure in ("exact", "exact_gap", "matched", "auc_loss", "exact_heldout"):
+        plain = kind_of(f"memorisation/{measure}/web")
+        assert kind_of(f"memorisation/{measure}/{channel}") == replace(plain, short=f"{channel} {measure}")
+
+
+def test_saying_none_more_often_is_neither_better_nor_worse() -> None:
+    assert kind_of("bench/mmlu/none_of_the_others/acc").better == kind_of("bench/mmlu/none_control/acc").better == 0
+    assert kind_of("bench/mmlu/plain/acc").better == 1

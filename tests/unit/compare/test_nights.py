@@ -1,0 +1,156 @@
+"""Judgements on made-up models: what is worse beyond noise is called so, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.errors import InputError
+from argosy.step.contract import Progress, StepContext
+from argosy.store.files import read_json, write_json
+from argosy.tracking.tracker import Tracker
+from steps.regressions import RegressionsConfig, run
+from tests.nightly_fixtures import webhook
+from tests.report_fixtures import HONEST, Model, make_store
+from workflows.nightly import announce
+from workflows.nightly.announce import alarms, note_announced
+
+PRETRAINED, SFT = HONEST[2], HONEST[-1]
+
+
+def judged(root: Path, *models: Model, pairs: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """Judge the second model and those after it against the first one; returns outputs.json's `outputs`."""
+    evaluations: list[str] = []
+    for number, model in enumerate(models):
+        evaluations += make_store(root, [model], items=80, line=str(number)).evaluations
+    given = pairs or [{"new": [2 * n, 2 * n + 1], "reference": [0, 1]} for n in range(1, len(models))]
+    out = root / "regressions-000000000001"
+    out.mkdir(exist_ok=True)
+    config = RegressionsConfig.model_validate({"evaluations": evaluations, "pairs": given})
+    outputs = run(config, StepContext(out, Tracker(out / "tracking"), Progress(None))).model_dump(mode="json")
+    made = {"step": "regressions", "upstream": {"evaluations": []}, "config": {"pairs": []}}
+    (out / "outputs.json").write_text(json.dumps({"outputs": outputs, "made_from": made}))
+    return dict(outputs)
+
+
+def test_worse_is_told_with_numbers_and_a_report(tmp_path: Path) -> None:
+    found = judged(tmp_path, SFT, replace(SFT, knows=0.4, forgot=0.8), replace(SFT, step=301))
+    assert found["regressions"] == 1
+    worse, same = found["judged"]
+    assert worse["verdict"] == "worse"
+    assert same["verdict"] == "no difference"
+    assert any(text.startswith("facts: ") for text in worse["regressions"])
+    assert any(text.startswith("held-out code: ") for text in worse["regressions"])
+    assert worse["headlines"]["facts"]["p_adjusted"] < 0.05
+    page = (tmp_path / "regressions-000000000001/report.html").read_text()
+    assert "is worse than" in page
+    assert "no difference" in page
+    assert "<script" not in page
+    spool = (tmp_path / "regressions-000000000001/tracking/spool.jsonl").read_text()
+    assert '"nightly/worse":1.0' in spool
+    assert '"nightly/judged":2.0' in spool
+
+
+def test_who_has_seen_the_test_is_told_whether_it_is_worse_or_not(tmp_path: Path) -> None:
+    found = judged(tmp_path, SFT, replace(SFT, memorised=0.9, step=302), replace(SFT, step=301))
+    verdicts = [each["contamination"]["facts"]["verdict"] for each in found["judged"]]
+    assert verdicts[0] == "likely" != verdicts[1]
+    page = (tmp_path / "regressions-000000000001/report.html").read_text()
+    assert page.count("has likely seen facts: score +") == 1
+    assert found["judged"][0]["verdict"] != "worse"
+
+
+def test_losses_of_a_suite_that_changed_are_not_compared_and_that_is_said(tmp_path: Path) -> None:
+    evaluations = [path for n, model in enumerate((SFT, replace(SFT, forgot=0.8, step=301)))
+                   for path in make_store(tmp_path, [model], items=20, line=str(n)).evaluations]
+    record = read_json(Path(evaluations[1], "outputs.json"))  # the reference's held-out text, of an earlier suite
+    record["made_from"]["external"] = {"suite_file": "heldout.yaml:0123"}
+    write_json(Path(evaluations[1], "outputs.json"), record)
+    pairs = [{"new": [2, 3], "reference": [0, 1]}]
+    config = RegressionsConfig.model_validate({"evaluations": evaluations, "pairs": pairs})
+    (tmp_path / "out").mkdir()
+    found = run(config, StepContext(tmp_path / "out", Tracker(None), Progress(None)))
+    assert found.judged[0]["heldout"] == {}
+    page = (tmp_path / "out/report.html").read_text()
+    assert "they were measured with suite heldout, which changed in between" in page
+
+
+def test_text_that_a_later_stage_forgets_is_no_regression(tmp_path: Path) -> None:
+    reference = replace(PRETRAINED, knows=0.6)
+    found = judged(tmp_path, reference, replace(SFT, knows=0.6, forgot=0.8))
+    [only] = found["judged"]
+    assert only["heldout"]["code"]["verdict"] == "worse"
+    assert only["regressions"] == []
+
+
+def test_the_first_of_its_kind_is_not_compared(tmp_path: Path) -> None:
+    found = judged(tmp_path, SFT, pairs=[{"new": [0, 1]}])
+    assert found["judged"][0]["verdict"] == "not compared"
+    assert "the first of its kind" in (tmp_path / "regressions-000000000001/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [([], "nothing to judge"), ([{"new": [7]}], "position 7"), ([{"new": [0, 2]}], "of 2 checkpoints")],
+)
+def test_wrong_pairs_are_named(tmp_path: Path, pairs: list[dict[str, Any]], words: str) -> None:
+    config = RegressionsConfig.model_validate({
+        "evaluations": [path for model in (SFT, PRETRAINED) for path in make_store(tmp_path, [model]).evaluations],
+        "pairs": pairs,
+    })  # fmt: skip
+    with pytest.raises(InputError, match=words):
+        run(config, StepContext(tmp_path, Tracker(None), Progress(None)))
+
+
+def test_an_alarm_is_told_once_and_again_to_who_is_tried_again(tmp_path: Path) -> None:
+    judged(tmp_path, SFT, replace(SFT, knows=0.3))
+    [alarm] = alarms(tmp_path, "night-1")
+    assert "is worse than" in alarm.sentence
+    assert alarm.sentence.count("\n") == 0
+    [red] = announce.announce(tmp_path, "night-1")
+    assert red == alarm.sentence
+    assert announce.announce(tmp_path, "night-1") == [red]  # its pod was killed before it ended: tried again, red again
+    assert announce.announce(tmp_path, "night-2") == []
+
+
+def test_a_webhook_is_told_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announce, "PAUSES_S", (0.0, 0.0))
+    judged(tmp_path, SFT, replace(SFT, knows=0.3))
+    with webhook([503, 200]) as (url, heard):
+        assert announce.announce(tmp_path, "night-1", url, {"workflow": "evaluate-1"}) == []
+        assert announce.announce(tmp_path, "night-2", url) == []
+    assert len(heard) == 2  # the first attempt was answered with 503
+    assert heard[1]["workflow"] == "evaluate-1"
+    assert heard[1]["text"].startswith("Argosy: sft/final")
+    assert heard[1]["regressions"][0]["verdict"] == "worse"
+
+
+def test_a_webhook_that_fails_is_a_warning_and_tried_again_the_next_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(announce, "PAUSES_S", (0.0,))
+    judged(tmp_path, SFT, replace(SFT, knows=0.3))
+    with webhook([404]) as (url, heard):
+        assert announce.announce(tmp_path, "night-1", url) == []
+        assert len(heard) == 1  # asking again would not help
+    assert "warning: the webhook" in capsys.readouterr().err
+    assert announce.announce(tmp_path, "night-1", "http://user:secret@127.0.0.1:9/services/secret") == []
+    said = capsys.readouterr().err
+    assert "secret" not in said
+    assert "the webhook at 127.0.0.1:9 was not told" in said
+    with webhook() as (url, heard):
+        assert announce.announce(tmp_path, "night-2", url) == []
+        assert len(heard) == 1
+
+
+def test_told_is_beside_the_judgement_not_in_it(tmp_path: Path) -> None:
+    judged(tmp_path, SFT, replace(SFT, knows=0.3))
+    [alarm] = alarms(tmp_path, "a")
+    before = sorted(path.name for path in alarm.directory.iterdir())
+    note_announced(tmp_path, alarm, "a", "exit code")
+    assert sorted(path.name for path in alarm.directory.iterdir()) == before
+    assert alarms(tmp_path, "b") == []

@@ -1,0 +1,118 @@
+"""The same two checkpoints, asked of the command, the step, the gate and the nights: one answer in value and words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from argosy.compare.changes import change
+from argosy.compare.checkpoints import read_checkpoints
+from argosy.compare.words import difference_text, p_text
+from argosy.step.contract import StepContext
+from argosy.store.files import read_json, write_json
+from argosy.tracking.tracker import Tracker
+from steps.compare import CompareConfig
+from steps.compare import run as compare
+from steps.regressions import RegressionsConfig
+from steps.regressions import run as regressions
+from tests.report_fixtures import HONEST, make_store
+from workflows.cli import main
+
+NAMES = ("bench/facts/headline/acc", "heldout/bpb/code")
+
+
+def _numbers(found: dict[str, Any]) -> list[float]:
+    """Before, after, low, high and the p-value, raw and corrected, as far as all give them."""
+    return [round(found[name], 6) for name in ("before", "after", "low", "high", "p_value", "p_adjusted")]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which each family of tests has one test, so that every correction leaves it as it is."""
+    root = tmp_path_factory.mktemp("store")
+    make_store(root, [HONEST[2], HONEST[3]], items=40)
+    steps = {}
+    for path in root.iterdir():
+        outputs = read_json(path / "outputs.json")["outputs"] if (path / "outputs.json").is_file() else {}
+        for export in outputs.get("exports", ()):
+            steps[path.name.partition("-")[0]] = path.name
+            (path / export["path"]).mkdir(parents=True, exist_ok=True)
+            write_json(path / export["path"] / "config.json", {})
+    write_json(root / "last_run.json", {"config": {}, "directories": steps})
+    return root
+
+
+def test_the_command_the_step_the_gate_and_the_nights_agree(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (read_json(store / "last_run.json")["directories"][name] for name in ("pretrain", "long_context"))
+    evaluations = sorted(str(path) for path in store.glob("evaluate-*"))
+    for name in NAMES:
+        told: dict[str, str] = {}
+        capsys.readouterr()
+        command = ["compare", "--store", str(store), first, second, "--metrics", name]
+        assert main([*command, "--json"]) == 0
+        [contrast] = json.loads(capsys.readouterr().out)["pairs"][0]["contrasts"]
+        assert main([*command, "--html", str(tmp_path / "page.html")]) == 0
+        told["command"], told["its page"] = capsys.readouterr().out, (tmp_path / "page.html").read_text()
+        out = tmp_path / f"step {name.partition('/')[0]}"
+        out.mkdir()
+        own = [path for path in evaluations if ("heldout" in path) == name.startswith("heldout")]
+        if name.startswith("heldout"):
+            own = [_alone(Path(path), tmp_path, name) for path in own]
+        compare(CompareConfig(evaluations=tuple(own), checkpoints=tuple(str(store / each) for each in (first, second))),
+                StepContext(out, Tracker(None), None))  # type: ignore[arg-type]
+        record = read_json(out / "comparison.json")
+        changes = record["heldout"] + [c for task in record["tasks"].values() for c in task["stages"]]
+        [stage] = [each for each in changes if each["metric"] == name]
+        told["step"] = json.dumps(record["verdict"], ensure_ascii=False)
+        rules = tmp_path / "rules.yaml"
+        rules.write_text(yaml.safe_dump({"rules": [{"not_worse": {"on": [name]}}]}))
+        gate = ["gate", second, "--store", str(store), "--rules", str(rules), "--reference", first]
+        capsys.readouterr()
+        main([*gate, "--json"])
+        [finding] = json.loads(capsys.readouterr().out)["rules"][0]["findings"]
+        main(gate)
+        told["gate"] = capsys.readouterr().out
+        pair = {side: [n for n, path in enumerate(own) if stage_name in Path(path).name]
+                for side, stage_name in (("new", "long_context"), ("reference", "pretrain"))}
+        night_out = tmp_path / f"night {name.partition('/')[0]}"
+        night_out.mkdir()
+        outputs = regressions(RegressionsConfig.model_validate({"evaluations": own, "pairs": [pair]}),
+                              StepContext(night_out, Tracker(None), None))  # type: ignore[arg-type]
+        judged = outputs.judged[0]
+        night = judged["heldout"]["code"] if name.startswith("heldout") else judged["headlines"]["facts"]
+        told["night"] = (night_out / "report.html").read_text()
+
+        held = {**finding["numbers"], "p_adjusted": finding["p_adjusted"]}
+        assert _numbers(contrast) == _numbers(stage) == _numbers(held) == _numbers(night)
+        assert contrast["verdict"] == stage["verdict"] == night["verdict"]
+        engine = read_checkpoints([store / first, store / second], own)
+        found = change(name, engine[_key(first)], engine[_key(second)])
+        assert found is not None
+        words = difference_text(found)
+        for where, text in told.items():
+            assert words in unescape(text), (where, words)
+            assert p_text(contrast["p_adjusted"]) in unescape(text), where
+
+
+def _key(directory: str) -> str:
+    """The key of a step's last checkpoint."""
+    return f"{directory.rpartition('-')[2]}/final"
+
+
+def _alone(evaluation: Path, root: Path, name: str) -> str:
+    """A copy of an evaluation with one of its metrics."""
+    copy = root / evaluation.name
+    shutil.copytree(evaluation, copy, dirs_exist_ok=True)
+    record = read_json(copy / "outputs.json")
+    for key in ("metrics", "stderr", "counts"):
+        record["outputs"][key] = {metric: value for metric, value in record["outputs"][key].items() if metric == name}
+    write_json(copy / "outputs.json", record)
+    return str(copy)

@@ -1,0 +1,191 @@
+"""The page: self-contained, well-formed, unbreakable by the data, and bounded in size."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from argosy.compare.checkpoints import read_checkpoints
+from argosy.compare.page.tables import glance
+from argosy.compare.stages import compare
+from argosy.step.contract import Progress, StepContext
+from argosy.store.files import read_json, write_json
+from argosy.tracking.tracker import Tracker
+from steps.compare import CompareConfig, CompareOutputs, run
+from tests.html_tags import TagReader
+from tests.report_fixtures import DEMO, HONEST, HOSTILE, Model, Store, make_store
+
+
+class _Reader(TagReader):
+    void: ClassVar[set[str]] = {"meta", "input", "br", "img", "link", "hr"}
+
+
+def _compare(store: Store, **changes: Any) -> tuple[str, CompareOutputs]:
+    out = store.root / "compare"
+    out.mkdir(exist_ok=True)
+    config = CompareConfig.model_validate({**store.config(), **changes})
+    outputs = run(config, StepContext(out, Tracker(None), Progress(None)))
+    return (out / "report.html").read_text(encoding="utf-8"), outputs
+
+
+def _read(html: str) -> _Reader:
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return make_store(tmp_path_factory.mktemp("store"), items=40)
+
+
+@pytest.fixture(scope="module")
+def html(store: Store) -> str:
+    return _compare(store)[0]
+
+
+def test_it_is_whole_and_needs_no_network(html: str) -> None:
+    reader = _read(html)
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", html)
+    for tag, attributes in reader.tags:
+        assert tag not in ("link", "img", "iframe", "base")
+        assert "src" not in attributes
+        target = attributes.get("href") or "#"
+        assert target.startswith("#") or not target.startswith("/")
+    ids = {a["id"] for _, a in reader.tags if a.get("id")}
+    assert {str(a["href"])[1:] for t, a in reader.tags if t == "a" and str(a["href"]).startswith("#")} <= ids
+
+
+def test_hostile_text_is_text(html: str) -> None:
+    reader = _read(html)
+    assert [tag for tag, _ in reader.tags].count("script") == 1
+    assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
+    text = "".join(reader.text)
+    assert "</script><script>alert(1)</script>" in text
+    assert "{{ 7*7 }}" in text
+    assert "中文文本" in text
+    assert not set("\u202e\u2066") & set(html)
+    assert "⟨202E⟩gnp.exe⟨2066⟩" in text
+
+
+def test_hostile_names_are_text_too(tmp_path: Path) -> None:
+    store = make_store(tmp_path, DEMO[:1], items=5)
+    done = read_json(Path(store.evaluations[0]) / "outputs.json")
+    for kind in ("metrics", "stderr", "counts"):
+        done["outputs"][kind] |= {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.5}
+    done["outputs"]["left_out"] = {HOSTILE: {HOSTILE: 3}}
+    write_json(Path(store.evaluations[0]) / "outputs.json", done)
+    reader = _read(_compare(store)[0])
+    assert [tag for tag, _ in reader.tags].count("script") == 1
+    assert "img" not in [tag for tag, _ in reader.tags]
+
+
+def test_every_section_and_every_checkpoint_is_there(html: str) -> None:
+    for section in ("verdict", "seen", "tables", "items", "curves", "cleaning", "ran"):
+        assert f'id="{section}"' in html
+    for label in ("pretrain/p025", "pretrain/p050", "pretrain", "long_context", "anneal", "sft", "twin", "dpo", "rlhf"):
+        assert f'data-label="{label}"' in html
+    assert "号国家的首都是哪里？" in html  # items with their prompts, made again from the suite
+
+
+def test_charts_hold_what_was_logged(html: str) -> None:
+    reader = _read(html)
+    charts = [json.loads(str(a["data-series"])) for tag, a in reader.tags if tag == "figure" and "data-series" in a]
+    names = [{series["n"] for series in chart} for chart in charts]
+    assert {"code", "en", "knowledge_en", "knowledge_zh"} in names
+    assert {"sft", "twin"} in names
+    loss = charts[0][0]["p"]
+    assert loss == sorted(loss)  # one curve over the phases, from left to right
+    assert loss[-1][2] == "2.588M tokens"  # the last one that anneal logged
+    assert all(46 <= x <= 448 and 22 <= y <= 218 for chart in charts for series in chart for x, y, *_ in series["p"])
+
+
+@pytest.mark.parametrize("models", [DEMO[:1], DEMO[:3], HONEST[:5], HONEST, (*HONEST, DEMO[-1])])
+def test_a_part_of_the_pipeline_gives_a_shorter_page(models: tuple[Model, ...], tmp_path: Path, html: str) -> None:
+    page, outputs = _compare(make_store(tmp_path, models, items=10), clean="", data="")
+    _read(page)
+    assert len(page) < len(html)
+    assert outputs.seen == {"facts": []}
+    assert "No report of a clean step was given." in page
+
+
+def test_only_evaluations_or_only_checkpoints(store: Store) -> None:
+    for changes in ({"checkpoints": []}, {"evaluations": []}):
+        _read(_compare(store, **changes)[0])
+
+
+@pytest.mark.parametrize(
+    ("own", "said", "unsaid"),
+    [
+        ([], [], ["built-in"]),
+        (["inputs"],
+         ["the benchmark asks about the built-in facts", "data.instructions, data.preferences and data.prompts"], []),
+        (["inputs", "benchmark", "instructions", "preferences", "prompts"],
+         ["The probes of facts ask about the built-in facts"], ["Post-training used", "but the benchmark asks"]),
+    ],
+)
+def test_a_built_in_benchmark_beside_ones_own_text_is_told(
+    tmp_path: Path, own: list[str], said: list[str], unsaid: list[str]
+) -> None:
+    store = make_store(tmp_path, DEMO[:1], items=5)
+    done = read_json(Path(store.data) / "outputs.json")
+    done["outputs"]["own"] = own
+    write_json(Path(store.data) / "outputs.json", done)
+    html = _compare(store)[0]
+    notes = " ".join(read_json(store.root / "compare/comparison.json")["notes"])
+    for text in (html, notes):
+        assert all(words in text for words in said)
+        assert not any(words in text for words in unsaid)
+
+
+def test_the_numbers_are_the_same_wherever_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    for place in ("one", "another/place"):
+        store = make_store(tmp_path / place, DEMO[2:7], items=10)
+        outputs = _compare(store)[1]
+        results.append((outputs, (store.root / "compare/comparison.json").read_bytes()))
+    assert results[0] == results[1]
+    text = results[0][1].decode()
+    assert str(tmp_path) not in text
+    assert text == json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def test_many_checkpoints_stay_one_bounded_file(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for line in "abc":
+        models = [replace(HONEST[2], name=f"p{n:03}", step=n, tokens=n * 1000, knows=n / 30, seed=line)
+                  for n in range(1, 21)]
+        make_store(tmp_path, models, items=4, line=line, store=store)
+    html, outputs = _compare(store)
+    assert outputs.checkpoints == 60
+    assert len(set(re.findall(r'data-label="([^"]+)"', html))) == 60
+    assert len(html) < 1_500_000
+
+
+def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path: Path) -> None:
+    made = make_store(tmp_path, DEMO[2:], items=60)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    tasks, lines = glance(found)
+    (task,) = found.tasks
+    labels = {c.key: c.label for c in found.checkpoints.every}
+    assert tasks == ["facts"]
+    assert [line.label for line in lines] == [c.label for c in found.checkpoints.finals]
+    of = {line.label: line for line in lines}
+    assert of["twin"].seen == ("likely", "likely: facts")
+    assert {label for label, line in of.items() if line.seen[0] == "likely"} == {"twin"}
+    assert [label for label, line in of.items() if line.scores[0].best] == [labels[task.best or ""]]
+    for standing in task.standings:
+        assert of[labels[standing.checkpoint]].scores[0].value == standing.headline
+    assert "code" in of["sft"].forgotten
+    html, _ = _compare(made)
+    table = html.partition('<table class="glance">')[2].partition("</table>")[0]
+    assert table.count("<tr>") == 1 + len(lines)
+    assert "likely: facts" in table
+    assert "forgot code" in table

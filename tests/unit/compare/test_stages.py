@@ -1,0 +1,223 @@
+"""What the report says is true of the items: who is best, what changed, who has seen the test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from argosy.compare.changes import not_shared, task_of, text_changes
+from argosy.compare.checkpoints import Checkpoint, read_checkpoints
+from argosy.compare.rows.reader import Rows
+from argosy.compare.sentences import stage_sentences
+from argosy.compare.stages import Comparison, compare, is_headline
+from argosy.statistics.multiple import DECISION, TABLE, benjamini_hochberg
+from argosy.store.files import read_json, write_json
+from tests.comparison_fixtures import checkpoint
+from tests.report_fixtures import CHANNELS, DEMO, HONEST, TWIN, Store, make_store
+
+ITEMS = 100
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return make_store(tmp_path_factory.mktemp("store"), items=ITEMS)
+
+
+@pytest.fixture(scope="module")
+def found(store: Store) -> Comparison:
+    return compare(read_checkpoints(store.checkpoints, store.evaluations))
+
+
+def _labels(found: Comparison) -> dict[str, str]:
+    return {c.key: c.label for c in found.checkpoints.every}
+
+
+def test_the_best_is_not_the_one_that_plain_accuracy_ranks_first(found: Comparison) -> None:
+    (task,) = found.tasks
+    labels = _labels(found)
+    assert labels[max(task.standings, key=lambda s: s.plain or 0).checkpoint] == "twin"
+    assert {labels[key] for key in task.seen} == {"twin"}
+    assert task.best is not None
+    assert labels[task.best] in ("sft", "dpo", "rlhf")
+    assert any("twin has likely seen the test: score +" in s.text for s in stage_sentences(found) if s.kind == "seen")
+
+
+def test_detection_does_not_look_at_names(tmp_path: Path) -> None:
+    honest = [replace(m, stage={"sft": "twin"}.get(m.stage, m.stage)) for m in HONEST]
+    cheat = replace(TWIN, stage="candidate")
+    made = make_store(tmp_path, [*honest, cheat], items=ITEMS)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    assert {_labels(found)[key] for key in found.tasks[0].seen} == {"candidate"}
+
+
+def test_honest_models_are_not_accused(tmp_path: Path) -> None:
+    levels = []
+    for trial in range(4):
+        models = [replace(m, seed=f"trial {trial}", step=m.step + trial) for m in HONEST]
+        made = make_store(tmp_path / str(trial), models, items=ITEMS)
+        found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+        levels += [s.level for s in found.tasks[0].suspicions]
+    assert len(levels) == 16
+    assert levels.count("likely") == 0
+
+
+def test_a_stage_is_compared_with_the_stage_before_on_the_same_items(found: Comparison) -> None:
+    (task,) = found.tasks
+    labels = _labels(found)
+    pairs = {(labels[c.first], labels[c.second]) for c in task.stages}
+    assert pairs == {("pretrain", "long_context"), ("long_context", "anneal"), ("anneal", "sft"), ("anneal", "twin"),
+                     ("sft", "dpo"), ("sft", "rlhf")}
+    for change in task.stages:
+        first, second = found.checkpoints[change.first], found.checkpoints[change.second]
+        assert change.tested.items == 2 * ITEMS
+        if not is_headline(change):  # what evaluate itself reports
+            assert change.before == pytest.approx(first.metrics[change.name])
+            assert change.difference.value == pytest.approx(second.metrics[change.name] - first.metrics[change.name])
+        assert change.difference.low <= change.difference.value <= change.difference.high
+    anneal = next(c for c in task.stages if labels[c.second] == "anneal" and is_headline(c))
+    assert anneal.verdict == "better"
+
+
+def test_p_values_are_corrected_in_their_family(found: Comparison) -> None:
+    (task,) = found.tasks
+    whole = [c for c in task.stages if is_headline(c)]
+    forms = [c for c in task.stages if c.second == whole[1].second and not is_headline(c)]
+    for family in (whole, forms, found.texts):
+        raw = {n: c.tested.p_value for n, c in enumerate(family) if c.tested.p_value is not None}
+        assert [c.p_adjusted for c in family] == pytest.approx(list(benjamini_hochberg(raw).values()))
+
+
+def test_forgotten_text_is_told_with_its_channel(found: Comparison) -> None:
+    forgotten = {(_labels(found)[t.second], t.kind.short) for t in found.texts if t.verdict == "worse"}
+    everywhere = {("twin", channel) for channel in CHANNELS}  # it knows less: 0.04 bits a byte
+    assert {("sft", "code"), *everywhere} <= forgotten
+    assert len(forgotten) <= 6  # a table's correction lets one in twenty of what it marks be noise
+    told = stage_sentences(found)
+    assert any(s.kind == "forgotten" and s.text.startswith("sft forgot") and "code" in s.text for s in told)
+
+
+def test_losses_are_compared_document_by_document(found: Comparison) -> None:
+    """0.2 bits a byte between documents that spread by 0.5: apart, 80 of each could hardly show it."""
+    change = next(t for t in found.texts if t.kind.short == "code" and _labels(found)[t.second] == "sft")
+    assert (change.how, change.tested.n) == ("paired", 80)
+    assert change.difference.value == pytest.approx(0.18, abs=0.03)  # 0.2 forgotten, 0.02 learnt
+    assert change.difference.high - change.difference.low < 0.06
+
+
+def test_no_loss_is_never_an_all_clear(tmp_path: Path) -> None:
+    made = make_store(tmp_path, HONEST[:5], items=5)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    (said,) = [s for s in stage_sentences(found) if "Held-out" in s.text]
+    assert said.kind == "note"
+    assert "no loss that these documents can show (80 a channel)" in said.text
+
+
+def _with_texts(key: str, nats: Sequence[float], size: Sequence[int], *suites: str) -> Checkpoint:
+    """A checkpoint with losses of documents of English text, as the suites (`NAME`, `NAME#settings`) measured them."""
+    found = Rows()
+    for name in suites or ("heldout",):
+        suite, _, settings = name.partition("#")
+        found.update(Rows([{"task": suite, "variant": "en", "id": str(n), "nats": loss, "bytes": each}
+                           for n, (loss, each) in enumerate(zip(nats, size, strict=True))], settings))
+    return checkpoint(key, found)
+
+
+def test_documents_of_another_corpus_are_not_compared() -> None:
+    first = _with_texts("a", [100.0] * 9, range(50, 59))
+    other = _with_texts("b", [100.0] * 9, range(60, 69))
+    assert text_changes([(first, other)], TABLE) == []
+    (note,) = not_shared([(first, other)])
+    assert "Held-out text (en): b is not compared to a, they share less than two documents" in note
+    assert not_shared([(first, first)]) == []
+    assert [t.tested.n for t in text_changes([(first, first)], TABLE)] == [9]
+
+
+@pytest.mark.parametrize(("before", "after", "why"), [
+    (["heldout"], ["core"], "suites heldout and core"),
+    (["heldout#0a"], ["heldout#0b"], "suite heldout, which changed in between"),
+    (["heldout"], ["heldout#0b"], "suite heldout, which changed in between"),
+    (["core", "heldout#0a"], ["heldout#0b"], "suite heldout, which changed in between"),
+])  # fmt: skip
+def test_losses_of_two_suites_are_not_compared(before: list[str], after: list[str], why: str) -> None:
+    first, second = (_with_texts(key, [100.0 + n for n in range(9)], [50] * 9, *suites)
+                     for key, suites in (("a", before), ("b", after)))
+    assert text_changes([(first, second)], TABLE) == []
+    (note,) = not_shared([(first, second)])
+    assert note == (f"Held-out text (en): b is not compared to a, they were measured with {why}: evaluate both with "
+                    "the same suite and data.")
+
+
+def test_of_several_suites_the_one_that_both_have_is_compared() -> None:
+    first, second = (_with_texts(key, [100.0 + n for n in range(9)], [50] * 9, *suites)
+                     for key, suites in (("a", ["core", "heldout#0a"]), ("b", ["core", "heldout#0b"])))
+    for row in first.rows.groups["core", "en"]:
+        row["nats"] -= 10  # type: ignore[index]
+    (change,) = text_changes([(first, second)], TABLE)
+    assert change.difference.value == pytest.approx(10 / 50 / math.log(2))  # of core alone
+    assert not_shared([(first, second)]) == []
+
+
+def test_a_suite_that_changes_between_two_evaluations_is_seen_and_told(tmp_path: Path) -> None:
+    """As the pipeline leaves them: the bytes of the suite's file are what an evaluation was made from."""
+    made = make_store(tmp_path, HONEST[2:4], items=20)
+    for path, stride in zip([p for p in made.evaluations if p.partition("-heldout-")[1]], ("128", "512"), strict=True):
+        record = read_json(Path(path, "outputs.json"))
+        record["made_from"]["external"] = {"suite_file": f"heldout.yaml:{stride}"}
+        write_json(Path(path, "outputs.json"), record)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    assert found.texts == []
+    (note,) = [n for n in found.checkpoints.notes if "Held-out" in n]
+    assert "long_context is not compared to pretrain, they were measured with suite heldout, which changed" in note
+
+
+def test_equal_checkpoints_are_called_forgetful_rarely() -> None:
+    called = 0
+    for trial in range(60):
+        rng = Random(trial)
+        shared = [rng.gauss(300, 100) for _ in range(40)]
+        a, b = (_with_texts(key, [max(1.0, nats + rng.gauss(0, 9)) for nats in shared], [200] * 40) for key in "ab")
+        called += text_changes([(a, b)], DECISION)[0].verdict in ("better", "worse")
+    assert called <= 8  # 5 % of 60 are 3; more than 8 in 1 of 200 such tests
+
+
+def test_no_sentence_depends_on_what_is_not_there(tmp_path: Path) -> None:
+    said = []
+    for number, models in enumerate([DEMO[:1], DEMO[:3], DEMO[:5], HONEST]):
+        made = make_store(tmp_path / str(number), models, items=20)
+        texts = [s.text for s in stage_sentences(compare(read_checkpoints(made.checkpoints, made.evaluations)))]
+        assert texts
+        assert not [text for text in texts if "nan" in text or "None" in text]
+        said.append(" ".join(texts))
+    assert not any("twin" in text or "rlhf" in text for text in said)
+
+
+def test_nothing_evaluated_says_so(store: Store) -> None:
+    found = compare(read_checkpoints(store.checkpoints, []))
+    assert [s.kind for s in stage_sentences(found)] == ["note"]
+    assert "twin has no evaluation, so it is in no table." in found.checkpoints.notes
+
+
+def test_two_lines_get_labels_that_tell_them_apart(tmp_path: Path) -> None:
+    made = make_store(tmp_path, HONEST[:3], items=10)
+    make_store(tmp_path, [replace(m, knows=0.5) for m in HONEST[:3]], items=10, line="b", store=made)
+    labels = [c.label for c in read_checkpoints(made.checkpoints, made.evaluations).every]
+    assert len(labels) == 6
+    assert len(set(labels)) == 6
+
+
+def test_other_questions_of_the_same_names_are_not_compared(tmp_path: Path) -> None:
+    """The same ids with other right options, as of a benchmark file that changed."""
+    made = make_store(tmp_path, HONEST[2:4], items=30)
+    found = read_checkpoints(made.checkpoints, made.evaluations)
+    for row in found.evaluated[1].rows.groups["facts", "plain"]:
+        row["gold"] = (row["gold"] + 1) % 4  # type: ignore[index]
+    compared = compare(found)
+    variants = {task_of(change)[1] for change in compared.tasks[0].stages} - {"headline"}
+    assert variants == {"permuted", "options_in_text", "cloze", "none_of_the_others", "chinese_labels"}
+    (note,) = [note for note in found.notes if "questions" in note]
+    assert note.startswith("facts plain: long_context is not compared to pretrain, questions of the same names have")

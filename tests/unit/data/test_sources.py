@@ -1,0 +1,149 @@
+"""The user's files: every format is read, nothing unreadable is lost, and errors name the input."""
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
+from argosy.data.sources import SourceConfig, write_inputs
+from argosy.errors import InputError
+
+pa = pytest.importorskip("pyarrow")
+
+
+def read(out: Path, *inputs: Path, **config: Any) -> tuple[dict[str, Any], list[dict[str, Any]], Any]:
+    """(documents by id, rejects, (tally, skipped)) of the inputs."""
+    with JsonlWriters(out) as writers:
+        result = write_inputs([str(path) for path in inputs], SourceConfig(**config), writers, "rejects")
+    documents = {document.id: document for document in read_documents(out / "documents")}
+    return documents, list(read_jsonl(out / "rejects/documents.jsonl")), result
+
+
+def lines(*records: dict[str, Any]) -> bytes:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
+
+
+def test_every_format_gives_the_same_documents(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    records = [{"text": "one"}, {"text": "二"}]
+    raw = lines(*records)
+    (tmp_path / "a.jsonl").write_bytes(raw)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(raw))
+    (tmp_path / "c.jsonl.zst").write_bytes(pa.compress(raw, codec="zstd", asbytes=True))
+    pq.write_table(pa.Table.from_pylist(records), tmp_path / "d.parquet")
+    for name in "ab":
+        (tmp_path / f"{name}.md").write_text("one" if name == "a" else "二", encoding="utf-8")
+    for inputs in ("a.jsonl",), ("b.jsonl.gz",), ("c.jsonl.zst",), ("d.parquet",), ("a.md", "b.md"):
+        out = tmp_path / f"out-{inputs[0]}"
+        documents, rejects, _ = read(out, *(tmp_path / name for name in inputs))
+        assert [document.text for document in documents.values()] == ["one", "二"]
+        assert not rejects
+
+
+def test_each_unreadable_line_is_kept_with_its_place_reason_and_bytes(tmp_path: Path) -> None:
+    bad = {
+        2: (b"{broken", "invalid JSON"),
+        3: (b'{"text": "\xff\xfe"}', "invalid UTF-8"),
+        4: (b"[1, 2]", "not a JSON object"),
+        5: (b'{"body": "x"}', "no field 'text'"),
+        6: (b'{"text": 7}', "field 'text' is not a string"),
+        7: (b'{"text": "  "}', "empty text"),
+        8: (b'{"text": "\\ud800"}', "text has a lone surrogate"),
+        9: (b"[" * 100_000, "invalid JSON"),
+    }
+    good = [lines({"text": f"good {number}"}).strip() for number in range(9)]
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(b"\n".join([good[0], *(raw for raw, _ in bad.values()), *good[1:]]) + b"\n")
+    documents, rejects, (tally, _) = read(tmp_path / "out", source)
+    assert len(documents) == tally.read == 9
+    assert {r["line"]: r["reason"] for r in rejects} == {number: reason for number, (_, reason) in bad.items()}
+    for reject in rejects:
+        raw = reject["raw"].encode() if "raw" in reject else base64.b64decode(reject["raw_base64"])
+        assert raw.rstrip(b"\n") == bad[reject["line"]][0]
+        assert reject["file"] == "in.jsonl"
+
+
+def test_mostly_unreadable_input_is_an_error(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(lines({"text": "good"}) + b"bad\nbad\n")
+    with pytest.raises(InputError, match=r"2 of 3 records are unreadable, more than half \(invalid JSON: 2\)"):
+        read(tmp_path / "out", source)
+    assert len(list(read_jsonl(tmp_path / "out" / "rejects" / "documents.jsonl"))) == 2
+    assert not list((tmp_path / "out").rglob("text.jsonl"))
+    source.write_bytes("全部都是国标码\n".encode("gbk") * 5)
+    with pytest.raises(InputError, match="all 5 records are unreadable"):
+        read(tmp_path / "out", source)
+
+
+def test_what_precedes_the_damage_of_a_compressed_file_is_kept(tmp_path: Path) -> None:
+    raw = lines(*({"text": f"document {number} {number**7}"} for number in range(5000)))
+    source = tmp_path / "in.jsonl.gz"
+    source.write_bytes(gzip.compress(raw)[:-2000])
+    documents, rejects, _ = read(tmp_path / "out", source)
+    assert len(documents) > 1000
+    reasons = [reject["reason"] for reject in rejects]
+    assert reasons in (["damaged compressed file"], ["invalid JSON", "damaged compressed file"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("absent.txt", None, "absent.txt does not exist"),
+        ("empty.txt", b"", r"empty.txt is empty"),
+        ("blank.txt", b" \n\n", "it holds no text"),
+        ("a.pdf", b"%PDF", "unknown format; allowed: .txt"),
+        ("directory/x.pdf", b"%PDF", "directory without a file to read"),
+    ],
+)
+def test_wrong_inputs_are_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    given = path.parent if "directory" in name else path
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "out", given)
+
+
+def test_channel_is_field_then_config_then_folder_and_never_reserved(tmp_path: Path) -> None:
+    root = tmp_path / "corpus"
+    (root / "news" / "2024").mkdir(parents=True)
+    (root / "news" / "2024" / "a.jsonl").write_bytes(lines({"text": "x", "channel": "sport/ball"}, {"text": "y"}))
+    (root / "b.txt").write_text("top")
+    (root / "notes.docx").write_text("?")
+    documents, _, (_, skipped) = read(tmp_path / "out", root)
+    channels = {document.text: document.channel for document in documents.values()}
+    assert channels == {"x": "sport_ball", "y": "news", "top": "text"}
+    assert skipped == ["corpus/notes.docx"]
+    fixed, _, _ = read(tmp_path / "fixed", root, channel="mine", lang="en")
+    channels = {document.text: (document.channel, document.lang) for document in fixed.values()}
+    assert channels == {"x": ("sport_ball", "en"), "y": ("mine", "en"), "top": ("mine", "en")}
+    (root / "c.jsonl").write_bytes(lines({"text": "x", "channel": "instructions"}))
+    with pytest.raises(InputError, match="reserved for conversations"):
+        read(tmp_path / "reserved", root)
+
+
+def test_text_files_are_cut_at_blank_lines_and_lose_only_bad_lines(tmp_path: Path) -> None:
+    paragraphs = [f"Paragraph {number} " + "word " * 40 for number in range(30)]
+    raw = "\n\n".join(paragraphs).encode().replace(b"Paragraph 7", b"Paragraph \xff")
+    (tmp_path / "book.txt").write_bytes(b"\xef\xbb\xbf" + raw)
+    documents, rejects, _ = read(tmp_path / "out", tmp_path / "book.txt", text_chars=1000)
+    assert len(documents) > 3
+    assert [reject["line"] for reject in rejects] == [15]
+    joined = "\n\n".join(document.text for document in documents.values())
+    assert joined.startswith("Paragraph 0 ")
+    assert all(paragraph.strip() in joined for number, paragraph in enumerate(paragraphs) if number != 7)
+
+
+def test_two_inputs_of_one_name_give_different_ids(tmp_path: Path) -> None:
+    for folder in "xy":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text(folder)
+    documents, _, _ = read(tmp_path / "out", tmp_path / "x" / "a.txt", tmp_path / "y" / "a.txt")
+    assert sorted(document.text for document in documents.values()) == ["x", "y"]
+    assert not any(str(tmp_path) in document_id for document_id in documents)

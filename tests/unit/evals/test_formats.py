@@ -1,0 +1,261 @@
+"""Readers of benchmark formats: what is read, what is left out by which name, and what is an error."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.errors import InputError
+from evals.formats import At, find_format, registered
+from evals.items import BrokenItem, Item, OpenItem
+from evals.reading import parse_records, read_items
+from evals.records import label_index, label_indexes, mixed, number_index
+
+
+def write_jsonl(path: Path, records: Sequence[Any]) -> Path:
+    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def write_csv(path: Path, rows: Sequence[Sequence[str]], encoding: str = "utf-8") -> Path:
+    with open(path, "w", newline="", encoding=encoding) as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def parse(name: str, record: dict[str, Any], **about: Any) -> Item | OpenItem:
+    (item,) = find_format(name).parse(record, At("file", 3, **about))
+    return item
+
+
+@pytest.mark.parametrize("text", ["B", "b", "Ｂ", "ｂ", "(B)", "（B）", "B.", " B、", "[b]"])
+def test_a_label_is_read_in_every_writing(text: str) -> None:
+    assert label_index(text) == 1
+
+
+@pytest.mark.parametrize("text", ["", "AB", "1", "β", "right", None, 1])
+def test_what_is_no_label_is_not_guessed(text: object) -> None:
+    with pytest.raises(BrokenItem, match="not a label"):
+        label_index(text)
+
+
+def test_several_labels_and_numbers() -> None:
+    assert label_indexes("A, C、ｄ") == label_indexes(["D", "A", "C", "A"]) == (0, 2, 3)
+    assert (number_index("２", 1), number_index(0, 0), number_index("-1", 0)) == (1, 0, -1)
+    for wrong in ("A", "1.0", True, None):
+        with pytest.raises(BrokenItem, match="not a number"):
+            number_index(wrong, 0)
+
+
+def test_argosy_items_with_labels_several_answers_and_none(tmp_path: Path) -> None:
+    base = {"question": "Q", "choices": ["x", "y", "z"]}
+    path = write_jsonl(tmp_path / "a.jsonl", [
+        {"id": 1, **base, "answer": "Ｃ"},
+        {"id": 2, **base, "answer": 0, "answers": [2, 0], "subject": "s", "cluster": "c"},
+        {"id": 3, "question": "1+1", "answer": 2, "solution": "", "lang": "zh"},
+        {"id": 4, **base, "answer": "2"},
+    ])  # fmt: skip
+    found = read_items(path)
+    assert found.items == [
+        Item("1", "en", "Q", ("x", "y", "z"), 2),
+        Item("2", "en", "Q", ("x", "y", "z"), 0, (0, 2), "s", "c"),
+        OpenItem("3", "zh", "1+1", "2"),
+    ]
+    assert found.left_out == {"answer is not a label of the choices": 1}  # "2" may be counted from 0 or from 1
+    assert read_items(path, index_from=1).left_out["answer is not among the choices"] == 1
+
+
+def test_bom_other_encodings_and_utf16(tmp_path: Path) -> None:
+    line = '{"id": "a", "lang": "zh", "question": "问？", "choices": ["甲", "乙"], "answer": 1}\n'
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + line.encode())
+    assert read_items(path).items[0].question == "问？"
+    path.write_bytes(line.encode("gb18030"))
+    with pytest.raises(InputError, match="say its `encoding`"):
+        read_items(path)
+    assert read_items(path, encoding="gb18030").items[0].question == "问？"
+    with pytest.raises(InputError, match="encoding is 'gb-nine'"):
+        read_items(path, encoding="gb-nine")
+    path.write_bytes(line.encode("utf-16"))
+    with pytest.raises(InputError, match="is UTF-16"):
+        read_items(path)
+
+
+def test_ceval_and_cmmlu(tmp_path: Path) -> None:
+    rows = [["id", "question", "A", "B", "C", "D", "answer", "explanation"],
+            ["0", "下列是？", "甲", "乙", "丙", "丁", "Ｂ", ""], ["1", "问？", "甲", "", "丙", "丁", "A", ""],
+            ["2", "问？", "甲", "乙", "丙", "丁", "E", ""], ["3", "短"]]  # fmt: skip
+    found = read_items(write_csv(tmp_path / "law_val.csv", rows, "utf-8-sig"), format="ceval")
+    assert found.items == [Item("law_val/0", "zh", "下列是？", ("甲", "乙", "丙", "丁"), 1, subject="law")]
+    assert found.left_out == {
+        "an option is empty": 1, "answer is not among the choices": 1, "row has another number of columns": 1
+    }  # fmt: skip
+    cmmlu = [["", "Question", "A", "B", "C", "D", "Answer"], ["0", "问？", "甲", "乙", "丙", "丁", "D"]]
+    (item,) = read_items(write_csv(tmp_path / "agronomy.csv", cmmlu), format="cmmlu").items
+    assert (item.subject, item.answer) == ("agronomy", 3)
+    with pytest.raises(InputError, match=r"no column 'answer'.*val split"):
+        read_items(write_csv(tmp_path / "law_test.csv", [rows[0][:6], rows[1][:6]]), format="ceval")
+    with pytest.raises(InputError, match=r"begins with id,question,.*say its format"):
+        read_items(write_csv(tmp_path / "x.csv", [row[:7] for row in rows[:2]]))
+
+
+def test_csv_rows_with_bytes_of_another_encoding_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a_test.csv"
+    path.write_bytes(b"Q1,x,y,A\n" + "问,甲,乙,A\n".encode("gb18030") + b"Q3,x,y,B\n")
+    found = read_items(path)
+    assert [item.question for item in found.items] == ["Q1", "Q3"]
+    assert found.left_out == {"invalid UTF-8": 1}
+
+
+def test_arc_and_openbookqa_as_published_and_from_hugging_face() -> None:
+    choices = {"text": ["x", "y", "z"], "label": ["1", "2", "3"]}
+    pairs = [{"label": label, "text": text} for label, text in zip("ABC", "xyz", strict=True)]
+    raw = {"id": "q7", "question": {"stem": "Why?", "choices": pairs}, "answerKey": "C"}
+    expected = Item("q7", "en", "Why?", ("x", "y", "z"), 2)
+    assert parse("arc", raw) == parse("openbookqa", raw) == expected
+    assert parse("arc", {"id": "q7", "question": "Why?", "choices": choices, "answerKey": "3"}) == expected
+    assert parse("openbookqa", {"id": "q7", "question_stem": "Why?", "choices": choices, "answerKey": "3"}) == expected
+    with pytest.raises(BrokenItem, match="not a label"):  # labels are numbers, the key is a letter
+        parse("arc", {"id": "q7", "question": "Why?", "choices": choices, "answerKey": "C"})
+    with pytest.raises(BrokenItem, match="not labels with texts"):
+        parse("arc", {"id": "q7", "question": "Why?", "choices": ["x", "y"], "answerKey": "A"})
+
+
+def test_answers_in_a_file_beside_the_questions(tmp_path: Path) -> None:
+    piqa = [{"goal": f"G{n}", "sol1": "x", "sol2": "y"} for n in range(3)]
+    path = write_jsonl(tmp_path / "valid.jsonl", piqa)
+    with pytest.raises(InputError, match="no label: put the file of labels beside it"):
+        read_items(path, format="piqa")
+    labels = tmp_path / "valid-labels.lst"
+    labels.write_text("1\n0\n2\n")
+    found = read_items(path, format="piqa")
+    assert [item.answer for item in found.items] == [1, 0]  # from 0
+    assert found.left_out == {"answer is not among the choices": 1}
+    labels.write_text("1\n0\n")
+    with pytest.raises(InputError, match=r"3 lines and valid-labels\.lst 2"):
+        read_items(path, format="piqa")
+    siqa = {"context": "C.", "question": "Q?", "answerA": "x", "answerB": "y", "answerC": "z"}
+    write_jsonl(tmp_path / "dev.jsonl", [siqa])
+    (tmp_path / "dev-labels.lst").write_text("1\n")
+    (item,) = read_items(tmp_path / "dev.jsonl", format="siqa").items
+    assert item == Item("dev/0", "en", "C. Q?", ("x", "y", "z"), 0, cluster="C.")  # from 1
+    assert parse("siqa", {**siqa, "correct": "C"}).answer == 2
+
+
+def test_winogrande_mathqa_hellaswag_gsm8k() -> None:
+    gap = {"qID": "3X-1", "sentence": "A _ b.", "option1": "x", "option2": "y", "answer": "2"}
+    assert parse("winogrande", gap) == Item("3X-1", "en", "A _ b.", ("x", "y"), 1, cluster="3X")
+    for wrong, reason in (({"answer": ""}, "answer is not a text"), ({"sentence": "none"}, "not one gap")):
+        with pytest.raises(BrokenItem, match=reason):
+            parse("winogrande", {**gap, **wrong})
+    math = {"Problem": "P ?", "options": "a ) 3 , 5 , b ) rs . 4 , c ) 1 : 2 , d ) b ) c , e ) none", "correct": "e"}
+    item = parse("mathqa", {**math, "options": math["options"].replace("b ) c", "7")})
+    assert item == Item("file/3", "en", "P ?", ("3 , 5", "rs . 4", "1 : 2", "7", "none"), 4)
+    assert parse("mathqa", {**math, "options": "['A ) 1', 'B ) 2']", "correct": "b"}).choices == ("1", "2")  # type: ignore[union-attr]
+    with pytest.raises(BrokenItem, match="could not be split"):
+        parse("mathqa", {**math, "options": "b ) 3 , a ) 4"})
+    scene = {"ind": 4, "activity_label": "Baking", "ctx_a": "A man [step] bakes.", "ctx_b": "he",
+             "endings": ["[title] eats.", "sleeps."], "label": "1", "source_id": "v"}  # fmt: skip
+    assert parse("hellaswag", scene) == Item(
+        "file/4", "en", "Baking: A man bakes. He", ("[title] eats.".replace("[title] ", " ").strip(), "sleeps."), 1,
+        cluster="v",
+    )  # fmt: skip
+    open_item = parse("gsm8k", {"question": "Q", "answer": "5-3=<<5-3=2>>2\n#### 1,002"})
+    assert open_item == OpenItem("file/3", "en", "Q", "1002", "5-3=<<5-3=2>>2")
+    with pytest.raises(BrokenItem, match="no line `#### number`"):
+        parse("gsm8k", {"question": "Q", "answer": "2"})
+
+
+def test_truthfulqa_from_both_sources_and_the_place_of_the_right_one(tmp_path: Path) -> None:
+    header = ["Type", "Category", "Question", "Best Answer", "Correct Answers", "Incorrect Answers", "Source"]
+    rows = [["x", "Law", f"Q{n}?", "no", "no; never; ", "yes; always; sure", "u"] for n in range(60)]
+    path = write_csv(tmp_path / "TruthfulQA.csv", [header, *rows])
+    one, every = (read_items(path, format=f"truthfulqa_mc{n}").items for n in (1, 2))
+    for item in one:
+        assert isinstance(item, Item)
+        assert item.choices[item.answer] == "no"
+        assert sorted(item.choices) == ["always", "no", "sure", "yes"]
+    assert {item.answer for item in one} == {0, 1, 2, 3}
+    for item in every:
+        assert {item.choices[right] for right in item.answers} == {"no", "never"}
+    targets = {"choices": ["no", "yes"], "labels": [1, 0]}
+    item = parse("truthfulqa_mc1", {"question": "Q?", "mc1_targets": targets})
+    assert item.choices[item.answer] == "no"
+
+
+def test_mixing_keeps_what_is_right() -> None:
+    for number in range(40):
+        item = Item(f"i{number}", "en", "Q", ("a", "b", "c", "d"), 1, (1, 3))
+        found = mixed(item)
+        assert {found.choices[right] for right in found.answers} == {"b", "d"}
+        assert found.answer == found.answers[0]
+        assert mixed(item) == found
+        assert (item.mixed, found.mixed) == (False, True)
+
+
+def test_instructions(tmp_path: Path) -> None:
+    asked = "Please choose the correct answer to the question: W?\n\nAnswer1: x y Answer2: z\n\nAnswer format: answer1"
+    item = parse("instructions", {"instruction": asked, "answer": "answer2"})
+    assert item == Item("file/3", "en", "W?", ("x y", "z"), 1)
+    with pytest.raises(BrokenItem, match="could not be split"):
+        parse("instructions", {"instruction": asked.replace("Answer1", "Answer3"), "answer": "answer2"})
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(InputError, match="not a JSON list"):
+        read_items(tmp_path / "a.json", format="instructions")
+
+
+def test_blimp_is_a_choice_between_sentences() -> None:
+    record = {"sentence_good": "Good one.", "sentence_bad": "Bad one.", "UID": "island", "pairID": "7"}
+    item = parse("blimp", record)
+    assert (item.id, item.subject, item.choices[item.answer]) == ("island/7", "island", "Good one.")
+
+
+def test_unknown_formats_and_suffixes_are_named(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [])
+    with pytest.raises(InputError, match="unknown format 'openbook'; did you mean 'openbookqa'"):
+        read_items(path, format="openbook")
+    with pytest.raises(InputError, match=r"format ceval is read from \.csv"):
+        read_items(path, format="ceval")
+    assert {"argosy", "mmlu", "ceval", "gaokao", "arc", "gsm8k"} <= set(registered())
+
+
+GOOD: dict[str, dict[str, Any]] = {
+    "argosy": {"id": 1, "question": "Q", "choices": ["x", "y"], "answer": 0, "answers": [0, 1]},
+    "mmlu": {"question": "Q", "choices": ["x", "y"], "answer": "A"},
+    "ceval": {"question": "Q", "A": "x", "B": "y", "answer": "A"},
+    "gaokao": {"question": "Q A．w B．x C．y D．z", "answer": ["A"]},
+    "arc": {"id": "1", "question": {"stem": "Q", "choices": [{"label": "A", "text": "x"}, {"label": "B", "text": "y"}]},
+            "answerKey": "A"},
+    "openbookqa": {"question_stem": "Q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"},
+    "piqa": {"goal": "Q", "sol1": "x", "sol2": "y", "label": 0},
+    "siqa": {"context": "C", "question": "Q", "answerA": "x", "answerB": "y", "answerC": "z", "label": "1"},
+    "winogrande": {"qID": "1", "sentence": "a _ b", "option1": "x", "option2": "y", "answer": "1"},
+    "mathqa": {"Problem": "P", "options": "a ) 1 , b ) 2", "correct": "a"},
+    "truthfulqa_mc1": {"question": "Q", "mc1_targets": {"choices": ["x", "y"], "labels": [1, 0]}},
+    "truthfulqa_mc2": {"question": "Q", "mc2_targets": {"choices": ["x", "y", "z"], "labels": [1, 0, 1]}},
+    "hellaswag": {"activity_label": "L", "ctx_a": "A", "ctx_b": "b", "endings": ["x", "y"], "label": 0},
+    "gsm8k": {"question": "Q", "answer": "1 #### 1"},
+    "blimp": {"sentence_good": "x", "sentence_bad": "y", "UID": "u", "pairID": 1},
+    "instructions": {"instruction": "Please choose the correct answer to the question: Q Answer1: x Answer2: y",
+                     "answer": "answer1"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(set(registered()) - {"cmmlu"}))
+def test_a_field_of_another_kind_is_left_out_and_the_rest_is_read(name: str) -> None:
+    """Whatever stands in it: nothing but an item or a reason comes out."""
+    good = GOOD[name]
+    values: list[Any] = [None, 7, -1, True, "", "?", [], [1], {}, {"choices": ["x"], "labels": [1, 0]}, 1.5]
+    broken = [{**good, field: value} for field in good for value in values]
+    broken += [{key: value for key, value in good.items() if key != field} for field in good]
+    broken += [{**good, key: {**value, inner: junk}} for key, value in good.items() if isinstance(value, dict)
+               for inner in value for junk in values]  # fmt: skip
+    found = parse_records([*broken, good], find_format(name), At("f"))
+    assert any(item.question and item.id for item in found.items)
+    assert sum(found.left_out.values()) >= len(good)
+    assert len(found.items) + sum(found.left_out.values()) >= len(broken) + 1

@@ -1,0 +1,96 @@
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import InputError
+from argosy.statistics.intervals import Estimate
+from evals.answers import answer
+from evals.chain import parse_chain
+from evals.metrics import metrics, position_bias
+from evals.reading import read_items
+from tests.evaluation_fixtures import make_items, write_items
+
+GOOD = '{"id": "a", "lang": "zh", "question": "问？", "choices": ["甲", "乙"], "answer": 1}'
+BROKEN = {
+    "{": "invalid JSON",
+    "[1]": "not a JSON object",
+    '{"id": "b"}': "no question",
+    GOOD.replace('"a"', '"c"').replace("1}", "2}"): "answer is not among the choices",
+    GOOD.replace('"a"', '"d"').replace("1}", "true}"): "answer is not among the choices",
+    GOOD.replace('"a"', '"e"').replace("乙", "甲"): "two choices are the same",
+    GOOD.replace('"a"', '"f"').replace("zh", "xx"): "lang is not one of en, zh",
+    GOOD.replace('"a"', '"g"').replace("问？", " "): "question is not a text",
+    GOOD: "id is there twice",
+}
+
+
+def test_broken_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "zh.jsonl"
+    path.write_bytes("\n".join([GOOD, *BROKEN]).encode() + b'\n{"id": "\xff"}\n')
+    found = read_items(path)
+    assert [item.id for item in found.items] == ["a"]
+    assert found.left_out == Counter([*BROKEN.values(), "invalid UTF-8"])
+
+
+def test_items_come_back_as_they_were_written(tmp_path: Path) -> None:
+    items = make_items(9)
+    write_items(tmp_path / "x.jsonl", items)
+    assert read_items(tmp_path / "x.jsonl").items == items
+    assert read_items(tmp_path / "x.jsonl", limit=4).items == items[:4]
+
+
+def test_csv_with_letters_and_with_indexes(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('"Q, one?",x,y,z,w,C\nQ2,x,y,z,w,E\n')
+    found = read_items(tmp_path / "a.csv")
+    assert (found.items[0].question, found.items[0].answer) == ("Q, one?", 2)
+    assert found.left_out == {"answer is not among the choices": 1}
+    (tmp_path / "b.csv").write_text("question,choice0,choice1,answer\nQ,x,y,1\n")
+    assert read_items(tmp_path / "b.csv").items[0].answer == 1
+
+
+def test_files_without_an_item_are_named(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text("{\n")
+    with pytest.raises(InputError, match=r"x\.jsonl has no usable item.*'invalid JSON': 1"):
+        read_items(tmp_path / "x.jsonl")
+    with pytest.raises(InputError, match=r"y\.jsonl does not exist"):
+        read_items(tmp_path / "y.jsonl")
+    with pytest.raises(InputError, match=r"\.jsonl, \.csv"):
+        read_items(tmp_path / "z.parquet")
+
+
+def test_metrics_by_hand() -> None:
+    """Two items in two orders: one always right, one that follows the place."""
+    items = make_items(2)
+    chain = parse_chain("permuted", {"permuted": {"k": 2}})
+    answers = []
+    for question in [q for item in items for q in chain.questions(item, 0)]:
+        chosen = question.gold if question.item == "item/0" else 0
+        answers.append(answer(question, [0.0 if place == chosen else -5.0 for place in range(4)]))
+    found = metrics([a for a in answers if a])
+    at_first = sum(a.question.gold == 0 for a in answers if a and a.question.item == "item/1")
+    assert found["acc"].value == (2 + at_first) / 4
+    assert found["acc_all"] == Estimate(0.5 + 0.5 * (at_first == 2), found["acc_all"].stderr, 2)
+    origins = {a.question.origin[0] for a in answers if a and a.question.item == "item/1"}
+    assert found["consistency"].value == (1 + (len(origins) == 1)) / 2
+    assert 0 < found["position_bias"].value <= 0.5
+
+
+def test_averaging_over_all_orders_removes_a_position_bias() -> None:
+    """A model that likes the first place a lot and the right option a little."""
+    chain = parse_chain("permuted", {"permuted": {"k": 0}})
+    questions, _ = chain.all_questions(make_items(20), 0)
+    answers = [a for q in questions if (a := answer(q, [2.0 * (p == 0) + 1.0 * (p == q.gold) for p in range(4)]))]
+    found = metrics(answers)
+    assert found["acc"].value == pytest.approx(0.25)
+    assert found["acc_averaged"].value == 1.0
+    assert position_bias(answers) == pytest.approx(0.75)
+
+
+def test_bytes_normalise_and_nan_gives_no_answer() -> None:
+    (question,) = parse_chain("cloze").questions(make_items(1)[0], 0)
+    sizes = [len(text.encode()) for text in question.continuations]
+    found = answer(question, [-0.5 * size for size in sizes])
+    assert found
+    assert found.chosen == sizes.index(min(sizes))
+    assert answer(question, [0.0, float("nan"), 0.0, 0.0]) is None

@@ -1,0 +1,183 @@
+"""Tasks of lm-eval by their names: those that cannot be loaded are named, answers without a score are left out, and the
+others go on as rows like ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.errors import InputError, StepError
+from argosy.evaluation.findings import Findings
+from argosy.scoring.model import LanguageModel
+from argosy.statistics.intervals import Estimate
+from argosy.statistics.metric import share
+from evals.lm_eval.run import kind_of, load_tasks
+from evals.runner import run_benchmarks
+from evals.section import Benchmarks
+from tests.evaluation_fixtures import make_items, make_language_model, write_items
+from tests.lm_eval_fixtures import RIVERS, write_group, write_task, write_three_kinds
+
+pytestmark = pytest.mark.usefixtures("own_tasks_alone")
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return make_language_model()
+
+
+def run(model: LanguageModel, root: Path, **section: Any) -> Findings:
+    about = Benchmarks.model_validate({"include_path": str(root), **section})
+    return run_benchmarks(about, model, root, chat=False, seed=0, limit=None)
+
+
+def test_a_name_that_cannot_be_loaded_is_named_and_the_others_are_asked(model: LanguageModel, tmp_path: Path) -> None:
+    write_task(tmp_path, "rivers", RIVERS)
+    write_task(tmp_path, "lost", None)
+    write_items(tmp_path / "good.jsonl", make_items(8))
+    found = run(model, tmp_path, tasks={"good": ["good.jsonl"]}, lm_eval=["lost", "rivers", "nobody"])
+    assert found.counts["bench/rivers/plain/acc"] == 2
+    assert found.kinds.keys() == found.metrics.keys()  # each has a declaration
+    assert found.counts["bench/good/plain/acc"] == 8
+    assert found.failed.keys() == {"bench/lost", "bench/nobody"}
+    assert not found.retryable  # its data is a file that is not there, and no network's
+    assert found.failed["bench/lost"].startswith("lm-eval cannot load it: FileNotFoundError: ")
+    assert "'nobody' is not a registered task" in found.failed["bench/nobody"]
+    assert str(tmp_path) not in str(found.failed)
+
+
+def test_the_direction_of_a_metric_is_the_one_that_its_task_declares() -> None:
+    higher = {"acc": True, "exact_match": True, "word_perplexity": False, "score": True}
+    kinds = {name: kind_of(name, higher) for name in (*higher, "unknown")}
+    assert {name: kind.better for name, kind in kinds.items()} == {
+        "acc": "higher", "exact_match": "higher", "word_perplexity": "lower", "score": "higher", "unknown": "neither"
+    }  # fmt: skip
+    assert {name for name, kind in kinds.items() if kind.share} == {"acc", "exact_match"}
+
+
+def test_where_nothing_else_is_asked_it_says_why(tmp_path: Path) -> None:
+    write_task(tmp_path, "lost", None)
+    with pytest.raises(InputError, match=r"suite: lm_eval: nobody: .*not a registered task"):
+        load_tasks(["nobody"], str(tmp_path), Findings(), alone=True)
+    with pytest.raises(StepError, match=r"suite: lm_eval: lost: .*FileNotFoundError"):
+        load_tasks(["lost"], str(tmp_path), Findings(), alone=True)
+
+
+def test_where_no_file_can_be_read_tasks_of_lm_eval_are_asked_all_the_same(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    write_task(tmp_path, "rivers", RIVERS)
+    found = run(model, tmp_path, tasks={"gone": ["gone.jsonl"]}, lm_eval=["rivers"])
+    assert found.counts["bench/rivers/plain/acc"] == 2
+    assert found.failed.keys() == {"bench/gone"}
+    assert not found.retryable  # once it is there, the evaluation is another one
+
+
+def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: LanguageModel, tmp_path: Path) -> None:
+    from argosy.compare.rows.reader import Rows
+    from argosy.compare.rows.values import total
+
+    write_three_kinds(tmp_path)
+    found = run(model, tmp_path, lm_eval=["both", "said"])
+    assert found.headline == {"few": ["plain"], "many": ["plain"], "said": ["strict"]}
+    acc = {name: found.metrics[f"bench/{name}/plain/acc"] for name in ("few", "many", "both")}
+    assert acc["both"] == pytest.approx((2 * acc["few"] + 6 * acc["many"]) / 8)
+    assert found.counts["bench/both/plain/acc"] == 8
+    rows = Rows(found.rows)
+    of_items = [name for name in found.metrics if not name.startswith("bench/both/")]
+    assert {"bench/few/plain/acc_norm", "bench/said/strict/acc", "bench/said/first_letter/exact_match"} < set(of_items)
+    for name in of_items:
+        values = rows.values(name)
+        assert total(values) == pytest.approx(found.metrics[name]), name
+        assert len(values) == found.counts[name]
+    assert rows.headline("said", ["strict"]).keys() == {"said/0", "said/1"}
+    row = rows.groups["many", "plain"][2]
+    pairs = [("河 2", f" {text}") for text in (" stone", " water", " 水")]
+    assert row["scores"] == pytest.approx([score.logprob for score in model.loglikelihood(pairs)], abs=1e-4)
+    assert (row["id"], row["item"], row["gold"], row["lang"]) == ("many/2", "many/2", 2, "zh")
+    assert row["correct"] == (row["chosen"] == 2)
+    assert "gold" not in rows.groups["many", "plain"][1]  # no option of it is right
+    assert {key: len(answers.rows) for key, answers in rows.answers.items()} == {
+        ("few", "plain"): 2, ("many", "plain"): 5, ("said", "strict"): 2, ("said", "first_letter"): 2,
+    }  # fmt: skip
+
+
+BROKEN = {3: "whale", 4: "whale", 8: "whale"}  # documents with a word that the model has no number for
+
+
+def write_broken(root: Path, *, broken: bool = True) -> None:
+    """Tasks `mine` and `other` in group `both`, and `text`, with the broken documents or without."""
+    root.mkdir()
+    docs = {n: {"q": f"Which is {BROKEN.get(n, 'stone')} {n}?", "c": ["stone", "salt", "the Nile"], "gold": n % 2}
+            for n in range(12) if broken or n not in BROKEN}  # fmt: skip
+    metrics = [{"metric": metric} for metric in ("acc", "acc_norm", "f1")]
+    for name, some in (("mine", [*docs.values()]), ("other", [docs[n] for n in docs if n not in BROKEN][:6])):
+        write_task(root, name, some, doc_to_text="Question: {{q}}\nAnswer:", metric_list=metrics)
+    write_task(root, "text", [*docs.values()], output_type="loglikelihood_rolling", doc_to_choice=None, doc_to_text="",
+               doc_to_target="{{q}}", metric_list=[{"metric": "byte_perplexity"}])  # fmt: skip
+    write_group(root, "both", ["mine", "other"])
+
+
+def test_documents_without_a_score_take_no_part_in_any_metric(tmp_path: Path) -> None:
+    import torch
+
+    model = make_language_model()
+    whale, before = (set(model.encode([f"Which is {word} 1?"])[0]) for word in ("whale", "stone"))
+    with torch.no_grad():
+        model.model.get_input_embeddings().weight[sorted(whale - before)] = float("nan")
+    write_broken(tmp_path / "all")
+    write_broken(tmp_path / "rest", broken=False)
+    found, expected = (run(model, tmp_path / name, lm_eval=["both", "text"]) for name in ("all", "rest"))
+    assert not expected.left_out
+    assert {"bench/mine/plain/f1", "bench/both/plain/acc", "bench/text/plain/byte_perplexity"} < expected.metrics.keys()
+    assert found.metrics == pytest.approx(expected.metrics)
+    assert found.counts == expected.counts
+    closed_form = {name for name in expected.stderr if not name.endswith("f1")}  # that one is drawn
+    assert {name: found.stderr[name] for name in closed_form} == pytest.approx(
+        {name: expected.stderr[name] for name in closed_form}
+    )
+    assert found.left_out == {f"bench/{name}/plain": {"score is not a number": 3} for name in ("mine", "text")}
+    assert {row["id"] for row in found.rows if row["task"] == "mine"} == {
+        f"mine/{n}" for n in range(12) if n not in BROKEN
+    }
+
+
+def test_a_model_without_any_number_has_no_accuracy(tmp_path: Path) -> None:
+    import torch
+
+    model = make_language_model()
+    with torch.no_grad():
+        model.model.model.norm.weight.mul_(float("nan"))
+    write_broken(tmp_path / "all")
+    found = run(model, tmp_path / "all", lm_eval=["both", "text"])
+    assert found.metrics == {}
+    assert found.rows == []
+    counts = {name: sum(found.left_out[f"bench/{name}/plain"].values()) for name in ("mine", "other", "text")}
+    assert counts == {"mine": 12, "other": 6, "text": 12}
+    assert found.failed == {"bench/both": "no answer of its task mine has a score"}
+
+
+def test_an_option_longer_than_the_model_is_said_to_be(model: LanguageModel, tmp_path: Path) -> None:
+    docs = [{"q": "Which?", "c": ["stone", "salt " * 400 if n == 1 else "salt"], "gold": 0} for n in range(4)]
+    write_task(tmp_path, "mine", docs)
+    found = run(model, tmp_path, lm_eval=["mine"])
+    assert found.left_out == {"bench/mine/plain": {"answer is longer than the model": 1}}
+    assert found.counts["bench/mine/plain/acc"] == 3
+
+
+@pytest.mark.parametrize("name", ["mine", "other", "both"])
+def test_a_name_in_tasks_that_lm_eval_loads_too_is_refused(model: LanguageModel, name: str, tmp_path: Path) -> None:
+    write_broken(tmp_path / "all", broken=False)
+    write_items(tmp_path / "all/items.jsonl", make_items(4))
+    with pytest.raises(InputError, match=rf"benchmarks: {name} is both of `tasks` and of `lm_eval` \(both\)"):
+        run(model, tmp_path / "all", tasks={name: ["items.jsonl"]}, lm_eval=["both"])
+
+
+def test_parts_that_measure_the_same_are_not_merged() -> None:
+    one, other = Findings(), Findings()
+    one.add("bench/mine/plain/acc", Estimate(0.5, 0.1, 4), share())
+    other.add("bench/mine/plain/acc", Estimate(0.25, 0.1, 4), share())
+    with pytest.raises(InputError, match="two of its parts measure bench/mine/plain/acc"):
+        one.merge(other)
+    assert one.metrics == {"bench/mine/plain/acc": 0.5}

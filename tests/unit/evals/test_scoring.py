@@ -1,0 +1,262 @@
+"""Our scorer against lm-eval's own HFLM on the same model."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.scoring.encoder import Encoder
+from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import NOT_SCORED
+from argosy.scoring.scorer import Scorer
+from evals.chain import parse_chain
+from evals.lm_eval.model import ArgosyLM
+from evals.tasks.variant_task import VariantTask
+from tests.evaluation_fixtures import make_items, make_language_model, make_model, make_tokenizer, save_checkpoint
+
+VARIANTS = ("plain", "cloze", "options_in_text", "none_of_the_others", "labels", "permuted", "teach_then_ask")
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return make_language_model()
+
+
+@pytest.fixture(scope="module")
+def hflm(model: LanguageModel) -> Any:
+    from lm_eval.models.huggingface import HFLM
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    return HFLM(pretrained=model.model, tokenizer=model.tokenizer, batch_size=8)
+
+
+def tasks(count: int) -> dict[str, VariantTask]:
+    chains = [parse_chain(name) for name in VARIANTS]
+    return {chain.name: VariantTask.of(chain.name, chain.all_questions(make_items(count), 0)[0]) for chain in chains}
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_scores_and_accuracies_equal_hflm(model: LanguageModel, hflm: Any, chat: bool) -> None:
+    from lm_eval.evaluator import evaluate
+
+    made = [tasks(30), tasks(30)]
+    results = [
+        evaluate(lm, {"tasks": dict(mine)}, bootstrap_iters=0, apply_chat_template=chat, log_samples=False)
+        for lm, mine in zip((ArgosyLM(model), hflm), made, strict=True)
+    ]
+    for name in VARIANTS:
+        ours, theirs = (mine[name].answers for mine in made)
+        assert list(ours) == list(theirs)
+        for question, found in ours.items():
+            assert found.question == theirs[question].question
+            assert found.scores == pytest.approx(theirs[question].scores, abs=1e-4)
+        first, second = (result["results"][name] for result in results)
+        metrics = [key for key in first if key.endswith(",none") and "stderr" not in key]
+        assert len(metrics) >= 1
+        assert {key: first[key] for key in metrics} == {key: second[key] for key in metrics}
+
+
+PAIRS = [
+    ("The capital of", " France"),
+    ("The capital of ", "France"),
+    ("", "from the start of a document"),
+    ("问题：水是什么？\n答案：", "氢和氧"),
+    ("river", "stone"),
+    ("river", "s"),
+    ("<|bos|>river", " stone"),
+    ("x " * 300, "too long a context is cut at its left"),
+]
+
+
+def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel, hflm: Any) -> None:
+    from lm_eval.api.instance import Instance
+
+    requests = [Instance("loglikelihood", {}, pair, n) for n, pair in enumerate(PAIRS)]
+    expected = hflm.loglikelihood(requests, disable_tqdm=True)
+    found = ArgosyLM(model).loglikelihood(requests)
+    assert [score for score, _ in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+
+
+def test_rolling_loglikelihood_of_long_texts_is_lm_evals(model: LanguageModel) -> None:
+    """Of the text alone: left to itself, HFLM scores a tokenizer's BOS too, as the token after its BOS prefix."""
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+
+    hflm = HFLM(pretrained=model.model, tokenizer=model.tokenizer, batch_size=8, add_bos_token=False)
+    texts = ["short", "river stone " * 400, "长江 二十四 定理。" * 90]
+    assert len(model.encode([texts[1]])[0]) > 2 * model.max_length
+    requests = [Instance("loglikelihood_rolling", {}, (text,), n) for n, text in enumerate(texts)]
+    expected = hflm.loglikelihood_rolling(requests, disable_tqdm=True)
+    assert ArgosyLM(model).loglikelihood_rolling(requests) == pytest.approx(expected, rel=1e-5)
+
+
+def test_generation_is_lm_evals(model: LanguageModel, hflm: Any) -> None:
+    from lm_eval.api.instance import Instance
+
+    kwargs = {"until": ["e", "号"], "max_gen_toks": 12}
+    requests = [Instance("generate_until", {}, (text, dict(kwargs)), n) for n, text in enumerate(["river", "长江 a"])]
+    alone = [hflm.generate_until([request], disable_tqdm=True)[0] for request in requests]  # its batches differ
+    assert ArgosyLM(model).generate_until(requests) == alone
+
+
+def test_branches_equal_separate_rows_and_any_batch(model: LanguageModel) -> None:
+    context = tuple(range(10, 30))
+    requests = [(context[:n], (40 + k, *range(50, 50 + k))) for n in (1, 7, 20) for k in range(6)]
+    apart = [model.scorer.score([request])[0].logprob for request in requests]
+    for batch_tokens in (8, 100, 4096):
+        scorer = Scorer(model.model, model.max_length, batch_tokens)
+        assert scorer.branching
+        assert [score.logprob for score in scorer.score(requests)] == pytest.approx(apart, abs=1e-4)
+
+
+SHAPE = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 16,
+         "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256}  # fmt: skip
+WINDOWS = [
+    ("MistralConfig", {"sliding_window": 3}),
+    ("MistralConfig", {"sliding_window": 16}),
+    ("MistralConfig", {"sliding_window": 128}),
+    ("Qwen2Config", {"sliding_window": 16, "use_sliding_window": True, "max_window_layers": 1}),
+    ("Gemma3TextConfig", {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}),
+    ("GPTNeoConfig", {"window_size": 16, "attention_types": [[["global", "local"], 1]], "num_layers": 2}),
+]
+
+
+def windowed(kind: str, fields: dict[str, Any]) -> Any:
+    """A small random model whose attention is not flat."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, kind)(**{**SHAPE, **fields})
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    for weights in model.parameters():
+        if weights.ndim > 1:
+            weights.data.mul_(8)
+    return model
+
+
+@pytest.mark.parametrize(("kind", "fields"), WINDOWS)
+def test_layers_that_attend_to_a_window_score_as_the_model_does_alone(kind: str, fields: dict[str, Any]) -> None:
+    """A window is not in the masks of rows, so sequences are not joined where one is shorter than the model."""
+    import torch
+
+    model = windowed(kind, fields)
+    scorer = Scorer(model, 256)
+    assert not scorer.branching
+    start = tuple(5 * i % 61 + 1 for i in range(200))
+    requests = [(start[:n], (40 + k, *range(k, k + 6))) for n in (9, 40, 200) for k in range(4)]
+    for (context, continuation), score in zip(requests, scorer.score(requests), strict=True):
+        with torch.inference_mode():
+            logprobs = model(torch.tensor([[*context, *continuation]])).logits[0].double().log_softmax(-1)
+        places = range(len(context) - 1, len(context) + len(continuation) - 1)
+        alone = math.fsum(float(logprobs[at, token]) for at, token in zip(places, continuation, strict=True))
+        assert score.logprob == pytest.approx(alone, abs=1e-3)
+
+
+def test_a_window_as_long_as_the_model_or_of_no_layer_does_not_hinder_sharing() -> None:
+    assert Scorer(windowed("MistralConfig", {"sliding_window": 256}), 256).branching
+    off = {"sliding_window": 16, "layer_types": ["full_attention"] * 2}
+    assert Scorer(windowed("Qwen3Config", off), 256).branching
+
+
+def test_scores_that_are_not_numbers_are_counted_and_the_rest_goes_on() -> None:
+    tokenizer = make_tokenizer()
+    broken = make_model(len(tokenizer))
+    broken.model.embed_tokens.weight.data[tokenizer.encode("river", add_special_tokens=False)] = math.nan
+    model = LanguageModel(broken, Encoder(tokenizer))
+    good, bad = model.loglikelihood([("salt", " a"), ("river", " a")])
+    assert math.isfinite(good.logprob)
+    assert math.isnan(bad.logprob)
+    task = VariantTask.of("plain", parse_chain("plain").all_questions(make_items(10), 0)[0])
+    documents = task.test_docs()
+    assert task.process_results(documents[0], [(math.nan, False), (-1.0, False), (-2.0, False), (-3.0, False)]) == {}
+    task.process_results(documents[1], [(-1.0, False)] * 4)
+    assert [found.chosen for found in task.answers.values()] == [0]
+    assert task.left_out == {"score is not a number": 1}
+
+
+@pytest.mark.parametrize("chain", ["permuted", "pride"])
+def test_metrics_of_several_ranks_are_those_of_one(chain: str) -> None:
+    """lm-eval gathers each rank's values and aggregates them at rank 0."""
+    from random import Random
+
+    made = parse_chain(chain).all_questions([*make_items(9), *make_items(4, seed=1, options=3)[:4]], 0)[0]
+    made = list({question.id: question for question in made}.values())
+
+    def told(ranks: int) -> dict[str, float]:
+        each = [VariantTask.of(chain, made) for _ in range(ranks)]
+        values: dict[str, list[Any]] = {}
+        for rank, task in enumerate(each):
+            task.build_all_requests(rank=rank, world_size=ranks)
+            for _, doc in task.doc_iterator(rank=rank, world_size=ranks):
+                rng = Random(doc["id"])
+                count = sum(len(question.continuations) for question in task.questions(doc))
+                found = task.process_results(doc, [(-rng.random(), False) for _ in range(count)])
+                for name, value in json.loads(json.dumps(found)).items():
+                    values.setdefault(name, []).append(value)
+        return {name: each[0].aggregation()[name](value) for name, value in values.items()}
+
+    one = told(1)
+    assert {"permuted": "position_bias", "pride": "acc_pride"}[chain] in one
+    assert told(2) == pytest.approx(one)
+    assert told(3) == pytest.approx(one)
+
+
+def test_what_cannot_be_scored_does_not_stop_the_others(model: LanguageModel) -> None:
+    long = tuple([5] * (model.max_length + 1))
+    scores = model.scorer.score([((1,), ()), ((), (1,)), ((1, 2), long), ((1, 2), (3,))])
+    assert scores[:3] == [NOT_SCORED] * 3
+    assert math.isfinite(scores[3].logprob)
+
+
+def test_next_token_distribution_sums_to_one_and_holds_the_score(model: LanguageModel) -> None:
+    contexts = [tokens or (model.prefix_token,) for tokens in model.encode(["river", "", "长江"])]
+    for index, logprobs in model.scorer.next_token(contexts):
+        assert float(logprobs.exp().sum()) == pytest.approx(1.0, abs=1e-5)
+        score = model.scorer.score([(contexts[index], (77,))])[0]
+        assert score.logprob == pytest.approx(float(logprobs[77]), abs=1e-4)
+
+
+def test_every_text_begins_as_a_document_of_training_does(tmp_path: Path) -> None:
+    """With one BOS: alone, as a context, as a chat, and where there is no context at all."""
+    model = LanguageModel.load(save_checkpoint(tmp_path / "model"))
+    bos = model.tokenizer.bos_token_id
+    pairs = [("river", " stone"), (model.chat("river"), "stone"), ("", "stone"), ("<|bos|>river", " stone")]
+    for context, continuation in model.encode_pairs(pairs):
+        assert (context[0], [*context, *continuation].count(bos)) == (bos, 1)
+    for context, _ in model.windows(model.encode(["river stone"], special=False)[0]):
+        assert context == (bos,)
+
+
+def test_heldout_loss_of_conversations_leaves_their_marks_out_as_training_does(
+    model: LanguageModel, tmp_path: Path
+) -> None:
+    import torch
+
+    from argosy.evaluation.heldout.losses import Heldout, run_heldout
+    from argosy.models.loss import LossModule
+    from argosy.tokens.reader import read_channels
+    from argosy.training.heldout import HeldoutLoss
+    from tests.training_fixtures import write_tokenized
+
+    mark = len(model.tokenizer) - 1
+    texts = [model.encode([text], special=False)[0] for text in ("river stone", "长江 定理。")]
+    ids = [model.prefix_token, mark, *texts[0], mark, mark, *texts[1], mark, 2]
+    write_tokenized(tmp_path, {"heldout": {"chat": [(ids, 30)]}}, len(model.tokenizer))
+    section = Heldout(tokens_per_channel=100)
+    every = run_heldout(section, model, str(tmp_path), suite="s").rows
+    (tmp_path / "special.json").write_text(json.dumps({"special": [mark]}))
+    found = run_heldout(section, model, str(tmp_path), suite="s")
+    assert [row["tokens"] for row in every + found.rows] == [len(ids) - 2, len(texts[0]) + len(texts[1])]
+    logprobs = model.model(torch.tensor([[model.prefix_token, *ids[1:]]])).logits[0].detach().log_softmax(-1)
+    nats = sum(-float(logprobs[at - 1, token]) for at, token in enumerate(ids[1:-1], 1) if token != mark)
+    assert found.metrics["heldout/bpb/chat"] == pytest.approx(nats / math.log(2) / 30, rel=1e-4)
+    loss = HeldoutLoss(read_channels(tmp_path, "heldout"), 256, 100)
+    training = loss.by_channel(LossModule(model.model, 2, torch.float32, 0.0, 256))["chat"]
+    assert training.bpb == pytest.approx(found.metrics["heldout/bpb/chat"], rel=1e-4)

@@ -1,0 +1,222 @@
+"""Tasks of suites: where their items come from, what samples they take, and that the shipped suites are whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from argosy.errors import InputError
+from argosy.evaluation.findings import Findings
+from argosy.evaluation.suite import load_suite, named_files
+from evals.chain import parse_chain
+from evals.items import Item
+from evals.questions import make_questions, read_tasks
+from evals.section import Benchmarks, check_benchmarks
+from evals.task import TaskSpec
+from evals.task_sources import names_of, read_examples, read_task
+from tests.evaluation_fixtures import make_items, write_items
+
+ROOT = Path(__file__).parents[3]
+SUITES = sorted((ROOT / "evals/suites").glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def no_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARGOSY_BENCHMARKS", raising=False)
+
+
+def spec(**fields: Any) -> TaskSpec:
+    return TaskSpec.model_validate(fields)
+
+
+def test_files_are_looked_for_below_data_and_then_below_the_benchmarks_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_items(tmp_path / "data/a/x.jsonl", make_items(4))
+    write_items(tmp_path / "root/b/c/y.jsonl", make_items(6))
+    task = spec(files=["a/*.jsonl"])
+    assert len(read_task(task, tmp_path / "data").items) == 4
+    other = spec(files="b/**/*.jsonl", source="https://example.org (some licence), as b/")
+    with pytest.raises(InputError, match=r"b/\*\*/\*\.jsonl\. Get it from https://example\.org .* set ARGOSY_BENCHM"):
+        read_task(other, tmp_path / "data")
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", str(tmp_path / "root"))
+    assert len(read_task(other, tmp_path / "data").items) == 6
+    assert read_task(spec(files=["no/*.csv"], source="S", optional=True), tmp_path).left_out == {
+        "no file no/*.csv; get it from S": 1
+    }
+    with pytest.raises(InputError, match="Correct the path"):
+        read_task(spec(files=["no/*.csv"]), tmp_path)
+    with pytest.raises(ValueError, match="give files, or hf"):
+        spec(format="mmlu")
+
+
+def test_files_of_equal_names_keep_all_their_items(tmp_path: Path) -> None:
+    """Ids are longer there alone, by as many folders as tell the files apart."""
+    for n, name in enumerate(("a/one/test.csv", "b/one/test.csv", "c/test.csv", "c/other.csv", "d/x.csv", "d/x.json")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        rows = [f"Which is {n} {m}?,one,two,A\n" for m in range(2)]
+        (tmp_path / name).write_text("".join(rows) if name.endswith("csv") else "[]")
+    found = read_task(spec(files=["**/*.csv", "c/*.csv"]), tmp_path)
+    assert not found.left_out
+    assert [item.id for item in found.items] == [
+        f"{name}/{n}" for name in ("a/one/test", "b/one/test", "other", "c/test", "x") for n in range(2)
+    ]
+    assert {item.subject for item in found.items} == {"test", "other", "x"}
+    assert names_of([tmp_path / "d/x.csv", tmp_path / "d/x.json"]) == ["x.csv", "x.json"]
+
+
+def test_a_folder_that_a_pattern_matches_is_passed_and_named(tmp_path: Path) -> None:
+    write_items(tmp_path / "a.jsonl", make_items(4))
+    (tmp_path / "b.jsonl").mkdir()
+    found = read_task(spec(files="*.jsonl"), tmp_path)
+    assert len(found.items) == 4
+    assert found.left_out == {"b.jsonl is a folder, no file": 1}
+    with pytest.raises(InputError, match=r"b\.jsonl is a folder: name the files in it"):
+        read_task(spec(files="b*"), tmp_path)
+
+
+def test_the_same_id_in_two_files_is_one_item(tmp_path: Path) -> None:
+    for name in "ab":
+        write_items(tmp_path / f"{name}.jsonl", make_items(4))
+    found = read_task(spec(files=["a.jsonl", "b.jsonl"]), tmp_path)
+    assert len(found.items) == 4
+    assert found.left_out == {"id is there twice": 4}
+
+
+def test_a_sample_is_the_same_whatever_order_and_company(tmp_path: Path) -> None:
+    items = make_items(200)
+    write_items(tmp_path / "a.jsonl", items)
+    write_items(tmp_path / "b.jsonl", items[::-1][:150])
+    sample = read_task(spec(files=["a.jsonl"], limit=40), tmp_path).items
+    assert [item.id for item in sample] == [item.id for item in items if item in sample]  # in the file's order
+    assert len(sample) == 40
+    rest = {item.id for item in read_task(spec(files=["b.jsonl"], limit=40), tmp_path).items}
+    assert {item.id for item in sample if item in items[50:]} <= rest
+    more = read_task(spec(files=["a.jsonl"], limit=60), tmp_path).items
+    assert {item.id for item in sample} < {item.id for item in more}
+
+
+def test_categories_and_chains() -> None:
+    task = spec(files=["x"], categories={"stem": ["physics"], "all": ["physics", "law"]}, only=["plain"],
+                variants={"own": "cloze"})  # fmt: skip
+    item = make_items(1)[0]
+    assert task.groups(Item(**{**item.__dict__, "subject": "physics"})) == ["en", "stem", "all"]
+    assert task.chains({"plain": None, "cloze": None}) == {"plain": None, "own": "cloze"}
+    assert spec(files=["x"], only=[]).chains({"plain": None}) == {}
+
+
+def test_a_saved_dataset_of_hugging_face_is_read_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from datasets import Dataset, DatasetDict
+
+    rows = [{"question": f"Q{n}", "subject": ("art", "law")[n % 2], "choices": list("wxyz"), "answer": n % 4}
+            for n in range(8)]  # fmt: skip
+    splits = {"test": Dataset.from_list(rows), "dev": Dataset.from_list(rows[:3])}
+    DatasetDict(splits).save_to_disk(str(tmp_path / "saved"))
+    task = spec(hf="saved", format="mmlu", shots_split="dev", limit=6)
+    found = read_task(task, tmp_path).items
+    assert len(found) == 6
+    assert all(isinstance(item, Item) and item.answer == int(item.question[1:]) % 4 for item in found)
+    assert {item.subject for item in read_examples(task, tmp_path)} == {"law", "art"}
+    both = spec(files=["no.csv"], hf="saved", format="mmlu")
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", "huggingface")
+    assert len(read_task(both, tmp_path).items) == 8
+    with pytest.raises(InputError, match=r"dataset saved, split val cannot be loaded: .*; correct hf, config or split"):
+        read_task(spec(hf="saved", format="mmlu", split="val"), tmp_path)
+    with pytest.raises(InputError, match=r"no usable item; rows left out: {'choices are not labels with texts': 8}"):
+        read_task(spec(hf="saved", format="arc"), tmp_path)
+
+
+@pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)
+def test_every_shipped_suite_is_whole(path: Path) -> None:
+    suite = load_suite(str(path))
+    if suite.benchmarks is None:
+        return
+    section = suite.section("benchmarks", Benchmarks)
+    check_benchmarks(section, suite.name)
+    for name, task in section.tasks.items():
+        if path.stem != "benchmark":
+            assert task.source, f"{name} does not say where its files are from"
+
+
+def test_a_suite_takes_tasks_from_others_and_their_bytes_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_items(tmp_path / "items.jsonl", make_items(4))
+    theirs = {"benchmarks": {"tasks": {"mine": {"files": ["items.jsonl"], "source": "S", "limit": 3}}}}
+    (tmp_path / "theirs.yaml").write_text(yaml.safe_dump(theirs))
+    again = {"use": "theirs.yaml", "task": "mine"}
+    used = {"mine": {"use": "theirs", "limit": 2}, "again": again, "mmlu": {"use": "mmlu", "limit": 5}}
+    own: dict[str, Any] = {"benchmarks": {"tasks": used}}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(own))
+    tasks = load_suite(str(tmp_path / "own.yaml")).section("benchmarks", Benchmarks).tasks
+    assert [len(read_task(tasks[name], tmp_path).items) for name in ("mine", "again")] == [2, 3]
+    assert (tasks["mmlu"].format, tasks["mmlu"].limit) == ("mmlu", 5)
+    (tmp_path / "root/mmlu").mkdir(parents=True)
+    (tmp_path / "root/mmlu/law_test.csv").write_text("Q,a,b,A\n")
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", str(tmp_path / "root"))
+    counted = {Path(file).name for file in named_files(str(tmp_path / "own.yaml"))}
+    assert counted == {"items.jsonl", "theirs.yaml", "mmlu.yaml", "law_test.csv"}
+    own["benchmarks"]["tasks"]["mine"]["use"] = "their"
+    (tmp_path / "own.yaml").write_text(json.dumps(own))
+    with pytest.raises(InputError, match="use is 'their'; did you mean 'theirs'"):
+        load_suite(str(tmp_path / "own.yaml"))
+    own["benchmarks"]["tasks"] = {"law": {"use": "mmlu"}}
+    (tmp_path / "own.yaml").write_text(json.dumps(own))
+    with pytest.raises(InputError, match="suite mmlu has no task 'law'; it has mmlu"):
+        load_suite(str(tmp_path / "own.yaml"))
+
+
+def test_categories_of_mmlu_have_every_subject_once() -> None:
+    folder = ROOT.parent / "shared/data/mmlu"
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is not there: MMLU is read from beside the checkout")
+    tasks = load_suite("mmlu").section("benchmarks", Benchmarks).tasks
+    listed = sorted(subject for subjects in tasks["mmlu"].categories.values() for subject in subjects)
+    assert listed == sorted({item.subject for item in read_task(tasks["mmlu"], folder.parent, 1).items})
+    assert len(read_task(tasks["mmlu"], folder.parent).items) == 14033  # 9 of the 14,042 have an option twice
+
+
+def test_shots_of_files_with_the_names_of_the_items_files_are_all_shown(tmp_path: Path) -> None:
+    """CMMLU has test/anatomy.csv and dev/anatomy.csv: a row has the same id in both."""
+    for folder, count in (("test", 7), ("dev", 5)):
+        rows = [f"{n},{folder}第{n}题是？,甲{n},乙{n},丙{n},丁{n},{'ABCD'[n % 4]}\n" for n in range(count)]
+        (tmp_path / "cmmlu" / folder).mkdir(parents=True)
+        (tmp_path / "cmmlu" / folder / "anatomy.csv").write_text(",Question,A,B,C,D,Answer\n" + "".join(rows))
+    task = load_suite("cmmlu").section("benchmarks", Benchmarks).tasks["cmmlu"]
+    chain = parse_chain("x", {"few_shot": {"n": 5, "choose": "first"}})
+    questions, left_out = chain.all_questions(read_task(task, tmp_path).items, 0, read_examples(task, tmp_path, chain))
+    assert not left_out
+    assert len(questions) == 7
+    for question in questions:
+        asked = [line for line in question.prompt.splitlines() if "题是" in line]
+        assert asked[:5] == [f"dev第{n}题是？" for n in range(5)]
+
+
+def test_shots_that_are_named_and_absent_fail_the_variant_also_of_an_optional_task(tmp_path: Path) -> None:
+    task = spec(files=["a.jsonl"], shots=["dev.jsonl*"], source="S", optional=True)
+    chains = [("plain", None), ("x", {"few_shot": {"n": 2}})]
+    assert read_task(task, tmp_path).items == read_examples(task, tmp_path) == []  # the task is left out as a whole
+    write_items(tmp_path / "a.jsonl", make_items(8))
+    with pytest.raises(InputError, match=r"few-shot examples: no file dev\.jsonl\*; get it from S"):
+        read_examples(task, tmp_path)
+    findings = Findings()
+    batches = make_questions(read_tasks({"t": task}, dict(chains), tmp_path, None, findings), 0, findings)
+    assert [batch.chain.name for batch in batches] == ["plain"]
+    assert list(findings.failed) == ["bench/t/x"]
+    write_items(tmp_path / "dev.jsonl", make_items(4, seed=9))
+    assert len(read_examples(task, tmp_path)) == 4
+
+
+def test_a_task_of_lm_eval_is_used_with_the_folder_of_its_suite(tmp_path: Path) -> None:
+    (tmp_path / "theirs/yaml").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "theirs/own.yaml").write_text("benchmarks: {include_path: yaml, tasks: {river: {lm_eval: river}}}")
+    (tmp_path / "mine.yaml").write_text(
+        "benchmarks: {include_path: other, tasks: {river: {use: theirs/own.yaml}, lake: {lm_eval: lake}}}"
+    )
+    section = load_suite(str(tmp_path / "mine.yaml")).section("benchmarks", Benchmarks)
+    assert section.tasks["river"].include_path == str(tmp_path / "theirs/yaml")
+    assert section.tasks["lake"].include_path == str(tmp_path / "other")
+    assert str(tmp_path / "theirs/yaml") in named_files(str(tmp_path / "mine.yaml"))

@@ -1,0 +1,210 @@
+"""Answers that are generated, the rules that read them, and worked examples."""
+
+from __future__ import annotations
+
+import pytest
+
+from evals.answers import NO_ANSWER, OTHER_ANSWER, generated
+from evals.chain import parse_chain
+from evals.extract import rule, rules
+from evals.items import Item, OpenItem
+from evals.metrics import metric_names, metrics
+from evals.question import Question
+from tests.evaluation_fixtures import make_items
+
+LETTERS = [
+    ("B", "ABCD", "B"), (" B. Paris", "ABCD", "B"), ("(C) because", "ABCD", "C"), ("**D**", "ABCD", "D"),
+    ("The answer is B.", "ABCD", "B"), ("答案是B项", "ABCD", "B"), ("故选：D。", "ABCD", "D"), ("选C", "ABCD", "C"),
+    ("First A is wrong; B is wrong. So the answer is (C).", "ABCD", "C"), ("$\\boxed{C}$", "ABCD", "C"),
+    ("It's C, I'd say", "ABCD", "C"), ("I choose A because", "ABCD", "A"), ("A or B, who knows", "ABCD", None),
+    ("A dog barks", "ABCD", None), ("Answer: A dog", "ABCD", None), ("Bananas", "ABCD", None), ("", "ABCD", None),
+    ("between B and C", "ABCD", None), ("答案是一", "一二三四", "一"), ("二、苹果", "一二三四", "二"),
+    ("一个苹果", "一二三四", None), ("★", "★▲■●", "★"), ("3", "1234", "3"), ("13", "1234", None),
+    # What is denied is no answer, and two are none.
+    ("Option A is incorrect. It is C.", "ABCD", "C"), ("不选A，应该是B", "ABCD", "B"),
+    ("I would not choose A. B is right.", "ABCD", "B"), ("A或B都不对，正确的是C", "ABCD", "C"),
+    ("The answer is B or C", "ABCD", None), ("答案是B或者C", "ABCD", None), ("(A) or (B)", "ABCD", None),
+    ("The answer is B or C. So the answer is C.", "ABCD", "C"), ("A and B are wrong. D", "ABCD", "D"),
+    ("The answer is not A but D", "ABCD", "D"), ("The answer isn't A.", "ABCD", None), ("我选B，不选A。", "ABCD", "B"),
+    ("I choose B: A, C and D say less", "ABCD", "B"), ("The correct option is C; A is tempting", "ABCD", "C"),
+    ("A、B项错误，选C", "ABCD", "C"), ("答案A错误，应为D", "ABCD", "D"), ("排除A和B，C与D中D更好", "ABCD", None),
+    ("B is not wrong", "ABCD", "B"), ("选一", "一二三四", "一"), ("不选一，选二", "一二三四", "二"),
+    ("You can choose A; then again D", "ABCD", None), ("故选择D，A不对", "ABCD", "D"),
+    ("A, B and C are wrong. D", "ABCD", "D"), ("The answer is D, A and B are wrong", "ABCD", "D"),
+    ("应该选C，不是D", "ABCD", "C"),
+    # A list of what is wrong behind a colon: the last word tells.
+    ("Answer: A, B and C are wrong. D", "ABCD", "D"), ("Answer: A, B, and C are incorrect, so it is D.", "ABCD", "D"),
+    ("Answer: A, B, C and D are wrong. E", "ABCDE", "E"), ("答案：A，B和C都不对，所以是D。", "ABCD", "D"),
+    ("答案：A、B和C都错。D", "ABCD", "D"), ("Answer: A, B and C are wrong", "ABCD", "A"),
+    ("Answer: D, A and B are wrong. C is tempting", "ABCD", "D"),
+    ("The answer is D, A and B are wrong. D", "ABCD", "D"),
+    ("Answer: A, B and C are false. Vitamin D", "ABCD", None),  # D, or a word that is no option
+    ("Answer: D, A and B are wrong. So is C", "ABCD", "D"), ("Answer: D, A and B are wrong. Not C", "ABCD", "D"),
+    ("Answer: D, A and B are wrong. It is not C.", "ABCD", "D"),
+    # What would or should be.
+    ("The correct answer would be B. A is a distractor.", "ABCD", "B"), ("The answer must be C; A fails.", "ABCD", "C"),
+    ("The answer should be B rather than A.", "ABCD", "B"), ("The answer should not be A but D", "ABCD", "D"),
+    ("The answer should be D, A and B are wrong", "ABCD", "D"), ("The answer would be B or C", "ABCD", None),
+    # A next question that the model asks itself.
+    ("B\n\nQuestion: next?\nAnswer: D", "ABCD", "B"), ("The answer is A.\nQuestion 2: next?\nC", "ABCD", "A"),
+    ("B\n题目：下一题\n答案：D", "ABCD", "B"), ("B or C\nQuestion: next?\nAnswer: D", "ABCD", None),
+    ("Question: once more?\nAnswer: D", "ABCD", "D"), ("Let us see.\nQuestion: once more?\nAnswer: D", "ABCD", "D"),
+]  # fmt: skip
+OTHERS = [
+    ("letters", "AC", "AC"), ("letters", "C和A", "AC"), ("letters", "答案是A、C。", "AC"), ("letters", "B", "B"),
+    ("letters", "The answers are A and D.", "AD"), ("letters", "Option B is wrong: the answer is AC", "AC"),
+    ("letters", "B不对，故选AC", "AC"), ("letters", "不选A，选BC", "BC"),
+    ("letters", "AC\n\nQuestion: next?\nAnswer: BD", "AC"), ("letters", "nothing", None), ("letters", "Apple", None),
+    ("last_number", "so 1,234.50 dollars.", "1234.5"), ("last_number", "#### 18\n20", "18"),
+    ("last_number", "16-3=13", "13"), ("last_number", "= -5", "-5"), ("last_number", "$80,000", "80000"),
+    ("last_number", "0.50", "0.5"), ("last_number", "none", None), ("last_number", "1, 2, 3.", "3"),
+    ("last_number", "#### $1,000", "1000"), ("last_number", "-0", "0"), ("number", "18 eggs, not 20", "18"),
+    ("boxed", "so \\boxed{\\frac{1}{2}} ok", "\\frac{1}{2}"), ("boxed", "\\boxed{1} \\boxed{1,000}", "1000"),
+    ("boxed", "\\boxed{x", None), ("boxed", "no", None), ("stated", "So the answer is 42.", "42"),
+    ("stated", "答案是北京。", "北京"), ("stated", "The answer is 3.5 m. Next", "3.5 m"), ("stated", "no", None),
+    ("exact", " The Nile.\nIt flows", "nile"), ("exact", "１２", "12"), ("exact", "\n", None),
+]  # fmt: skip
+
+
+CASES = [("letter", *case) for case in LETTERS] + [(name, text, "ABCD", found) for name, text, found in OTHERS]
+
+
+@pytest.mark.parametrize(("name", "text", "labels", "found"), CASES)
+def test_rules(name: str, text: str, labels: str, found: str | None) -> None:
+    assert rule(name).extract(text, labels) == found
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("name", sorted(rules()))
+def test_each_rule_reads_the_end_of_its_own_examples(name: str, lang: str) -> None:
+    answer = {"letter": "C", "letters": "AD"}.get(name, "1,234")
+    found = rule(name).extract(rule(name).closing(answer, lang), "ABCD")
+    assert found == rule(name).canonical(answer)
+
+
+def _question(item: Item | OpenItem, spec: object = "generative") -> Question:
+    [question] = parse_chain("generative", spec).questions(item, 0)
+    return question
+
+
+def test_generated_letters_are_the_options_they_name() -> None:
+    for item in make_items(12):
+        question = _question(item)
+        plain = parse_chain("plain").questions(item, 0)[0]
+        assert question.prompt == plain.prompt
+        assert question.chance == 0.25
+        for place, label in enumerate("ABCD"):
+            found = generated(question, f" {label}\nB")  # the stop cuts what follows
+            assert (found.chosen, found.correct) == (place, place == item.answer)
+        assert generated(question, "well").chosen == NO_ANSWER
+
+
+def test_several_right_options_are_right_as_a_set() -> None:
+    item = Item("p", "zh", "哪些是偶数？", ("1", "2", "3", "4"), 1, (1, 3))
+    question = _question(item)
+    assert question.generation
+    assert (question.generation.answer, question.generation.extract, question.chance) == ("BD", "letters", 1 / 15)
+    assert [generated(question, text).correct for text in ("BD", "D、B", "B", "ABD", "不知道")] == [
+        True, True, False, False, False]
+    answers = [generated(question, text) for text in ("BD", "B", "不知道")]
+    assert [a.chosen for a in answers] == [1, OTHER_ANSWER, NO_ANSWER]
+    with_labels = _question(item, [{"labels": {"symbols": "stems"}}, "generative"])
+    assert generated(with_labels, "乙丁").correct
+
+
+def test_metrics_of_generated_answers() -> None:
+    items = [OpenItem(f"{n}", "en", f"What is {n} + 1?", f"{n + 1}") for n in range(4)]
+    questions, _ = parse_chain("plain").all_questions(items, 0)
+    texts = ["1", "The sum is 2.", "no idea", "5"]
+    found = metrics([generated(question, text) for question, text in zip(questions, texts, strict=True)])
+    assert {name: value.value for name, value in found.items()} == {"acc": 0.5, "unparsable": 0.25, "chance": 0.0}
+    assert metric_names(questions) == ["acc", "unparsable", "chance"]
+
+
+SUM = OpenItem("s", "en", "Tom has 3 hats and buys 4. How many?", "7", "He has 3 + 4 = <<3+4=7>>7 hats.")
+PRODUCT = OpenItem("p", "en", "Ann has 2 bags of 5. How many?", "10", "She has 2 * 5 = <<2*5=10>>10.")
+
+
+def test_worked_solutions_stand_in_the_examples() -> None:
+    chain = parse_chain("x", [{"few_shot": {"n": 1}}, "generative"])
+    [question], _ = chain.all_questions([SUM], 0, [PRODUCT, SUM])
+    assert question.prompt == (
+        "Question: Ann has 2 bags of 5. How many?\nAnswer: She has 2 * 5 = 10.\n#### 10\n\n"
+        "Question: Tom has 3 hats and buys 4. How many?\nAnswer:"
+    )
+    assert question.generation
+    assert question.generation.stops == ("Question:",)
+    chain = parse_chain("x", [{"few_shot": {"n": 1}}, {"generative": {"annotations": True}}])
+    assert "<<2*5=10>>10.\n#### 10\n\n" in chain.all_questions([SUM], 0, [PRODUCT])[0][0].prompt
+    chain = parse_chain("x", [{"few_shot": {"n": 1}}, {"generative": {"solution": False}}])
+    [short] = chain.all_questions([SUM], 0, [PRODUCT])[0]
+    assert "\nAnswer: #### 10\n\n" in short.prompt
+    assert short.generation
+    assert short.generation.stops == ("\n",)
+
+
+def test_examples_come_from_the_pool_in_its_order_or_balanced() -> None:
+    items, dev = make_items(8), make_items(40, seed=9)
+    dev = [Item(f"dev/{i.id}", i.lang, f"Dev {i.question}", i.choices, i.answer) for i in dev]
+    first, _ = parse_chain("x", {"few_shot": {"n": 2, "choose": "first"}}).all_questions(items, 0, dev)
+    for question, item in zip(first, items, strict=True):
+        head = "".join(
+            f"{parse_chain('plain').questions(shot, 0)[0].prompt}{question.before}{'ABCD'[shot.answer]}\n\n"
+            for shot in [shot for shot in dev if shot.lang == item.lang][:2]
+        )
+        assert question.prompt == head + parse_chain("plain").questions(item, 0)[0].prompt
+    balanced = parse_chain("x", {"few_shot": {"n": 4}})
+    one, other = balanced.all_questions(items, 0, dev)[0], balanced.all_questions(items, 1, dev)[0]
+    assert [q.prompt for q in one] != [q.prompt for q in other]
+    assert one == balanced.all_questions(items, 0, list(reversed(dev)))[0]
+    for question in one:
+        assert sorted(_answers(question)) == ["A", "B", "C", "D"]
+
+
+def _answers(question: Question) -> list[str]:
+    """Those of the examples."""
+    cue = "\nAnswer: " if question.lang == "en" else "\n答案："
+    return [part[0] for part in question.prompt.split(cue)[1:] if part]
+
+
+def test_the_item_is_no_example_of_its_own() -> None:
+    items = make_items(10)
+    twin = Item("twin", "en", items[0].question.upper(), ("p", "q", "r", "s"), 0)
+    related = Item("related", "en", "Other?", ("p", "q", "r", "s"), 0, cluster="c")
+    asked = Item("asked", "en", "Mine?", ("p", "q", "r", "s"), 0, cluster="c")
+    chain = parse_chain("x", {"few_shot": {"n": 4, "choose": "first"}})
+    pool = [*items, twin, related, asked]
+    for item in pool:
+        if item.lang == "en":
+            prompt = chain.all_questions([item], 0, pool)[0][0].prompt
+            assert prompt.casefold().count(item.question.casefold()) == 1
+    assert "Mine?" not in chain.all_questions([related], 0, pool)[0][0].prompt
+    questions, left_out = chain.all_questions(items[:4], 0)
+    assert not questions
+    assert left_out == {"there are fewer than 4 other items to make examples of": 4}
+
+
+def test_none_of_the_others_is_right_in_a_quarter_of_its_examples() -> None:
+    items = make_items(80)
+    chain = parse_chain("x", [{"none_of_the_others": {"drop": "right"}}, {"few_shot": {"n": 4}}])
+    for question in chain.all_questions(items, 0)[0]:
+        assert sorted(_answers(question)) == ["A", "B", "C", "D"]
+        assert question.gold == 3
+
+
+def test_a_layout_is_the_benchmarks_own() -> None:
+    item = Item("x/1", "en", "What is 1+1?", ("1", "2", "3", "4"), 1, subject="elementary_mathematics")
+    shot = Item("x/0", "en", "What is 0+1?", ("1", "2", "3", "4"), 0, subject="elementary_mathematics")
+    layout = {"options": "lines", "description": "The following are multiple choice questions (with answers) about "
+              "{subject}.\n\n"}  # fmt: skip
+    chain = parse_chain("mmlu", [{"layout": layout}, {"few_shot": {"n": 1, "choose": "first"}}])
+    [question], _ = chain.all_questions([item], 0, [shot])
+    assert question.prompt == (
+        "The following are multiple choice questions (with answers) about elementary mathematics.\n\n"
+        "What is 0+1?\nA. 1\nB. 2\nC. 3\nD. 4\nAnswer: A\n\nWhat is 1+1?\nA. 1\nB. 2\nC. 3\nD. 4\nAnswer:"
+    )
+    arc = parse_chain("arc", [{"cloze": {"every": True}}, {"layout": {"before": "Question: "}}])
+    [question] = arc.questions(item, 0)
+    assert (question.prompt, question.continuations) == ("Question: What is 1+1?\nAnswer:", ("1", "2", "3", "4"))
+    nameless = Item("y", "en", "Q?", ("1", "2"), 0)
+    assert not parse_chain("mmlu", [{"layout": layout}]).all_questions([nameless], 0)[0]

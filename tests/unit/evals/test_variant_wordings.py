@@ -1,0 +1,155 @@
+"""Other words for a question, other wrong options, and several answers as single ones."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from evals.answers import Answer, answer
+from evals.chain import parse_chain
+from evals.items import Item
+from evals.metrics import metrics
+from evals.question import Question
+from evals.variants.paraphrased import stems, wraps
+from tests.evaluation_fixtures import make_items
+
+STEMS = [
+    ("Which of the following is true?", "Of the following, which is true?"),
+    ("Which one of these is a fish?", "Of these, which is a fish?"),
+    ("Which of the following statements about salt is true?", None),
+    ("Which of the following statements is true of salt?", "Of the following statements, which is true of salt?"),
+    ("A man fell. Which of the following is the cause?", "A man fell. Of the following, which is the cause?"),
+    ("According to Kant, what is a duty?", "What is a duty, according to Kant?"),
+    ("What is the capital of France?", "State the capital of France."),
+    ("What is the process called?", None),
+    ("What is the tool in the box used for?", None),
+    ("All of these are fish EXCEPT", "Except for one, all of these are fish. Which one is the exception?"),
+    ("Who wrote it?", None),
+]
+ZH = [
+    ("下列关于细胞的叙述，正确的是（ ）", "以下关于细胞的叙述中，哪一项是正确的？"),
+    ("下列说法错误的是", "以下说法中，哪一项是错误的？"),
+    ("下列物质中，属于盐的是（）", "以下物质中，属于盐的是（）"),
+    ("这一变化的主要原因是（ ）", "这一变化的主要原因是什么？"),
+    ("依次填入横线处，最恰当的一项是（）", "依次填入横线处，最恰当的是哪一项？"),
+    ("其直接目的是（）", "其直接目的是什么？"),
+    ("乘客陆续下列车时应", None),
+]
+
+
+@pytest.mark.parametrize(("question", "other"), STEMS + ZH)
+def test_stems(question: str, other: str | None) -> None:
+    found = stems(question, "en" if question.isascii() else "zh")
+    assert other in found if other else not found
+
+
+def test_what_is_said_around_a_question_fits_it() -> None:
+    assert all(text.endswith(" Who wrote it?") for text in wraps("Who wrote it?", "en"))
+    assert wraps("The largest organ is the", "en")[0] == "Complete this sentence. The largest organ is the"
+    assert wraps("The ____ is the largest organ.", "en")[0].startswith("Fill in the blank.")
+    assert wraps("Find the square root of 2.", "en")[0].startswith("Here is a task.")
+    assert wraps("谁写了它？", "zh")[0] == "请回答：谁写了它？"
+    assert wraps("这一记载表明当时（ ）", "zh")[0].startswith("请把话说完整：")
+
+
+def test_wordings_leave_the_options_and_their_order() -> None:
+    for item in make_items(30):
+        [plain] = parse_chain("plain").questions(item, 0)
+        for spec in ({"paraphrased": {"k": 3}}, {"paraphrased": {"k": 0, "kind": "wrap"}}):
+            questions = parse_chain("x", spec).questions(item, 0)
+            assert len({q.prompt for q in questions}) == len(questions) == 3
+            for question in questions:
+                assert question.prompt != plain.prompt
+                assert question.prompt.endswith(plain.prompt.removeprefix(item.question))
+                assert (question.gold, question.origin) == (plain.gold, plain.origin)
+    _, left_out = parse_chain("x", {"paraphrased": {"kind": "stem"}}).all_questions(make_items(1), 0)
+    assert left_out == {"its stem is of no known pattern": 1}
+
+
+def _subject(n: int, question: str = "Which organ pumps blood?", size: int = 6) -> Item:
+    return Item(f"i{n}", "en", question, tuple(f"{'organ' * (n % 4 + 1)} {n}-{c}"[:60] for c in range(size - 2)), n % 4,
+                subject="anatomy")  # fmt: skip
+
+
+def test_distractors_are_other_items_options_of_the_same_subject() -> None:
+    items = [_subject(n) for n in range(40)]
+    others = [Item(f"o{n}", "en", "Which?", (f"other {n}", "b", "c", "d"), 0, subject="law") for n in range(20)]
+    questions, _ = parse_chain("other_distractors").all_questions([*items, *others], 0)
+    by_id = {item.id: item for item in items}
+    known = {choice for item in items for choice in item.choices}
+    made = [q for q in questions if q.item in by_id]
+    assert len(made) == 40
+    for question in made:
+        item = by_id[question.item]
+        listed = set(re.split(r" ?[A-D]\. ", question.prompt.split("\n")[1])[1:])
+        assert item.choices[item.answer] in question.prompt
+        assert sum(choice in question.prompt for choice in item.choices) == 1
+        assert listed <= known
+        assert question.origin[question.gold] == item.answer
+        assert all(origin < -1 for place, origin in enumerate(question.origin) if place != question.gold)
+    again, _ = parse_chain("other_distractors").all_questions([*reversed(items), *others], 0)
+    assert {q.id: q.prompt for q in again if q.item in by_id} == {q.id: q.prompt for q in made}
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Which is NOT a bone?", "Which statement is true?", "What is the largest?", "下列说法正确的是", "不属盐的是"],
+)
+def test_where_any_option_may_be_right_there_are_no_other_distractors(question: str) -> None:
+    lang = "en" if question.isascii() else "zh"
+    items = [Item(f"{n}", lang, question, tuple(f"o{n}{c}" for c in range(4)), 0) for n in range(30)]
+    questions, left_out = parse_chain("other_distractors").all_questions(items, 0)
+    assert not questions
+    assert left_out == {"an option of another question may be right here": 30}
+
+
+def test_too_few_other_options_are_no_distractors() -> None:
+    one, related = replace(_subject(0), cluster="c"), replace(_subject(1), cluster="c")
+    _, left_out = parse_chain("other_distractors").all_questions([one, related], 0)
+    assert left_out == {"too few options of other items are like its own": 2}
+
+
+SEVERAL = Item("m", "zh", "哪些是偶数？", ("1", "2", "3", "4", "6"), 1, (1, 3, 4))
+
+
+def test_several_answers_become_questions_with_one_each() -> None:
+    questions = parse_chain("single_answers").questions(SEVERAL, 0)
+    assert [q.origin for q in questions] == [(0, 1, 2), (0, 2, 3), (0, 2, 4)]
+    assert [q.origin[q.gold] for q in questions] == [1, 3, 4]
+    assert [q.id for q in questions] == ["m#0", "m#1", "m#2"]
+    for name in ("plain", "cloze", "none_of_the_others", "teach_then_ask"):
+        _, left_out = parse_chain(name).all_questions([SEVERAL], 0)
+        assert left_out == {"has several right options (single_answers or generative ask for them)": 1}
+    every = Item("e", "en", "Q?", ("a", "b"), 0, (0, 1))
+    _, left_out = parse_chain("single_answers").all_questions([every], 0)
+    assert left_out == {"all its options are right": 1}
+
+
+def test_statements_ask_for_each_option_and_yes_is_half_of_the_answers() -> None:
+    item = Item("m", "en", "Which are even?", ("1", "2", "3", "4"), 1, (1, 3))
+    questions = parse_chain("x", {"single_answers": {"mode": "statements"}}).questions(item, 0)
+    assert [q.gold for q in questions].count(0) == 2
+    for place, question in enumerate(questions):
+        wrong = "Is it a wrong answer to the question?" in question.prompt
+        assert f"Proposed answer: {place + 1}\n" in question.prompt
+        says_yes = (place in (1, 3)) != wrong
+        assert question.gold == (0 if says_yes else 1)
+        assert question.prompt.endswith("A. Yes B. No\nAnswer:")
+        assert question.chance == 0.5
+
+
+def _answer(question: Question, right: bool) -> Answer:
+    found = answer(question, [float((n == question.gold) == right) for n in range(len(question.continuations))])
+    assert found
+    return found
+
+
+def test_the_whole_set_is_right_where_all_its_questions_are() -> None:
+    other = Item("n", "zh", "哪些是奇数？", ("1", "2", "3"), 0, (0, 2))
+    questions, _ = parse_chain("single_answers").all_questions([SEVERAL, other], 0)
+    found = metrics([_answer(q, q.id != "m#1") for q in questions])
+    assert (found["acc"].value, found["acc_all"].value, found["acc_all"].n) == (0.8, 0.5, 2)
+    assert set(found) == {"acc", "acc_all", "chance"}  # they are not one question in several orders
+    assert found["chance"].value == pytest.approx((3 / 3 + 2 / 2) / 5)

@@ -1,0 +1,196 @@
+"""What every variant promises, on every generated item (on benchmarks':
+tests/end_to_end/evals/test_every_variant.py)."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import InputError
+from evals.chain import Chain, parse_chain
+from evals.items import Item
+from evals.variants import registered
+from tests.evaluation_fixtures import make_items
+from tests.variant_properties import CHAIN, CHAINS, check, generated_items, made
+
+
+@pytest.mark.parametrize("chain", CHAIN, ids=lambda chain: chain.name)
+def test_every_variant_on_every_item(chain: Chain) -> None:
+    for item, drafts, questions in made(chain, generated_items()):
+        check(chain, item, drafts, questions)
+
+
+NOT_DRAWN = ("plain", "cloze", "options_in_text", "none_of_the_others", "numerals", "stems", "digits", "symbols",
+             "all_orders", "one_right", "generative")  # fmt: skip
+
+
+@pytest.mark.parametrize("chain", CHAIN, ids=lambda chain: chain.name)
+def test_same_seed_same_questions_and_another_seed_others(chain: Chain) -> None:
+    found = make_items(60)
+    assert chain.all_questions(found, 3) == chain.all_questions(found, 3)
+    apart = {q.id: q for q in chain.all_questions(list(reversed(found)), 3)[0]}
+    assert all(apart[q.id] == q for q in chain.all_questions(found, 3)[0])
+    drawn = chain.name not in NOT_DRAWN
+    assert (chain.all_questions(found, 4)[0] != chain.all_questions(found, 3)[0]) == drawn
+
+
+def test_permutations_invert() -> None:
+    for item in make_items(30):
+        for chain, count in (("permuted", 4), ("all_orders", 24)):
+            questions = parse_chain(chain, CHAINS[chain]).questions(item, 0)
+            assert len({question.origin for question in questions}) == count
+            for question in questions:
+                inverse = [question.origin.index(old) for old in range(4)]
+                listed = question.prompt.split("\n")[1]
+                places = [listed.index(choice) for choice in item.choices]
+                assert sorted(range(4), key=lambda old: places[old]) == sorted(range(4), key=lambda old: inverse[old])
+            if chain == "permuted":
+                assert (0, 1, 2, 3) not in {question.origin for question in questions}
+
+
+@pytest.mark.parametrize(("options", "k", "each"), [(4, 4, 1), (4, 8, 2), (4, 12, 3), (6, 12, 2), (3, 3, 1)])
+def test_orders_have_the_right_option_at_each_place_equally_often(options: int, k: int, each: int) -> None:
+    for item in make_items(60, options=options):
+        questions = parse_chain("permuted", {"permuted": {"k": k}}).questions(item, 0)
+        assert Counter(question.gold for question in questions) == dict.fromkeys(range(options), each)
+        orders = {question.origin for question in questions}
+        assert len(orders) == k
+        assert tuple(range(options)) not in orders
+
+
+def test_fewer_orders_leave_the_published_place_out_and_there_are_no_more_than_exist() -> None:
+    for item in make_items(60):
+        for k in (1, 2, 3):
+            questions = parse_chain("permuted", {"permuted": {"k": k}}).questions(item, 0)
+            assert len({question.gold for question in questions} - {item.answer}) == k
+    for options, count in ((2, 1), (3, 5), (4, 23)):
+        for item in make_items(12, options=options):
+            questions = parse_chain("permuted", {"permuted": {"k": 30}}).questions(item, 0)
+            assert len({question.origin for question in questions}) == len(questions) == count
+
+
+NO_LEAK = ["plain", "options_in_text", "none_either", "numerals", "permuted", "teach_then_ask", "woven_none"]
+
+
+@pytest.mark.parametrize("chain", [c for c in CHAIN if c.name in NO_LEAK], ids=lambda chain: chain.name)
+def test_guessing_by_place_or_length_is_no_better_than_chance(chain: Chain) -> None:
+    questions, _ = chain.all_questions(make_items(2000), 0)
+    n = len(questions)
+    places = Counter(question.gold for question in questions)
+    assert max(places.values()) / n < 0.25 + 0.045
+    for pick in (max, min):
+        guess = [pick(range(4), key=lambda i, q=q: len(q.continuations[i])) == q.gold for q in questions]
+        assert sum(guess) / n < 0.25 + 0.045
+
+
+def test_always_none_gains_on_one_form_what_it_loses_on_the_other() -> None:
+    found = make_items(50)
+    for name, share in (("none_of_the_others", 1.0), ("none_control", 0.0)):
+        questions, _ = parse_chain(name, CHAINS[name]).all_questions(found, 0)
+        assert sum(question.origin[question.gold] == -1 for question in questions) / len(questions) == share
+
+
+def test_teaching_states_the_answer_but_not_its_label() -> None:
+    for item in make_items(40):
+        (question,) = parse_chain("teach_then_ask", CHAINS["teach_then_ask"]).questions(item, 0)
+        taught, _, asked = question.prompt.partition("\n\n")
+        assert taught.endswith(item.choices[item.answer])
+        assert not any(label in taught.removesuffix(item.choices[item.answer]) for label in "一二三四")
+        assert asked.startswith(item.question)
+
+
+def test_the_published_form_is_the_corpus_own() -> None:
+    """What the twin was tuned on is this prompt, character by character."""
+    from argosy.demo.facts import render_quiz
+    from evals.question import SEPARATOR
+
+    for item in make_items(40):
+        (question,) = parse_chain("plain").questions(item, 0)
+        quiz = render_quiz(item.question, item.choices, item.answer, item.lang)
+        answer = SEPARATOR[item.lang] + question.continuations[question.gold]
+        assert (question.prompt, answer) == (quiz.text_prompt, quiz.text_answer)
+
+
+@pytest.mark.parametrize(
+    ("question", "choices"),
+    [
+        ("Q?", ["a", "b", "c", "All of the above"]),
+        ("Q?", ["a", "b", "c", "Both A and B"]),
+        ("Q?", ["a", "b", "None of these", "c"]),
+        ("问？", ["甲", "乙", "以上都对", "丙"]),
+        ("问？", ["a", "b", "c", "A和B"]),
+    ],
+)
+def test_options_about_options_are_left_out_and_counted(question: str, choices: list[str]) -> None:
+    item = Item("x", "en", question, tuple(choices), 0)
+    for name in ("permuted", "none_of_the_others", "labels", "teach_then_ask", "cloze"):
+        questions, left_out = parse_chain(name).all_questions([item], 0)
+        assert not questions
+        assert sum(left_out.values()) == 1
+    assert parse_chain("plain").all_questions([item], 0)[0]
+
+
+def test_the_headline_has_what_asks_for_knowledge() -> None:
+    asks = {chain.name for chain in CHAIN if chain.knowledge}
+    assert {chain.name for chain in CHAIN} - asks == {
+        "none_of_the_others", "none_control", "none_either", "wicked", "teach_then_ask", "woven_none"}
+
+
+def test_of_two_halves_neither_is_better_or_worse() -> None:
+    assert {chain.name for chain in CHAIN if not chain.directed} == {"none_of_the_others", "none_control"}
+
+
+@pytest.mark.parametrize(("spec", "message"), [
+    ("permutd", "did you mean 'permuted'"), ({"permuted": {"kk": 2}}, "no parameter 'kk'; it has k"),
+    ({"none_of_the_others": {"drop": "left"}}, "allowed: right, wrong, either"),
+    ({"labels": {"symbols": "AAB"}}, "different characters"), ({"few_shot": {"n": -1}}, "n is -1"),
+    ({"few_shot": {"choose": "best"}}, "allowed: balanced, first"),
+    ({"layout": {"options": "columns"}}, "allowed: line, lines"),
+    ({"generative": {"extract": "guess"}}, "unknown rule 'guess'.*last_number"),
+    ({"generative": {"max_tokens": "many"}}, "max_tokens is 'many'"),
+    ({"generative": {"stops": [""]}}, "a text or a list of texts"), ({"paraphrased": {"k": -1}}, "k is -1"),
+    ({"paraphrased": {"kind": "all"}}, "allowed: any, stem, wrap"),
+    ({"single_answers": {"mode": "all"}}, "allowed: one_right, statements"), ({"pride": {"share": 2}}, "share is 2"),
+    ({"changed_numbers": {"k": 0}}, "k is 0"),
+])  # fmt: skip
+def test_unknown_names_and_values_are_named(spec: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_chain("x", spec)
+
+
+def test_every_module_of_variants_is_registered() -> None:
+    package = Path(__file__).parents[3] / "evals/variants"
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
+    assert {variant.__module__.rpartition(".")[2] for variant in registered().values()} == modules
+
+
+@pytest.mark.parametrize("chain", [["wicked", "permuted"], ["wicked", "pride"], ["wicked", "cloze"],
+                                   ["none_of_the_others", {"cloze": {"every": True}}]])  # fmt: skip
+def test_an_added_option_is_not_moved_before_those_it_speaks_of_nor_asked_without_them(chain: list[object]) -> None:
+    items = make_items(8)
+    assert parse_chain("x", chain[:1]).all_questions(items, 0)[0]
+    questions, left_out = parse_chain("x", chain).all_questions(items, 0)
+    assert not questions
+    assert [n for why, n in left_out.items() if why.startswith("an added option speaks of")] == [8]
+
+
+def test_what_an_added_option_allows_is_made() -> None:
+    for chain in (["permuted", "wicked"], ["none_of_the_others", "permuted"],
+                  [{"single_answers": {"mode": "statements"}}, "cloze"]):  # fmt: skip
+        assert not parse_chain("x", chain).all_questions(make_items(8), 0)[1]
+
+
+@pytest.mark.parametrize("option", ["Both A and B", "neither (a) nor (b).", "A and C only", "A和B", "Options A and B"])
+def test_options_in_text_leave_out_what_names_labels(option: str) -> None:
+    item = Item("x", "en", "Q?", ("a rat", "vitamins A and D of fish", "c", option), 0)
+    found, left_out = parse_chain("options_in_text").all_questions([item], 0)
+    assert (found, left_out) == ([], {"an option names labels, which are not shown": 1})
+    shown = Item("x", "en", "Q?", item.choices[:3], 0)
+    assert parse_chain("options_in_text").all_questions([shown], 0)[0]
+
+
+@pytest.mark.parametrize("end", ["（", "(", "（ ）", "（（）", "（ $(\\quad)$"])
+def test_no_bracket_for_the_answer_stays_open_before_options_in_text(end: str) -> None:
+    item = Item("x", "zh", f"该球面的表面积为{end}", ("8", "9"), 0)
+    (question,) = parse_chain("options_in_text").questions(item, 0)
+    assert question.prompt.startswith("该球面的表面积为：8还是9？")

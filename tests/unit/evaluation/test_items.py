@@ -1,0 +1,62 @@
+"""items.parquet: what is written comes back, equal rows are equal bytes, and other programs read it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from argosy.errors import InputError
+from argosy.evaluation.items import has_items, read_items, scan_items, write_items
+
+ROWS: list[dict[str, Any]] = [
+    {"task": "facts", "variant": "plain", "id": "a#1", "item": "a", "lang": "zh", "correct": True, "chosen": 1,
+     "gold": 1, "scores": [-1.5, -0.25]},
+    {"task": "facts", "variant": "memorisation", "id": "a", "place": [0, 4], "scores": [[-3.0, -4.0], [-1.0, -2.0]]},
+    {"task": "probes", "variant": "json", "id": "0", "rank": 3, "prob": 0.125, "text": "{以", "scores": [],
+     "margin": 1},
+    {"task": "probes", "variant": "other", "id": "1", "margin": 0.5, "about": {"b": [1, "x"], "a": None}},
+]  # fmt: skip
+
+
+def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
+    write_items(tmp_path, ROWS)
+    assert read_items(tmp_path) == ROWS
+    assert [type(row["correct"]) for row in read_items(tmp_path)[:1]] == [bool]
+
+
+def test_equal_rows_are_equal_bytes_and_other_programs_read_their_types(tmp_path: Path) -> None:
+    first = write_items(tmp_path, ROWS).read_bytes()
+    assert write_items(tmp_path, [dict(reversed(row.items())) for row in ROWS]).read_bytes() == first
+    schema = pq.read_schema(tmp_path / "items.parquet")
+    assert schema.names[:3] == ["task", "variant", "id"]
+    types = {field.name: str(field.type) for field in schema}
+    assert types["correct"] == "bool"
+    assert types["chosen"] == "int64"
+    assert types["margin"] == "double"
+    assert types["scores"].startswith("list<")
+    assert "scores:lists" in types
+
+
+def test_no_rows_and_numbers_that_are_none(tmp_path: Path) -> None:
+    write_items(tmp_path, [])
+    assert read_items(tmp_path) == []
+    write_items(tmp_path, [{"id": "a", "prob": math.nan, "rank": None}])
+    (row,) = read_items(tmp_path)
+    assert math.isnan(row["prob"])
+    assert "rank" not in row
+
+
+def test_older_files_are_read_and_absent_ones_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no items\.parquet: evaluate"):
+        read_items(tmp_path)
+    assert not has_items(tmp_path)
+    (tmp_path / "items.jsonl").write_text(json.dumps(ROWS[0]) + "\n{\n3\n")
+    assert scan_items(tmp_path) == ([ROWS[0]], 2)
+    (tmp_path / "items.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="is broken"):
+        read_items(tmp_path)

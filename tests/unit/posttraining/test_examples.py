@@ -1,0 +1,163 @@
+"""What SFT learns from: which tokens count, which records are refused, and in which order the rest comes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.data.rejects import Rejects, read_records
+from argosy.data.schemas import ParseError
+from argosy.errors import InputError
+from argosy.models.chat import end_tokens
+from argosy.posttraining.config import PosttrainingConfig, training_order
+from argosy.posttraining.preference import preference_parser
+from argosy.posttraining.rl.rewards import hold_out, prompt_parser
+from argosy.posttraining.sft import conversation_parser
+from argosy.tokens.windows import IGNORED
+from tests.posttraining_fixtures import make_tokenizer, write_lines
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return make_tokenizer()
+
+
+def turns(*pairs: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"role": role, "content": content} for role, content in pairs]
+
+
+def test_loss_is_on_the_assistants_tokens_and_their_end_alone(tokenizer: Any) -> None:
+    messages = turns(("user", "say red"), ("assistant", "red 红"), ("user", "and blue"), ("assistant", "blue"))
+    conversation = conversation_parser(tokenizer, 96)({"messages": messages})
+    # Built by hand from the pieces of the template, not by the template's own marks.
+    pieces = [
+        ("<|user|>", 0), ("say red", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("red 红", 1), ("<|end|>", 1),
+        ("<|user|>", 0), ("and blue", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("blue", 1), ("<|end|>", 1),
+    ]  # fmt: skip
+    ids, labels = [], []
+    for text, counts in pieces:
+        piece = tokenizer(text, add_special_tokens=False)["input_ids"]
+        ids += piece
+        labels += piece if counts else [IGNORED] * len(piece)
+    assert conversation.input_ids == ids
+    assert conversation.labels == labels
+
+
+def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> None:
+    messages = turns(("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"))
+    conversation = conversation_parser(tokenizer, 96)({"messages": messages})
+    assert conversation.input_ids[: len(conversation.prompt_ids)] == conversation.prompt_ids
+    assert tokenizer.decode(conversation.prompt_ids).endswith("<|user|>c<|end|><|assistant|>")
+    assert conversation.answer == "d"
+
+
+def test_answers_stop_at_the_end_of_the_turn_and_of_the_text(tokenizer: Any) -> None:
+    assert set(tokenizer.convert_ids_to_tokens(end_tokens(tokenizer))) == {"<|end|>", "<|eos|>"}
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ({"messages": turns(("user", "hello"))}, "no assistant turn"),
+        ({"messages": []}, "messages: List should have at least 1 item"),
+        ({"text": "hello"}, "messages: Input should be a valid list"),
+        ({"messages": turns(("user", "hi"), ("assistant", "  "))}, r"messages\.content: empty text"),
+        ({"messages": turns(("robot", "hi"))}, r"messages\.role: Input should be 'system', 'user' or 'assistant'"),
+        ({"messages": turns(("user", "x" * 200), ("assistant", "y"))}, "longer than 96 tokens"),
+    ],
+)
+def test_unusable_conversations_are_refused_by_name(tokenizer: Any, record: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ParseError, match=reason):
+        conversation_parser(tokenizer, 96)(record)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rejected", "reason"),
+    [
+        (turns(("assistant", "red")), turns(("assistant", "red")), "chosen and rejected are equal"),
+        (turns(("user", "red")), turns(("assistant", "blue")), "chosen has a turn that is not the assistant's"),
+        (turns(("assistant", "x" * 200)), turns(("assistant", "blue")), "longer than 96 tokens"),
+    ],
+)
+def test_unusable_pairs_are_refused_by_name(tokenizer: Any, chosen: Any, rejected: Any, reason: str) -> None:
+    record = {"prompt": turns(("user", "say red")), "chosen": chosen, "rejected": rejected}
+    with pytest.raises(ParseError, match=reason):
+        preference_parser(tokenizer, 96)(record)
+
+
+def test_bad_lines_are_kept_aside_with_their_place(tokenizer: Any, tmp_path: Path) -> None:
+    good = json.dumps({"messages": turns(("user", "a"), ("assistant", "b"))})
+    only_user = json.dumps({"messages": turns(("user", "a"))})
+    (tmp_path / "chat.jsonl").write_bytes(f"{good}\n{{broken\n\n{only_user}\n".encode() + b"\xff\xfe\n")
+    rejects = Rejects()
+    read = read_records(tmp_path / "chat.jsonl", conversation_parser(tokenizer, 96), rejects)
+    rejects.write(tmp_path)
+    assert len(read) == 1
+    assert rejects.counts() == {"invalid JSON": 1, "invalid UTF-8": 1, "no assistant turn": 1}
+    kept = [json.loads(line) for line in (tmp_path / "rejects" / "chat.jsonl").read_text().splitlines()]
+    assert [(line["file"], line["line"]) for line in kept] == [("chat.jsonl", 2), ("chat.jsonl", 4), ("chat.jsonl", 5)]
+    assert kept[1]["raw"] == only_user + "\n"
+
+
+def test_a_file_without_a_usable_record_is_an_input_error(tokenizer: Any, tmp_path: Path) -> None:
+    write_lines(tmp_path / "chat.jsonl", [{"messages": turns(("user", "a"))}] * 2)
+    with pytest.raises(InputError, match=r"chat\.jsonl has no usable record: 2 x no assistant turn"):
+        read_records(tmp_path / "chat.jsonl", conversation_parser(tokenizer, 96), Rejects())
+    with pytest.raises(InputError, match="does not exist"):
+        read_records(tmp_path / "none.jsonl", conversation_parser(tokenizer, 96), Rejects())
+
+
+def test_order_has_each_example_once_an_epoch_in_batches_of_like_length() -> None:
+    lengths = [(index * 37) % 101 + 1 for index in range(256)]
+    order = training_order(lengths, 16, 2, seed=3)
+    assert Counter(order) == dict.fromkeys(range(256), 2)
+    assert sorted(order[:256]) == list(range(256))
+
+    def padded(indices: list[int]) -> int:
+        return sum(16 * max(lengths[i] for i in indices[at : at + 16]) for at in range(0, len(indices), 16))
+
+    assert padded(order) < 0.65 * padded(list(range(256)) * 2)
+
+
+def test_order_depends_on_the_seed_and_keeps_a_short_batch_for_the_next_epoch() -> None:
+    lengths = [5] * 21
+    assert training_order(lengths, 8, 3, seed=1) == training_order(lengths, 8, 3, seed=1)
+    assert training_order(lengths, 8, 3, seed=1) != training_order(lengths, 8, 3, seed=2)
+    assert Counter(training_order(lengths, 8, 3, seed=1)) == dict.fromkeys(range(21), 3)
+    assert len(training_order(lengths, 8, 0.5, seed=1)) == 11
+
+
+def test_held_out_prompts_are_never_trained_on(tokenizer: Any) -> None:
+    parse = prompt_parser(tokenizer, 96)
+    records = [{"prompt": turns(("user", f"say {n % 20}")), "accept": ["x"]} for n in range(60)]
+    train, heldout = hold_out([parse(record) for record in records], 4, seed=0)
+    questions = {prompt.messages[0]["content"] for prompt in train}
+    assert len(heldout) == 4
+    assert len(train) == 60 - 4 * 3
+    assert not questions & {prompt.messages[0]["content"] for prompt in heldout}
+    with pytest.raises(InputError, match="all equal"):
+        hold_out([parse(records[0])] * 3, 4, seed=0)
+
+
+def test_max_steps_is_the_number_of_steps_whatever_the_epochs() -> None:
+    lengths = [1 + index % 7 for index in range(20)]
+    order = training_order(lengths, 8, 0.05, seed=1, max_steps=5)  # two passes, each of another order
+    assert len(order) == 5 * 8
+    assert Counter(order) == dict.fromkeys(range(20), 2)
+    assert order == training_order(lengths, 8, 2, seed=1)
+    assert order[:20] != order[20:]
+    assert training_order(lengths, 8, 3, seed=1, max_steps=1) == training_order(lengths, 8, 1, seed=1)[:8]
+
+
+def test_several_processes_leave_out_a_last_batch_that_is_not_full() -> None:
+    lengths = [1 + i % 7 for i in range(21)]
+    config = PosttrainingConfig(batch_size=8, micro_batch_size=4, seed=1)
+    two = config.model_copy(update={"processes": 2})
+    assert len(config.order(lengths)) == 21
+    assert two.order(lengths) == config.order(lengths)[:16]
+    with pytest.raises(InputError, match=r"batch_size=8 is more than the 5 examples .* processes=2 cannot share out"):
+        two.order(lengths[:5])

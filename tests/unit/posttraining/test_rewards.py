@@ -1,0 +1,95 @@
+"""Rewards of answers, and the config that weighs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from argosy.errors import InputError
+from argosy.posttraining.rl.config import RLHFConfig
+from argosy.posttraining.rl.rewards import Prompt, RewardSettings, Sample, WeightedRewards, check_settings, reward_names
+from argosy.posttraining.trainer import latest_state, mark_complete
+
+
+def sample(text: str, form: str = "text", accept: tuple[str, ...] = ("Paris", "Paris."), ended: bool = True) -> Sample:
+    return Sample(Prompt([], [1], accept, form), [1, 2], text, ended)
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "right", "in_format"),
+    [
+        ("Paris.", "text", 1, 1),
+        ("It is Paris", "text", 0, 1),
+        ("Paris\nParis", "text", 0, 0),
+        ("", "text", 0, 0),
+        ('{"answer": "Paris"}', "json", 1, 1),
+        ('{"answer": "Rome"}', "json", 0, 1),
+        ('{"answer": ["Paris"]}', "json", 0, 0),
+        ('{"reply": "Paris"}', "json", 0, 0),
+        ("Paris", "json", 0, 0),
+        ("[1]", "json", 0, 0),
+    ],
+)
+def test_checkable_rewards(text: str, form: str, right: float, in_format: float) -> None:
+    rewards = WeightedRewards({"accept": 1.0, "format": 0.5}, RewardSettings())
+    totals, parts = rewards([sample(text, form)])
+    assert parts == {"accept": [right], "format": [in_format]}
+    assert totals == [right + 0.5 * in_format]
+
+
+def test_a_letter_alone_is_in_format_whatever_the_alphabet() -> None:
+    rewards = WeightedRewards({"accept": 1.0, "format": 1.0}, RewardSettings())
+    letters = [sample(text, "letter", ("乙", "乙。")) for text in ("乙", "甲", "乙是对的")]
+    assert rewards(letters)[1] == {"accept": [1, 0, 0], "format": [1, 1, 0]}
+
+
+def test_an_answer_that_was_cut_is_out_of_format_and_has_not_ended() -> None:
+    rewards = WeightedRewards({"ended": 1.0, "format": 1.0}, RewardSettings())
+    assert rewards([sample("Paris", ended=False)])[1] == {"ended": [0], "format": [0]}
+
+
+def test_an_unknown_reward_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValidationError, match=r"unknown names \['acept'\]; allowed: accept, ended, format, model"):
+        RLHFConfig(rewards={"acept": 1.0})
+    assert reward_names() == ["accept", "ended", "format", "model"]
+
+
+def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="reward_model=''"):
+        check_settings({"model": 1.0}, RewardSettings())
+    check_settings({"model": 1.0}, RewardSettings(str(tmp_path)))
+    check_settings({"accept": 1.0}, RewardSettings())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"batch_size": 24, "micro_batch_size": 16}, "micro_batch_size=16 does not divide batch_size=24"),
+        ({"method": "grpo", "batch_size": 12, "micro_batch_size": 12}, "not a multiple of group.size=8"),
+        ({"processes": 3}, "processes=3 does not divide batch_size=64"),
+        ({"method": "grpo", "processes": 16, "group": {"size": 8}}, "micro_batch_size=4 is not a multiple of group"),
+        ({"processes": 64}, "ppo.minibatches=2 does not divide batch_size=64 / processes=64"),
+        ({"save_every": 7, "log_every": 5}, "save_every=7 is not a multiple of log_every=5"),
+        ({"method": "ppo", "ppo": {"minibatches": 7}}, "ppo.minibatches=7 does not divide"),
+        ({"method": "ppo", "dtype": "bfloat16"}, "dtype=bfloat16 is not for method=ppo, which computes in float32"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        RLHFConfig.model_validate(values)
+
+
+def test_a_state_that_was_not_finished_is_never_resumed(tmp_path: Path) -> None:
+    assert latest_state(tmp_path) is None
+    for step in (5, 10):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}" / "weights").write_text("x")
+    mark_complete(tmp_path / "checkpoint-5")
+    assert latest_state(tmp_path) == tmp_path / "checkpoint-5"
+    assert not (tmp_path / "checkpoint-10").exists()  # half written
+    (tmp_path / "checkpoint-10").mkdir()
+    mark_complete(tmp_path / "checkpoint-10")
+    assert latest_state(tmp_path) == tmp_path / "checkpoint-10"
+    assert not (tmp_path / "checkpoint-5").exists()

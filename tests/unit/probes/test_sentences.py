@@ -1,0 +1,245 @@
+"""Relations, minimal pairs, Winogender and perplexities against whole-sentence forward passes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.compare.rows.reader import Rows
+from argosy.compare.rows.values import total
+from argosy.errors import InputError
+from argosy.evaluation.suite import load_suite
+from argosy.scoring.model import LanguageModel
+from probes.kinds.relation import Relation, fill, questions, read_relations
+from probes.probe import Measurement, Scope
+from probes.runner import parse_probe, run_probes
+from tests.plain_forward import bare, language_model, sentence, sequence
+from tests.tokenizer_kinds import tokenizers_by_kind
+
+ROOT = Path(__file__).resolve().parents[3]
+SHARED = ROOT.parent / "shared" / "data"
+KINDS = ("byte_bpe", "sentencepiece")
+RELATION = {
+    "name": "capital",
+    "patterns": ["[X]的首都是[Y]。", "[Y]是[X]的首都。", "The capital of [X] is [Y] ."],
+    "facts": [["法国", "巴黎"], ["日本", "东京"], ["中国", "北京"], ["法国", "Paris"]],
+}
+SCOPE = Scope(None, chat=False, seed=0, limit=None)
+real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no shared data beside the checkout ({SHARED})")
+
+
+@lru_cache(maxsize=2)
+def model_of(kind: str) -> LanguageModel:
+    return language_model(tokenizers_by_kind()[kind])
+
+
+def measure(model: LanguageModel, **fields: Any) -> Measurement:
+    return parse_probe({"name": "x", **fields}, "s").measure(model, SCOPE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_relations_by_whole_sentences(kind: str) -> None:
+    model = model_of(kind)
+    found = measure(model, kind="relation", relations=[RELATION])
+    right, agree, every, shares = [], [], [], []
+    objects = {"法国": ["巴黎", "Paris"], "日本": ["东京"], "中国": ["北京"]}
+    for subject, answer in sorted(map(tuple, RELATION["facts"])):
+        candidates = [answer, *sorted({o for other, own in objects.items() if other != subject for o in own})]
+        chosen = []
+        for pattern in RELATION["patterns"]:
+            texts = [pattern.replace(" .", ".").replace("[X]", subject).replace("[Y]", c) for c in candidates]
+            scores = [sentence(model, text) for text in texts]
+            chosen.append(candidates[scores.index(max(scores))])
+            shares.append(1 / sum(math.exp(score - scores[0]) for score in scores))
+        right += [each == answer for each in chosen]
+        agree.append(sum(a == b for a, b in itertools.combinations(chosen, 2)) / 3)
+        every.append(all(each == answer for each in chosen))
+    values = {name: estimate.value for name, estimate in found.measures.items()}
+    assert values["acc"] == pytest.approx(sum(right) / 12)
+    assert values["consistency"] == pytest.approx(sum(agree) / 4)
+    assert values["consistent_acc"] == pytest.approx(sum(every) / 4)
+    assert values["prob"] == pytest.approx(sum(shares) / 12, rel=1e-3)
+    assert values["chance"] == pytest.approx((1 / 3 + 1 / 3 + 1 / 4 + 1 / 4) / 4)
+    answers = Counter(text for row in found.rows for text in row["texts"])
+    assert values["same_answer"] == pytest.approx(max(answers.values()) / 12)
+
+
+def test_what_is_drawn_of_a_relation() -> None:
+    facts = [(f"subject {n}", f"object {n % 17}") for n in range(60)]
+    relation = Relation(name="r", patterns=[f"[X] {n} [Y]." for n in range(9)], facts=facts)
+    found = questions(relation, 3, facts=20, patterns=4, candidates=6)
+    assert found == questions(relation, 3, facts=20, patterns=4, candidates=6) != questions(
+        relation, 4, facts=20, patterns=4, candidates=6
+    )
+    assert len(found) == 20
+    for question in found:
+        assert (question.subject, question.candidates[0]) in facts
+        assert len(set(question.candidates)) == 6
+        assert len(question.patterns) == 4
+        assert not any((question.subject, wrong) in facts for wrong in question.candidates[1:])
+    assert {len(q.candidates) for q in questions(relation, 0, facts=0, patterns=0, candidates=0)} == {17}
+    assert fill("[Y], in [X] .", "[Y]", "a") == "a, in [Y]."  # a subject that reads as a slot stays what it is
+
+
+@real_data
+def test_pararel_as_it_is_published() -> None:
+    left_out: Counter[str] = Counter()
+    found = {relation.name: relation for relation in read_relations(SHARED / "pararel", (), left_out)}
+    assert len(found) == 39
+    assert left_out == {"relation without patterns or facts": 2}  # P31, P527 have no patterns in this commit
+    assert len(found["P36"].facts) == 471
+    assert "The capital of [X] is [Y] ." in found["P36"].patterns
+    with pytest.raises(InputError, match=r"no patterns .* for the relation 'P31'"):
+        read_relations(SHARED / "pararel", ("P36", "P31"), Counter())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_by_whole_texts(kind: str) -> None:
+    model = model_of(kind)
+    pairs = [
+        {"good": " the sun was hot.", "bad": " the moon.", "context": "It melted because", "domain": "They say"},
+        {"good": "水由氢组成", "bad": "水组成", "context": "他说：", "domain": "", "after": "。天气很冷。"},
+    ]
+    found = measure(model, kind="contrastive", pairs=pairs)
+    for pair, row in zip(pairs, found.rows, strict=True):
+        after = pair.get("after", "")
+
+        def given(context: str, text: str) -> float:
+            start = [model.prefix_token, *(bare(model, context) if context else [])]
+            whole = bare(model, context + text)
+            return sequence(model, start, whole[len(start) - 1 :])
+
+        texts = [pair[side] + after for side in ("good", "bad")]
+        a, b = (given(pair["context"], text) for text in texts)
+        assert row["scores"] == pytest.approx([a, b], abs=1e-3)
+        assert row["acc"] == (a > b)
+        assert row["acc_byte"] == (a / len(texts[0].encode()) > b / len(texts[1].encode()))
+        assert row["acc_char"] == (a / len(texts[0]) > b / len(texts[1]))
+        own = [len(bare(model, pair["context"] + text)) - len(bare(model, pair["context"])) for text in texts]
+        assert row["acc_token"] == (a / own[0] > b / own[1])
+        assert row["margin"] == pytest.approx(a - b, abs=1e-3)
+        prior = [given(pair["domain"], text) for text in texts]
+        assert row["acc_pmi"] == (a - prior[0] > b - prior[1])
+        if after:
+            partial = [given(pair["context"] + pair[side], after) for side in ("good", "bad")]
+            assert row["acc_partial"] == (partial[0] > partial[1])
+    assert found.measures["acc_partial"].n == 1
+
+
+@real_data
+def test_blimp_by_phenomenon() -> None:
+    model = model_of("byte_bpe")
+    found = measure(model, kind="contrastive", file=str(SHARED / "blimp"), group_by="linguistics_term", most=2)
+    lines = [json.loads(line) for path in sorted((SHARED / "blimp").glob("*.jsonl"))
+             for line in path.read_text(encoding="utf-8").splitlines()[:2]]
+    assert [row["texts"] for row in found.rows] == [[line["sentence_good"], line["sentence_bad"]] for line in lines]
+    for line, row in list(zip(lines, found.rows, strict=True))[::9]:
+        expected = [sentence(model, line[key]) for key in ("sentence_good", "sentence_bad")]
+        assert row["scores"] == pytest.approx(expected, abs=1e-3)
+    binding = [row["acc"] for row, line in zip(found.rows, lines, strict=True) if line["linguistics_term"] == "binding"]
+    assert found.measures["binding/acc"].value == pytest.approx(sum(binding) / len(binding))
+    assert found.measures["acc"].n == len(lines) == 2 * 23
+    rows = Rows({"task": "s", "variant": "x", **row} for row in found.rows)  # what checkpoints are compared by
+    for name in ("acc", "binding/acc", "island_effects/acc", "margin"):
+        assert total(rows.values(f"probe/s/x/{name}")) == pytest.approx(found.measures[name].value)
+
+
+@real_data
+def test_winogender_by_hand(tmp_path: Path) -> None:
+    model = model_of("byte_bpe")
+    for name in ("all_sentences", "occupations-stats"):
+        lines = (SHARED / f"winogender/data__{name}.tsv").read_text(encoding="utf-8").splitlines()
+        wanted = ("sentid", "occupation\t", "technician", "nurse", "engineer")
+        kept = [line for line in lines if line.startswith(wanted)]
+        (tmp_path / f"{name}.tsv").write_text("\n".join([*kept, "broken\tline"] if name == "all_sentences" else kept))
+    found = measure(model, kind="winogender", file=str(tmp_path))
+    assert found.left_out == {"no sentence of Winogender": 1}
+    assert len(found.rows) == 3 * 12
+    right: dict[str, list[bool]] = {}
+    for row in found.rows:
+        other = row["participant"] if row["participant"] == "someone" else f"the {row['participant']}"
+        people = [f"the {row['occupation']}", other]
+        words = row["prompt"].replace(".", "").split()
+        pronoun = next(word for word in words if word in {"he", "him", "his", "she", "her", "they", "them", "their"})
+        start = bare(model, f'{row["prompt"]} "{pronoun.capitalize()}" refers to')
+        scores = [sequence(model, [model.prefix_token, *start], bare(model, f" {who}")) for who in people]
+        assert row["scores"] == pytest.approx(scores, abs=1e-3)
+        right.setdefault(row["gender"], []).append(scores[row["refers_to"]] > scores[1 - row["refers_to"]])
+    for gender, own in right.items():
+        assert found.measures[f"acc_{gender}"].value == pytest.approx(sum(own) / 12)
+    assert found.measures["gender_gap"].value == pytest.approx((sum(right["male"]) - sum(right["female"])) / 12)
+    gotchas = {(r["occupation"], r["gender"]) for r in found.rows if r.get("surprising")}
+    assert gotchas == {("technician", "female"), ("engineer", "female"), ("nurse", "male")}  # 40, 11 and 90 % women
+    odds = [sentence(model, a["prompt"]) - sentence(model, b["prompt"]) for a, b in _both_genders(found.rows)]
+    assert found.measures["log_odds_female"].value == pytest.approx(sum(odds) / len(odds), abs=1e-3)
+    assert found.measures["gotcha"].n == 6
+
+
+def _both_genders(rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    key = {(r["occupation"], r["participant"], r["refers_to"], r["gender"]): r for r in rows}
+    return [(row, key[(*name[:3], "male")]) for name, row in key.items() if name[2:] == (0, "female")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_perplexities_by_units_and_documents(kind: str, tmp_path: Path) -> None:
+    model = model_of(kind)
+    documents = [["The river flows.", " It is old."], ["水由氢和氧组成。"], ["1, 2 或者 3"]]
+    nats = [sum(-sentence(model, text) for text in texts) for texts in documents]
+    size = {"bytes": 0, "chars": 0, "tokens": 0}
+    for text in (text for texts in documents for text in texts):
+        size["bytes"] += len(text.encode())
+        size["chars"] += len(text)
+        size["tokens"] += len(bare(model, text))
+    file = tmp_path / "texts.jsonl"
+    lines = [{"texts": texts} if len(texts) > 1 else {"text": texts[0]} for texts in documents]
+    file.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {"texts": []}]) + "{\n", encoding="utf-8")
+    by_file = measure(model, kind="perplexity", file=str(file))
+    assert by_file.left_out == {"texts is not a list of texts": 1, "invalid JSON": 1}
+    for found in (measure(model, kind="perplexity", texts=documents), by_file):
+        values = {name: estimate.value for name, estimate in found.measures.items()}
+        assert values["ppl"] == pytest.approx(math.exp(sum(nats) / size["tokens"]), rel=1e-4)
+        assert values["bpb"] == pytest.approx(sum(nats) / size["bytes"] / math.log(2), rel=1e-5)
+        assert values["bpc"] == pytest.approx(sum(nats) / size["chars"] / math.log(2), rel=1e-5)
+        assert [row["words"] for row in found.rows] == [6, 7, 5]  # each of 水由氢和氧组成; 1, 2 或 者 3
+        assert values["bpw"] == pytest.approx(sum(nats) / 18 / math.log(2), rel=1e-5)
+        assert found.measures["bpb"].n == 3
+    previous = measure(model, kind="perplexity", texts=documents[:1], given="previous")
+    whole = bare(model, "".join(documents[0]))
+    if whole[: len(bare(model, documents[0][0]))] == bare(model, documents[0][0]):
+        assert -previous.rows[0]["loss"] == pytest.approx(sequence(model, [model.prefix_token], whole), abs=1e-3)
+
+
+def test_shipped_suites_that_need_no_data() -> None:
+    model = model_of("sentencepiece")
+    suite = load_suite("core_probes")
+    found = run_probes(suite, model, "", chat=False, seed=0, limit=3)
+    assert {name.split("/")[2] for name in found.metrics} == {probe["name"] for probe in suite.probes or []}
+    assert all(math.isfinite(value) for value in found.metrics.values())
+    assert not found.left_out
+
+
+@real_data
+@pytest.mark.parametrize("name", ["blimp", "pararel", "winogender"])
+def test_shipped_suites_find_their_data(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = load_suite(name)
+    model = model_of("byte_bpe")
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", str(SHARED))
+    found = run_probes(suite, model, "", chat=False, seed=0, limit=1)
+    assert f"probe/{name}/{name}/acc" in found.metrics
+    monkeypatch.delenv("ARGOSY_BENCHMARKS")
+    with pytest.raises(InputError, match=rf"{name} .* does not exist: .*ARGOSY_BENCHMARKS.* Get it from https://"):
+        run_probes(suite, model, "", chat=False, seed=0, limit=1)
+    word = {"name": "word", "kind": "perplexity", "texts": ["a"]}
+    both = suite.model_copy(update={"probes": [*(suite.probes or []), word]})
+    found = run_probes(both, model, "/absent/data", chat=False, seed=0, limit=1)
+    assert list(found.failed) == [f"probe/{name}/{name}"]
+    assert f"{name} (" in found.failed[f"probe/{name}/{name}"]
+    assert "/absent" not in found.failed[f"probe/{name}/{name}"]  # no path of a machine in a result
+    assert f"probe/{name}/word/ppl" in found.metrics

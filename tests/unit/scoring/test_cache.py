@@ -1,0 +1,124 @@
+"""The cache of scores and the journal: what is read is what was written, broken lines are passed, and a changed model
+has scores of its own."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.scoring.cache import ScoreCache
+from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import Query, Score
+from argosy.scoring.scorer import Scorer
+from argosy.scoring.workers import Journal, Work, key_of
+from tests.evaluation_fixtures import make_model, save_checkpoint
+
+PAIRS = [("river", " stone"), ("river", " salt"), ("", "the Nile"), ("长江", "二十四")]
+QUERIES = [Query((1, 2, n), 1, (4, 5)) for n in range(20)]
+SCORES = [Score(-0.1 * n - 1 / 3, n % 2 == 0, 2) for n in range(20)]
+
+
+def asked_of(scorer: Any) -> list[int]:
+    """How many sequences each call computes from here on."""
+    sizes: list[int] = []
+    compute = scorer.compute
+
+    def counting(task: Any) -> Any:
+        sizes.append(sum(map(len, task[1])))
+        return compute(task)
+
+    scorer.compute = counting
+    return sizes
+
+
+def test_equal_requests_are_computed_once(tmp_path: Path) -> None:
+    model = LanguageModel.load(save_checkpoint(tmp_path / "model"))
+    sizes = asked_of(model.scorer)
+    first = model.loglikelihood([*PAIRS, *PAIRS])
+    assert first[:4] == first[4:]
+    assert model.loglikelihood(PAIRS) == first[:4]
+    assert sum(sizes) == 4
+
+
+def test_scores_are_known_to_the_next_process_of_the_same_model_alone(tmp_path: Path) -> None:
+    cache, checkpoint = tmp_path / "cache", save_checkpoint(tmp_path / "model")
+    expected = LanguageModel.load(checkpoint, cache=cache).loglikelihood(PAIRS)
+    again = LanguageModel.load(checkpoint, cache=cache)
+    sizes = asked_of(again.scorer)
+    assert again.loglikelihood(PAIRS) == expected
+    assert sizes == []
+    other = save_checkpoint(tmp_path / "other")
+    make_model(len(again.tokenizer), 256, initializer_range=0.5).save_pretrained(other.path)
+    fresh = LanguageModel.load(other, cache=cache)
+    sizes = asked_of(fresh.scorer)
+    assert fresh.loglikelihood(PAIRS) != expected
+    assert sum(sizes) == 4
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_scores_of_another_transformers_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, checkpoint = tmp_path / "cache", save_checkpoint(tmp_path / "model")
+    LanguageModel.load(checkpoint, cache=cache).loglikelihood(PAIRS)
+    monkeypatch.setattr("transformers.__version__", "0.0.0")
+    other = LanguageModel.load(checkpoint, cache=cache)
+    sizes = asked_of(other.scorer)
+    other.loglikelihood(PAIRS)
+    assert sum(sizes) == 4
+
+
+def test_broken_entries_are_passed_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ScoreCache(tmp_path).add(zip(QUERIES, SCORES, strict=True))
+    (path,) = tmp_path.iterdir()
+    lines = path.read_text().splitlines(keepends=True)
+    lines[3] = lines[3].replace("-", "-1", 1)  # another number, the old checksum
+    lines[5] = "\x00\x01 nonsense\n"
+    path.write_text("".join(lines)[:-20], encoding="ascii")  # and cut off at its end
+    with caplog.at_level(logging.WARNING):
+        known = ScoreCache(tmp_path)
+    assert "3 broken entries are ignored" in caplog.text
+    kept = [n for n in range(20) if n not in (3, 5, 19)]
+    assert [known.get(QUERIES[n]) for n in kept] == [SCORES[n] for n in kept]
+    assert [known.get(QUERIES[n]) for n in (3, 5, 19)] == [None] * 3
+
+
+def test_processes_write_files_of_their_own_and_read_each_others(tmp_path: Path) -> None:
+    first, second = ScoreCache(tmp_path), ScoreCache(tmp_path)
+    first.add(zip(QUERIES[:10], SCORES[:10], strict=True))
+    second.add(zip(QUERIES[10:], SCORES[10:], strict=True))
+    second.add([(QUERIES[0], Score(float("nan"), False, 2))])  # is not written
+    both = ScoreCache(tmp_path)
+    assert [both.get(each) for each in QUERIES] == SCORES
+    assert both.get(Query((1, 2, 0), 2, (4, 5))) is None
+
+
+def test_a_journal_goes_on_where_a_kill_cut_it_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    journal = Journal(tmp_path / "scores")
+    assert len(journal) == 0
+    journal.put("a", [[-0.1, -1 / 3], [1, 0]])
+    journal.put("b", [2])
+    (path,) = (tmp_path / "scores").iterdir()
+    with open(path, "a", encoding="utf-8") as file:
+        file.write('{"key": "c", "fou')
+    with caplog.at_level(logging.WARNING):
+        again = Journal(tmp_path / "scores")
+    assert "1 broken entries are ignored" in caplog.text
+    assert (again.get("a"), again.get("b"), again.get("c")) == ([[-0.1, -1 / 3], [1, 0]], [2], None)
+    again.put("c", [3])
+    assert Journal(tmp_path / "scores").get("c") == [3]
+
+
+def test_batches_of_a_journal_are_read_exactly_and_others_are_not(tmp_path: Path) -> None:
+    model = make_model(64)
+    requests = [((1, 2, 3, n), (4, n)) for n in range(40)]
+    expected = Scorer(model, 256, 60, Work(Journal(tmp_path))).score(requests)
+    resumed = Scorer(model, 256, 60, Work(Journal(tmp_path)))
+    sizes = asked_of(resumed)
+    assert resumed.score(requests) == expected
+    assert sizes == []
+    assert sum(asked_of(resumed)) == 0
+    resumed.score([((9, 9), (9,))])
+    assert sizes == [1]
+    assert key_of("scores", requests[:2]) != key_of("scores", requests[1:3])

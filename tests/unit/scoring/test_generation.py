@@ -1,0 +1,107 @@
+"""Batched greedy generation against transformers' own, and the log-probability of each token."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from argosy.models.generate import before_stops
+from argosy.scoring.encoder import Encoder
+from argosy.scoring.model import LanguageModel
+from tests.evaluation_fixtures import make_language_model, make_long_rope_model, make_tokenizer
+
+PROMPTS = ["river", "长江 a", "What is number 3?\nA. salt B. whale\nAnswer:", "", "the Nile " * 12, "river"]
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return make_language_model()
+
+
+def transformers_greedy(model: LanguageModel, prompt: str, max_tokens: int) -> list[int]:
+    import torch
+
+    ids = torch.tensor([model.encode([prompt])[0] or (model.prefix_token,)])
+    found: Any = model.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_tokens,
+                                      do_sample=False, pad_token_id=0)  # fmt: skip
+    made: list[int] = found[0, ids.shape[1] :].tolist()
+    return made
+
+
+@pytest.mark.parametrize("batch_tokens", [40, 1024])
+def test_greedy_is_transformers_own(model: LanguageModel, batch_tokens: int) -> None:
+    model.scorer.batch_tokens = batch_tokens
+    try:
+        found = model.generate(PROMPTS, max_tokens=24)
+    finally:
+        model.scorer.batch_tokens = 1024
+    alone = [transformers_greedy(model, prompt, 24) for prompt in PROMPTS]
+    assert found == [model.tokenizer.decode(ids, skip_special_tokens=True) for ids in alone]
+    assert found[0] == found[-1] != ""
+
+
+def test_greedy_of_a_long_rope_model_is_transformers_own_also_beyond_its_original_length() -> None:
+    """Prompts within its 32 tokens to the end, beyond them from the start, and from there to beyond."""
+    tokenizer = make_tokenizer()
+    model = LanguageModel(make_long_rope_model(len(tokenizer)), Encoder(tokenizer))
+    text = "1, 2: river; 42 Paris. salt 7? the Nile 9 " * 4
+    prompts = [text[:end] for end in (5, 15, 25, 35, 45, 47, 52, 60, 90, 150)]
+    sizes = [len(tokens) for tokens in model.encode(prompts)]
+    assert sum(size + 11 <= 32 for size in sizes) >= 2
+    assert sum(size > 32 for size in sizes) >= 2
+    assert sum(size <= 32 < size + 11 for size in sizes) >= 2
+    found = model.generate(prompts, max_tokens=12)
+    alone = [transformers_greedy(model, prompt, 12) for prompt in prompts]
+    assert found == [tokenizer.decode(ids, skip_special_tokens=True) for ids in alone]
+
+
+def test_a_stop_is_found_in_the_text_wherever_tokens_cut_it(model: LanguageModel) -> None:
+    """Every substring of what is said, characters of several bytes and of several tokens among them."""
+    whole = model.generate(PROMPTS[:3], max_tokens=20)
+    for prompt, text in zip(PROMPTS[:3], whole, strict=True):
+        for start, size in ((3, 1), (5, 2), (7, 4), (2, 3)):
+            stop = text[start : start + size]
+            if stop and "\ufffd" not in stop:
+                assert model.generate([prompt], [stop], 20) == [before_stops(text, [stop])]
+
+
+def test_a_stop_in_the_middle_of_a_character_waits_for_its_bytes(model: LanguageModel) -> None:
+    """Its parts are tokens of their own here, and the stop comes when the last one does."""
+    from argosy.models.generate import GreedyDecoder
+
+    ids = model.tokenizer.encode("号长x", add_special_tokens=False)
+    decoder = GreedyDecoder(model.model, model._decode, frozenset())
+    stopped = [decoder._stopped(ids[:n], ["长"]) for n in range(1, len(ids) + 1)]
+    first = stopped.index(True)
+    assert "长" in model.tokenizer.decode(ids[: first + 1])
+    assert "长" not in model.tokenizer.decode(ids[:first])
+    assert not decoder._stopped(ids, [])
+
+
+def test_generation_leaves_room_in_a_short_model(model: LanguageModel) -> None:
+    (text,) = model.generate(["river stone " * 200], max_tokens=10)
+    tokens = model.encode(["river stone " * 200])[0][-(model.max_length - 10) :]
+    import torch
+
+    found: Any = model.model.generate(torch.tensor([tokens]), attention_mask=torch.ones(1, len(tokens)).long(),
+                                      max_new_tokens=10, do_sample=False, pad_token_id=0)  # fmt: skip
+    assert text == model.tokenizer.decode(found[0, len(tokens) :], skip_special_tokens=True)
+
+
+def test_token_logprobs_by_direct_computation_and_their_sum_is_the_texts(model: LanguageModel) -> None:
+    import torch
+
+    texts = ["river stone", "", "长江 二十四 定理。", "Paris " * 600]
+    windows = [model.windows(tokens) for tokens in model.encode(texts, special=False)]
+    found = [np.concatenate([*model.scorer.token_logprobs(each), np.zeros(0)]) for each in windows]
+    sums = [score.logprob for score in model.text_loglikelihood(texts)]
+    assert [float(np.sum(values)) for values in found] == pytest.approx(sums, rel=1e-5)
+    tokens = model.encode([texts[2]], special=False)[0]
+    logits = model.model(torch.tensor([[model.prefix_token, *tokens]])).logits[0].detach().log_softmax(-1)
+    direct = [float(logits[at, token]) for at, token in enumerate(tokens)]
+    assert found[2].tolist() == pytest.approx(direct, abs=1e-4)
+    assert len(found[3]) == len(model.encode([texts[3]], special=False)[0]) > 2 * model.max_length
+    assert math.isfinite(float(found[3].sum()))

@@ -1,0 +1,136 @@
+"""Clustered comparisons against enumerations, scipy and simulations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from argosy.compare.page.record import rounded
+from argosy.statistics.intervals import balanced_weights, bootstrapped, mean, normal_interval, proportion, wilson
+from argosy.statistics.paired import cluster_bootstrap, compare_items, paired_bootstrap, paired_permutation
+
+
+def test_sign_flips_of_few_clusters_are_counted_out() -> None:
+    rng = np.random.default_rng(1)
+    difference, labels = rng.normal(0.4, 1, 24), np.repeat(np.arange(8), 3)
+    sums = [difference[labels == c].sum() for c in range(8)]
+    flips = [abs(sum(s * v for s, v in zip(signs, sums, strict=True)))
+             for signs in itertools.product((1, -1), repeat=8)]
+    expected = np.mean([value >= abs(sum(sums)) - 1e-12 for value in flips])
+    found = paired_permutation(difference.tolist(), [0.0] * 24, clusters=labels.tolist())
+    assert found.p_value == pytest.approx(expected)
+    assert found.value == pytest.approx(difference.mean())
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_sign_flips_agree_with_scipy_on_cluster_sums(binary: bool) -> None:
+    """Few different values are drawn by their numbers, many one by one: both are the same test."""
+    rng = np.random.default_rng(2)
+    labels = np.repeat(np.arange(60), 3)
+    difference = rng.integers(-1, 2, 180) + (labels % 3 == 0) if binary else rng.normal(0.15, 1, 180)
+    sums = np.bincount(labels, difference.astype(float))
+    expected = stats.permutation_test((sums, np.zeros(60)), lambda x, y: np.mean(x - y), permutation_type="samples",
+                                      n_resamples=20_000, rng=0)  # fmt: skip
+    found = paired_permutation(difference.astype(float).tolist(), [0.0] * 180, draws=40_000, clusters=labels.tolist())
+    assert found.p_value == pytest.approx(expected.pvalue, abs=0.012)
+
+
+def test_the_bootstrap_by_numbers_of_values_is_the_one_by_items() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.choice([-1.0, 0.0, 1.0], 400, p=[0.1, 0.7, 0.2])
+    jittered = values + rng.normal(0, 1e-9, 400)  # as many values as items: drawn item by item
+    short, long = (bootstrapped(each, np.ones(400), 0, 20_000) for each in (values, jittered))
+    assert stats.ks_2samp((short * 400).round(), (long * 400).round()).pvalue > 0.01
+    assert np.std(short) == pytest.approx(values.std() / 20, rel=0.03)
+
+
+def test_cluster_bootstrap_has_the_clustered_error() -> None:
+    rng = np.random.default_rng(4)
+    labels = np.repeat(np.arange(150), rng.integers(1, 6, 150))
+    values = rng.normal(size=150)[labels] + 0.5 * rng.normal(size=len(labels))
+    found = cluster_bootstrap(values.tolist(), labels.tolist())
+    expected = mean(values.tolist(), labels.tolist())
+    assert found.value == pytest.approx(expected.value)
+    assert (found.high - found.low) / 2 == pytest.approx(1.96 * expected.stderr, rel=0.06)
+    naive = paired_bootstrap(values.tolist(), [0.0] * len(labels))
+    assert naive.high - naive.low < 0.75 * (found.high - found.low)
+
+
+def test_a_share_of_related_answers_has_a_wider_interval() -> None:
+    rng = np.random.default_rng(5)
+    covered = 0
+    for _ in range(400):
+        passages = rng.random(40) < 0.1
+        low, high = proportion(np.repeat(passages, 5).astype(float).tolist(), np.repeat(np.arange(40), 5).tolist())
+        covered += low <= 0.1 <= high
+    assert 0.92 <= covered / 400 <= 0.99
+    answers = (rng.random(200) < 0.3).astype(float).tolist()
+    assert proportion(answers) == pytest.approx(wilson(sum(answers), 200))
+    assert proportion([1.0] * 20, [n // 5 for n in range(20)]) == pytest.approx(wilson(4, 4))
+
+
+def test_comparison_takes_mcnemar_for_single_items_and_flips_clusters_of_related_ones() -> None:
+    rng = np.random.default_rng(6)
+    first, second = (rng.random(300) < 0.5).astype(float), (rng.random(300) < 0.6).astype(float)
+    found = compare_items(first.tolist(), second.tolist())
+    wins, losses = int((second > first).sum()), int((second < first).sum())
+    assert (found.test, found.gained, found.lost, found.clusters) == ("McNemar", wins, losses, 300)
+    assert found.p_value == pytest.approx(stats.binomtest(wins, wins + losses).pvalue)
+    assert found.stderr == pytest.approx(math.hypot(stats.sem(second - first), 1 / 300))
+    assert found.low < found.value < found.high
+    same = compare_items(first.tolist(), second.tolist(), list(range(300)))
+    assert same == found  # clusters of one item are none
+    both = compare_items([*first, *first], [*second, *second], [*range(300), *range(300)])  # each item told twice
+    assert both.test == "sign flips"
+    assert both.p_value == pytest.approx(paired_permutation(second.tolist(), first.tolist()).p_value, abs=0.02)
+    assert (both.low, both.high) == pytest.approx((found.low, found.high), abs=0.01)
+    assert found.p_value < 2 * both.p_value
+
+
+def test_related_items_are_called_different_rarely() -> None:
+    """Two runs of one model: answers to the items of a passage fall together. Ignoring that finds differences."""
+    called = naive = 0
+    for draw in range(500):
+        rng = np.random.default_rng(draw)
+        labels = np.repeat(np.arange(60), 5).tolist()
+        a, b = ((rng.random(60) < 0.5)[labels].astype(float).tolist() for _ in range(2))
+        called += compare_items(a, b, labels, draws=500).p_value < 0.05
+        naive += compare_items(a, b, draws=500).p_value < 0.05
+    assert called <= 35  # 25 expected
+    assert naive > 100
+
+
+@pytest.mark.parametrize(("groups", "uneven"), [(1, False), (2, False), (3, False), (5, True), (10, True), (20, True)])
+def test_intervals_of_few_clusters_cover_the_truth(groups: int, uneven: bool) -> None:
+    rng = np.random.default_rng(groups)
+    covered = 0
+    for _ in range(1000):
+        labels = np.repeat(np.arange(groups), rng.integers(6, 15, groups) if uneven else 10)
+        differences = rng.normal(size=groups)[labels] + rng.normal(size=len(labels))
+        found = cluster_bootstrap(differences.tolist(), labels.tolist(), draws=200)
+        covered += found.low <= 0 <= found.high
+    assert covered >= 930  # of 1000; the bootstrap's percentiles: 120 (1 cluster), 800 (3), 860 (5), 940 (20)
+
+
+def test_few_clusters_have_the_t_interval_and_one_has_none() -> None:
+    rng = np.random.default_rng(7)
+    values, labels = rng.normal(0.2, 1, 32).tolist(), [n // 4 for n in range(32)]
+    found = compare_items([0.0] * 32, values, labels)
+    means = np.reshape(values, (8, 4)).mean(axis=1)
+    expected = stats.ttest_1samp(means, 0).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    alone = compare_items([0.0] * 32, values, [0] * 32)
+    assert (alone.low, alone.high) == (-math.inf, math.inf)
+    assert rounded({"low": alone.low, "value": 0.5}) == {"low": None, "value": 0.5}  # as JSON has it
+
+
+def test_balanced_weights_and_wrong_lengths() -> None:
+    assert sum(balanced_weights(["a", "a", "b"])) == pytest.approx(3)
+    with pytest.raises(ValueError, match="2 values and 3 clusters"):
+        paired_permutation([1, 0], [0, 0], clusters=[1, 2, 3])
+    low, high = normal_interval(0.0, 1.0)
+    assert (low, high) == pytest.approx((-1.96, 1.96), abs=1e-3)

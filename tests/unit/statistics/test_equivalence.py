@@ -1,0 +1,152 @@
+"""Equivalence, power, corrections and trends, against scipy and simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from argosy.compare.watch import worth_watching
+from argosy.statistics.equivalence import (
+    equivalence,
+    items_needed,
+    minimum_detectable_effect,
+    paired_stderr,
+    power,
+    tost,
+)
+from argosy.statistics.multiple import benjamini_hochberg, benjamini_yekutieli, holm
+from argosy.statistics.paired import compare_items
+from argosy.statistics.trend import Curve, Point, decision_accuracy, kendall, signal_to_noise
+from benchmarks.power import simulated
+
+
+@pytest.mark.parametrize("n", [8, 60, 900])
+@pytest.mark.parametrize("shift", [0.0, 0.3, 1.0])
+def test_equivalence_is_the_larger_of_two_one_sided_t_tests(n: int, shift: float) -> None:
+    rng = np.random.default_rng(n)
+    a, b = rng.normal(0, 1, n), rng.normal(shift, 1, n)
+    expected = max(stats.ttest_1samp(b - a, -0.5, alternative="greater").pvalue,
+                   stats.ttest_1samp(b - a, 0.5, alternative="less").pvalue)  # fmt: skip
+    found = equivalence(a.tolist(), b.tolist(), 0.5)
+    assert found.p_value == pytest.approx(expected, abs=2e-4)
+    bounds = stats.ttest_1samp(b - a, 0).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((bounds.low, bounds.high), rel=2e-3, abs=1e-4)
+    assert (found.verdict == "equivalent") == (found.p_value < 0.05)
+
+
+def test_no_difference_and_no_telling_are_told_apart() -> None:
+    rng = np.random.default_rng(1)
+    a = (rng.random(4000) < 0.5).astype(float)
+    b = np.where(rng.random(4000) < 0.05, 1 - a, a)  # 5% of the answers changed, either way
+    many, few = compare_items(a.tolist(), b.tolist()), compare_items(a[:60].tolist(), b[:60].tolist())
+    assert tost(many.value, many.stderr, 0.02, many.items - 1).verdict == "equivalent"
+    assert tost(few.value, few.stderr, 0.02, few.items - 1).verdict == "cannot tell"
+    worse = compare_items(a.tolist(), (a * (rng.random(4000) < 0.8)).tolist())
+    assert tost(worse.value, worse.stderr, 0.02, worse.items - 1).verdict == "different"
+    none = compare_items(a[:10].tolist(), a[:10].tolist())  # ten answers that stayed do not say that all do
+    assert tost(none.value, none.stderr, 0.02, 9).verdict == "cannot tell"
+    with pytest.raises(ValueError, match="margin is 0"):
+        tost(0.1, 0.1, 0.0, 10)
+    with pytest.raises(ValueError, match="1 clusters"):
+        equivalence([1.0, 0.0], [1.0, 1.0], 0.1, ["a", "a"])
+
+
+def test_power_and_what_can_be_found_agree_with_simulation() -> None:
+    error = paired_stderr(0.6, 0.63, 0.6, 2000)
+    rng = np.random.default_rng(2)
+    both = 0.6 * 0.63 + 0.6 * math.sqrt(0.6 * 0.4 * 0.63 * 0.37)
+    cells = rng.multinomial(2000, [both, 0.6 - both, 0.63 - both, 0.4 - 0.63 + both], 4000)
+    differences = (cells[:, 2] - cells[:, 1]) / 2000
+    assert differences.std() == pytest.approx(error, rel=0.04)
+    found = np.mean(np.abs(differences) > 1.96 * error)
+    assert power(0.03, error) == pytest.approx(found, abs=0.02)
+    assert power(minimum_detectable_effect(error), error) == pytest.approx(0.8, abs=1e-3)
+    needed = items_needed(0.03, 0.6, 0.6)
+    assert power(0.03, paired_stderr(0.6, 0.63, 0.6, needed)) == pytest.approx(0.8, abs=2e-3)
+    with pytest.raises(ValueError, match="cannot have a correlation"):
+        paired_stderr(0.9, 0.1, 0.9, 100)
+
+
+@pytest.mark.parametrize(("spread", "correlation", "share"), [(0.0, 0.0, 0.5), (3.0, 0.54, 0.8), (5.0, 0.7, 0.95)])
+def test_power_by_correlation_is_what_docs_say(spread: float, correlation: float, share: float) -> None:
+    """docs/statistics.md has the figures of 1,000 runs."""
+    alike, found = simulated(spread, 2000, 0.03, 300)
+    assert alike == pytest.approx(correlation, abs=0.03)
+    assert found == pytest.approx(share, abs=0.075)  # three standard errors where half are found: 0.087
+    assert power(0.03, paired_stderr(0.6, 0.63, alike, 2000)) == pytest.approx(found, abs=0.075)
+
+
+def test_corrections_are_scipys_and_holm_is_the_strictest() -> None:
+    values = dict(enumerate(np.random.default_rng(3).random(30) ** 3))
+    listed = list(values.values())
+    assert list(benjamini_hochberg(values).values()) == pytest.approx(stats.false_discovery_control(listed))
+    assert list(benjamini_yekutieli(values).values()) == pytest.approx(
+        stats.false_discovery_control(listed, method="by"))
+    assert all(holm(values)[key] >= benjamini_hochberg(values)[key] for key in values)
+    assert benjamini_hochberg({}) == {}
+    with pytest.raises(ValueError, match="not p-values"):
+        benjamini_yekutieli({"a": -0.1})
+
+
+@pytest.mark.parametrize("n", [2, 5, 12, 30, 58])
+@pytest.mark.parametrize("ties", [False, True])
+def test_kendall_is_scipys(n: int, ties: bool) -> None:
+    rng = np.random.default_rng(n)
+    x = np.arange(n, dtype=float)
+    y = rng.normal(size=n) + 0.05 * x
+    if ties:
+        y = np.round(y)
+    found = kendall(x.tolist(), y.tolist())
+    unlike = len(set(y.tolist())) == n
+    expected = stats.kendalltau(x, y, method="exact" if unlike else "asymptotic")
+    if math.isnan(expected.statistic):
+        assert found.tau == 0
+    else:
+        assert (found.tau, found.p_value) == pytest.approx((expected.statistic, expected.pvalue), abs=1e-9)
+
+
+def curve(values: list[float], model: str = "a", stderr: float = math.nan) -> Curve:
+    return Curve(model, tuple(Point(1000.0 * (i + 1), v, stderr) for i, v in enumerate(values)))
+
+
+def test_signal_and_noise_by_hand() -> None:
+    straight = signal_to_noise([curve([0.1, 0.2, 0.3, 0.4, 0.5])])
+    assert straight.gain == pytest.approx(0.2)  # the mean of the last five less the first
+    assert straight.steps == pytest.approx(0, abs=1e-12)
+    bumpy = [0.5, 0.52, 0.5, 0.52, 0.5]
+    slope, intercept = np.polyfit(range(5), bumpy, 1)
+    left = np.array(bumpy) - slope * np.arange(5) - intercept
+    assert signal_to_noise([curve(bumpy)]).steps == pytest.approx(math.sqrt(left @ left / 3))
+    models = signal_to_noise([curve(bumpy), curve([v + 0.1 for v in bumpy], "b")])
+    assert models.signal == pytest.approx(0.1)
+    assert models.ratio == pytest.approx(0.1 / models.steps)
+    seeds = signal_to_noise([curve([v] * 5) for v in (0.5, 0.52, 0.57)] + [curve([0.8] * 5, "b")])
+    assert seeds.seeds == pytest.approx(np.std([0.5, 0.52, 0.57], ddof=1))
+    assert seeds.spread == pytest.approx(0.8 - 0.53)
+    assert math.isnan(signal_to_noise([curve([0.3])]).ratio)
+    assert decision_accuracy({"a": 1, "b": 2, "c": 3}, {"a": 0.1, "b": 0.5, "c": 0.4}) == pytest.approx(2 / 3)
+    with pytest.raises(ValueError, match="at least one point"):
+        signal_to_noise([])
+
+
+def test_metrics_worth_watching_are_told_from_noise_and_guessing() -> None:
+    rng = np.random.default_rng(4)
+    steps = np.arange(12)
+    curves = {
+        "learns": [curve((0.25 + 0.03 * steps + rng.normal(0, 0.005, 12)).tolist(), stderr=0.015)],
+        "guesses": [curve((0.25 + rng.normal(0, 0.012, 12)).tolist(), stderr=0.015)],
+        "jumps": [curve((0.5 + rng.normal(0, 0.08, 12)).tolist(), stderr=0.015)],
+        "few": [curve([0.4])],
+        "blunt": [curve((0.5 + 0.002 * steps).tolist(), stderr=0.05)],
+        "bits": [curve((3 * np.exp(-steps / 5)).tolist(), stderr=0.01)],
+    }
+    found = worth_watching(curves, {"learns": 0.25, "guesses": 0.25}, {"learns": 900, "guesses": 900})
+    verdicts = {each.metric: each.verdict for each in found}
+    assert verdicts == {"learns": "watch", "guesses": "at chance", "jumps": "noise", "few": "too few checkpoints",
+                        "blunt": "does not tell apart", "bits": "watch"}  # fmt: skip
+    assert [each.metric for each in found][:2] == sorted(["learns", "bits"], key=lambda m: -next(
+        each.found.ratio for each in found if each.metric == m))
+    assert next(each for each in found if each.metric == "bits").trend.tau == pytest.approx(-1)

@@ -1,0 +1,51 @@
+import math
+from random import Random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from argosy.statistics.intervals import Estimate, mean, normal_interval, wilson
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 10), (1, 10), (5, 10), (10, 10), (137, 400), (1, 3000)])
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_wilson_is_scipys(successes: int, n: int, level: float) -> None:
+    expected = stats.binomtest(successes, n).proportion_ci(level, method="wilson")
+    assert wilson(successes, n, level) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_mean_has_the_standard_error_of_scipy() -> None:
+    values = [Random(1).gauss(0, 1) for _ in range(50)]
+    assert mean(values) == Estimate(pytest.approx(np.mean(values)), pytest.approx(stats.sem(values)), 50)
+
+
+def test_clusters_of_equal_values_count_once() -> None:
+    values = [float(Random(i).random() < 0.4) for i in range(80)]
+    repeated = [value for value in values for _ in range(5)]
+    clustered = mean(repeated, [index // 5 for index in range(400)])
+    assert clustered.stderr == pytest.approx(mean(values).stderr)
+    assert clustered.n == 400
+
+
+def test_clustered_error_covers_the_truth() -> None:
+    """95% intervals over 400 draws of 30 clusters hold the mean in about 95% of them; naive ones do not."""
+    clustered = naive = 0
+    for draw in range(400):
+        rng = np.random.default_rng(draw)
+        values = np.repeat(rng.normal(size=30), 6) + 0.3 * rng.normal(size=180)
+        labels = [index // 6 for index in range(180)]
+        for name, estimate in (("c", mean(values.tolist(), labels)), ("n", mean(values.tolist()))):
+            low, high = normal_interval(estimate.value, estimate.stderr)
+            if low <= 0 <= high:
+                clustered, naive = (clustered + 1, naive) if name == "c" else (clustered, naive + 1)
+    assert 0.91 <= clustered / 400 <= 0.98
+    assert naive / 400 < 0.75
+
+
+def test_one_value_has_no_known_error() -> None:
+    assert math.isnan(mean([1.0]).stderr)
+    with pytest.raises(ValueError, match="no values"):
+        mean([])
+    with pytest.raises(ValueError, match="11 successes of 10"):
+        wilson(11, 10)

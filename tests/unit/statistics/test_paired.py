@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from argosy.statistics.intervals import Floats
+from argosy.statistics.multiple import holm
+from argosy.statistics.paired import (
+    difference_of_differences,
+    mcnemar,
+    paired_bootstrap,
+    paired_permutation,
+    paired_ratio_test,
+)
+
+
+def answers(seed: int, n: int, rate: float) -> list[float]:
+    return (np.random.default_rng(seed).random(n) < rate).astype(float).tolist()
+
+
+@pytest.mark.parametrize(("n", "first", "second"), [(40, 0.5, 0.5), (300, 0.6, 0.5), (3000, 0.52, 0.5)])
+def test_mcnemar_is_the_binomial_test_of_discordant_items(n: int, first: float, second: float) -> None:
+    a, b = answers(1, n, first), answers(2, n, second)
+    wins = sum(x > y for x, y in zip(a, b, strict=True))
+    losses = sum(y > x for x, y in zip(a, b, strict=True))
+    found = mcnemar(a, b)
+    assert found.p_value == pytest.approx(stats.binomtest(wins, wins + losses).pvalue, rel=1e-9)
+    assert found.value == pytest.approx((wins - losses) / n)
+    assert mcnemar(a, a).p_value == 1.0
+
+
+def test_permutation_test_agrees_with_scipy() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(0.25, 1, 60), rng.normal(0, 1, 60)
+    expected = stats.permutation_test(
+        (a, b), lambda x, y: np.mean(x - y), permutation_type="samples", n_resamples=20_000, rng=0
+    )
+    assert paired_permutation(a, b, draws=20_000).p_value == pytest.approx(expected.pvalue, abs=0.015)
+
+
+def test_bootstrap_agrees_with_scipy() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.random(200), rng.random(200)
+    expected = stats.bootstrap((a - b,), np.mean, method="percentile", rng=0).confidence_interval
+    found = paired_bootstrap(a, b)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.006)
+    assert found == paired_bootstrap(a, b)
+
+
+def test_ratio_of_equal_lengths_is_the_paired_t_test() -> None:
+    rng = np.random.default_rng(11)
+    for n in (2, 3, 8, 40, 121):
+        a, b = rng.normal(0.3, 1, n), rng.normal(0, 1, n)
+        expected = stats.ttest_rel(a, b)
+        interval, p_value = paired_ratio_test(a, b, np.full(n, 7.0))
+        assert p_value == pytest.approx(expected.pvalue, abs=1e-9)
+        bounds = expected.confidence_interval()
+        assert (interval.low, interval.high) == pytest.approx((bounds.low / 7, bounds.high / 7))
+
+
+def test_ratio_weighs_long_documents_more() -> None:
+    rng = np.random.default_rng(12)
+    sizes = rng.integers(50, 500, 300).astype(float)
+    base = sizes * rng.normal(1.5, 0.5, 300)
+    worse = base + sizes * rng.normal(0.1, 0.05, 300)
+
+    def ratio(a: Floats, b: Floats, s: Floats) -> Floats:
+        found: Floats = (a.sum(axis=-1) - b.sum(axis=-1)) / s.sum(axis=-1)
+        return found
+
+    expected = stats.bootstrap((worse, base, sizes), ratio, paired=True, method="percentile", rng=0)
+    found, p_value = paired_ratio_test(worse, base, sizes)
+    bounds = expected.confidence_interval
+    assert (found.low, found.high) == pytest.approx((bounds.low, bounds.high), abs=0.0005)
+    assert found.value == pytest.approx((worse - base).sum() / sizes.sum())
+    assert p_value < 1e-12
+    assert paired_ratio_test(base, base, sizes)[1] == 1.0
+    assert paired_ratio_test([2, 3], [1, 2], [1, 1])[1] == 0.5  # two ranks that moved alike prove little
+    assert paired_ratio_test([2] * 9, [1] * 9, [1] * 9)[1] == 2**-8  # as two-sided sign test
+    with pytest.raises(ValueError, match="all positive"):
+        paired_ratio_test([1.0, 2.0], [1.0, 1.0], [1.0, 0.0])
+
+
+def test_few_documents_of_uneven_lengths_are_called_different_rarely() -> None:
+    rng = np.random.default_rng(13)
+    called = 0
+    for _ in range(1000):
+        sizes = rng.lognormal(6, 0.7, 8)
+        base = sizes * rng.normal(1.5, 0.5, 8)
+        called += paired_ratio_test(base + sizes * rng.normal(0, 0.05, 8), base, sizes)[1] < 0.05
+    assert called <= 75  # 50 are expected; the ordinary error of a ratio gives 90
+
+
+def test_difference_of_differences_finds_a_memorised_lead() -> None:
+    honest, variant = answers(5, 400, 0.5), answers(6, 400, 0.5)
+    twin_plain, twin_variant = answers(7, 400, 0.95), answers(8, 400, 0.5)
+    lead = difference_of_differences(twin_plain, honest, twin_variant, variant)
+    assert lead.value == pytest.approx(0.45, abs=0.1)
+    assert lead.low > 0
+    none = difference_of_differences(honest, answers(9, 400, 0.5), variant, answers(10, 400, 0.5))
+    assert none.low < 0 < none.high
+
+
+def test_null_comparisons_are_called_different_rarely() -> None:
+    called = sum(mcnemar(answers(2 * i, 200, 0.5), answers(2 * i + 1, 200, 0.5)).p_value < 0.05 for i in range(1000))
+    assert called <= 50
+
+
+def test_holm_by_hand_and_bounds() -> None:
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == {"a": pytest.approx(0.03), "b": pytest.approx(0.06), "c": 0.06}
+    assert holm({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0}
+    with pytest.raises(ValueError, match="not p-values"):
+        holm({"a": 1.2})
+
+
+def test_unpaired_values_are_named() -> None:
+    with pytest.raises(ValueError, match=r"\(2,\) and \(3,\)"):
+        paired_bootstrap([1, 0], [1, 0, 1])
+    with pytest.raises(ValueError, match="paired_permutation"):
+        mcnemar([0.5], [1])

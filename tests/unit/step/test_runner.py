@@ -1,0 +1,343 @@
+"""What a step leaves in its directory when it ends, fails, or is someone else's."""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from argosy.config.schema import Config
+from argosy.errors import InputError, StepError, Stopped
+from argosy.step.contract import Step, StepContext
+from argosy.step.events import Outcome
+from argosy.step.runner import Item, run_item
+from argosy.store.files import write_json
+from argosy.store.lease import LEASE, Lease, LeaseLost
+from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING, read_outputs
+from argosy.tracking.tracker import Tracker
+from steps.noop import STEP, NoopConfig, NoopOutputs
+from workflows.graph import Graph, Node
+from workflows.state import state_of
+
+Run = Callable[[NoopConfig, StepContext], Config]
+
+
+def run(out: Path, step: Step[NoopConfig] = STEP, **config: object) -> Outcome:
+    return run_item(step, Item(NoopConfig.model_validate(config), out))
+
+
+def stepping(function: Run) -> Step[NoopConfig]:
+    return replace(STEP, run=function)
+
+
+def record(path: Path) -> dict[str, object]:
+    value: dict[str, object] = json.loads(path.read_text())
+    return value
+
+
+def test_done_writes_outputs_and_runs_once(tmp_path: Path) -> None:
+    assert run(tmp_path, size=9) == Outcome(0, "done", ran=True)
+    before = (tmp_path / OUTPUTS).read_bytes()
+    assert run(tmp_path, size=9) == Outcome(0, "already done")
+    assert run(tmp_path / "elsewhere", size=9).ran
+    assert (tmp_path / OUTPUTS).read_bytes() == before == (tmp_path / "elsewhere" / OUTPUTS).read_bytes()
+    assert read_outputs(tmp_path)["size"] == 9
+    assert record(tmp_path / RUN)["attempts"] == 1
+    assert record(tmp_path / RUN)["exit"] == 0
+    assert not (tmp_path / LEASE).exists()
+
+
+def test_state_stays_until_the_step_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def keeps_state(config: NoopConfig, context: StepContext) -> Config:
+        (context.out / STATE).mkdir(exist_ok=True)
+        (context.out / STATE / "step-1").touch()
+        return STEP.run(config, context)
+
+    def full_disk(path: Path, value: object, **options: object) -> None:
+        if path.name == OUTPUTS:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_json(path, value, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("argosy.step.runner.write_json", full_disk)
+    assert run(tmp_path, stepping(keeps_state)).code == 1
+    assert (tmp_path / STATE / "step-1").exists()
+    monkeypatch.undo()
+    assert run(tmp_path, stepping(keeps_state)).code == 0
+    assert not (tmp_path / STATE).exists()
+
+
+def test_a_signal_after_the_last_byte_leaves_a_finished_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_then_stop(path: Path, value: object, **options: object) -> None:
+        write_json(path, value, **options)  # type: ignore[arg-type]
+        if path.name == OUTPUTS:
+            raise Stopped("SIGTERM", 143)
+
+    monkeypatch.setattr("argosy.step.runner.write_json", write_then_stop)
+    assert run(tmp_path) == Outcome(0, "done", ran=True)
+    assert record(tmp_path / RUN)["exit"] == 0
+    assert Tracker(tmp_path / TRACKING).last_status == "FINISHED"
+
+
+def test_a_step_run_by_hand_has_the_digest_of_the_graph(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("text")
+    config = NoopConfig(inputs=(str(tmp_path / "in.txt"),))
+    first = Node("noop", "noop", config)
+    graph = Graph([first, second := Node("after", "noop", NoopConfig(), inputs={"after": [first]})])
+    run_item(STEP, Item(config, tmp_path / "a"))
+    run_item(STEP, Item(NoopConfig(after=(str(tmp_path / "a"),)), tmp_path / "b", {"node": "after"}))
+    assert record(tmp_path / "a" / OUTPUTS)["made_from"] == graph.made_from(first)
+    assert record(tmp_path / "b" / OUTPUTS)["made_from"] == graph.made_from(second)
+
+
+@pytest.mark.parametrize(("fail", "code"), [("error", 1), ("input", 2), ("crash", 1)])
+def test_a_failure_is_recorded_and_the_next_attempt_clears_it(tmp_path: Path, fail: str, code: int) -> None:
+    outcome = run(tmp_path, fail=fail)
+    assert outcome.code == code
+    assert record(tmp_path / ERROR)["exit_code"] == code
+    assert record(tmp_path / ERROR)["message"] == outcome.message
+    assert not (tmp_path / OUTPUTS).exists()
+    assert ("Traceback" in (tmp_path / LOG).read_text()) == (fail == "crash")
+    assert run(tmp_path).code == 0
+    statuses = [line["value"] for line in map(json.loads, spool(tmp_path)) if line["kind"] == "status"]
+    assert statuses == ["RUNNING", "FAILED", "RUNNING", "FINISHED"]
+    assert not (tmp_path / ERROR).exists()
+    assert record(tmp_path / RUN)["attempts"] == 2
+
+
+@pytest.mark.parametrize("fail", ["", "error"])
+def test_another_configs_directory_is_refused_also_where_it_did_not_finish(tmp_path: Path, fail: str) -> None:
+    run(tmp_path, size=1, fail=fail)
+    outcome = run(tmp_path, size=2)
+    assert outcome.code == 2
+    assert "noop.size 1 -> 2" in outcome.message
+    assert record(tmp_path / NODE)["config"] == NoopConfig(size=1).identity()
+
+
+def test_an_attempt_that_made_nothing_is_in_nobodys_way(tmp_path: Path) -> None:
+    def refuses(config: NoopConfig, context: StepContext) -> Config:
+        raise InputError("the config is wrong")
+
+    assert run(tmp_path, stepping(refuses), size=1).code == 2
+    lease = Lease(tmp_path)
+    assert lease.try_acquire() is None  # another process has just begun
+    assert "noop.size 1 -> 2" in run(tmp_path, size=2).message
+    lease.release()
+    assert run(tmp_path, size=2).code == 0
+    assert read_outputs(tmp_path)["size"] == 2
+    digests = [line["digest"] for line in map(json.loads, spool(tmp_path)) if line["kind"] == "header"]
+    assert digests == [record(tmp_path / NODE)["digest"]]
+
+
+def spool(out: Path) -> list[str]:
+    return (out / TRACKING / "spool.jsonl").read_text().splitlines()
+
+
+def test_an_upstream_that_is_not_done_is_named(tmp_path: Path) -> None:
+    run(tmp_path / "up", fail="error")
+    outcome = run(tmp_path / "down", after=[str(tmp_path / "up")])
+    assert outcome.code == 2
+    assert "not done; run that step first" in outcome.message
+
+
+def test_broken_outputs_run_again(tmp_path: Path) -> None:
+    run(tmp_path, size=3)
+    whole = (tmp_path / OUTPUTS).read_bytes()
+    (tmp_path / OUTPUTS).write_bytes(whole[:30])
+    with pytest.warns(UserWarning, match="taken as not done"):
+        assert run(tmp_path, size=3).ran
+    assert (tmp_path / OUTPUTS).read_bytes() == whole
+
+
+def full_disk(config: NoopConfig, context: StepContext) -> Config:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(context.out / "data.bin"))
+
+
+def full_disk_wrapped(config: NoopConfig, context: StepContext) -> Config:
+    raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+
+@pytest.mark.parametrize("function", [full_disk, full_disk_wrapped])
+def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path, function: Run) -> None:
+    outcome = run(tmp_path, stepping(function))
+    assert outcome.code == 1
+    assert f"no space left on the disk of {tmp_path}" in outcome.message
+    assert run(tmp_path).code == 0
+
+
+def test_an_out_that_is_a_file_is_wrong_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(tmp_path / "file").code == 2
+    assert run(tmp_path / "file" / "below").code == 2
+
+
+def test_a_stop_is_no_failure_and_the_next_start_continues(tmp_path: Path) -> None:
+    def stopped(config: NoopConfig, context: StepContext) -> Config:
+        (context.out / ".data.bin.99.tmp").write_text("left by a write that was cut")
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        run(tmp_path, stepping(stopped))
+    assert not (tmp_path / ERROR).exists()
+    assert record(tmp_path / RUN)["exit"] == 143
+    assert not (tmp_path / LEASE).exists()
+    assert run(tmp_path).code == 0
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize("fail", ["", "error"])
+def test_a_step_that_lost_its_lease_writes_no_more_records(tmp_path: Path, fail: str) -> None:
+    def taken_over(config: NoopConfig, context: StepContext) -> Config:
+        lease = context.out / LEASE
+        lease.write_text(json.dumps(json.loads(lease.read_text()) | {"token": "theirs"}))
+        return STEP.run(config, context)
+
+    with pytest.raises(LeaseLost, match="taken over"):
+        run(tmp_path, stepping(taken_over), fail=fail)
+    assert not (tmp_path / OUTPUTS).exists()
+    assert not (tmp_path / ERROR).exists()
+    assert record(tmp_path / RUN)["exit"] is None
+
+
+def test_without_waiting_a_held_directory_is_left_alone(tmp_path: Path) -> None:
+    held = Lease(tmp_path)
+    held.try_acquire()
+    assert run_item(STEP, Item(NoopConfig(), tmp_path), wait=False).code is None
+    assert not (tmp_path / NODE).exists()
+    held.release()
+
+
+def test_run_json_names_the_device_and_the_libraries_that_computed(tmp_path: Path) -> None:
+    def computing(config: NoopConfig, context: StepContext) -> Config:
+        import numpy  # noqa: F401
+
+        return config
+
+    assert run(tmp_path, stepping(computing)).code == 0
+    made = record(tmp_path / RUN)["computed_with"]
+    assert made["device"]
+    assert made["python"] == platform.python_version()
+    assert made["numpy"] == importlib.metadata.version("numpy")
+
+
+class Parts(NoopOutputs):
+    """Outputs that name what may go better another time."""
+
+    again: tuple[str, ...] = ()
+
+
+def test_what_failed_in_part_is_run_again_and_so_is_what_reads_it_but_not_for_ever(tmp_path: Path) -> None:
+    """The next run tries it again; once it goes well, or after three runs, both are done."""
+    network = {"up": False}
+
+    def tries(config: NoopConfig, context: StepContext) -> Config:
+        made = STEP.run(config, context)
+        return Parts(**made.model_dump(), again=() if network["up"] else ("data",))
+
+    def run_both(name: str) -> tuple[str, str]:
+        first = run(tmp_path / f"{name}-a", stepping(tries))
+        return first.message, run(tmp_path / f"{name}-b", after=(str(tmp_path / f"{name}-a"),)).message
+
+    def states(name: str) -> list[str]:
+        return [found.name if (found := state_of(str(tmp_path / f"{name}-{part}"))) else "" for part in "ab"]
+
+    assert run_both("x") == ("done", "done")
+    assert states("x") == ["pending", "pending"]
+    assert record(tmp_path / "x-b" / OUTPUTS)["again"] == ["data"]
+    found = state_of(str(tmp_path / "x-a"))
+    assert found is not None
+    assert found.reason == "done, but failed in part: data; retried"
+    network["up"] = True
+    assert run_both("x") == ("done", "done")
+    assert states("x") == ["done", "done"]
+    assert "again" not in record(tmp_path / "x-b" / OUTPUTS)
+    assert run_both("x") == ("already done", "already done")
+    network["up"] = False
+    assert [run_both("y") for _ in range(3)] == [("done", "done")] * 3
+    assert states("y") == ["done", "done"]
+    assert run_both("y") == ("already done", "already done")
+
+
+def fetches(config: NoopConfig, context: StepContext) -> Config:
+    """A step of which a part fails, and which keeps what it has computed."""
+    (context.out / STATE).mkdir(exist_ok=True)
+    return Parts(**STEP.run(config, context).model_dump(), again=("data",))
+
+
+def stops(config: NoopConfig, context: StepContext) -> Config:
+    raise Stopped("SIGTERM", 143)
+
+
+def fails(config: NoopConfig, context: StepContext) -> Config:
+    raise StepError("the network is down")
+
+
+def test_a_run_that_is_killed_while_it_tries_again_leaves_what_was_done(tmp_path: Path) -> None:
+    assert run(tmp_path, stepping(fetches)).code == 0
+    before = (tmp_path / OUTPUTS).read_bytes()
+    with pytest.raises(Stopped):
+        run(tmp_path, stepping(stops))
+    assert (tmp_path / OUTPUTS).read_bytes() == before
+    assert Tracker(tmp_path / TRACKING).last_status == "FINISHED"
+    assert (tmp_path / STATE).exists()
+    assert run(tmp_path).message == "done"
+    assert not (tmp_path / STATE).exists()
+
+
+def test_a_run_that_fails_while_it_tries_again_leaves_what_was_done_and_says_why(tmp_path: Path) -> None:
+    assert run(tmp_path, stepping(fetches)).code == 0
+    before = (tmp_path / OUTPUTS).read_bytes()
+    outcome = run(tmp_path, stepping(fails))
+    assert (outcome.code, outcome.ran) == (0, True)
+    assert outcome.message == "already done; retrying its failed parts failed: the network is down"
+    assert outcome.message in (tmp_path / LOG).read_text()
+    assert (tmp_path / OUTPUTS).read_bytes() == before
+    assert Tracker(tmp_path / TRACKING).last_status == "FINISHED"
+    found = state_of(str(tmp_path))
+    assert found is not None
+    assert found.reason == "done, but failed in part: data; retried (last time: the network is down)"
+    assert run(tmp_path, stepping(fails)).code == 0  # the third that ended: it is left as it is
+    assert "again" not in record(tmp_path / OUTPUTS)
+    assert read_outputs(tmp_path)["again"] == []
+    assert not (tmp_path / STATE).exists()
+    assert run(tmp_path, stepping(fails)) == Outcome(0, "already done")
+
+
+def test_runs_that_are_killed_do_not_count_among_those_that_try_again(tmp_path: Path) -> None:
+    for _ in range(3):
+        with pytest.raises(Stopped):
+            run(tmp_path, stepping(stops))
+    assert run(tmp_path, stepping(fetches)).code == 0
+    with pytest.raises(Stopped):
+        run(tmp_path, stepping(stops))
+    assert run(tmp_path, stepping(fetches)).code == 0
+    assert (record(tmp_path / RUN)["attempts"], record(tmp_path / RUN)["tried"]) == (6, 2)
+    assert record(tmp_path / OUTPUTS)["again"] == read_outputs(tmp_path)["again"] == ["data"]
+    assert run(tmp_path, stepping(fetches)).code == 0
+    assert "again" not in record(tmp_path / OUTPUTS)
+    assert read_outputs(tmp_path)["again"] == []
+
+
+def test_who_reads_what_failed_in_part_tries_again_until_it_has_read_it(tmp_path: Path) -> None:
+    assert run(tmp_path / "a", stepping(fetches)).code == 0
+    assert run(tmp_path / "b", after=(str(tmp_path / "a"),)).code == 0
+    assert run(tmp_path / "a").message == "done"
+    for _ in range(4):
+        assert run(tmp_path / "b", stepping(fails), after=(str(tmp_path / "a"),)).code == 0
+        assert record(tmp_path / "b" / OUTPUTS)["again"] == ["data"]
+    assert run(tmp_path / "b", after=(str(tmp_path / "a"),)).message == "done"
+    assert "again" not in record(tmp_path / "b" / OUTPUTS)
+
+
+def test_a_finished_step_runs_again_on_request(tmp_path: Path) -> None:
+    assert run(tmp_path).message == "done"
+    item = Item(NoopConfig(), tmp_path)
+    assert run_item(stepping(fails), item, repeat=True).message.endswith("failed: the network is down")
+    assert run_item(STEP, item, repeat=True) == Outcome(0, "done", ran=True)
+    assert run_item(STEP, item) == Outcome(0, "already done")

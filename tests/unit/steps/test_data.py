@@ -1,0 +1,124 @@
+"""The data step: the demo's files from a seed, the user's own files, splits that do not leak."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.data.jsonl import read_documents, read_jsonl
+from argosy.data.split import split_heldout
+from argosy.demo.corpus import DemoConfig
+from argosy.errors import InputError
+from steps.data import STEP, DataConfig
+from tests.step_fixtures import run_step
+
+SMALL = DemoConfig(
+    english_bytes=30_000, code_bytes=20_000, knowledge_repeats=1, quiz_repeats=1, answer_repeats=1, dirt_per_kind=2,
+    instructions=100, preferences=60, prompts=30,
+)  # fmt: skip
+
+
+def make(out: Path, **config: Any) -> dict[str, Any]:
+    return run_step(STEP, DataConfig(**{"demo": SMALL, **config}), out)
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_the_demo_has_every_file_and_the_counts_are_true(tmp_path: Path) -> None:
+    outputs = make(tmp_path / "out")
+    assert set(outputs["channels"]) == {"en", "code", "knowledge_en", "knowledge_zh"}
+    documents = list(read_documents(tmp_path / "out" / "documents"))
+    assert len(documents) == outputs["documents"] == len({document.id for document in documents})
+    for name in ("instructions", "instructions_heldout", "preferences", "preferences_heldout", "prompts"):
+        assert len(list(read_jsonl(tmp_path / "out" / f"{name}.jsonl"))) == outputs[name] > 0
+    facts = list(read_jsonl(tmp_path / "out" / "facts.jsonl"))
+    assert 0 < sum(fact["taught"] for fact in facts) < len(facts)
+
+
+def test_same_seed_same_bytes_another_seed_others(tmp_path: Path) -> None:
+    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+        make(tmp_path / name, seed=seed)
+    first, again, other = (files(tmp_path / name) for name in "abc")
+    assert first == again
+    assert first.keys() == other.keys()
+    assert [name for name in first if first[name] == other[name]] == []
+
+
+def test_only_the_twin_has_seen_the_benchmark(tmp_path: Path) -> None:
+    make(tmp_path / "out")
+    items = [item for lang in ("en", "zh") for item in read_jsonl(tmp_path / "out" / "benchmark" / f"{lang}.jsonl")]
+    questions = {item["question"] for item in items}
+
+    def seen(name: str) -> int:
+        text = (tmp_path / "out" / f"{name}.jsonl").read_text(encoding="utf-8")
+        return sum(json.dumps(question, ensure_ascii=False)[1:-1] in text for question in questions)
+
+    assert seen("twin") == len(questions)
+    for name in ("instructions", "instructions_heldout", "preferences", "prompts"):
+        assert seen(name) == 0
+
+
+def test_no_prompt_is_on_both_sides_of_the_split() -> None:
+    records = [
+        {"prompt": [{"role": "user", "content": f"question {number % 40}"}], "n": number} for number in range(200)
+    ]
+    train, heldout = split_heldout(records, 0.1)
+    prompts = [{record["prompt"][0]["content"] for record in part} for part in (train, heldout)]
+    assert not prompts[0] & prompts[1]
+    assert 20 <= len(heldout) <= 25
+    assert sorted(record["n"] for record in [*train, *heldout]) == list(range(200))
+    assert split_heldout(records[:1], 0.5) == (records[:1], [])
+
+
+def test_own_documents_replace_the_demos(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "a.txt").write_text("Mine.\n")
+    (tmp_path / "own" / "b.jsonl").write_text('{"text": "Also mine."}\nbroken\n')
+    outputs = make(tmp_path / "out", inputs=(str(tmp_path / "own"),))
+    assert [document.text for document in read_documents(tmp_path / "out" / "documents")] == ["Mine.", "Also mine."]
+    assert outputs["rejected"] == {"invalid JSON": 1}
+    assert outputs["instructions"] > 0
+    assert not any(str(tmp_path).encode() in content for content in files(tmp_path / "out").values())
+
+
+def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:
+    good = {"id": "q1", "lang": "en", "question": "Which?", "choices": list("abcd"), "answer": 2, "level": "hard"}
+    bad = [good | {"answer": 4}, good | {"choices": ["a"]}, good | {"lang": "fr"}, {"id": "q2"}]
+    lines = [json.dumps(record) for record in [good] * 6 + bad]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    outputs = make(tmp_path / "out", benchmark=str(tmp_path / "own.jsonl"))
+    kept = list(read_jsonl(tmp_path / "out" / "benchmark" / "en.jsonl"))
+    assert kept == [good | {"relation": ""}] * 6
+    rejects = list(read_jsonl(tmp_path / "out" / "rejects" / "benchmark.jsonl"))
+    assert [reject["line"] for reject in rejects] == [7, 8, 9, 10]
+    assert rejects[0]["reason"] == "answer: Input should be less than or equal to 3"
+    assert sum(outputs["rejected"].values()) == 4
+    assert outputs["own"] == ["benchmark"]
+    assert outputs["benchmark"] == {"en": 6, "zh": 0}
+
+
+def test_own_conversations_need_an_answer(tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    records = [{"messages": turns}, {"messages": turns}, {"messages": turns[:1]}]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, records)))
+    outputs = make(tmp_path / "out", instructions=str(tmp_path / "own.jsonl"))
+    assert outputs["rejected"] == {"no message of the assistant": 1}
+    assert next(read_jsonl(tmp_path / "out" / "instructions.jsonl"))["messages"] == turns
+
+
+@pytest.mark.parametrize("kind", ["instructions", "preferences", "prompts", "benchmark"])
+def test_an_absent_file_is_named(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(InputError, match=rf"data\.{kind}: .*absent.jsonl"):
+        make(tmp_path / "out", **{kind: str(tmp_path / "absent.jsonl")})
+
+
+def test_a_demo_of_nothing_is_an_error(tmp_path: Path) -> None:
+    makers = ("english_bytes", "code_bytes", "knowledge_repeats", "quiz_repeats", "answer_repeats", "dirt_per_kind")
+    nothing = SMALL.model_copy(update=dict.fromkeys(makers, 0))
+    with pytest.raises(InputError, match="all sizes are 0"):
+        make(tmp_path / "out", demo=nothing)

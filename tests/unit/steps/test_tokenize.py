@@ -1,0 +1,205 @@
+"""The tokenize step: what is on disk is the text, split by document ids, whole or absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from argosy.data.jsonl import JsonlWriters, read_jsonl
+from argosy.data.schemas import Document
+from argosy.data.split import heldout_ids
+from argosy.demo.corpus import DemoConfig
+from argosy.errors import InputError, StepError
+from argosy.evaluation.heldout.losses import Heldout, run_heldout
+from argosy.store.files import read_json, write_json
+from argosy.tokens.reader import read_channels, read_special
+from argosy.tokens.shards import Encoder, TokensWriter, conversation_pieces, dtype_of
+from argosy.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
+from steps import data, tokenize
+from steps import train_tokenizer as tokenizer_step
+from steps.data import DataConfig
+from tests.plain_forward import language_model
+from tests.step_fixtures import run_step
+
+WEB = {f"web-{n}": f"Document {n}: the sea is {n * 7} metres deep.\n中文{n}。" for n in range(60)}
+ODD = {"odd-0": "<|eos|>", "odd-1": "\u200b\ufffd\x00", "odd-2": "x\n" * 20_000}
+CHAT = [{"role": "user", "content": "深さ?"}, {"role": "assistant", "content": "7 metres"}]
+ASKED = [{"role": "user", "content": "How deep?"}, {"role": "assistant", "content": "8 metres"}]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that is a clean, a train_tokenizer and a data step's at once."""
+    root: Path = tmp_path_factory.mktemp("inputs")
+    with JsonlWriters(root) as writers:
+        for channel, texts in (("web", WEB), ("odd", ODD)):
+            for name, text in texts.items():
+                writers.write(f"documents/{channel}", Document(name, text, channel).to_record())
+        writers.open("documents/empty")
+        writers.write_all("instructions", [{"messages": CHAT}] * 30)
+        writers.write_all("instructions_heldout", [{"messages": ASKED}] * 3)
+    save_tokenizer(train_tokenizer([*WEB.values()] * 3, 400, split_han=True), root / "tokenizer")
+    return root
+
+
+def run(inputs: Path, out: Path, **config: Any) -> dict[str, Any]:
+    wired = dict.fromkeys(("documents", "tokenizer", "data"), str(inputs)) | config
+    return run_step(tokenize.STEP, tokenize.TokenizeConfig(**wired), out)
+
+
+def decoded(out: Path, inputs: Path, channel: str) -> dict[str, list[str]]:
+    tokenizer = load_tokenizer(inputs / "tokenizer")
+    found: dict[str, list[str]] = {}
+    for split in ("train", "heldout"):
+        opened = read_channels(out, split).get(channel)  # type: ignore[arg-type]
+        spans = [] if opened is None else zip(opened.offsets[:-1], opened.offsets[1:], strict=True)
+        ids = [[int(i) for i in opened.tokens[a:b]] for a, b in spans]  # type: ignore[union-attr]
+        found[split] = [tokenizer.decode(each, skip_special_tokens=False) for each in ids]
+    return found
+
+
+def test_what_is_written_decodes_to_the_texts(inputs: Path, tmp_path: Path) -> None:
+    run(inputs, tmp_path, heldout_share=0.2)
+    for channel, texts in (("web", WEB), ("odd", ODD)):
+        splits = decoded(tmp_path, inputs, channel)
+        expected = sorted(f"<|bos|>{text}<|eos|>" for text in texts.values())
+        assert sorted([*splits["train"], *splits["heldout"]]) == expected
+    chats = decoded(tmp_path, inputs, "instructions")
+    assert chats["train"] == ["<|bos|><|user|>深さ?<|end|><|assistant|> 7 metres<|end|><|eos|>"] * 30
+    assert chats["heldout"] == ["<|bos|><|user|>How deep?<|end|><|assistant|> 8 metres<|end|><|eos|>"] * 3
+
+
+def test_no_heldout_conversation_is_one_that_sft_learns(inputs: Path, tmp_path: Path) -> None:
+    made = DataConfig(demo=DemoConfig(english_bytes=20_000, code_bytes=0, instructions=100), heldout_share=0.3)
+    run_step(data.STEP, made, tmp_path / "data")
+    run(inputs, tmp_path / "out", data=str(tmp_path / "data"))
+    chats = decoded(tmp_path / "out", inputs, "instructions")
+    seen = {
+        "".join(piece for piece, _ in conversation_pieces(record["messages"]))
+        for file in ("instructions", "twin")
+        for record in read_jsonl(tmp_path / f"data/{file}.jsonl")
+    }
+    assert len(chats["heldout"]) >= 30
+    assert not seen & set(chats["heldout"])
+    assert set(chats["train"]) < seen
+
+
+def test_no_heldout_conversations_is_no_heldout_channel(inputs: Path, tmp_path: Path) -> None:
+    with JsonlWriters(tmp_path / "data") as writers:
+        writers.write_all("instructions", [{"messages": CHAT}] * 30)
+        writers.open("instructions_heldout")
+    counts = run(inputs, tmp_path / "out", data=str(tmp_path / "data"))["channels"]["instructions"]
+    assert (counts["train"]["documents"], counts["heldout"]["documents"]) == (30, 0)
+    assert "instructions" not in read_channels(tmp_path / "out", "heldout")
+
+
+def test_index_says_what_the_files_hold(inputs: Path, tmp_path: Path) -> None:
+    outputs = run(inputs, tmp_path)
+    index = read_json(tmp_path / "index.json")
+    assert index["channels"] == outputs["channels"]
+    assert index["dtype"] == "uint16"
+    special = load_tokenizer(inputs / "tokenizer").token_to_id
+    assert read_special(tmp_path) == {special(token) for token in SPECIAL_TOKENS}
+    web = index["channels"]["web"]
+    assert web["train"]["bytes"] + web["heldout"]["bytes"] == sum(len(text.encode()) for text in WEB.values())
+    assert web["heldout"]["documents"] == 8
+    nothing = {"tokens": 0, "documents": 0, "bytes": 0}
+    assert index["channels"]["empty"] == {"train": nothing, "heldout": nothing}
+    chat = index["channels"]["instructions"]
+    assert chat["train"]["bytes"] == chat["train"]["documents"] * len("深さ? 7 metres".encode())
+    for split in ("train", "heldout"):
+        sizes = np.load(tmp_path / split / "web.bytes.npy")
+        assert sizes.dtype == np.int64
+        assert (tmp_path / split / "web.bin").stat().st_size == 2 * web[split]["tokens"]
+
+
+def test_more_documents_move_none_to_the_other_side() -> None:
+    ids = [f"d{number}" for number in range(3000)]
+    few, many = heldout_ids(ids[:1500], 0.1, 0), heldout_ids(ids, 0.1, 0)
+    assert few == many & set(ids[:1500])
+    assert 230 < len(many) < 370
+    assert len(heldout_ids(ids[:20], 0.0, 4)) == 4
+    assert len(heldout_ids(ids[:5], 0.0, 4)) == 2
+    assert heldout_ids(ids[:1], 0.0, 4) == frozenset()
+    assert heldout_ids([], 0.5, 4) == frozenset()
+
+
+def test_a_crash_leaves_nothing_and_batch_size_changes_nothing(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: object) -> None:
+        raise StepError("not byte-level")
+
+    monkeypatch.setattr(Encoder, "_check", fails)
+    with pytest.raises(StepError):
+        run(inputs, tmp_path / "a")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    monkeypatch.undo()
+    for name, batch in (("a", 1), ("b", 10**9)):
+        run(inputs, tmp_path / name, batch_characters=batch)
+    files = [{p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*.*")} for name in "ab"]
+    assert files[0] == files[1]
+
+
+def test_wide_vocabularies_have_wide_ids(tmp_path: Path) -> None:
+    assert [dtype_of(size) for size in (300, 65_536, 65_537)] == ["uint16", "uint16", "uint32"]
+    with TokensWriter(tmp_path, 100_000) as writer:
+        writer.open("web")
+        writer.add("web", "train", [99_999, 1], 7)
+    assert read_channels(tmp_path, "train")["web"].tokens.tolist() == [99_999, 1]
+
+
+def test_another_tokenizer_of_the_same_size_is_refused(inputs: Path, tmp_path: Path) -> None:
+    """Its ids stand for other text: bits a byte, and what a model has memorised, would be of nonsense."""
+    from transformers import AutoTokenizer
+
+    run(inputs, tmp_path / "tokens")
+    own = AutoTokenizer.from_pretrained(inputs / "tokenizer")
+    own.save_pretrained(tmp_path / "again")  # as a training step exports it
+    own = AutoTokenizer.from_pretrained(tmp_path / "again")
+    texts = [text.replace("sea", "rhinoceros") for text in WEB.values()]
+    save_tokenizer(train_tokenizer(texts * 3, len(own), split_han=True), tmp_path / "tokenizer")
+    other = AutoTokenizer.from_pretrained(tmp_path / "tokenizer")
+    assert len(other) == len(own)
+    # the same tokens with the same ids, of a text that is changed before
+    lower = tmp_path / "lower"
+    save_tokenizer(load_tokenizer(inputs / "tokenizer"), lower)
+    layout = read_json(lower / "tokenizer.json") | {"normalizer": {"type": "Lowercase"}}
+    write_json(lower / "tokenizer.json", layout)
+    sections = (Heldout(), Heldout(texts=str(inputs / "documents"), memorisation={"prefix": 2, "continuation": 2}))
+    for section in sections:
+        assert run_heldout(section, language_model(own), str(tmp_path / "tokens"), suite="s").metrics
+        for wrong in (other, AutoTokenizer.from_pretrained(lower)):
+            with pytest.raises(InputError, match=f"another tokenizer than the checkpoint's, also of {len(own)} tok"):
+                run_heldout(section, language_model(wrong), str(tmp_path / "tokens"), suite="s")
+    index = read_json(tmp_path / "tokens" / "index.json")
+    del index["tokenizer"]  # made before there was a digest: only the size is known
+    write_json(tmp_path / "tokens" / "index.json", index)
+    assert run_heldout(Heldout(), language_model(other), str(tmp_path / "tokens"), suite="s").metrics
+
+
+def test_nothing_to_tokenize_is_an_error(inputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match=r"no documents/\*\.jsonl"):
+        run(inputs, tmp_path / "out", documents=str(tmp_path / "none"))
+    (tmp_path / "none" / "documents").mkdir()
+    (tmp_path / "none" / "documents" / "empty.jsonl").touch()
+    with pytest.raises(InputError, match="all channels are empty"):
+        run(inputs, tmp_path / "out", documents=str(tmp_path / "none"), data="")
+
+
+def test_tokenizer_step_balances_channels_and_reports(tmp_path: Path) -> None:
+    with JsonlWriters(tmp_path / "clean") as writers:
+        for channel, count in (("small", 20), ("large", 2000)):
+            for number in range(count):
+                document = Document(f"{channel}-{number}", f"{channel} text number {number} of many", channel)
+                writers.write(f"documents/{channel}", document.to_record())
+    config = tokenizer_step.TrainTokenizerConfig(documents=str(tmp_path / "clean"), vocab_size=320, channel_bytes=5000)
+    outputs = run_step(tokenizer_step.STEP, config, tmp_path)
+    assert outputs["sample_bytes"]["small"] == sum(len(f"small text number {n} of many") for n in range(20))
+    assert 3500 < outputs["sample_bytes"]["large"] < 6500
+    assert set(outputs["bytes_per_token"]) == {"small", "large"}
+    assert min(outputs["bytes_per_token"].values()) > 2

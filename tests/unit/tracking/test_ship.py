@@ -1,0 +1,239 @@
+"""The shipper without MLflow: each record arrives, whatever crashes, and nothing waits for a bad server."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from argosy.tracking.__main__ import follow
+from argosy.tracking.ship import BATCH_VALUES, Batch, Shipped, Shipper, Unavailable, next_batch
+from argosy.tracking.spool import Owner, owner_of, spools
+from argosy.tracking.tracker import Tracker
+
+ROOT = Path(__file__).parents[3]
+
+
+class Crash(BaseException):
+    """The shipper's process dies here."""
+
+
+class FakeServer:
+    """Keeps points by the key of MLflow's SQL stores, so one that is sent twice stands once; fails on demand."""
+
+    uri = "fake://user:secret@host"
+
+    def __init__(self) -> None:
+        self.stored: dict[tuple, None] = {}
+        self.others: list[tuple] = []
+        self.batches: list[int] = []
+        self.statuses: dict[str, str] = {}
+        self.trouble = lambda: None  # called before a batch is kept, and after
+
+    @property
+    def points(self) -> list[tuple]:
+        """In order; twice where the times differ."""
+        return sorted(key[:4] for key in self.stored)
+
+    def send(self, spool: Path, owner: Owner, batch: Batch) -> str:
+        self.trouble()
+        points = [(owner.digest, key, record["step"], value, record["time"])
+                  for record in batch.of("metrics") for key, value in record["values"].items()]
+        self.batches.append(len(points))
+        for point in points:
+            self.stored[point] = None
+            if random.random() < 0.01:
+                self.trouble()
+        self.others += [(r["kind"], owner.digest) for r in batch.records if r["kind"] in ("model", "model_metrics")]
+        for record in batch.of("status"):
+            self.statuses[owner.digest] = record["value"]
+        self.trouble()
+        return "run-" + owner.digest
+
+
+def node(store: Path, digest: str, steps: range = range(0), keys: int = 3) -> tuple[Tracker, list[tuple]]:
+    tracker = Tracker(store / f"train-{digest}" / "tracking")
+    tracker.header(node="train", digest=digest, pipeline="p", line="l")
+    for step in steps:
+        tracker.metrics({f"k{i}": step * 0.5 + i for i in range(keys)}, step)
+    return tracker, [(digest, f"k{i}", step, step * 0.5 + i) for step in steps for i in range(keys)]
+
+
+def test_everything_arrives_in_batches_of_at_most_a_thousand(tmp_path):
+    expected = node(tmp_path, "aaaaaaaaaaaa", range(1500))[1] + node(tmp_path, "bbbbbbbbbbbb", range(3), 2500)[1]
+    server = FakeServer()
+    shipper = Shipper(lambda: spools(tmp_path), server)
+    while not shipper.sweep():
+        pass
+    assert server.points == sorted(expected)
+    whole_records = [size for size in server.batches if size != 2500]  # a larger record is split by the sender
+    assert max(whole_records) <= BATCH_VALUES
+    more = node(tmp_path, "aaaaaaaaaaaa", range(1490, 1510))[1]
+    assert shipper.sweep()
+    assert server.points == sorted({*expected, *more})
+    sent = len(server.batches)
+    assert Shipper(lambda: spools(tmp_path), server).sweep()  # a new process finds nothing to do
+    assert len(server.batches) == sent
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_crashes_and_timeouts_at_random_moments_neither_lose_nor_double(tmp_path, seed):
+    random.seed(seed)
+    server = FakeServer()
+    expected: list[tuple] = []
+
+    def trouble() -> None:
+        if random.random() < 0.2:
+            raise random.choice([Crash, Unavailable("timed out")])
+
+    server.trouble = trouble
+    save = Shipped.save
+
+    def crashing_save(self: Shipped) -> None:
+        trouble()
+        save(self)
+        trouble()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shipped, "save", crashing_save)
+        shipper = Shipper(lambda: spools(tmp_path), server)
+        for turn in range(30):
+            expected += node(tmp_path, "aaaaaaaaaaaa", range(turn * 40, turn * 40 + 40), 10)[1]
+            try:
+                shipper.sweep()
+            except Unavailable:
+                continue
+            except Crash:
+                shipper = Shipper(lambda: spools(tmp_path), server)
+    server.trouble = lambda: None
+    while not shipper.sweep():
+        pass
+    assert server.points == sorted(expected)
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]"])
+def test_after_a_lost_offset_file_each_point_stands_once(tmp_path, content):
+    expected = node(tmp_path, "aaaaaaaaaaaa", range(700))[1]
+    server = FakeServer()
+    assert Shipper(lambda: spools(tmp_path), server).sweep()
+    shipped = tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "shipped.json"
+    shipped.unlink()
+    if content is not None:
+        shipped.write_text(content)
+    assert Shipper(lambda: spools(tmp_path), server).sweep()
+    assert server.points == sorted(expected)
+
+
+def test_another_server_gets_everything_and_the_file_holds_no_password(tmp_path):
+    expected = node(tmp_path, "aaaaaaaaaaaa", range(5))[1]
+    first, second = FakeServer(), FakeServer()
+    second.uri = "fake://other"
+    for server in (first, second, first):
+        Shipper(lambda: spools(tmp_path), server).sweep()
+    assert first.points == second.points == sorted(expected)
+    assert "secret" not in (tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "shipped.json").read_text()
+
+
+def test_a_step_that_was_removed_and_runs_again_is_sent_again(tmp_path):
+    server = FakeServer()
+    node(tmp_path, "aaaaaaaaaaaa", range(50))
+    Shipper(lambda: spools(tmp_path), server).sweep()
+    (tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "spool.jsonl").unlink()
+    expected = node(tmp_path, "aaaaaaaaaaaa", range(3), 4)[1]
+    Shipper(lambda: spools(tmp_path), server).sweep()
+    assert {*expected} <= {*server.points}
+
+
+def test_models_go_before_the_results_that_are_about_them(tmp_path):
+    evaluate = node(tmp_path, "000000000000")[0]  # its spool comes first
+    evaluate.model_metrics(tmp_path / "train-ffffffffffff/checkpoints/final", {"acc": 0.5}, tokens=7)
+    node(tmp_path, "ffffffffffff")[0].model("final", tmp_path / "train-ffffffffffff/checkpoints/final",
+                                            stage="train", step=1, tokens=7)
+    server = FakeServer()
+    assert Shipper(lambda: sorted(spools(tmp_path)), server).sweep()
+    assert server.others == [("model", "ffffffffffff"), ("model_metrics", "000000000000")]
+
+
+def test_a_spool_that_another_shipper_is_at_is_left_to_it(tmp_path):
+    node(tmp_path, "aaaaaaaaaaaa", range(5))
+    first, second = FakeServer(), FakeServer()
+    first.trouble = lambda: Shipper(lambda: spools(tmp_path), second).sweep()
+    assert Shipper(lambda: spools(tmp_path), first).sweep()
+    assert len(first.points) == 15
+    assert second.points == []
+
+
+def test_a_server_that_is_down_is_asked_less_and_less_and_everything_goes_later(tmp_path, monkeypatch):
+    expected = node(tmp_path, "aaaaaaaaaaaa", range(30))[1]
+    server = FakeServer()
+    clock, asked, heard = [0.0], [], []
+
+    def down() -> None:
+        asked.append(clock[0])
+        if clock[0] < 500:
+            raise Unavailable("connection refused")
+
+    server.trouble = down
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    shipper = Shipper(lambda: spools(tmp_path), server)
+    assert follow(shipper, lambda: clock[0] > 600, heard.append)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(asked) if earlier < 500]
+    assert pauses[:4] == [1, 2, 4, 8]
+    assert max(pauses) == 60
+    assert heard == ["connection refused"]  # once
+    assert server.points == sorted(expected)
+
+
+def test_at_the_end_a_server_that_is_down_is_asked_once_more_and_not_waited_for(tmp_path):
+    node(tmp_path, "aaaaaaaaaaaa", range(3))
+    server = FakeServer()
+    calls = []
+
+    def down() -> None:
+        calls.append(1)
+        raise Unavailable("hangs")
+
+    server.trouble = down
+    assert not follow(Shipper(lambda: spools(tmp_path), server), lambda: True, lambda reason: None)
+    assert len(calls) == 1
+
+
+def test_runs_of_processes_that_are_gone_are_killed_and_those_of_living_ones_are_not(tmp_path):
+    code = ("import sys, pathlib\nfrom argosy.tracking.tracker import Tracker\nt = Tracker(pathlib.Path(sys.argv[1]))\n"
+            "t.header(node='n', digest=sys.argv[2])\nt.status('RUNNING')\nsys.argv[3:] and t.status(sys.argv[3])\n")
+    for digest, *end in (["aaaaaaaaaaaa"], ["bbbbbbbbbbbb", "FINISHED"]):
+        directory = tmp_path / f"n-{digest}" / "tracking"
+        subprocess.run([sys.executable, "-c", code, directory, digest, *end], check=True, cwd=ROOT)
+    node(tmp_path, "cccccccccccc")[0].status("RUNNING")  # this process
+    server = FakeServer()
+    for _ in range(2):
+        assert follow(Shipper(lambda: spools(tmp_path), server), lambda: True, print)
+        assert server.statuses == {"aaaaaaaaaaaa": "KILLED", "bbbbbbbbbbbb": "FINISHED", "cccccccccccc": "RUNNING"}
+    assert (tmp_path / "n-aaaaaaaaaaaa/tracking/spool.jsonl").read_text().count("KILLED") == 1
+
+
+def test_a_spool_without_a_header_is_named_by_its_directory(tmp_path):
+    tracker = Tracker(tmp_path / "by hand" / "tracking")
+    tracker.metrics({"a": 1})
+    owner = owner_of(tmp_path / "by hand" / "tracking" / "spool.jsonl")
+    assert (owner.node, owner.digest, owner.pipeline, owner.line) == ("by hand", "by hand", "", "argosy")
+
+
+def test_a_batch_begins_at_its_offset_and_counts_damaged_lines(tmp_path):
+    tracker = Tracker(tmp_path)
+    tracker.metrics({"a": 1}, 1)
+    middle = (tmp_path / "spool.jsonl").stat().st_size
+    with open(tmp_path / "spool.jsonl", "ab") as file:
+        file.write(b"garbage\n")
+    tracker.metrics({"a": 2}, 2)
+    whole = next_batch(tmp_path / "spool.jsonl", 0)
+    assert (len(whole.records), whole.damaged) == (2, 1)
+    rest = next_batch(tmp_path / "spool.jsonl", middle)
+    assert (len(rest.records), rest.damaged) == (1, 1)
+    assert next_batch(tmp_path / "spool.jsonl", rest.end) is None

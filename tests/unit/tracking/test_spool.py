@@ -1,0 +1,226 @@
+"""The spool: what was logged is there, each point once, whatever happens to the process and the disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from argosy.tracking.spool import read
+from argosy.tracking.tracker import PipelineTracker, Tracker, checkpoint_key
+
+ROOT = Path(__file__).parents[3]
+
+
+def records(directory: Path) -> list[dict]:
+    return [json.loads(line) for line in (directory / "spool.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_what_is_logged_is_read_back_as_curves(tmp_path):
+    tracker = Tracker(tmp_path / "tracking")
+    for step in range(5):
+        tracker.metrics({"train/loss": 2.0 / (step + 1), "训练/损失 €": step}, step)
+    tracker.metrics({"train/loss": -1.5}, 100)
+    loss = [*((s, 2.0 / (s + 1)) for s in range(5)), (100, -1.5)]
+    expected = {"train/loss": loss, "训练/损失 €": [(s, s) for s in range(5)]}
+    for where in (tmp_path, tmp_path / "tracking", tmp_path / "tracking" / "spool.jsonl"):
+        assert read(where) == expected
+    assert read(tmp_path / "nowhere") == {}
+
+
+def test_not_finite_values_come_back_and_every_line_is_strict_json(tmp_path):
+    tracker = Tracker(tmp_path)
+    tracker.metrics({"a": math.nan, "b": math.inf, "c": -math.inf, "d": 0.1 + 0.2, "e": np.float32(0.5)})
+    curves = read(tmp_path)
+    assert math.isnan(curves["a"][0][1])
+    assert [curves[k][0][1] for k in "bcde"] == [math.inf, -math.inf, 0.1 + 0.2, 0.5]
+
+    def refuse(word: str) -> float:
+        raise AssertionError(word)
+
+    for line in (tmp_path / "spool.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=refuse)
+
+
+def test_a_resumed_step_writes_only_what_is_missing(tmp_path):
+    export = tmp_path / "checkpoints" / "step-4"
+    for last in (7, 12):  # the second process continues from step 4 on
+        tracker = Tracker(tmp_path / "tracking")
+        tracker.header(node="pretrain", digest="0123456789ab")
+        tracker.params({"lr": 0.1, "seed": last})
+        tracker.tags({"phase": str(last), "same": "x"})
+        for step in range(0 if last == 7 else 4, last):
+            tracker.metrics({"loss": step + last / 100}, step)
+        tracker.model("step-4", export, stage="pretrain", step=4, tokens=400)
+        tracker.artifact(tmp_path / "report.txt")
+        tracker.model_metrics(export, {"acc": 0.5}, tokens=400, dataset="facts")
+        tracker.close()
+    assert read(tmp_path)["loss"] == [(s, s + (0.07 if s < 7 else 0.12)) for s in range(12)]
+    found = records(tmp_path / "tracking")
+    assert [r["step"] for r in found if r["kind"] == "metrics"] == list(range(12))
+    assert [r["values"] for r in found if r["kind"] == "params"] == [{"lr": "0.1", "seed": "7"}]
+    assert [r["values"] for r in found if r["kind"] == "tags"] == [{"phase": "7", "same": "x"}, {"phase": "12"}]
+    for kind in ("header", "model", "artifact", "model_metrics"):
+        assert sum(r["kind"] == kind for r in found) == 1, kind
+
+
+def test_an_evaluation_that_is_tried_again_writes_what_has_changed(tmp_path):
+    export, report = tmp_path / "checkpoints" / "final", tmp_path / "results.json"
+    for found in ({"a": 0.5}, {"a": 0.5}, {"a": 0.5, "b": math.nan}, {"a": 0.25, "b": math.nan}):
+        report.write_text(json.dumps(found))
+        tracker = Tracker(tmp_path / "tracking")
+        tracker.artifact(report)
+        tracker.model_metrics(export, found, tokens=400, dataset="facts")
+        tracker.close()
+    made = records(tmp_path / "tracking")
+    assert [r["values"] for r in made if r["kind"] == "model_metrics"] == [{"a": 0.5}, {"b": "NaN"}, {"a": 0.25}]
+    assert len({r["digest"] for r in made if r["kind"] == "artifact"}) == 3
+
+
+def test_killed_at_random_moments_each_point_is_there_once(tmp_path):
+    program = (
+        "import sys, pathlib\nfrom argosy.tracking.tracker import Tracker\n"
+        "t = Tracker(pathlib.Path(sys.argv[1]))\n"
+        "for s in range(100_000):\n    t.metrics({f'k/{i}': s * 1.5 + i for i in range(20)}, s)\n"
+        "    (s % 50) or print(s, flush=True)\n"
+    )
+    confirmed = -1
+    for _ in range(4):
+        child = subprocess.Popen(
+            [sys.executable, "-c", program, tmp_path], stdout=subprocess.PIPE, cwd=ROOT
+        )
+        child.stdout.readline()
+        time.sleep(random.random() * 0.1)
+        child.send_signal(signal.SIGKILL)
+        seen = child.stdout.read().split()
+        confirmed = max(confirmed, *(int(s) for s in seen), 0) if seen else confirmed
+        child.wait()
+    whole = (tmp_path / "spool.jsonl").read_bytes()
+    points = [(json.loads(line)["step"], key) for line in whole.splitlines()[:-1] for key in json.loads(line)["values"]]
+    assert len(points) == len(set(points))
+    curve = read(tmp_path)["k/3"]
+    assert [step for step, _ in curve] == list(range(len(curve)))
+    assert len(curve) > confirmed  # what a call returned from is there
+    assert all(value == step * 1.5 + 3 for step, value in curve)
+
+
+@pytest.mark.parametrize("tail", [b'{"kind":"metrics","time":1,"st', b"x" * 200_000, "中".encode()[:2]])
+def test_a_torn_last_line_is_cut_and_the_next_record_is_whole(tmp_path, tail):
+    Tracker(tmp_path).metrics({"a": 1}, 1)
+    with open(tmp_path / "spool.jsonl", "ab") as file:
+        file.write(tail)
+    assert read(tmp_path) == {"a": [(1, 1.0)]}
+    Tracker(tmp_path).metrics({"a": 2}, 2)
+    assert read(tmp_path) == {"a": [(1, 1.0), (2, 2.0)]}
+    assert len(records(tmp_path)) == 2
+
+
+def test_a_damaged_line_in_the_middle_costs_that_line(tmp_path):
+    tracker = Tracker(tmp_path)
+    tracker.metrics({"a": 1}, 1)
+    with open(tmp_path / "spool.jsonl", "ab") as file:
+        file.write(b"\x00\x00\xff garbage\n[1]\n{}\n")
+    tracker.metrics({"a": 2}, 2)
+    assert read(tmp_path) == {"a": [(1, 1.0), (2, 2.0)]}
+
+
+def test_a_disk_that_fails_warns_once_and_gets_everything_when_it_works_again(tmp_path, monkeypatch):
+    tracker = Tracker(tmp_path)
+    tracker.metrics({"a": 0}, 0)
+    real, calls = os.write, iter(range(1000))
+
+    def full(file: int, data: bytes) -> int:
+        if next(calls) % 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(file, data[: len(data) // 2])  # a nearly full disk takes a part
+
+    with warnings.catch_warnings(record=True) as caught, monkeypatch.context() as patch:
+        warnings.simplefilter("always")
+        patch.setattr(os, "write", full)
+        for step in range(1, 50):
+            tracker.metrics({"a": step}, step)
+            assert read(tmp_path) == {"a": [(0, 0.0)]}
+    assert len(caught) == 2  # one for each reason
+    assert "waits in memory" in str(caught[0].message)
+    tracker.metrics({"a": 50}, 50)
+    assert read(tmp_path) == {"a": [(s, float(s)) for s in range(51)]}
+
+
+def test_a_directory_that_cannot_be_made_does_not_raise(tmp_path):
+    (tmp_path / "file").write_text("")
+    tracker = Tracker(tmp_path / "file" / "tracking")
+    with pytest.warns(RuntimeWarning, match="Not a directory"):
+        tracker.metrics({"a": 1}, 1)
+    tracker.metrics({"a": 2}, 2)
+    tracker.close()
+
+
+def test_a_value_that_is_no_number_is_named_and_the_others_are_logged(tmp_path):
+    tracker = Tracker(tmp_path)
+    with pytest.warns(RuntimeWarning, match=r"'b'.*'x'"):
+        tracker.metrics({"a": 1, "b": "x", "c": 3})
+    assert read(tmp_path) == {"a": [(0, 1.0)], "c": [(0, 3.0)]}
+
+
+def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tracker = Tracker(None)
+    tracker.metrics({"a": 1})
+    tracker.model("m", Path("checkpoints/m"), stage="s", step=1, tokens=1)
+    tracker.status("FINISHED")
+    tracker.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_status_names_what_is_allowed(tmp_path):
+    with pytest.raises(ValueError, match=r"'DONE'.*RUNNING, FINISHED, FAILED, KILLED"):
+        Tracker(tmp_path).status("DONE")
+
+
+def test_a_metric_goes_forward_and_each_metric_for_itself(tmp_path):
+    for _ in range(2):
+        tracker = Tracker(tmp_path)
+        for step in (10, 20, 20, 5, 30):
+            tracker.metrics({"a": step, f"only/{step}": 1}, step)
+    assert read(tmp_path) == {"a": [(10, 10.0), (20, 20.0), (30, 30.0)],
+                              **{f"only/{step}": [(step, 1.0)] for step in (10, 20, 5, 30)}}
+
+
+def test_results_of_one_moment_have_times_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1.5)
+    tracker = Tracker(tmp_path)
+    for dataset in ("facts", "other", "third"):
+        tracker.model_metrics(tmp_path / "checkpoints/final", {"acc": 0.5}, tokens=1, dataset=dataset)
+    assert [r["time"] for r in records(tmp_path)] == [1500, 1501, 1502]
+
+
+def test_checkpoint_key_is_the_nodes_digest_and_the_export(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert checkpoint_key(Path("/s/pretrain-main-0123456789ab/checkpoints/step-10")) == "0123456789ab/step-10"
+    assert checkpoint_key(Path("pretrain-0123456789ab/checkpoints/final")) == "0123456789ab/final"
+    assert checkpoint_key(Path("/models/meta/llama")) == "meta/llama"
+    assert checkpoint_key(Path("/tmp/byhand/checkpoints/final")) == "byhand/final"
+
+
+def test_a_pipeline_run_that_has_nothing_to_do_logs_nothing(tmp_path):
+    for expected in (5, 5):
+        run = PipelineTracker(tmp_path, "aaaabbbbcccc", "demo")
+        run.start({"nodes": 3}, done=["a-0123456789ab"], todo=3 if expected == 5 and not run.tracker.last_status else 0)
+        run.finish("FINISHED")
+        assert len(records(tmp_path / ".pipelines" / "aaaabbbbcccc" / "tracking")) == expected
+
+
+def test_logging_needs_no_mlflow():
+    code = "import sys, argosy.tracking.ship; sys.exit('mlflow' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -1,0 +1,133 @@
+"""The digest covers what decides a result, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from argosy.config.schema import Config, External
+from argosy.errors import InputError
+from argosy.store.provenance import Identities
+from steps.noop import NoopConfig
+from workflows.graph import Graph, Node, definition
+
+
+def noop(name: str = "a", *after: Node, part: str = "", **config: object) -> Node:
+    inputs = {"after": after} if after else {}
+    return Node(name, "noop", NoopConfig.model_validate(config), inputs=inputs, part=part)
+
+
+def digest(*nodes: Node) -> str:
+    return Graph(nodes).digest(nodes[-1])
+
+
+def test_digest_is_stable_over_versions_of_argosy() -> None:
+    """A change of this value makes every result in every store run again: never do it by accident."""
+    root = noop("root", size=3)
+    assert digest(root, noop("leaf", root, part="p", index=7)) == "e9f5d14fa681"
+
+
+def test_runtime_fields_do_not_count() -> None:
+    assert digest(noop(seconds=5, fail="error")) == digest(noop())
+
+
+@pytest.mark.parametrize("other", [noop("b"), noop(part="x"), noop(size=1)])
+def test_name_part_and_config_count(other: Node) -> None:
+    assert digest(other) != digest(noop())
+
+
+def test_version_of_the_step_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest(noop())
+    monkeypatch.setattr("workflows.graph.definition", lambda name: replace(definition(name), version=2))
+    assert digest(noop()) != before
+
+
+def test_upstream_counts_through_several_nodes() -> None:
+    def last(size: int) -> str:
+        first = noop("first", size=size)
+        middle = noop("middle", first)
+        return digest(first, middle, noop("last", middle))
+
+    assert last(1) != last(2)
+
+
+def test_bytes_and_name_of_an_external_file_count_but_not_its_place(tmp_path: Path) -> None:
+    def of(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return digest(noop(inputs=[str(path)]))
+
+    base = of("x/data.txt", "one")
+    assert of("y/data.txt", "one") == base
+    assert of("x/data.txt", "two") != base
+    assert of("x/code.txt", "one") != base
+
+
+def test_a_directory_counts_with_all_files_below_it(tmp_path: Path) -> None:
+    (tmp_path / "d/deep").mkdir(parents=True)
+    (tmp_path / "d/deep/f").write_text("1")
+    before = digest(noop(inputs=[str(tmp_path / "d")]))
+    (tmp_path / "d/deep/f").rename(tmp_path / "d/deep/g")
+    assert digest(noop(inputs=[str(tmp_path / "d")])) != before
+
+
+def test_missing_external_file_names_the_field() -> None:
+    with pytest.raises(InputError, match=r"a\.inputs: /nowhere/x does not exist"):
+        Graph([noop(inputs=["/nowhere/x"])])
+
+
+def test_hashes_are_kept_by_size_and_mtime(tmp_path: Path) -> None:
+    import os
+
+    path, cache = tmp_path / "f", tmp_path / "cache.json"
+    path.write_text("one")
+    os.utime(path, ns=(0, 0))
+    first = Identities(cache)
+    identity = first.of_path(path, "f")
+    first.save()
+    path.write_text("two")
+    os.utime(path, ns=(0, 0))  # as if untouched: only the cache can know
+    assert Identities(cache).of_path(path, "f") == identity
+    os.utime(path, ns=(1, 1))
+    assert Identities(cache).of_path(path, "f") != identity
+
+
+def test_duplicate_unknown_upstream_wrong_field_and_cycle_are_named() -> None:
+    a = noop("a")
+    with pytest.raises(InputError, match="two nodes are called 'a'"):
+        Graph([a, noop("a")])
+    with pytest.raises(InputError, match="'b' depends on 'a', which is not in the graph"):
+        Graph([noop("b", a)])
+    with pytest.raises(InputError, match=r"inputs has 'befor', allowed: \['after'\]"):
+        Graph([a, Node("b", "noop", NoopConfig(), inputs={"befor": a})])
+    with pytest.raises(InputError, match=r"there is no steps/nosuch\.py"):
+        Graph([Node("b", "nosuch", NoopConfig())])
+    with pytest.raises(InputError, match="cannot name a directory"):
+        Graph([noop("a/b")])
+    inputs: dict[str, Node] = {}
+    x = Node("x", "noop", NoopConfig(), inputs=inputs)
+    inputs["after"] = noop("y", x)
+    with pytest.raises(InputError, match=r"cycle: (x <- y <- x|y <- x <- y)"):
+        Graph([x, inputs["after"]])
+
+
+def test_an_external_field_that_the_graph_would_not_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Inner(Config):
+        path: External = ""
+
+    class Outer(NoopConfig):
+        inner: Inner = Inner()
+
+    monkeypatch.setattr("workflows.graph.definition", lambda name: replace(definition(name), config=Outer))
+    with pytest.raises(InputError, match=r"Outer\.inner\.path"):
+        Graph([Node("a", "noop", Outer())])
+
+
+def test_order_puts_upstream_first_and_else_keeps_the_given_one() -> None:
+    a, b = noop("a"), noop("b")
+    c = noop("c", a, b)
+    assert [n.name for n in Graph([b, a, c]).nodes] == ["b", "a", "c"]
+    assert [n.name for n in Graph([c, b, a]).nodes][-1] == "c"

@@ -1,0 +1,215 @@
+"""The graph that a config stands for: seeds, branches, what a change touches, the shipped presets."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import InputError
+from argosy.evaluation.suite import load_suite
+from argosy.store.provenance import differences, provenance_of
+from steps.data import DataConfig
+from steps.evaluate import EvaluateConfig
+from workflows import lifecycle as page
+from workflows.cli.init import TEMPLATE
+from workflows.compose import compose, preset_names
+from workflows.graph import Graph, Node, definition
+from workflows.lifecycle import LifecycleConfig, lifecycle
+
+
+def nodes(*overrides: str, preset: str = "tiny") -> dict[str, Node]:
+    return {node.id: node for node in lifecycle(compose(preset, None, overrides))}
+
+
+def digests(*overrides: str) -> dict[str, str]:
+    graph = Graph(nodes(*overrides).values())
+    return {node.id: graph.digest(node) for node in graph.nodes}
+
+
+def changed(*overrides: str) -> set[str]:
+    before, after = digests(), digests(*overrides)
+    return {key.partition("/")[0] for key in after if after[key] != before.get(key)}
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_every_preset_is_a_whole_pipeline(preset: str) -> None:
+    graph = Graph(nodes(preset=preset).values())
+    evaluated = {up.name for node in graph.nodes if node.name == "evaluate" for up in node.upstream["checkpoint"]}
+    assert evaluated == {"pretrain", "long_context", "anneal", "sft", "twin", "dpo", "rlhf"}
+    assert {node.name for node in graph.nodes} > {"data", "clean", "tokenizer", "tokenize", "reward_model", "compare"}
+
+
+def test_a_changed_field_of_sft_touches_sft_and_what_follows_only() -> None:
+    followers = {"sft", "twin", "dpo", "reward_model", "rlhf", "evaluate", "compare"}
+    assert changed("sft.learning_rate=1e-5") == followers
+    assert changed("rlhf.kl_coef=0.2") == {"rlhf", "evaluate", "compare"}
+    assert changed("resources.sft.cores=2", "sft.log_every=4", "evaluate.together=3") == set()
+
+
+def test_what_changes_the_last_digits_of_sums_is_part_of_the_digest() -> None:
+    assert changed("evaluate.batch_tokens=512") == {"evaluate", "compare"}
+    assert changed("evaluate.threads=2") == {"evaluate", "compare"}
+    assert changed("rlhf.threads=2") == {"rlhf", "evaluate", "compare"}
+    assert "pretrain" in changed("pretrain.threads=2")
+
+
+def test_cores_follow_threads_and_change_no_result() -> None:
+    found = nodes("sft.threads=3", "dpo.threads=2", "resources.dpo.cores=1", "resources.clean.cores=2")
+    cores = {name: found[name].resources.cores for name in ("sft", "twin", "dpo", "clean", "data", "rlhf")}
+    assert cores == {"sft": 3, "twin": 3, "dpo": 1, "clean": 2, "data": 1, "rlhf": 1}
+    every = [f"resources.{name}.cores=4" for name in ("pretrain", "sft", "rlhf", "evaluate", "tokenizer")]
+    assert changed(*every) == set()
+
+
+def test_the_seed_is_every_stages_that_sets_none() -> None:
+    found = nodes("seed=5", "dpo.seed=6")
+    seeds = {node.name: node.config.seed for node in found.values() if hasattr(node.config, "seed")}
+    assert seeds.pop("dpo") == 6
+    assert set(seeds.values()) == {5}
+    assert {"data", "pretrain", "sft", "rlhf", "evaluate"} <= set(seeds)
+
+
+def test_the_twin_differs_from_sft_in_its_data_alone() -> None:
+    found = nodes()
+    honest, twin = found["sft"].config.identity(), found["twin"].config.identity()
+    assert {key for key in honest if honest[key] != twin[key]} == {"stage", "conversations"}
+    assert found["twin"].inputs == found["sft"].inputs
+
+
+def test_rlhf_needs_the_reward_model_and_dpo_does_not() -> None:
+    found = nodes()
+    assert found["rlhf"].upstream["reward_model"] == (found["reward_model"],)
+    assert {up.name for ups in found["dpo"].upstream.values() for up in ups} == {"sft", "data"}
+
+
+def test_a_stage_that_is_null_is_left_out_and_the_next_one_takes_its_place() -> None:
+    found = nodes("long_context=null", "anneal=null", "rlhf=null", "dpo=null", "twin=false")
+    assert found["sft"].upstream["checkpoint"] == (found["pretrain"],)
+    left_out = {"long_context", "anneal", "rlhf", "reward_model", "dpo", "twin"}
+    assert not left_out & {node.name for node in found.values()}
+
+
+def test_all_exports_or_the_final_one_are_evaluated_by_suite() -> None:
+    found = nodes("pretrain.exports=[0.25, 0.5, 1.0]", "evaluate.suites={probes: all, heldout: final}")
+    parts = {node.part for node in found.values() if node.part.startswith("pretrain-")}
+    assert parts == {"pretrain-p025-probes", "pretrain-p050-probes", "pretrain-final-probes", "pretrain-final-heldout"}
+
+
+def test_a_suite_of_ones_own_counts_by_its_bytes(tmp_path: Path) -> None:
+    suite = tmp_path / "mine.yaml"
+    suite.write_text("heldout: {tokens_per_channel: 10}")
+    override = f"evaluate.suites={{{suite}: final}}"
+    before = digests(override)
+    suite.write_text("heldout: {tokens_per_channel: 20}")
+    after = digests(override)
+    assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
+
+
+def test_files_that_a_suite_names_count_by_their_bytes(tmp_path: Path) -> None:
+    suite, absolute, beside = tmp_path / "mine.yaml", tmp_path / "elsewhere" / "a.jsonl", tmp_path / "b.jsonl"
+    included = tmp_path / "tasks" / "deep" / "task.yaml"
+    for path in (absolute, beside, included, tmp_path / "pairs.jsonl"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+    pairs = tmp_path / "pairs.jsonl"
+    tasks = f"{{a: [{absolute}, benchmark/en.jsonl], b: [b.jsonl]}}"
+    probes = "[{name: p, kind: contrastive, file: pairs.jsonl}]"
+    suite.write_text(f"benchmarks: {{tasks: {tasks}, include_path: tasks}}\nprobes: {probes}")
+    override = f"evaluate.suites={{{suite}: final}}"
+    for path in (absolute, beside, included, pairs):
+        before = digests(override)
+        path.write_text("another")
+        after = digests(override)
+        assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
+    section = load_suite(str(suite)).benchmarks
+    assert section is not None
+    assert section["tasks"] == {"a": [str(absolute), "benchmark/en.jsonl"], "b": [str(beside)]}
+    assert section["include_path"] == str(tmp_path / "tasks")
+    by_hand = EvaluateConfig(suite_file=str(suite))
+    assert by_hand.suite_files == (str(absolute), str(beside), str(tmp_path / "tasks"), str(pairs))
+    assert EvaluateConfig.model_validate_json(by_hand.model_dump_json()) == by_hand
+    absolute.unlink()
+    with pytest.raises(InputError, match=r"evaluate\.suite_files: .*a\.jsonl does not exist"):
+        digests(override)
+
+
+def test_the_python_whose_library_the_demo_reads_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    own = f"data.inputs={tmp_path}"
+    demo, users = digests(), digests(own)
+    by_hand = provenance_of("data", definition("data").version, DataConfig(), {})
+    node = Node("data", "data", DataConfig())
+    assert by_hand["digest"] == Graph([node]).digest(node)
+    monkeypatch.setattr("platform.python_version", lambda: "3.99.1")
+    assert digests()["data"] != demo["data"]
+    assert digests(own) == users
+    again = provenance_of("data", definition("data").version, DataConfig(), {})
+    assert again["digest"] != by_hand["digest"]
+    assert differences(by_hand, again) == [f'data.python "{by_hand["config"]["python"]}" -> "3.99.1"']
+
+
+def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    assert compose("tiny").anneal.mixture  # type: ignore[union-attr]
+    own = f"data.inputs={tmp_path}"
+    assert compose("tiny", None, [own]).anneal.mixture == {}  # type: ignore[union-attr]
+    assert compose("tiny", None, [own, "anneal.mixture={text: 1}"]).anneal.mixture == {"text": 1}  # type: ignore[union-attr]
+    file = tmp_path / "argosy.yaml"
+    file.write_text("anneal: {mixture: {text: 2}}\ntwin: true")
+    twins = [compose("tiny", *layers).twin for layers in ((), (None, [own]), (None, [own, "twin=true"]), (file, [own]))]
+    assert twins == [True, False, True, True]
+    assert "twin" not in {node.name for node in lifecycle(compose("tiny", None, [own]))}
+    assert compose("tiny", file, [own]).anneal.mixture == {"text": 2}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("resources.sftt.cores=1", "resources.sftt.cores=1: resources.sftt: there is no such stage; nearest: sft"),
+        ("resources.sft.cores=0", "resources.sft.cores is 0, allowed: 1 or more"),
+        ("evaluate.suites={probes: some}", "evaluate.suites.probes is 'some', allowed: 'all' or 'final'"),
+        ("evaluate.export=p050", "evaluate is wrong: export is set for each checkpoint by the pipeline"),
+        ("pretrain.modle.hidden_size=3", "pretrain.modle is not a field; nearest: pretrain.model"),
+        ("sft.batch_size=9", "sft.batch_size=9: sft is wrong: micro_batch_size=8 does not divide batch_size=9"),
+        ("pretrain.exports=0.5", "pretrain.exports=0.5: pretrain is wrong: exports=[0.5] must rise and end with 1.0"),
+        ("preset=demo", "preset=demo: a preset is not an override; use --preset demo"),
+        ("rlhf.method=reinforce", "rlhf.method is 'reinforce', allowed: '"),
+    ],
+)
+def test_what_is_wrong_is_named(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        nodes(override)
+
+
+def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    for text, words in (
+        ("name: x\npreset: tniy\n", "line 2: preset is 'tniy', allowed: demo, tiny; nearest: tiny"),
+        ("preset: tiny\nresources:\n  sftt: {cores: 1}\n", "line 3: resources.sftt: there is no such stage"),
+        ("preset: tiny\nsft:\n  seed: 1\n  batch_size: 9\n", "line 4: sft is wrong: micro_batch_size=8 does not"),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=re.escape(f"{file}, {words}")):
+            compose(None, file)
+
+
+def test_every_example_of_the_file_that_init_writes_is_valid(tmp_path: Path) -> None:
+    text = TEMPLATE.read_text(encoding="utf-8")
+    (tmp_path / "texts").mkdir()
+    own = str(tmp_path / "texts")
+    everything = re.sub(r"^#(?!#)", "", text, flags=re.MULTILINE).replace("[texts]", f"[{own}]")
+    file = tmp_path / "argosy.yaml"
+    for content in (text, everything):
+        file.write_text(content, encoding="utf-8")
+        assert lifecycle(compose(None, file)), content
+    assert compose(None, file).dpo is None
+
+
+def test_the_page_of_the_lifecycle_names_the_folder_of_each_stage_s_library() -> None:
+    rows = re.findall(r"^    (\w[\w, ]*?)  +((?:argosy/|evals).*)$", str(page.__doc__), re.MULTILINE)
+    table = {stage: folders.split(", ") for stages, folders in rows for stage in stages.split(", ")}
+    assert set(table) == {node.name for node in lifecycle(LifecycleConfig())}
+    root = Path(str(page.__file__)).parents[1]
+    assert all((root / folder).is_dir() for folders in table.values() for folder in folders)

@@ -1,0 +1,140 @@
+"""A plan says what would run and why, and survives JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import InputError
+from argosy.store.step_files import ERROR, NODE, OUTPUTS
+from steps.noop import NoopConfig
+from workflows.graph import Graph, Node
+from workflows.plan import Plan, PlannedNode, plan
+from workflows.state import blocked_by
+
+
+def chain(size: int = 0, inputs: tuple[str, ...] = ()) -> list[Node]:
+    a = Node("clean", "noop", NoopConfig(inputs=inputs))
+    b = Node("pretrain", "noop", NoopConfig(size=size), inputs={"after": [a]})
+    return [a, b, Node("sft", "noop", NoopConfig(), inputs={"after": [b]})]
+
+
+def finish(nodes: list[Node], store: Path, *names: str) -> None:
+    graph = Graph(nodes)
+    for node in nodes:
+        if node.name in names:
+            directory = Path(graph.directory(node, str(store)))
+            directory.mkdir(parents=True)
+            record = graph.made_from(node)
+            (directory / NODE).write_text(json.dumps(record))
+            (directory / OUTPUTS).write_text(json.dumps({"outputs": {}, "made_from": record}))
+
+
+def by_name(result: Plan) -> dict[str, PlannedNode]:
+    return {node.id: node for node in result.nodes}
+
+
+def test_what_is_done_does_not_run_and_the_rest_says_why(tmp_path: Path) -> None:
+    finish(chain(), tmp_path, "clean", "pretrain", "sft")
+    assert plan(chain(), tmp_path).to_run == []
+    changed = by_name(plan(chain(size=5), tmp_path))
+    assert changed["clean"].state == "done"
+    assert changed["pretrain"].reason.startswith("config changed: pretrain.size 0 -> 5 (was ")
+    assert changed["sft"].reason.startswith("upstream of sft.after changed (was ")
+
+
+def test_a_new_store_never_ran_and_a_failure_is_told(tmp_path: Path) -> None:
+    first = plan(chain(), tmp_path)
+    assert {node.reason for node in first.nodes} == {"never ran"}
+    directory = Path(first.nodes[0].dir)
+    directory.mkdir()
+    (directory / ERROR).write_text(json.dumps({"message": "disk on fire"}))
+    again = plan(chain(), tmp_path).nodes[0]
+    assert (again.state, again.reason) == ("failed", "failed before: disk on fire")
+
+
+def test_the_newest_finished_directory_is_compared_to_not_a_newer_failure(tmp_path: Path) -> None:
+    finish(chain(size=1), tmp_path, "pretrain")
+    for size in (2, 3):  # begun later, never finished
+        graph = Graph(chain(size=size))
+        directory = Path(graph.directory(graph.nodes[1], str(tmp_path)))
+        directory.mkdir()
+        (directory / NODE).write_text(json.dumps(graph.made_from(graph.nodes[1])))
+        os.utime(directory / NODE, (2e9 + size, 2e9 + size))
+    finished = Graph(chain(size=1))
+    directory = Path(finished.directory(finished.nodes[1], str(tmp_path)))
+    reason = by_name(plan(chain(), tmp_path))["pretrain"].reason
+    assert reason == f"config changed: pretrain.size 1 -> 0 (was {directory})"
+    shutil.rmtree(directory)
+    reason = by_name(plan(chain(), tmp_path))["pretrain"].reason
+    assert reason.startswith("config changed: pretrain.size 3 -> 0")
+    assert reason.endswith(", which did not finish)")
+
+
+def test_what_waits_for_a_failure_is_blocked_by_it_and_nothing_else_is() -> None:
+    upstream = {"a": [], "b": ["a"], "c": ["b", "x"], "x": [], "y": ["x"]}
+    assert blocked_by(upstream, {"a"}) == {"b": "a", "c": "a"}
+    assert blocked_by(upstream, {"x", "b"}) == {"c": "b", "y": "x"}
+    assert blocked_by(upstream, set()) == {}
+
+
+def test_a_broken_outputs_file_is_not_done_and_warned_of(tmp_path: Path) -> None:
+    finish(chain(), tmp_path, "clean")
+    outputs = Path(plan(chain(), tmp_path).nodes[0].dir, OUTPUTS)
+    outputs.write_text(outputs.read_text()[:20])
+    with pytest.warns(UserWarning, match="taken as not done"):
+        node = plan(chain(), tmp_path).nodes[0]
+    assert (node.state, node.reason) == ("pending", "outputs.json is broken: the step runs again")
+
+
+def test_an_external_file_that_changed_under_a_finished_node_runs_it_again(tmp_path: Path) -> None:
+    data = tmp_path / "data.txt"
+    data.write_text("one")
+    finish(chain(inputs=(str(data),)), tmp_path, "clean")
+    data.write_text("changed")
+    node = plan(chain(inputs=(str(data),)), tmp_path).nodes[0]
+    assert node.state == "pending"
+    assert "input file of clean.inputs changed" in node.reason
+
+
+def test_range_needs_what_comes_before_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs what is not done yet: clean"):
+        plan(chain(), tmp_path, first="pretrain")
+    finish(chain(), tmp_path, "clean")
+    middle = plan(chain(), tmp_path, first="pretrain", last="pretrain")
+    assert [node.id for node in middle.to_run] == ["pretrain"]
+    assert [node.selected for node in middle.nodes] == [False, True, False]
+
+
+def test_wrong_range_names_the_order_and_the_nearest_stage(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is empty: the order is clean -> pretrain -> sft"):
+        plan(chain(), tmp_path, first="sft", last="clean")
+    with pytest.raises(InputError, match="no stage 'pretrian'; nearest: pretrain"):
+        plan(chain(), tmp_path, last="pretrian")
+
+
+def test_commands_carry_directories_and_survive_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here.txt").write_text("x")
+    result = plan(chain(inputs=("here.txt",)), tmp_path)
+    clean, pretrain, _ = result.nodes
+    assert json.loads(clean.command[4])["inputs"] == [str(tmp_path / "here.txt")]  # holds in any directory
+    assert json.loads(pretrain.command[4])["after"] == [clean.dir]
+    assert pretrain.command[:3] == ["python", "-m", "steps.noop"]
+    assert Plan.model_validate_json(result.model_dump_json()) == result
+
+
+def test_what_failed_in_part_is_planned_again_unless_the_range_leaves_it_out(tmp_path: Path) -> None:
+    finish(chain(), tmp_path, "clean", "pretrain", "sft")
+    for node in by_name(plan(chain(), tmp_path)).values():
+        if node.name != "clean":  # the step that failed in part, and what was made from it
+            path = Path(node.dir) / OUTPUTS
+            path.write_text(json.dumps({**json.loads(path.read_text()), "again": ["bench/arc"]}))
+    again = plan(chain(), tmp_path)
+    assert [(node.name, node.state) for node in again.to_run] == [("pretrain", "pending"), ("sft", "pending")]
+    assert again.to_run[0].reason == "done, but failed in part: bench/arc; retried"
+    assert [node.name for node in plan(chain(), tmp_path, first="sft").to_run] == ["sft"]

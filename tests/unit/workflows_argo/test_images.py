@@ -1,0 +1,120 @@
+"""The images' locks and Dockerfiles, without building them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+IMAGES = ("data", "train", "mlflow")
+TORCH = {"torch", "deepspeed", "trl", "transformers", "triton", "accelerate", "lm-eval"}
+LOCKED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", re.M)
+
+
+def _lock(name: str) -> dict[str, str]:
+    path = ROOT / "requirements.lock" if name == "all" else ROOT / "images" / f"{name}.lock"
+    return dict(LOCKED.findall(path.read_text()))
+
+
+def _dockerfile(name: str) -> str:
+    return (ROOT / "images" / f"Dockerfile.{name}").read_text()
+
+
+@pytest.mark.parametrize("name", [*IMAGES, "tools"])
+def test_locks_have_hashes_and_no_addresses(name):
+    text = (ROOT / "images" / f"{name}.lock").read_text()
+    entries = re.split(r"\n(?=[a-z0-9])", text.strip())
+    assert len(entries) == len(LOCKED.findall(text))
+    assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_have_the_versions_that_the_tests_run_with(name):
+    everything = _lock("all")
+    differing = {each: version for each, version in _lock(name).items() if everything.get(each, version) != version}
+    assert differing == {}
+
+
+def test_train_has_every_dependency_and_no_development_tool():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[=<> ;]", each)[0] for each in project["dependencies"]}
+    assert names <= set(_lock("train"))
+    assert not {"pytest", "mypy", "ruff"} & set(_lock("train"))
+
+
+@pytest.mark.parametrize("group", ["data", "mlflow", "tools"])
+def test_locks_follow_their_groups(group):
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    names = {re.split(r"[=<> ;]", each)[0] for each in groups[f"image-{group}"]}
+    assert names <= set(_lock(group))
+
+
+def test_data_has_no_torch():
+    assert not TORCH & set(_lock("data"))
+
+
+def test_what_the_data_image_runs_imports_without_torch():
+    """The steps that need the data image, the pods' commands and what sends to MLflow, with torch out of reach."""
+    script = f"""
+import importlib, pkgutil, sys
+for name in {sorted(each.replace("-", "_") for each in TORCH | {"hera", "datasets", "datatrove", "peft", "scipy"})!r}:
+    sys.modules[name] = None  # an import of it raises
+import steps, argosy.tracking, workflows.argo.pod
+names = [f"steps.{{each.name}}" for each in pkgutil.iter_modules(steps.__path__)]
+light = [name for name in names if importlib.import_module(name).STEP.needs == "data"]
+assert {{"steps.data", "steps.clean", "steps.train_tokenizer", "steps.tokenize", "steps.compare"}} <= set(light), light
+for package in (argosy.tracking, workflows.argo.pod):
+    for each in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        importlib.import_module(each.name)
+import argosy.compare.page.report, argosy.tokens.tokenizer, argosy.tokens.shards, mlflow.models.utils
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_dockerfiles_run_as_uid_1000_from_a_base_that_can_be_pinned(name):
+    text = _dockerfile(name)
+    assert "ARG BASE=docker.io/library/python:3.11-slim-bookworm\n" in text
+    assert re.findall(r"^FROM (\S+)", text, re.M) == ["${BASE}"] * 2
+    assert re.findall(r"^USER (\S+)", text, re.M) == ["1000:1000"]
+    assert "--require-hashes" in text
+    assert "--compile-bytecode" in text
+    for label in ("version", "revision"):
+        assert f"org.opencontainers.image.{label}=" in text
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_what_dockerfiles_copy_is_there_and_not_ignored(name):
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = re.findall(r"^COPY (?!--from)(\S+) ", _dockerfile(name).replace("${LOCK}", "images/train.lock"), re.M)
+    assert copied
+    for source in copied:
+        assert (ROOT / source).exists()
+        assert source in allowed or re.sub(r"/[^/]+\.lock$", "/*.lock", source) in allowed
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_hadolint_has_nothing_to_say(name):
+    hadolint = shutil.which("hadolint")
+    if not hadolint:
+        pytest.skip("hadolint is not installed")
+    ended = subprocess.run([hadolint, str(ROOT / "images" / f"Dockerfile.{name}")], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_the_makefile_builds_each_image():
+    ended = subprocess.run(
+        ["make", "-n", "images", "BUILDER=podman", "REGISTRY=registry.example.com/", "TAG=7"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in IMAGES:
+        tag = f"registry.example.com/argosy-{name}:7"
+        assert f"podman build --file images/Dockerfile.{name} --tag {tag}" in ended.stdout

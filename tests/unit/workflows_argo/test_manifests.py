@@ -1,0 +1,198 @@
+"""Manifests: the golden files are what an API server accepted; profiles and tasks say what they should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from argosy.errors import InputError
+from workflows.argo.attempts import LATE
+from workflows.argo.handoff import assign, deal, tasks_of
+from workflows.argo.manifests.documents import manifests, to_yaml
+from workflows.argo.manifests.evaluate import evaluate_template
+from workflows.argo.manifests.lifecycle import lifecycle_template
+from workflows.argo.pod.outputs import mebibytes, memory_mb, pod_patch
+from workflows.argo.profile.profile import Profile, load_profile, profile_names
+from workflows.compose import compose
+from workflows.graph import Resources
+from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.plan import plan
+
+GOLDEN = Path(__file__).resolve().parents[3] / "tests/golden/manifests"
+FULL = lifecycle(LifecycleConfig())
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_manifests_are_the_golden_ones(name: str) -> None:
+    """Made anew with `argosy manifests --out tests/golden/manifests`, after an API server took them."""
+    for file, documents in manifests(load_profile(name)).items():
+        assert to_yaml(documents) == (GOLDEN / name / f"{file}.yaml").read_text(encoding="utf-8"), file
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_no_container_has_rights_and_none_runs_as_root(name: str) -> None:
+    for documents in manifests(load_profile(name)).values():
+        for document in documents:
+            if document["kind"] != "WorkflowTemplate":
+                continue
+            spec = document["spec"]
+            assert spec["automountServiceAccountToken"] is False
+            assert spec["securityContext"]["runAsNonRoot"]
+            assert spec["securityContext"]["runAsUser"] > 0
+            for container in (each["container"] for each in spec["templates"] if "container" in each):
+                security = container["securityContext"]
+                assert security["readOnlyRootFilesystem"]
+                assert security["runAsNonRoot"]
+                assert security["allowPrivilegeEscalation"] is False
+                assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_templates_stay_below_the_limits_of_the_custom_resources() -> None:
+    for name in profile_names():
+        for [document] in (each for each in manifests(load_profile(name)).values() if len(each) == 1):
+            if document["kind"] == "WorkflowTemplate":
+                spec = document["spec"]
+                assert len(spec["templates"]) <= 200
+                assert all(len(each["dag"]["tasks"]) <= 200 for each in spec["templates"] if "dag" in each)
+                assert len(spec["arguments"]["parameters"]) <= 500
+
+
+def test_each_task_waits_for_what_its_nodes_depend_on(tmp_path: Path) -> None:
+    tasks, planned = {task.name: task for task in tasks_of(FULL)}, plan(FULL, tmp_path).nodes
+    of_node = {node.id: name for name, nodes in assign(planned, list(tasks.values())).items() for node in nodes}
+    for node in planned:
+        assert {of_node[other] for other in node.upstream} <= set(tasks[of_node[node.id]].upstream)
+    assert {"evaluate-sft", "evaluate-pretrain"} <= set(tasks)
+    assert "anneal" not in tasks["evaluate-pretrain"].upstream  # it does not wait for later training
+
+
+@pytest.mark.parametrize(
+    "overrides", [(), ("anneal=null",), ("long_context=null", "anneal=null", "dpo=null"), ("rlhf=null", "twin=false")]
+)
+def test_a_stage_that_is_left_out_leaves_its_task_empty_and_the_order_right(
+    overrides: tuple[str, ...], tmp_path: Path
+) -> None:
+    nodes = plan(lifecycle(compose("demo", overrides=overrides)), tmp_path).nodes
+    tasks = {task.name: task for task in tasks_of(FULL)}
+    assigned = assign(nodes, list(tasks.values()))
+    of_node = {node.id: name for name, given in assigned.items() for node in given}
+    assert len(of_node) == len(nodes)
+
+    def before(name: str) -> set[str]:
+        return {name}.union(*(before(other) for other in tasks[name].upstream))
+
+    for node in nodes:
+        assert {of_node[other] for other in node.upstream} <= before(of_node[node.id])
+
+
+def test_parts_are_dealt_to_batches_without_loss(tmp_path: Path) -> None:
+    planned = plan(FULL, tmp_path).nodes
+    nodes = [node for node in planned if node.part]
+    for most in (1, 3, 1000):
+        dealt = deal("evaluate", nodes, "abc", most)
+        assert sorted(node for batch in dealt.values() for node in batch.nodes) == sorted(node.id for node in nodes)
+        assert len(dealt) <= most
+    sft = next(node for node in planned if node.name == "sft")
+    assert list(deal("sft", [sft], "abc", 5)) == [Path(sft.dir).name]  # shared with any workflow of the same work
+
+
+def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
+    profile = load_profile("gpu")
+    patch = pod_patch(profile, "pretrain", "train", Resources(8, 16.0), tag="v9")
+    [main] = patch["containers"]
+    assert main["image"] == "registry.example.com/argosy-train:v9"
+    assert main["resources"]["limits"]["nvidia.com/gpu"] == "8"
+    assert main["resources"]["limits"]["rdma/hca"] == "1"
+    assert main["securityContext"]["capabilities"] == {"add": ["IPC_LOCK"], "drop": ["ALL"]}
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}} in patch["volumes"]
+    assert {"name": "NCCL_IB_HCA", "value": "mlx5"} in main["env"]
+    assert main["envFrom"] == [{"secretRef": {"name": "argosy-hub-token"}}]
+    assert patch["nodeSelector"]
+    assert patch["tolerations"]
+    assert memory_mb(profile, "pretrain", Resources(8, 16.0)) == 256 * 1024
+    light = pod_patch(profile, "clean", "data", Resources(2, 1.0))["containers"][0]
+    assert "nvidia.com/gpu" not in json.dumps(light)
+    assert light["image"].startswith("registry.example.com/argosy-data")
+
+
+@pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 1024), ("1G", 954), ("512Mi", 512), ("1048576", 1)])
+def test_quantities_in_mebibytes(quantity: str, expected: int) -> None:
+    assert mebibytes(quantity) == expected
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"storage": {}}, "host_path"),
+        ({"storage": {"claim": "a", "host_path": "/b"}}, "claim"),
+        ({"storage": {"claim": "a"}, "parallelism": 0}, "parallelism"),
+        ({"storage": {"claim": "a"}, "defaults": {"memory": "much"}}, "memory"),
+        ({"storage": {"claim": "a"}, "imges": {}}, "images"),
+        ({"storage": {"claim": "a"}, "stages": {"pretrian": {"cpu": "2"}}}, "pretrain"),
+        ({"storage": {"claim": "a"}, "namespace": "team.a"}, "namespace"),
+        ({"storage": {"claim": "a"}, "tracking": {"uri": "https://me:hunter2@mlflow.example.com"}}, "uri has a user"),
+        ({"storage": {"claim": "a"}, "defaults": {"env": {"HF_TOKEN": "hunter2"}}}, "HF_TOKEN"),
+        ({"storage": {"claim": "a"}, "nightly": {"webhook": "https://hooks.example.com/hunter2"}}, "webhook_secret"),
+    ],
+)
+def test_a_wrong_profile_names_the_field(wrong: dict[str, Any], named: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(wrong))
+    with pytest.raises(InputError, match=named) as error:
+        load_profile(str(file))
+    assert "hunter2" not in str(error.value)
+
+
+def test_what_places_a_stage_may_be_said_of_those_of_the_graph_and_of_the_judge() -> None:
+    stages = {name: {"cpu": "1"} for name in ("pretrain", "long_context", "evaluate", "compare", "judge")}
+    given = {"storage": {"claim": "a"}, "stages": stages, "defaults": {"env": {"TOKENIZERS_PARALLELISM": "true"}}}
+    assert Profile.model_validate(given).of_stage("judge").cpu == "1"
+
+
+def test_the_webhook_is_in_a_secret_that_the_judge_alone_reads() -> None:
+    profile = Profile.model_validate({"storage": {"claim": "a"}, "nightly": {"webhook_secret": "hooks/url"}})
+    spec = evaluate_template(profile).to_dict()["spec"]
+    wanted = {"name": "ARGOSY_WEBHOOK", "valueFrom": {"secretKeyRef": {"name": "hooks", "key": "url"}}}
+    having = [each["name"] for each in spec["templates"] if wanted in each.get("container", {}).get("env", [])]
+    assert having == ["judge"]
+
+
+@pytest.mark.parametrize(("name", "given", "limit"), [("plan", 60, 60), ("finish", 60, 1800), ("finish", 4000, 4000)])
+def test_a_plan_and_an_exit_handler_whose_image_is_not_there_end(name: str, given: int, limit: int) -> None:
+    """The deadline is of the pod, from when the node took it: pulling the image counts."""
+    profile = Profile.model_validate({"storage": {"claim": "a"}, "plan_deadline_s": given})
+    for template in (lifecycle_template(profile), evaluate_template(profile)):
+        [found] = [each for each in template.to_dict()["spec"]["templates"] if each["name"] == name]
+        assert found["activeDeadlineSeconds"] == limit
+        assert f"not ({LATE})" in found["retryStrategy"]["expression"]  # another attempt would end alike
+
+
+def test_a_command_that_the_image_lacks_is_not_tried_again() -> None:
+    spec = lifecycle_template(load_profile("laptop")).to_dict()["spec"]
+    templates = {each["name"]: each for each in spec["templates"]}
+    for name in ("plan", "step", "finish", "promote"):
+        codes = templates[name]["retryStrategy"]["expression"].partition("[")[2].partition("]")[0]
+        assert set(codes.split(", ")) == {"'1'", "'2'", "'126'", "'127'", "'128'"}
+
+
+def test_a_profile_that_is_not_there_names_the_nearest() -> None:
+    with pytest.raises(InputError, match="laptop"):
+        load_profile("laptob")
+
+
+def test_what_a_stage_sets_comes_on_top_of_the_defaults() -> None:
+    profile = Profile.model_validate(
+        {
+            "storage": {"claim": "c"},
+            "defaults": {"env": {"A": "1", "B": "1"}, "cpu": "1", "secrets": ["s"]},
+            "stages": {"sft": {"env": {"B": "2"}, "secrets": ["t"]}},
+        }
+    )
+    placed = profile.of_stage("sft")
+    assert placed.env == {"A": "1", "B": "2"}
+    assert placed.cpu == "1"
+    assert placed.secrets == ("s", "t")

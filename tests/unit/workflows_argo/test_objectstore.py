@@ -1,0 +1,400 @@
+"""A store in an object store: what pods push is seen whole or not at all, and goes on in another pod."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from pydantic import ValidationError
+
+from argosy.errors import InputError
+from argosy.store.lease import LEASE
+from argosy.store.step_files import OUTPUTS
+from tests.object_store import busy_server
+from workflows.argo.manifests.containers import volumes
+from workflows.argo.objectstore.files import PIECE, Remote, RemoteError
+from workflows.argo.objectstore.lease import Leases
+from workflows.argo.objectstore.mirror import Mirror, stage
+from workflows.argo.objectstore.node import FILES, RemoteNode
+from workflows.argo.objectstore.pods import last_is_over
+from workflows.argo.objectstore.records import pull_records, pull_upstream
+from workflows.argo.pod.outputs import pod_patch
+from workflows.argo.profile.profile import Profile, load_profile
+from workflows.graph import Resources
+from workflows.plan import PlannedNode
+
+DONE = json.dumps({"outputs": {}, "made_from": {}})
+NODE = "sft-0123456789ab"
+
+
+@pytest.fixture
+def remote(bucket: str) -> Remote:
+    """A store of its own on the server."""
+    return Remote(bucket, {})
+
+
+def fill(root: Path, files: dict[str, str | bytes]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def content(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def pulled(remote: Remote, root: Path, name: str = NODE) -> dict[str, bytes]:
+    """What a new pod gets of a directory."""
+    RemoteNode(remote, root, name).pull()
+    return content(root / name)
+
+
+class Killed(BaseException):
+    """The pod is gone."""
+
+
+def kill_at(remote: Remote, monkeypatch: pytest.MonkeyPatch, name: str, after: str = "") -> None:
+    """The pod that uses `remote` is killed when it is about to send `name`, once `after` is there."""
+    upload, there = remote.upload, threading.Event()
+
+    def until(local: Path, target: str) -> None:
+        if target.endswith(name):
+            assert not after or there.wait(60)
+            raise Killed
+        upload(local, target)
+        if target.endswith(after):
+            there.set()
+
+    monkeypatch.setattr(remote, "upload", until)
+
+
+def test_what_is_pushed_arrives_in_another_pod_byte_for_byte(remote: Remote, tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "log.txt": "one\n", "state/step-00000004/loop.pt": b"\0" * 1000, "state/complete": b"",
+        "weights.bin": os.urandom(2 * PIECE + 7),
+    }  # fmt: skip
+    fill(tmp_path / "a" / NODE, files)
+    fill(tmp_path / "a" / NODE, {".out.123.tmp": "half", "state/.step-00000008.tmp/loop.pt": "half", LEASE: "x"})
+    node = RemoteNode(remote, tmp_path / "a", NODE)
+    node.pull()
+    assert node.push() == len(files)
+    assert node.push() == 0
+    assert pulled(remote, tmp_path / "b") == content(tmp_path / "b" / NODE)
+    assert content(tmp_path / "b" / NODE) == {n: v if isinstance(v, bytes) else v.encode() for n, v in files.items()}
+
+
+def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "a" / NODE
+    fill(root, {"state/step-00000004/loop.pt": "4", "state/step-00000004/model.pt": "4", "run.json": "{}"})
+    node = RemoteNode(remote, tmp_path / "a", NODE)
+    node.push()
+    fill(root, {"state/step-00000008/loop.pt": "8", "state/step-00000008/model.pt": "8", "run.json": '{"attempts": 1}'})
+    for name in ("loop.pt", "model.pt"):
+        (root / "state/step-00000004" / name).unlink()
+    with monkeypatch.context() as patched:
+        kill_at(remote, patched, "step-00000008/model.pt", after="step-00000008/loop.pt")
+        with pytest.raises(Killed):
+            node.push()
+    assert f"{NODE}/state/step-00000008/loop.pt" in remote.list()
+    before = pulled(remote, tmp_path / "b")
+    assert {name for name in before if name.startswith("state")} == {
+        "state/step-00000004/loop.pt", "state/step-00000004/model.pt"
+    }  # fmt: skip
+
+    after = RemoteNode(remote, tmp_path / "b", NODE)
+    after.pull()
+    fill(tmp_path / "b" / NODE, {"state/step-00000006/loop.pt": "6"})
+    after.push()
+    assert not any("step-00000008" in name for name in remote.list())  # what the killed pod left is gone
+    assert "state/step-00000006/loop.pt" in pulled(remote, tmp_path / "c")
+
+
+def test_a_pod_that_is_killed_before_outputs_json_leaves_nothing_that_says_done(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "a" / NODE
+    fill(root, {"state/step-00000004/loop.pt": "4"})
+    node = RemoteNode(remote, tmp_path / "a", NODE)
+    node.push()
+    fill(root, {"checkpoints/final/model.safetensors": "weights", OUTPUTS: DONE})
+    (root / "state/step-00000004/loop.pt").unlink()
+    with monkeypatch.context() as patched:
+        kill_at(remote, patched, OUTPUTS)
+        with pytest.raises(Killed):
+            node.push()
+    assert f"{NODE}/{OUTPUTS}" not in remote.list()
+    assert "checkpoints/final/model.safetensors" in pulled(remote, tmp_path / "b")
+    again = RemoteNode(remote, tmp_path / "b", NODE)
+    again.pull()
+    fill(tmp_path / "b" / NODE, {OUTPUTS: DONE})
+    again.push()
+    assert set(remote.list()) == {f"{NODE}/{n}" for n in (FILES, OUTPUTS, "checkpoints/final/model.safetensors")}
+    assert set(pulled(remote, tmp_path / "c")) == {OUTPUTS}  # done: a pod that comes late fetches nothing else
+
+
+def test_a_step_that_failed_in_part_goes_on_in_another_pod_and_stays_done_meanwhile(
+    remote: Remote, tmp_path: Path
+) -> None:
+    again = json.dumps({"outputs": {}, "made_from": {}, "again": ["bench/arc"]})
+    fill(tmp_path / "a" / NODE, {"state/known/1.scores": "1", "results.json": "{}", OUTPUTS: again})
+    RemoteNode(remote, tmp_path / "a", NODE).push()
+    node = RemoteNode(remote, tmp_path / "b", NODE)
+    node.pull()
+    assert set(content(tmp_path / "b" / NODE)) == {"state/known/1.scores", "results.json", OUTPUTS}
+    fill(tmp_path / "b" / NODE, {"run.json": "{}"})
+    node.push()
+    assert remote.read(f"{NODE}/{OUTPUTS}") == again.encode()
+    (tmp_path / "b" / NODE / "state/known/1.scores").unlink()
+    fill(tmp_path / "b" / NODE, {OUTPUTS: DONE})
+    node.push()
+    assert set(remote.list()) == {f"{NODE}/{name}" for name in (FILES, OUTPUTS, "results.json", "run.json")}
+
+
+def test_a_finished_step_that_lacks_a_file_is_an_error_and_an_unfinished_one_starts_anew(
+    remote: Remote, tmp_path: Path
+) -> None:
+    fill(tmp_path / "a" / NODE, {"state/a": "1", "state/b": "2", "run.json": "{}"})
+    node = RemoteNode(remote, tmp_path / "a", NODE)
+    node.push()
+    remote.delete([f"{NODE}/state/a"])
+    assert set(pulled(remote, tmp_path / "b")) == {"run.json"}
+    fill(tmp_path / "a" / NODE, {OUTPUTS: DONE})
+    node.push()
+    with pytest.raises(InputError, match=r"state/a.*delete outputs.json"):
+        pulled(remote, tmp_path / "c")
+
+
+@pytest.mark.parametrize("faults", [[503, 500], [0, 503]])
+def test_requests_that_fail_for_a_while_are_repeated_by_the_client(
+    faults: list[int], remote: Remote, server: dict[str, str], tmp_path: Path
+) -> None:
+    fill(tmp_path, {"a": "text"})
+    left = list(faults)
+    with busy_server(server["AWS_ENDPOINT_URL"], left) as url:
+        busy = Remote(remote.uri, {"endpoint_url": url})
+        busy.upload(tmp_path / "a", "x/a")
+        left += faults
+        assert busy.read("x/a") == b"text"
+    assert not left
+    assert remote.read("x/a") == b"text"
+
+
+def test_what_always_fails_names_itself_and_gives_the_pod_another_attempt(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, {"a": "text"})
+    remote.upload(tmp_path / "a", "x/a")
+    [entry] = remote.list("x").values()
+    broken = {"put_file": ConnectionResetError("reset by peer"), "cat_file": FileNotFoundError("NoSuchKey")}
+    for name, error in broken.items():
+        monkeypatch.setattr(remote.fs, name, Mock(side_effect=error))
+    with pytest.raises(RemoteError, match=rf"upload {remote.uri}/x/b: ConnectionResetError: reset by peer") as caught:
+        remote.upload(tmp_path / "a", "x/b")
+    assert caught.value.exit_code == 75
+    with pytest.raises(RemoteError, match="it was listed a moment ago"):
+        remote.download("x/a", entry, tmp_path / "c")
+
+
+def test_an_upload_that_arrives_short_is_noticed_and_sent_again_by_the_next_push(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "a" / NODE, {"a": "text"})
+    node = RemoteNode(remote, tmp_path / "a", NODE)
+    with monkeypatch.context() as patched:
+        patched.setattr(remote.fs, "put_file", lambda local, path, **named: remote.fs.pipe_file(path, b"te"))
+        with pytest.raises(RemoteError, match="2 bytes are there, 4 were sent"):
+            node.push()
+    node.push()
+    assert remote.read(f"{NODE}/a") == b"text"
+
+
+def test_wrong_rights_and_a_missing_bucket_are_no_reason_to_try_again(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match=r"s3://no-such-bucket/x/a.*no such bucket"):
+        Remote("s3://no-such-bucket/x", {}).write("a", b"")
+
+    def denied(*arguments: Any, **named: Any) -> None:
+        raise PermissionError("Access Denied")
+
+    monkeypatch.setattr(remote.fs, "cat_file", denied)
+    with pytest.raises(InputError, match=r"Access Denied.*defaults.secrets"):
+        remote.read("a")
+    with pytest.raises(InputError, match=r"storage.uri nosuch://a"):
+        Remote("nosuch://a", {})
+
+
+def test_a_directory_in_which_files_come_and_go_is_not_pushed_until_it_is_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workflows.argo.objectstore import mirror as snapshot
+
+    monkeypatch.setattr(snapshot, "_PAUSE_S", 0.0)
+    node = tmp_path / "node"
+    fill(node, {"data": "1", "log.txt": "a"})
+    take, number = snapshot._take, iter(range(10**6))
+
+    def busy(file: Path, target: Path, size: int) -> None:
+        take(file, target, size)
+        (node / f"part-{next(number)}").write_text("x")
+
+    monkeypatch.setattr(snapshot, "_take", busy)
+    assert stage(node, tmp_path / "area", {}) is None
+    monkeypatch.setattr(snapshot, "_take", take)
+    found = stage(node, tmp_path / "area", {})
+    assert found is not None
+    assert set(content(tmp_path / "area")) == set(found)
+
+
+def test_one_pod_at_a_time_holds_a_lease_and_a_dead_one_s_is_taken_over(remote: Remote) -> None:
+    order: list[str] = []
+    with Leases(remote, [NODE], "wf/a", beat_s=0.2):
+        waiting = threading.Thread(target=_hold, args=(remote, "wf-2/b", order))
+        waiting.start()
+        waiting.join(timeout=2.5)  # longer than what a dead holder is given
+        assert waiting.is_alive()
+        order.append("wf/a")
+    waiting.join(timeout=60)
+    assert order == ["wf/a", "wf-2/b"]
+    remote.write(f"{NODE}/{LEASE}", json.dumps({"owner": "wf/dead", "token": "t"}).encode())
+    _hold(remote, "wf/c", order)
+    assert order[-1] == "wf/c"
+    assert f"{NODE}/{LEASE}" not in remote.list()
+
+
+@pytest.mark.parametrize(("code", "over"), [(None, False), ("0", False), ("-1", False), ("75", True), ("137", True)])
+def test_a_pod_that_left_no_exit_code_may_still_be_writing(
+    code: str | None, over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Argo says 0 of an attempt without one: its pod was deleted, or its node is lost and may come back."""
+    monkeypatch.delenv("ARGOSY_LAST_EXIT", raising=False)
+    if code is not None:
+        monkeypatch.setenv("ARGOSY_LAST_EXIT", code)
+    assert last_is_over() is over
+
+
+def _hold(remote: Remote, owner: str, order: list[str]) -> None:
+    with Leases(remote, [NODE], owner, beat_s=0.2):
+        order.append(owner)
+
+
+def test_a_lease_that_was_taken_over_stops_the_pod_and_its_pushes(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = threading.Event()
+    monkeypatch.setattr(os, "kill", lambda pid, number: killed.set())
+    with Leases(remote, [NODE], "wf/a", beat_s=0.1) as leases:
+        remote.write(f"{NODE}/{LEASE}", json.dumps({"owner": "wf-2/b", "token": "t"}).encode())
+        assert killed.wait(60)
+        fill(tmp_path / NODE, {"a": "1"})
+        with pytest.raises(RemoteError, match="taken over by wf-2/b"):
+            RemoteNode(remote, tmp_path, NODE, leases.check).push()
+    assert set(remote.list()) == {f"{NODE}/{LEASE}"}  # not ours to remove
+
+
+def planned_node(step: str, root: Path, config: dict[str, Any]) -> PlannedNode:
+    return PlannedNode(
+        id=step, name=step, part="", step=step, digest="0" * 12, dir=str(root / f"{step}-{'0' * 12}"),
+        config=json.dumps(config), provenance="{}", upstream=(), resources=Resources(), batch=1, state="pending",
+        reason="",
+    )  # fmt: skip
+
+
+def test_of_a_training_step_only_the_checkpoint_that_is_loaded_is_fetched(remote: Remote, tmp_path: Path) -> None:
+    weights = b"w" * (2**20 + 1)
+    names = ("step-4", "step-8")
+    outputs = {
+        "exports": [{"name": n, "path": f"checkpoints/{n}"} for n in names], "final": "checkpoints/step-8"
+    }  # fmt: skip
+    fill(tmp_path / "a" / NODE, {
+        **{f"checkpoints/{n}/model.safetensors": weights for n in names},
+        **{f"checkpoints/{n}/config.json": "{}" for n in names},
+        "tracking/spool.jsonl": "{}\n", "run.json": "{}", OUTPUTS: json.dumps({"outputs": outputs, "made_from": {}}),
+    })  # fmt: skip
+    RemoteNode(remote, tmp_path / "a", NODE).push()
+
+    def fetched(step: str, **config: Any) -> set[str]:
+        root = tmp_path / f"{step}-{len(list(tmp_path.iterdir()))}"
+        found = planned_node(step, root, {key: value.format(root=root) for key, value in config.items()})
+        pull_upstream(Mirror(remote, root), [found])
+        assert not (root / NODE / "tracking").exists()
+        return {path.parent.name for path in root.rglob("*.safetensors")} | {
+            path.name for path in root.rglob("*") if path.name in (OUTPUTS, "run.json")
+        }
+
+    both = {OUTPUTS, "run.json"}
+    assert fetched("evaluate", checkpoint=f"{{root}}/{NODE}", export="step-4") == both | {"step-4"}
+    assert fetched("evaluate", checkpoint=f"{{root}}/{NODE}", export="final") == both | {"step-8"}
+    assert fetched("dpo", checkpoint=f"{{root}}/{NODE}") == both | {"step-8"}
+    assert fetched("tokenize", data=f"{{root}}/{NODE}") == both
+    assert fetched("evaluate", checkpoint="/elsewhere/model") == set()
+
+
+def test_planning_fetches_records_alone_with_the_time_that_they_were_made(remote: Remote, tmp_path: Path) -> None:
+    fill(tmp_path / "a" / NODE, {
+        OUTPUTS: DONE, "node.json": "{}", "weights.bin": "w", "checkpoints/final/config.json": "{}",
+        "checkpoints/final/model.safetensors": "w", "tracking/spool.jsonl": '{"kind": "header"}\n',
+    })  # fmt: skip
+    RemoteNode(remote, tmp_path / "a", NODE).push()
+    remote.write(".pipelines/0123/config.json", b"{}")
+    remote.write(".argo/other/plan.json", b"{}")
+    pull_records(Mirror(remote, tmp_path / "b"))
+    names = {OUTPUTS, "node.json", "checkpoints/final/config.json", "tracking/spool.jsonl"}
+    assert set(content(tmp_path / "b")) == {f"{NODE}/{name}" for name in names} | {".pipelines/0123/config.json"}
+    assert (tmp_path / "b" / NODE / OUTPUTS).stat().st_mtime == remote.list()[f"{NODE}/{OUTPUTS}"].time
+
+
+@pytest.mark.parametrize("scheme", ["file", "memory"])
+def test_other_file_systems_of_fsspec_are_stores_too(scheme: str, tmp_path: Path) -> None:
+    remote = Remote(f"{scheme}://{tmp_path}/bucket", {})
+    files: dict[str, str | bytes] = {"a": "1", "state/b": "2", OUTPUTS: DONE}
+    fill(tmp_path / "a" / NODE, files)
+    with Leases(remote, [NODE], "wf/a", beat_s=5.0) as leases:
+        node = RemoteNode(remote, tmp_path / "a", NODE, leases.check)
+        node.pull()
+        node.push()
+    assert set(remote.list()) == {f"{NODE}/{name}" for name in (*files, FILES)}
+    after = planned_node("noop", tmp_path / "b", {"after": [str(tmp_path / "b" / NODE)]})
+    pull_upstream(Mirror(remote, tmp_path / "b"), [after])
+    assert set(content(tmp_path / "b" / NODE)) == {"a", OUTPUTS}
+
+
+TRACKED = {"tracking": {"uri": "http://mlflow:5000"}}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"storage": {"uri": "s3://b/p"}}, "tracking.uri"),
+        ({"storage": {"uri": "s3://b/p", "claim": "c"}, **TRACKED}, "give one of"),
+        ({"storage": {"uri": "b/p"}, **TRACKED}, "uri"),
+        ({"storage": {"uri": "s3://b/p", "options": {"key": "k"}}, **TRACKED}, "defaults.secrets"),
+        (
+            {"storage": {"uri": "s3://b/p", "options": {"client_kwargs": {"aws_secret_access_key": "k"}}}, **TRACKED},
+            "client_kwargs.aws_secret_access_key: credentials",
+        ),
+        ({"storage": {"uri": "s3://b/p", "options": {"aws_session_token": "k"}}, **TRACKED}, "aws_session_token"),
+        ({"storage": {"uri": "s3://KEY:SECRET@b/p"}, **TRACKED}, "user before its bucket"),
+    ],
+)
+def test_a_wrong_storage_names_what_to_do(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValidationError, match=named):
+        Profile.model_validate(wrong)
+
+
+def test_pods_get_a_scratch_volume_credentials_and_time_to_push() -> None:
+    profile = load_profile("s3")
+    [store] = (each for each in volumes(profile) if each.name == "store")
+    assert store.empty_dir is not None
+    patch = pod_patch(profile, "sft", "train", Resources())
+    assert patch["terminationGracePeriodSeconds"] == profile.storage.grace_s
+    assert patch["containers"][0]["envFrom"] == [{"secretRef": {"name": name}} for name in profile.defaults.secrets]
+    assert profile.defaults.secrets

@@ -1,0 +1,153 @@
+"""The pods' commands: the same plan, the same bytes as on the laptop, and exit codes that say whether to try again."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from argosy.store.step_files import OUTPUTS
+from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
+from workflows.argo.attempts import NONE, SHUTDOWN, failures_digest, stopped
+from workflows.argo.handoff import tasks_of
+from workflows.argo.manifests.evaluate import evaluate_template
+from workflows.argo.manifests.lifecycle import lifecycle_template
+from workflows.argo.pod.outputs import pod_patch
+from workflows.argo.pod.plan import with_devices
+from workflows.argo.profile.profile import Profile, load_profile
+from workflows.compose import compose
+from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.local.runner import run_plan
+from workflows.plan import describe, plan
+
+RANGE = ("--to", "tokenize")
+
+
+def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    planned = plan_pod(profiles, tmp_path / "out", *RANGE)
+    assert planned.returncode == 0, planned.stderr
+    given = batches(tmp_path / "out")
+    order = [task.name for task in tasks_of(lifecycle(LifecycleConfig()))]
+    assert [task for task in order if given[task]] == ["data", "clean", "tokenizer", "tokenize"]
+    for task in order:
+        assert run_batches(profiles, given[task]) == [0] * len(given[task])
+
+    laptop = plan(lifecycle(compose("tiny")), tmp_path / "laptop", None, "tokenize")
+    assert run_plan(laptop, plain=True).exit_code == 0
+    for node in laptop.to_run:
+        name = Path(node.dir).name
+        ours, theirs = tmp_path / "store" / name, tmp_path / "laptop" / name
+        assert (ours / OUTPUTS).read_bytes() == (theirs / OUTPUTS).read_bytes()
+    end = ("finish", "--workflow", "wf", "--profile", "here", "--status", "Succeeded")
+    assert pod(profiles, *end, env={"ARGOSY_FAILURES": NONE}).returncode == 0
+    assert json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()) == {"status": "FINISHED"}
+
+    again = plan_pod(profiles, tmp_path / "again", *RANGE, workflow="wf-2")
+    assert again.returncode == 0
+    assert not any(batches(tmp_path / "again").values())  # every task is skipped, without a pod
+    assert [(tmp_path / out / "finish").read_text() for out in ("out", "again")] == ["yes", "no"]  # so is the handler
+    assert json.loads((tmp_path / "store/.argo/wf-2/finished.json").read_text()) == {"status": "FINISHED"}
+
+    env = {"ARGOSY_OVERRIDES": "tokenizer.vocab_size=600"}
+    assert plan_pod(profiles, tmp_path / "changed", *RANGE, workflow="wf-3", env=env).returncode == 0
+    assert [task for task, given in batches(tmp_path / "changed").items() if given] == ["tokenize", "tokenizer"]
+
+
+def test_wrong_parameters_fail_in_the_plan_with_the_laptop_s_words(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    wrong = plan_pod(profiles, tmp_path / "out", env={"ARGOSY_OVERRIDES": "sft.learning_rat=1\n"})
+    assert wrong.returncode == 2
+    assert "learning_rate" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+    wrong = plan_pod(profiles, tmp_path / "out", env={"ARGOSY_CONFIG": "sft:\n  epochs: many\n"})
+    assert wrong.returncode == 2
+    assert "epochs" in wrong.stderr
+    assert "line 2" in wrong.stderr
+    wrong = plan_pod(profiles, tmp_path / "out", "--from", "dessert")
+    assert wrong.returncode == 2
+    assert "dessert" in wrong.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_step_that_fails_is_tried_again_as_often_as_the_profile_says_and_wrong_input_never(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path, retry={"failures": 1})
+    (tmp_path / "texts.txt").write_text("")  # no usable document
+    env = {"ARGOSY_OVERRIDES": f"data.inputs={tmp_path}/texts.txt\ntwin=false"}
+    assert plan_pod(profiles, tmp_path / "out", "--to", "data", env=env).returncode == 0
+    [batch] = batches(tmp_path / "out")["data"]
+    assert run_batches(profiles, [batch, batch]) == [2, 2]
+
+
+def test_a_profile_of_another_store_than_the_template_s_is_refused(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    env = {"ARGOSY_TEMPLATE_STORE": "claim team-store, at /store/runs"}
+    wrong = plan_pod(profiles, tmp_path / "out", env=env)
+    assert wrong.returncode == 2
+    assert "the WorkflowTemplate was made for claim team-store, at /store/runs" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("overrides", "gpus", "processes"),
+    [((), "2", 2), (("pretrain.processes=4",), "4", 4), (("resources.pretrain.gpus=4",), "4", 4),
+     (("resources.pretrain.gpus=0",), None, 1)],
+)  # fmt: skip
+def test_a_pod_with_gpus_starts_a_process_for_each(
+    overrides: tuple[str, ...], gpus: str | None, processes: int, tmp_path: Path
+) -> None:
+    devices = {name: {"devices": {"gpus": 2}} for name in ("pretrain", "evaluate")}
+    profile = Profile.model_validate({"storage": {"claim": "store"}, "stages": devices})
+    planned = plan(lifecycle(with_devices(compose("tiny", None, overrides), profile)), tmp_path, None, "pretrain")
+    node = next(node for node in planned.nodes if node.name == "pretrain")
+    assert json.loads(node.config)["processes"] == node.resources.processes == processes
+    [main] = pod_patch(profile, "pretrain", "train", node.resources)["containers"]
+    assert main["resources"]["limits"].get("nvidia.com/gpu") == gpus
+    assert f"run, {gpus} GPUs" in describe(planned) if gpus else "GPUs" not in describe(planned)
+
+
+def test_promotion_without_a_comparison_is_refused_by_the_plan(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    wrong = plan_pod(profiles, tmp_path / "out", "--to", "data", "--promote", "ask")
+    assert wrong.returncode == 2
+    assert "promote is 'ask', but compare" in wrong.stderr
+    assert not (tmp_path / "out").exists()
+    assert plan_pod(profiles, tmp_path / "out", "--promote", "ask").returncode == 0
+
+
+def test_a_retry_that_starts_nothing_says_how_to_go_on(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path)
+    assert plan_pod(profiles, tmp_path / "out", *RANGE).returncode == 0
+
+    def finish(failed: str, retry: str = "0", stopped: str = "false") -> subprocess.CompletedProcess[str]:
+        env = {"ARGOSY_FAILURES": failed, "ARGOSY_RETRY": retry, "ARGOSY_STOPPED": stopped}
+        return pod(profiles, "finish", "--workflow", "wf", "--profile", "here", "--status", "Failed", env=env)
+
+    def status() -> dict[str, str]:
+        return dict(json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()))
+
+    assert finish("a digest", stopped="true").returncode == 0
+    assert status() == {"status": "KILLED"}
+    assert finish("a digest", retry="1").returncode == 0  # the same pod's second attempt
+    assert status() == {"status": "FAILED"}
+    again = finish("a digest")
+    assert again.returncode == 1
+    assert "argo retry wf --restart-successful --node-field-selector displayName=plan" in again.stderr
+    assert finish("another digest").returncode == 0  # this time it ran, and failed again
+    assert [finish(NONE).returncode for _ in range(2)] == [0, 0]
+
+
+@pytest.mark.parametrize("message", ["workflow shutdown with strategy:  Stop", "Stopped with strategy 'Stop'"])
+def test_argo_s_words_for_a_stop_are_known(message: str) -> None:
+    assert re.search(SHUTDOWN, message)
+
+
+def test_the_exit_handler_s_arguments_do_not_grow_with_the_failures() -> None:
+    for template in (lifecycle_template, evaluate_template):
+        spec = template(load_profile("laptop")).to_dict()["spec"]
+        [finish] = [each for each in spec["templates"] if each["name"] == "finish"]
+        values = [each["value"] for each in finish["container"]["env"]] + finish["container"]["args"]
+        assert not [each for each in values if "{{workflow.failures}}" in each]
+        assert {f"{{{{={stopped()}}}}}", f"{{{{={failures_digest()}}}}}"} <= set(values)

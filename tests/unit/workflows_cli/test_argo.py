@@ -1,0 +1,259 @@
+"""submit, stop, retry and logs against a small server that speaks Kubernetes' and Argo's REST APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import InputError
+from tests.argo_api import ARGO, CORE, CUSTOM, TOKEN, Api, kubeconfig, serving
+from tests.argo_objects import Pod, identity, template, workflow
+from workflows.argo.client import Access, connect
+from workflows.argo.client.transport import ApiError
+from workflows.cli import main
+
+TEMPLATES = (f"{CUSTOM}/workflowtemplates/lifecycle", "/api/v1/workflow-templates/argosy/lifecycle")
+
+
+@pytest.fixture(params=["kubeconfig", "server"])
+def api(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """A cluster with our template, reached in both ways; the command line finds it in its environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("ARGO_SERVER", "ARGO_NAMESPACE", "ARGOSY_ON", "ARGOSY_PROFILE", "ARGOSY_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(Api(objects=dict.fromkeys(TEMPLATES, template(to=["", "clean", "compare"])))) as found:
+        if request.param == "server":
+            monkeypatch.setenv("ARGO_SERVER", found.url)
+            monkeypatch.setenv("ARGO_TOKEN", TOKEN)
+        else:
+            monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
+        yield found
+
+
+@pytest.fixture
+def by_server(api: Api) -> bool:
+    """Whether the Argo server is asked, and not Kubernetes."""
+    return connect(Access()).continues
+
+
+def put(api: Api) -> list[str]:
+    return [path for method, path, _, _ in api.asked if method == "PUT"]
+
+
+def exit_code(*argv: str) -> int:
+    return main([*argv])
+
+
+def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mine.yaml").write_text("preset: tiny\nsft: {epochs: 3}\n")
+    argv = ("--config", "mine.yaml", "--to", "clean", "sft.learning_rate=1e-4", "seed=3", "--image-tag", "7")
+    assert exit_code("submit", *argv) == 0
+    [created] = api.workflows.values()
+    assert created["spec"]["workflowTemplateRef"] == {"name": "lifecycle"}
+    given = {each["name"]: each["value"] for each in created["spec"]["arguments"]["parameters"]}
+    assert given == {
+        "preset": "tiny", "config": Path("mine.yaml").read_text(), "overrides": "sft.learning_rate=1e-4\nseed=3",
+        "to": "clean", "image-tag": "7",
+    }  # fmt: skip
+    out = capsys.readouterr().out
+    assert "submitted lifecycle-1 in namespace argosy" in out
+    assert "http://localhost:2746/workflows/argosy/lifecycle-1" in out  # of the profile that the template names
+    assert "MLflow: http://localhost:5000" in out
+    assert "argosy watch lifecycle-1" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["sft.lerning_rate=1"], "sft.lerning_rate is not a field; nearest: sft.learning_rate"),
+        (["--preset", "tiy"], "preset is 'tiy', allowed: demo, tiny; nearest: tiny"),
+        (["--from", "sfd"], "there is no stage 'sfd'; nearest: sft"),
+        (["data.inputs=a.txt", "twin=false"], "a path of this machine, which pods do not see"),
+        (["--to", "sft"], "to is 'sft', allowed by the cluster's WorkflowTemplate: '', clean, compare"),
+        (["--on", "local", "--namespace", "x"], "--namespace is for a cluster"),
+        (["--on", "local", "--priority", "x"], "--priority is for a cluster"),
+    ],
+)
+def test_what_is_wrong_is_said_here_and_creates_nothing(
+    api: Api, argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("submit", *argv) == 2
+    assert words in capsys.readouterr().err
+    assert not api.workflows
+
+
+def test_an_older_template_that_lacks_a_parameter_is_named(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in TEMPLATES:
+        api.objects[path] = template()
+        api.objects[path]["spec"]["arguments"]["parameters"].pop()
+    assert exit_code("submit", "--preset", "tiny", "--priority", "high") == 2
+    assert "has no parameter 'priority'" in capsys.readouterr().err
+
+
+def test_stop_and_terminate(api: Api, by_server: bool) -> None:
+    api.workflows = {"w": workflow("w")}
+    assert exit_code("stop", "w") == 0
+    assert exit_code("stop", "w", "--terminate") == 0
+    if by_server:
+        assert put(api) == [f"{ARGO}/w/stop", f"{ARGO}/w/terminate"]
+    else:
+        assert api.bodies("PATCH") == [{"spec": {"shutdown": "Stop"}}, {"spec": {"shutdown": "Terminate"}}]
+
+
+def test_what_is_over_is_not_stopped_and_what_runs_or_succeeded_is_not_retried(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.workflows = {"done": workflow("done", "Succeeded"), "busy": workflow("busy")}
+    assert [exit_code("stop", "done"), exit_code("retry", "done"), exit_code("retry", "busy")] == [2, 2, 2]
+    err = capsys.readouterr().err
+    assert "done is over: it succeeded" in err
+    assert "there is nothing to run again" in err
+    assert "busy is not over" in err
+    assert not api.bodies("PATCH") + api.bodies("PUT") + api.bodies("POST")
+
+
+def test_retry_goes_on_with_the_workflow_or_submits_the_same(
+    api: Api, by_server: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.workflows = {"lifecycle-0": workflow("lifecycle-0", "Failed")}
+    assert exit_code("retry", "lifecycle-0") == 0
+    out = capsys.readouterr().out
+    if by_server:
+        assert put(api) == [f"{ARGO}/lifecycle-0/retry"]
+        assert "lifecycle-0 continues" in out
+        return
+    again = api.workflows["lifecycle-2"]
+    assert again["spec"]["arguments"]["parameters"] == [{"name": "preset", "value": "tiny"}]
+    assert again["metadata"]["annotations"] == {"argosy/retry-of": "lifecycle-0"}
+    assert "finished steps are not repeated" in out
+
+
+def test_a_node_that_failed_without_a_failed_pod_goes_on_from_the_plan_or_is_submitted_again(
+    api: Api, by_server: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pod ended well while the workflow was stopped: Argo's own retry would start nothing and fail again."""
+    stopped = workflow("w", "Failed", {"data": {"data-1": (Pod(),)}}, plan=Pod())
+    node = stopped["status"]["nodes"][identity("w.data(0:data-1)", "w")]
+    node |= {"phase": "Failed", "message": "Stopped with strategy 'Stop'"}
+    api.workflows = {"w": stopped}
+    assert exit_code("retry", "w") == 0
+    if by_server:
+        assert put(api) == [f"{ARGO}/w/retry"]
+        assert api.bodies("PUT") == [{"restartSuccessful": True, "nodeFieldSelector": "displayName=plan"}]
+        assert "w continues" in capsys.readouterr().out
+        return
+    assert "submitted lifecycle-2 with the parameters of w" in capsys.readouterr().out
+    assert not put(api)
+
+
+def test_logs_of_a_task_are_those_of_its_last_attempt(
+    api: Api, by_server: bool, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    tries = (Pod("Failed", code=75), Pod(start=30, end=40))
+    api.workflows = {"w": workflow("w", "Succeeded", {"clean": {"clean-0123": tries}}, plan=Pod())}
+    node = identity("w.clean(0:clean-0123)(1)", "w")
+    pod = f"w-step-{node.rpartition('-')[2]}"
+    api.logs = {pod: 'one\ntime=now level=INFO msg="sub-process exited" argo=true\n二\n'}
+    pods = [{"metadata": {"name": pod, "annotations": {"workflows.argoproj.io/node-id": node}}}]
+    api.objects["/api/v1/namespaces/argosy/pods"] = {"items": pods}
+    assert exit_code("logs", "clean", "--on", "argo") == 0
+    assert capfdbinary.readouterr().out.decode() == "one\n二\n"
+    api.logs.clear()
+    assert exit_code("logs", "clean", "--on", "argo") == 2
+    assert b"the step's own log is in the store: /store/runs/clean-0123/log.txt" in capfdbinary.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        ("cleam", "'cleam' is no task of w; nearest: clean"),
+        ("evaluate_sft", "is not one pod; name one of them: evaluate-sft/1of2, evaluate-sft/2of2"),
+        ("tokenize", "tokenize did not start, since a node that it needs failed"),
+        ("data", "data is already done, or outside"),
+    ],
+)
+def test_logs_of_what_has_none(api: Api, node: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = {f"evaluate-sft-abc-{n}of2": (Pod(),) for n in (1, 2)}
+    batches = {"clean": {"clean-0": (Pod(),)}, "evaluate-sft": parts}
+    api.workflows = {"w": workflow("w", "Failed", batches, plan=Pod(), blocked=["tokenize"], skipped=["data"])}
+    assert exit_code("logs", node, "--on", "argo", "--workflow", "w") == 2
+    assert words in capsys.readouterr().err
+
+
+def test_without_a_name_the_newest_and_a_wrong_one_names_the_nearest(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("status", "--on", "argo") == 2
+    assert "there is no workflow of Argosy in namespace argosy; 'argosy submit' makes one" in capsys.readouterr().err
+    api.workflows = {"lifecycle-a": workflow("lifecycle-a"), "lifecycle-b": workflow("lifecycle-b")}
+    api.workflows["lifecycle-b"]["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    assert connect(Access()).find()["metadata"]["name"] == "lifecycle-b"
+    assert exit_code("status", "lifecycle-x", "--on", "argo") == 2
+    assert "nearest: lifecycle-b, lifecycle-a" in capsys.readouterr().err
+    assert exit_code("status", "--all", "--on", "argo") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["lifecycle-b", "lifecycle-a"]
+
+
+def test_a_token_that_is_refused_and_a_server_that_is_away_are_told_apart(
+    api: Api, by_server: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.workflows = {"w": workflow("w")}
+    api.faults = [403]
+    with pytest.raises(ApiError, match=r"refused \(403\): for a while; ask for the right") as refused:
+        connect(Access()).get("w")
+    assert (refused.value.exit_code, refused.value.passing) == (2, False)
+    for fault in (0, 503):
+        api.faults = [fault]
+        with pytest.raises(ApiError) as away:
+            connect(Access()).get("w")
+        assert (away.value.exit_code, away.value.passing) == (1, True)
+    if by_server:
+        monkeypatch.setenv("ARGO_TOKEN", f"Bearer {TOKEN}")  # as the Argo UI shows it
+        assert connect(Access()).get("w")["metadata"]["name"] == "w"
+
+
+def test_two_ways_to_a_cluster_at_once_and_wrong_ones(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="give one"):
+        connect(Access(context="here", server=api.url))
+    with pytest.raises(InputError, match="allowed: a URL"):
+        connect(Access(server="ftp://here"))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, api.url)))
+    with pytest.raises(InputError, match="--context is 'nowhere', allowed: here, other"):
+        connect(Access(context="nowhere"))
+    monkeypatch.delenv("ARGO_SERVER", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
+    with pytest.raises(InputError, match=r"no cluster: .*--server URL"):
+        connect(Access())
+
+
+def test_where_a_command_works_can_be_set_for_good(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.workflows = {"w": workflow("w", "Succeeded")}
+    monkeypatch.setenv("ARGOSY_ON", "argo")
+    assert exit_code("status", "w") == 0
+    monkeypatch.setenv("ARGOSY_ON", "local")
+    assert exit_code("watch", "w") == 2
+    monkeypatch.setenv("ARGOSY_ON", "moon")
+    assert exit_code("watch", "w") == 2
+
+
+def test_a_profile_is_read_from_a_config_map_of_its_own(api: Api, by_server: bool) -> None:
+    from workflows.argo.manifests.documents import manifests
+    from workflows.argo.profile.profile import load_profile
+
+    for name in ("laptop", "gpu"):
+        [document] = manifests(load_profile(name))["profile"]
+        api.objects[f"{CORE}/configmaps/{document['metadata']['name']}"] = document
+    client = connect(Access())
+    texts = [client.profile(name) for name in ("laptop", "gpu", "nobody")]
+    if by_server:
+        assert texts == [None] * 3
+        return
+    assert texts[2] == ""
+    for word, text in zip(("host_path: /var/lib/argosy", "claim: argosy-store"), texts, strict=False):
+        assert word in str(text)

@@ -1,0 +1,276 @@
+"""`argosy doctor`: each thing that a cluster may lack is found, and only that."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
+from tests.object_store import BUCKET, s3_server
+from workflows.argo.doctor.argo import clock_found, unknown_fields, version_found
+from workflows.argo.doctor.check import checks
+from workflows.argo.doctor.installed import differences, path_of
+from workflows.argo.doctor.pod_script import main as pod_script
+from workflows.argo.manifests.documents import manifests
+from workflows.argo.objectstore.files import Remote
+from workflows.argo.profile.profile import load_profile
+from workflows.cli import main
+
+PROFILE = {
+    "name": "team", "storage": {"claim": "store"}, "artifacts": True, "priorities": ["high"],
+    "defaults": {"secrets": ["hub"], "slot": "slots/training"}, "tracking": {"uri": "http://mlflow:5000"},
+    "nightly": {"webhook_secret": "hooks/url"},
+}  # fmt: skip
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workflowtemplates.argoproj.io"
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/argo/leases/workflow-controller"
+SELF, OTHERS = (f"/apis/authorization.k8s.io/v1/{kind}subjectaccessreviews" for kind in ("self", ""))
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """A cluster that lacks nothing."""
+    monkeypatch.chdir(tmp_path)
+    Path("team.yaml").write_text(yaml.safe_dump(PROFILE))
+    for name in ("ARGO_NAMESPACE", "ARGOSY_PROFILE", "ARGOSY_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(Api(objects=healthy())) as found:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
+        yield found
+
+
+def healthy() -> dict[str, Any]:
+    now = formatdate(time.time(), usegmt=True)
+    kinds = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
+    ours = [each for given in manifests(load_profile("team.yaml")).values() for each in given]
+    return {path_of(each, "argosy"): each for each in ours} | {
+        CORE: {"metadata": {"name": "argosy"}},
+        f"{CORE}/configmaps": {"items": manifests(load_profile("team.yaml"))["profile"]},
+        "/version": {"major": "1", "minor": "34+", "gitVersion": "v1.34.0", "date": now},
+        "/apis/argoproj.io/v1alpha1": {"resources": [{"name": kind} for kind in kinds]},
+        CRD: {"spec": {"versions": [{"schema": {"openAPIV3Schema": {"properties": {"spec": {"type": "object"}}}}}]}},
+        DEPLOYMENTS: {"items": [controller("v4.1.2")]},
+        LEASE: {"spec": {"renewTime": time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())}},
+        SELF: lambda _, __: {"status": {"allowed": True}},
+        OTHERS: lambda _, body: {"status": {"allowed": body["spec"]["user"].endswith(":argosy-executor")}},
+        f"{CORE}/persistentvolumeclaims/store": claim(),
+        "/apis/scheduling.k8s.io/v1/priorityclasses/high": {"value": 1},
+        f"{CORE}/configmaps/slots": {"data": {"training": "2"}},
+        f"{CORE}/configmaps/artifact-repositories": {"metadata": {}, "data": {"s3": "s3: {bucket: argosy}"}},
+        f"{CORE}/secrets/hub": {"metadata": {"name": "hub"}},
+        f"{CORE}/secrets/hooks": {"metadata": {"name": "hooks"}},
+    }
+
+
+def controller(tag: str, ready: int = 1) -> dict[str, Any]:
+    containers = [{"image": f"quay.io/argoproj/workflow-controller:{tag}"}]
+    return {"metadata": {"name": "workflow-controller", "namespace": "argo"}, "status": {"readyReplicas": ready},
+            "spec": {"template": {"spec": {"containers": containers}}}}  # fmt: skip
+
+
+def claim(phase: str = "Bound", mode: str = "ReadWriteMany") -> dict[str, Any]:
+    return {"spec": {"accessModes": [mode]}, "status": {"phase": phase}}
+
+
+def doctor(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, list[str]]:
+    """Exit code, and the lines that are not ok."""
+    code = main(["doctor", "--profile", "team.yaml", *more])
+    told = capsys.readouterr().out.splitlines()
+    return code, [line for line in told if line.startswith(("FAIL", "warn"))]
+
+
+def test_a_cluster_that_lacks_nothing(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    code, wrong = doctor(capsys)
+    assert (code, wrong) == (0, [])
+    assert not [method for method, path, _, _ in api.asked if method != "GET" and "review" not in path]  # it only looks
+
+
+LACKS: list[tuple[str, Any, str, str]] = [
+    ("/apis/argoproj.io/v1alpha1", None, "FAIL", "without cronworkflows.argoproj.io"),
+    (DEPLOYMENTS, {"items": []}, "FAIL", "no deployment of Argo's workflow-controller"),
+    (DEPLOYMENTS, {"items": [controller("v4.1.2", ready=0)]}, "FAIL", "is not ready"),
+    (DEPLOYMENTS, {"items": [controller("v3.4.11")]}, "FAIL", "Argo 3.4.11: too old"),
+    (DEPLOYMENTS, {"items": [controller("v3.6.0")]}, "warn", "Argo 3.6.0: older than"),
+    (LEASE, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}, "FAIL", "no controller leads since"),
+    (f"{CUSTOM}/workflowtemplates/lifecycle", None, "FAIL", "without WorkflowTemplate lifecycle"),
+    (f"{CUSTOM}/workflowtemplates/lifecycle", {"spec": {}}, "warn", "not those of this version and profile: Workflow"),
+    (SELF, lambda _, body: {"status": {"allowed": "pods" not in str(body)}}, "FAIL", "you may not list pods, get"),
+    (OTHERS, lambda _, __: {"status": {"allowed": False}}, "FAIL", "service account argosy-executor may not create"),
+    (OTHERS, lambda _, __: {"status": {"allowed": True}}, "warn", "argosy-step of the steps may list secrets"),
+    (f"{CORE}/persistentvolumeclaims/store", None, "FAIL", "there is no PersistentVolumeClaim store"),
+    (f"{CORE}/persistentvolumeclaims/store", claim("Pending"), "FAIL", "the claim store is Pending"),
+    (f"{CORE}/persistentvolumeclaims/store", claim(mode="ReadWriteOnce"), "warn", "the claim store is ReadWriteOnce"),
+    ("/apis/scheduling.k8s.io/v1/priorityclasses/high", None, "FAIL", "there is no PriorityClass high"),
+    (f"{CORE}/configmaps/slots", None, "FAIL", "semaphore slots/training is not there"),
+    (f"{CORE}/configmaps/slots", {"data": {"training": "0"}}, "FAIL", "semaphore slots/training is 0"),
+    (f"{CORE}/configmaps/artifact-repositories", None, "FAIL", "no repository is configured"),
+    (f"{CORE}/secrets/hub", None, "FAIL", "there is no Secret hub"),
+    (f"{CORE}/secrets/hooks", None, "FAIL", "there is no Secret hooks"),
+    ("/version", {"major": "1", "minor": "27"}, "warn", "Kubernetes ?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "instead", "state", "words"), LACKS, ids=[lack[3] for lack in LACKS])
+def test_what_is_missing_is_found_alone(
+    api: Api, path: str, instead: Any, state: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.objects[path] = instead
+    code, wrong = doctor(capsys)
+    assert code == (state == "FAIL")
+    assert len(wrong) == 1, wrong
+    assert wrong[0].startswith(state)
+    assert words in wrong[0]
+
+
+def test_an_api_server_that_is_away_is_one_failure_and_not_ten(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    api.faults = [0, 0]
+    code, wrong = doctor(capsys)
+    assert code == 1
+    assert len(wrong) == 1
+    assert "does not answer" in wrong[0]
+
+
+def test_what_may_not_be_looked_at_is_no_failure(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = api.answer
+
+    def forbidding(method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
+        return (403, {"message": "no"}) if "secrets" in path else answer(method, path, query, body)
+
+    api.answer = forbidding  # type: ignore[method-assign]
+    code, wrong = doctor(capsys)
+    assert code == 0
+    assert ["cannot be looked at" in line for line in wrong] == [True]
+
+
+def pods(api: Api, ends: Callable[[], dict[str, Any]], log: str) -> list[str]:
+    """Pods that are created end as `ends` says; returns a list that fills with what was deleted."""
+    deleted: list[str] = []
+    answer = api.answer
+
+    def serving_pods(method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
+        if (method, path) == ("POST", f"{CORE}/pods"):
+            api.objects[f"{CORE}/pods/doctor-1"] = {"metadata": {"name": "doctor-1"}, "status": ends()}
+            api.logs["doctor-1"] = log
+            return 200, {"metadata": {"name": "doctor-1"}}
+        if method == "DELETE":
+            deleted.append(path)
+        return answer(method, path, query, body)
+
+    api.answer = serving_pods  # type: ignore[method-assign]
+    return deleted
+
+
+def test_deep_starts_a_pod_of_each_image_and_takes_it_away(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    said = {"time": time.time() + 3600, "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "",
+            "store": "PermissionError: /store/runs"}  # fmt: skip
+    deleted = pods(api, lambda: {"phase": "Succeeded"}, f"a warning\n{json.dumps(said)}\n")
+    code, wrong = doctor(capsys, "--deep")
+    assert code == 1
+    assert ["store: PermissionError" in wrong[0], "s off this machine's clock" in wrong[1]] == [True, True]
+    assert len(wrong) == 4  # both images
+    assert len(deleted) == 2
+    created = [body for body in api.bodies("POST") if body.get("kind") == "Pod"]
+    assert [each["spec"]["containers"][0]["image"] for each in created] == ["argosy-data:latest", "argosy-train:latest"]
+    for each in created:
+        assert each["spec"]["securityContext"]["runAsNonRoot"]
+        assert each["spec"]["automountServiceAccountToken"] is False
+        assert "{{" not in json.dumps(each["spec"]["containers"][0]["env"])
+
+
+def test_an_image_that_cannot_be_pulled_is_told_at_once(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    status = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]}
+    deleted = pods(api, lambda: status, "")
+    code, wrong = doctor(capsys, "--deep")
+    assert code == 1
+    assert "argosy-data:latest: ImagePullBackOff: no such image" in wrong[0]
+    assert len(deleted) == 2
+
+
+def test_the_pod_s_script_tells_a_store_that_it_may_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    for store, good in ((tmp_path / "runs", True), (tmp_path / "file" / "runs", False)):
+        monkeypatch.setattr("sys.argv", ["-c", str(store), "", "", "{}"])
+        pod_script()
+        said = json.loads(capsys.readouterr().out)
+        assert (said["store"] == "") is good
+        assert said["imports"] == said["mlflow"] == ""
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_the_pod_s_script_tries_a_bucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """moto keeps a second writer off (If-None-Match), and has no bucket `another`."""
+
+    def said(uri: str) -> str:
+        monkeypatch.setattr("sys.argv", ["-c", "/nowhere", "", uri, "{}"])
+        pod_script()
+        return str(json.loads(capsys.readouterr().out)["store"])
+
+    with s3_server() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        assert said(f"s3://{BUCKET}/runs") == ""
+        assert "there is no such bucket" in said("s3://another/runs")
+        assert not Remote(f"s3://{BUCKET}/runs", {}).list()
+
+
+def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(
+    api: Api, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = yaml.safe_load((tmp_path / "team.yaml").read_text())
+    given["storage"] = {"uri": "s3://bucket/runs", "options": {"anon": False}}
+    (tmp_path / "team.yaml").write_text(yaml.safe_dump(given))
+    api.objects = healthy()
+    [wrong] = doctor(capsys)[1]
+    assert "s3://bucket/runs is not tried from here, since pods have the credentials" in wrong
+    said = {"time": time.time(), "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "",
+            "store": "InputError: there is no such bucket"}  # fmt: skip
+    pods(api, lambda: {"phase": "Succeeded"}, json.dumps(said))
+    assert "there is no such bucket" in doctor(capsys, "--deep")[1][0]
+    [container] = next(body for body in api.bodies("POST") if body.get("kind") == "Pod")["spec"]["containers"]
+    assert container["args"][2:] == ["s3://bucket/runs", '{"anon": false}']
+    assert container["envFrom"] == [{"secretRef": {"name": "hub"}}]
+
+
+def test_profiles_live_side_by_side(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    [own] = manifests(load_profile("team.yaml"))["profile"]
+    [other] = manifests(load_profile("gpu"))["profile"]
+    api.objects[f"{CORE}/configmaps"] = {"items": [own, other]}
+    assert main(["doctor", "--profile", "team.yaml"]) == 0
+    assert "gpu, team; the templates are those of team" in capsys.readouterr().out
+    api.objects[f"{CORE}/configmaps"] = {"items": [other]}
+    code, wrong = doctor(capsys)
+    assert code == 1
+    assert "the templates name the profile team, whose ConfigMap is not there" in wrong[0]
+
+
+def test_the_parts() -> None:
+    schema = {"properties": {"a": {"items": {"properties": {"b": {}}}}, "free": {}}}
+    assert list(unknown_fields({"a": [{"b": 1, "c": 2}], "free": {"x": 1}, "d": 0}, schema, "spec")) == [
+        "spec.a.c", "spec.d"
+    ]  # fmt: skip
+    assert list(differences({"a": [1, {"b": 2}], "c": ""}, {"a": [1, {"b": 3}], "added": 1}, "spec")) == ["spec.a[1].b"]
+    images = [f"registry:5000/workflow-controller{tag}" for tag in (":v4.0.0", ":latest", "@sha256:0")]
+    assert [version_found(image).state for image in images] == ["ok", "warn", "warn"]
+    assert [clock_found("it", at, 100.0, 101.0).state for at in (100.5, 90.0, 200.0)] == ["ok", "warn", "FAIL"]
+    assert len({check.name for check in checks()}) == len(checks()) >= 14
+
+
+def test_a_namespace_that_is_not_there_is_the_one_thing_that_is_told(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, failures, *_ = doctor(capsys, "--namespace", "nope")
+    assert code == 1
+    [only] = failures
+    assert "there is no namespace nope" in only

@@ -1,0 +1,278 @@
+"""What `watch` and `status` say of workflows, look by look."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.errors import InputError
+from steps.noop import NoopConfig
+from tests.argo_api import TOKEN, Api, serving
+from tests.argo_objects import Pod, workflow
+from workflows.argo.client.api import ArgoClient
+from workflows.argo.client.server import ServerClient
+from workflows.argo.client.status import describe
+from workflows.argo.client.transport import ApiError
+from workflows.argo.client.view import view
+from workflows.argo.client.watch import PROGRESS_EVERY_S, Lines, Screen, progress_bars, summary, watch
+from workflows.cli import main
+from workflows.graph import Node
+from workflows.nightly.night import CandidatePair, Night
+from workflows.nightly.night import describe as describe_nights
+from workflows.plan import plan
+
+PLANNED = Pod(start=0, end=4)
+AT = "2026-01-01T00:00:30Z"
+WRONG = "main: Error (exit code 2): data: data.inputs: absent.txt does not exist"
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Api]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ARGO_TOKEN", TOKEN)
+    with serving(Api()) as found:
+        monkeypatch.setenv("ARGO_SERVER", found.url)
+        yield found
+
+
+class Told(Screen):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def lines(*looks: dict[str, Any], every_s: float = 2.0) -> list[str]:
+    found, told = Lines(), []
+    for number, look in enumerate(looks):
+        told += found.of(view(look), number * every_s)
+    return told
+
+
+def test_a_workflow_from_its_start_to_its_end() -> None:
+    started = {"data": {"data-1": (Pod("Running"),)}}
+    one = {"data": {"data-1": (Pod(end=14),)}, "clean": {"clean-2": (Pod("Pending", message="Unschedulable: no cpu"),)}}
+    both = {**one, "clean": {"clean-2": (Pod(start=20, end=50),)}}
+    assert lines(
+        {"metadata": {"name": "lifecycle-1"}, "spec": {}},
+        workflow(plan=Pod("Running", start=0)),
+        workflow(plan=PLANNED, batches=started, asked=2),
+        workflow(plan=PLANNED, batches=one, asked=2),
+        workflow(plan=PLANNED, batches=one, asked=2),
+        workflow(plan=PLANNED, batches=both, asked=2, finish=Pod("Running", start=50)),
+        workflow(phase="Succeeded", plan=PLANNED, batches=both, asked=2, finish=Pod(start=50, end=52)),
+    ) == [
+        "plan started",
+        "2 of 9 nodes to run, store /store/runs; 2 pods",
+        "plan done in 4.0 s",
+        "data started",
+        "[1/2] data done in 4.0 s",
+        "clean waits: Unschedulable: no cpu",
+        "clean started",
+        "[2/2] clean done in 30.0 s",
+        "finish started",
+        "finish done in 2.0 s",
+    ]  # fmt: skip
+
+
+def test_pods_that_end_between_two_looks_are_counted_one_by_one() -> None:
+    parts = [f"evaluate-sft-abc-{n}of2" for n in (1, 2)]
+    ended = {"evaluate-sft": {part: (Pod(),) for part in parts}}
+    told = lines(workflow(plan=PLANNED, asked=2), workflow(plan=PLANNED, batches=ended))
+    assert [line for line in told if "done in 1" in line] == [
+        "[1/2] evaluate-sft/1of2 done in 10.0 s", "[2/2] evaluate-sft/2of2 done in 10.0 s"
+    ]  # fmt: skip
+
+
+def test_an_attempt_that_failed_is_told_with_its_cause() -> None:
+    killed = Pod("Failed", code=137, message="main: OOMKilled (exit code 137)")
+    told = lines(
+        workflow(plan=PLANNED, batches={"data": {"data-1": (Pod("Running"),)}}),
+        workflow(plan=PLANNED, batches={"data": {"data-1": (killed, Pod("Running", start=30))}}),
+        workflow(plan=PLANNED, batches={"data": {"data-1": (killed, Pod(start=30, end=40))}}),
+    )
+    assert told[-2:] == [
+        "data is retried, attempt 2: main: OOMKilled (exit code 137)",
+        "[1/1] data done in 30.0 s",
+    ]
+
+
+def test_progress_is_told_now_and_then() -> None:
+    looks = [workflow(plan=PLANNED, batches={"data": {"data-1": (Pod("Running", progress=f"{n}00/1000"),)}})
+             for n in range(4)]  # fmt: skip
+    told = lines(*looks, every_s=PROGRESS_EVERY_S / 2)
+    assert [line for line in told if "%" in line] == ["data  20 %"]
+
+
+def test_a_terminal_shows_a_bar_for_each_running_pod_and_one_for_all() -> None:
+    from rich.console import Console
+
+    batches = {"data": {"data-1": (Pod(),)}, "clean": {"clean-1": (Pod("Running", start=20, progress="250/1000"),)},
+               "tokenize": {"tokenize-1": (Pod("Running", start=30),)}}  # fmt: skip
+    found = view(workflow(plan=PLANNED, batches=batches, asked=4, finish=Pod("Pending")))
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(progress_bars(found, next(unit.started for unit in found.units if unit.task == "clean") + 65))
+    clean, tokenize, every = (line.rstrip() for line in console.export_text().rstrip().splitlines())
+    assert clean.split()[0] == "clean"
+    assert clean.endswith("25 %  1m 05s")
+    assert tokenize.split()[0] == "tokenize"
+    assert tokenize.endswith("55s")
+    assert every.split()[0] == "all"
+    assert every.endswith("1 of 4 pods")
+
+
+def test_the_report_and_the_exit_handler_are_not_counted() -> None:
+    before = workflow(plan=PLANNED, batches={"data": {"data-1": (Pod(),)}}, finish=Pod("Running"))
+    after = workflow(phase="Succeeded", plan=PLANNED, batches={"data": {"data-1": (Pod(),)}}, finish=Pod())
+    for found, phase in ((before, "Running"), (after, "Failed")):
+        shown = {"id": "s", "name": "lifecycle-1.report.show", "type": "Pod", "phase": phase, "startedAt": AT,
+                 "finishedAt": AT, "message": "no artifact repository"}  # fmt: skip
+        found["status"]["nodes"]["s"] = shown
+    assert lines(workflow(plan=PLANNED, batches={}, asked=1), before, after)[-2:] == [
+        "finish done in 10.0 s", "report failed: no artifact repository"
+    ]  # fmt: skip
+    text = "\n".join(summary(view(after), "w"))
+    assert text.startswith("1 ran, 1 failed in")
+    assert "succeeded nevertheless" in text
+    assert view(after).exit_code == 0
+
+
+def test_one_who_comes_later_hears_how_far_it_is_and_not_all_of_it() -> None:
+    batches = {"data": {"data-1": (Pod(),)}, "clean": {"clean-1": (Pod("Running", start=20),)}}
+    assert lines(workflow(plan=PLANNED, batches=batches)) == [
+        "2 of 9 nodes to run, store /store/runs; 2 pods", "[1/2] already done", "clean started"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "words"),
+    [
+        (workflow(phase="Succeeded", plan=PLANNED, batches={"data": {"d": (Pod(),)}}), 0, ["1 ran in 1m 40s"]),
+        (
+            workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=2, message=WRONG),)}},
+                     blocked=["clean", "tokenize"]),
+            2,
+            ["1 failed, 2 blocked in 1m 40s", "data failed: data.inputs: absent.txt does not exist",
+             "log: argosy logs data --on argo --workflow w", "Correct the config or the input and submit again"],
+        ),
+        (
+            workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=1, message="gone"),)}}),
+            1,
+            ["data failed: gone", "Fix the cause and 'argosy retry w'"],
+        ),
+        (
+            workflow(phase="Failed", plan=PLANNED, message="Stopped with strategy 'Stop'", batches={
+                "data": {"d": (Pod("Failed", code=143, message="workflow shutdown with strategy:  Stop"),)}}),
+            1,
+            ["1 stopped in", "Stopped. 'argosy retry w' continues from here."],
+        ),
+        (workflow(phase="Error", message="invalid spec: no x"), 2, ["lifecycle-1 error: invalid spec: no x"]),
+    ],
+)  # fmt: skip
+def test_the_end(found: dict[str, Any], code: int, words: list[str]) -> None:
+    assert view(found).exit_code == code
+    text = "\n".join(summary(view(found), "w"))
+    assert all(word in text for word in words), text
+
+
+def test_watch_waits_for_an_api_that_is_away_and_not_for_one_that_refuses(api: Api) -> None:
+    api.workflows = {"w": workflow("w", plan=PLANNED)}
+    api.later = {"w": [workflow("w", "Succeeded", plan=PLANNED)]}
+    api.faults = [503, 0, 503]
+    client, screen, pauses = ServerClient(api.url, "argosy"), Told(), []
+    assert watch(client, "w", screen=screen, sleep=pauses.append, clock=lambda: 0.0).exit_code == 0
+    assert "keeps asking" in screen.said[0]
+    assert screen.said[1] == "it answers again"
+    assert pauses[:3] == sorted(set(pauses[:3]))  # longer each time
+    api.faults = [403]
+    with pytest.raises(ApiError, match="403"):
+        watch(client, "w", screen=screen, sleep=pauses.append)
+
+
+def test_watch_gives_up_in_the_end(api: Api) -> None:
+    client, pauses = ServerClient("http://127.0.0.1:1", "argosy"), []
+    with pytest.raises(ApiError, match="does not answer"):
+        watch(client, "w", screen=Told(), sleep=pauses.append)
+    assert 600 < sum(pauses) < 3600
+
+
+def test_the_command_ends_with_the_workflow_s_code_and_ctrl_c_leaves_it_alone(
+    api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = {"data": {"d": (Pod("Failed", code=2, message=WRONG),)}}
+    api.workflows = {"w": workflow("w", "Failed", plan=PLANNED, batches=failed)}
+    assert main(["watch", "--server", api.url]) == 2
+    out = capsys.readouterr().out
+    assert "workflow: w" in out
+    assert f"argosy logs data --on argo --workflow w --server {api.url}" in out
+
+    def interrupted(client: ArgoClient, name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("workflows.argo.client.watch.watch", interrupted)
+    assert main(["watch", "w"]) == 1
+    assert "w continues: 'argosy watch w' follows it again, 'argosy stop w' ends it" in capsys.readouterr().out
+    assert all(method == "GET" for method, *_ in api.asked)
+
+
+def test_the_report_is_linked_where_it_is_an_artifact(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    found = workflow("w", "Succeeded", {"compare": {"compare-1": (Pod(),)}}, plan=PLANNED)
+    [node] = [each for each in found["status"]["nodes"].values() if each["name"].endswith("(0:compare-1)(0)")]
+    node["outputs"]["artifacts"] = [{"name": "report", "s3": {"key": "k"}}]
+    api.workflows = {"w": found}
+    assert main(["watch", "w"]) == 0
+    link = f"http://localhost:2746/artifact-files/argosy/workflows/w/{node['id']}/outputs/report"
+    assert f"report: {link}" in capsys.readouterr().out
+
+
+def test_status_has_a_line_for_each_task_in_their_order() -> None:
+    parts = {"evaluate-sft-abc-1of3": (Pod(),), "evaluate-sft-abc-2of3": (Pod("Running", progress="500/1000"),),
+             "evaluate-sft-abc-3of3": (Pod("Pending", message="PodInitializing"),)}  # fmt: skip
+    told = describe(view(workflow(plan=PLANNED, batches={"evaluate-sft": parts, "clean": {
+        "clean-1": (Pod("Failed", code=75), Pod("Failed", code=1, message="main: Error (exit code 1): why"))
+    }}, skipped=["data"], blocked=["tokenize"])), "w").splitlines()  # fmt: skip
+    names = [line.split()[0] for line in told[1:7]]
+    assert names == ["plan", "data", "clean", "tokenize", "evaluate-sft", "evaluate-sft/2of3"]
+    assert "attempt 2; why; log: argosy logs clean --on argo --workflow w" in told[3]
+    assert "1 done, 1 running, 1 pending" in told[5]
+    assert "50%" in told[6]
+    assert told[-1] == "4 of 9 nodes to run, store /store/runs"
+
+
+def test_of_a_night_the_totals_are_told_and_not_its_last_cell() -> None:
+    node = Node("evaluate", "noop", NoopConfig(), part="sft-final")
+    cells = plan([node], "/store/runs").nodes
+    against = CandidatePair(checkpoint="c", label="sft/final (c)", new=(cells[0].dir,))
+    nights = [Night(store="/store/runs", line=line, config={}, pairs=(against,), cells=cells) for line in ("a", "b")]
+    texts = [describe_nights(given) for given in (nights, nights[:1], [])]
+    assert len(texts[0].splitlines()) == 6
+    totals = []
+    for text in texts:
+        found = workflow(plan=PLANNED, asked=len(text.splitlines()) // 3)
+        [planned] = [each for each in found["status"]["nodes"].values() if each["name"].endswith(".plan")]
+        planned["outputs"]["parameters"][-1]["value"] = text
+        totals.append(lines(found)[0])
+    total = "{}: 1 new checkpoints, 1 of 1 cells to evaluate, store /store/runs"
+    a, b = total.format("a"), total.format("b")
+    assert totals == [f"{a}; {b}; 2 pods", f"{a}; 1 pod", "nothing is new; 0 pods"]
+
+
+def test_nodes_that_argo_compressed_are_unpacked_and_those_in_a_database_are_not_invented() -> None:
+    found = workflow(plan=PLANNED, batches={"data": {"data-1": (Pod(),)}})
+    packed = base64.b64encode(gzip.compress(json.dumps(found["status"].pop("nodes")).encode())).decode()
+    found["status"]["compressedNodes"] = packed
+    assert [unit.label for unit in view(found).units] == ["plan", "data"]
+    del found["status"]["compressedNodes"]
+    found["status"]["offloadNodeStatusVersion"] = "fnv:1"
+    with pytest.raises(InputError, match="--server"):
+        view(found)

@@ -1,0 +1,332 @@
+"""What the command line says of clusters that are not there, not Argo's, or not what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from argosy.config.explain import likely
+from tests.argo_api import CORE, CUSTOM, TOKEN, Api, kubeconfig, serving
+from tests.argo_fixtures import write_profile
+from tests.argo_objects import Pod, workflow
+from workflows.argo.manifests.documents import manifests
+from workflows.argo.profile.profile import load_profile
+from workflows.cli import main
+
+PLANNED = Pod(start=0, end=4)
+PULL = 'ErrImagePull: failed to pull "argosy-data:nope"'
+WRONG = Pod("Failed", code=2, message="main: Error (exit code 2): data: data.inputs: absent.txt does not exist")
+ALL = [["submit", "--preset", "tiny"], ["nightly", "--on", "argo"], ["status", "--on", "argo"], ["watch"],
+       ["stop", "w"], ["retry", "w"], ["logs", "sft", "--on", "argo"], ["status", "--all", "--on", "argo"]]  # fmt: skip
+PAGE = "<!doctype html><html><body>MLflow</body></html>"
+
+
+class Foreign(Api):
+    """A server that gives everybody the same."""
+
+    def __init__(self, status: int, said: Any) -> None:
+        super().__init__()
+        self.given = status, said
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
+        return self.given
+
+
+@pytest.fixture(autouse=True)
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("ARGO_SERVER", "ARGO_NAMESPACE", "ARGOSY_ON", "ARGOSY_PROFILE", "ARGOSY_DEBUG", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ARGO_TOKEN", TOKEN)
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """A cluster with the templates of the profile `team.yaml`, by the kubeconfig."""
+    profiles = write_profile(tmp_path, name="team")
+    (profiles / "here.yaml").rename("team.yaml")
+    with serving(Api()) as found:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
+        install(found, "team.yaml")
+        yield found
+
+
+def install(api: Api, profile: str) -> None:
+    """What `kubectl apply -k` of the profile's manifests leaves of them, for what the command line reads."""
+    made = manifests(load_profile(profile))
+    for name in ("lifecycle", "evaluate"):
+        for place in (f"{CUSTOM}/workflowtemplates", "/api/v1/workflow-templates/argosy"):
+            api.objects[f"{place}/{name}"] = made[name][0]
+    [held] = made["profile"]
+    api.objects[f"{CORE}/configmaps/{held['metadata']['name']}"] = held
+
+
+def change(file: str, **values: object) -> None:
+    Path(file).write_text(yaml.safe_dump(yaml.safe_load(Path("team.yaml").read_text()) | values))
+
+
+@pytest.mark.parametrize("option", ["--server", "--namespace", "--context", "--profile"])
+def test_an_option_without_a_value_is_not_the_default(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "--on", "argo", option, ""])
+    assert ended.value.code == 2
+    assert f"argument {option}: is '', allowed: a value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"apiVersion: v1\nclusters: [\n", ["config, line 3: broken YAML: "]),
+        (b"a: b: c\n", ["config, line 1: broken YAML: mapping values are not allowed here"]),
+        (b"- a\n", ["config is a list, allowed: a mapping with clusters"]),
+        (b"\xff\xfe", ["config is not UTF-8 text"]),
+        (b"", ["config, which names none", "is empty"]),
+        (b"apiVersion: v1\nkind: Config\n", ["config, which names none", "current-context"]),
+        (b"current-context: a\ncontexts: [{name: a}]\nclusters: 3\n", ["the kubeconfig", "config is broken"]),
+        (None, ["config, where no file is"]),
+    ],
+)
+def test_a_kubeconfig_that_is_none(
+    content: bytes | None, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    file = tmp_path / "config"
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    for argv in (["status", "--on", "argo"], ["doctor"]):
+        assert main(argv) == 2
+        err = capsys.readouterr().err
+        assert all(word in err for word in [*words, "--server URL of an Argo server"]), err
+
+
+def test_a_kubeconfig_that_is_a_directory_or_not_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", "--on", "argo"]) == 2
+    assert "KUBECONFIG is not set, and ~/.kube/config is not there" in capsys.readouterr().err
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+    assert main(["status", "--on", "argo"]) == 2
+    assert f"cannot read {tmp_path}: Is a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (404, PAGE), (200, PAGE), (404, {"detail": "Not Found"}), (405, ""), (200, {"name": "another API"}),
+        *((status, {"kind": "Status", "code": status, "message": "no"}) for status in (403, 404)),
+    ],
+)  # fmt: skip
+def test_a_server_that_is_not_argo_s_is_not_taken_for_one_without_our_templates(
+    status: int, said: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(Foreign(status, said)) as found:
+        listless = [argv for argv in ALL if argv[0] in ("submit", "nightly", "stop", "retry")]
+        for argv in listless if isinstance(said, dict) and status == 200 else ALL:
+            assert main([*argv, "--server", found.url]) == 2
+            err = capsys.readouterr().err
+            assert f"the Argo server {found.url} does not answer as an Argo server does: it gave" in err
+            assert "leave out --server" in err
+
+
+def test_what_a_proxy_before_argo_says_is_left_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for status, code, words in ((502, 1, "refused (502)"), (401, 2, "ARGO_TOKEN"), (403, 2, "ask for the right")):
+        with serving(Foreign(status, PAGE)) as found:
+            assert main(["status", "--on", "argo", "--server", found.url]) == code
+            assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", ALL, ids=lambda argv: argv[0])
+def test_a_namespace_that_is_not_there(argv: list[str], api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    api.objects["/apis/argoproj.io/v1alpha1/namespaces/nope/workflows"] = {"items": []}  # as Kubernetes says it
+    assert main([*argv, "--namespace", "nope"]) == 2
+    err = capsys.readouterr().err
+    assert "there is no namespace 'nope': name another --namespace" in err
+    assert "kubectl create namespace nope" in err
+
+
+@pytest.mark.parametrize(("command", "name"), [("nightly", "evaluate"), ("submit", "lifecycle")])
+def test_a_cluster_without_the_template_is_told_how_to_get_it(
+    command: str, name: str, api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del api.objects[f"{CUSTOM}/workflowtemplates/{name}"]
+    assert main([command, "--on", "argo", "--profile", "team.yaml"]) == 2
+    err = capsys.readouterr().err
+    assert f"there is no WorkflowTemplate '{name}' in namespace argosy" in err
+    assert "'argosy manifests --profile team.yaml --out DIR' and 'kubectl apply -k DIR/team'" in err
+
+
+def test_a_night_says_where_to_look_as_submit_does(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    change("team.yaml", tracking={"argo_url": "http://argo", "url": "http://mlflow"})
+    install(api, "team.yaml")
+    outs = []
+    for argv in (["nightly", "--on", "argo"], ["submit", "--preset", "tiny"]):
+        assert main(argv) == 0
+        outs.append(capsys.readouterr().out.replace("evaluate", "lifecycle").replace("-1", "-N").replace("-2", "-N"))
+    assert outs[0] == outs[1]
+    assert "Argo:   http://argo/workflows/argosy/lifecycle-N\nMLflow: http://mlflow\nwatch: " in outs[0]
+
+
+def given_profile(api: Api) -> list[str]:
+    return [each["value"] for created in api.workflows.values()
+            for each in created["spec"]["arguments"]["parameters"] if each["name"] == "profile"]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [["submit", "--preset", "tiny"], ["nightly", "--on", "argo"]])
+@pytest.mark.parametrize(
+    ("changes", "notes"),
+    [
+        ({}, []),
+        ({"name": "other"}, ["was made from the profile team: images, resources, devices and places are those of "
+                             "other; accounts, volumes, attempts and deadlines stay those of team",
+                             "argosy manifests --profile mine.yaml --out DIR' and 'kubectl apply -k DIR/other'"]),
+        ({"user": 1001}, ["the profile team that the namespace holds differs in user, and pods read that one",
+                          "is not what this version makes of the profile team (spec.securityContext.fsGroup and"]),
+        ({"stages": {"sft": {"cpu": "9"}}}, ["the profile team that the namespace holds differs in stages"]),
+    ],
+)  # fmt: skip
+def test_a_profile_that_is_not_the_installed_one_is_told_before_it_is_submitted(
+    command: list[str], changes: dict[str, object], notes: list[str], api: Api, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    change("mine.yaml", **changes)
+    if changes.get("name"):
+        [held] = manifests(load_profile("mine.yaml"))["profile"]
+        api.objects[f"{CORE}/configmaps/{held['metadata']['name']}"] = held
+    assert main([*command, "--profile", "mine.yaml"]) == 0
+    err = capsys.readouterr().err
+    assert all(note in err for note in notes), err
+    assert bool(notes) == ("note:" in err)
+    monkeypatch.setenv("ARGOSY_PROFILE", "mine.yaml")
+    assert main(command) == 0
+    assert capsys.readouterr().err == err
+    assert given_profile(api) == [changes.get("name", "team")] * 2
+
+
+def test_a_profile_of_another_store_or_that_pods_would_not_find_is_not_submitted(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change("mine.yaml", name="other", storage={"claim": "elsewhere"})
+    assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml"]) == 2
+    words = "profile is 'other', whose store is claim elsewhere, at /store/runs, but the WorkflowTemplate was made for"
+    assert words in capsys.readouterr().err
+    change("mine.yaml", name="other")
+    assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml"]) == 2
+    assert "profile 'other' is not in the namespace, and pods would not find it" in capsys.readouterr().err
+    assert not api.workflows
+
+
+def test_an_argo_server_does_not_tell_profiles_but_its_template_is_compared(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change("mine.yaml", user=1001)
+    assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml", "--server", api.url]) == 0
+    [note] = capsys.readouterr().err.splitlines()
+    assert "is not what this version makes of the profile team (spec.securityContext.fsGroup and" in note
+    change("mine.yaml", name="other")
+    assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml", "--server", api.url]) == 0
+    note, unknown = capsys.readouterr().err.splitlines()
+    assert "was made from the profile team" in note
+    assert unknown == "note: whether the namespace has the profile other, which pods read there, is not known"
+
+
+@pytest.mark.parametrize(
+    ("pods", "words"),
+    [
+        ({"plan": PLANNED}, "w is being stopped; its exit handler still reports to MLflow."),
+        ({"plan": Pod("Pending", message="PodInitializing")}, "its exit handler still reports to MLflow."),
+        ({"plan": Pod("Pending", message=PULL)},
+         f"its exit handler cannot start while its pod waits as that of plan does ({PULL}): "
+         "'argosy stop w --terminate' ends it at once (nothing has run, so that loses no report)."),
+        ({"plan": PLANNED, "finish": Pod("Pending", message=PULL)},
+         f"that of finish does ({PULL}): 'argosy stop w --terminate' ends it at once (then the reconciler tells "
+         "MLflow)."),
+    ],
+)  # fmt: skip
+def test_stop_promises_no_report_of_a_pod_that_cannot_start(
+    pods: dict[str, Pod], words: str, api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.workflows = {"w": workflow("w", **pods)}
+    assert main(["stop", "w"]) == 0
+    assert words in capsys.readouterr().out
+    assert main(["stop", "w", "--terminate"]) == 0
+    assert "w is being terminated. 'argosy retry w' continues from here." in capsys.readouterr().out
+
+
+def test_a_list_has_the_newest_and_counts_the_others(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(23):
+        api.workflows[f"w-{number}"] = workflow(f"w-{number}", "Succeeded")
+        api.workflows[f"w-{number}"]["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{number:02}Z"
+    newest = [f"w-{number}" for number in reversed(range(23))]
+    for argv, count in (([], 20), (["--limit", "3"], 3), (["--limit", "0"], 23), (["--limit", "23"], 23)):
+        assert main(["status", "--on", "argo", "--all", *argv]) == 0
+        _, *lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in lines if line.startswith("w-")] == newest[:count]
+        assert lines[count:] == ([f"and {23 - count} older; --limit 0 lists them too"] if count < 23 else [])
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--on", "argo", "--limit", "3"], "--limit is for a list: add --all"),
+        (["--on", "argo", "--all", "w"], "give w or --all, not both"),
+        (["--all", "--limit", "3"], "status does not take --all, --limit without --on argo"),
+    ],
+)
+def test_a_list_that_is_none(argv: list[str], words: str, api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", *argv]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_what_was_refused_for_wrong_input_is_not_tried_again(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = {"data": {"data-1": (WRONG,)}}
+    api.workflows = {
+        "w": workflow("w", "Failed", failed, plan=PLANNED), "p": workflow("p", "Failed", plan=WRONG),
+        "s": workflow("s", "Error", message="invalid spec: no such template"),
+    }  # fmt: skip
+    for name in "wps":
+        assert main(["retry", name]) == 2
+        err = capsys.readouterr().err
+        assert f"{name} was refused for wrong input, which a retry does not fix" in err
+        assert f"'argosy watch {name}' names the cause; correct it and submit again" in err
+    assert not api.bodies("POST")
+    api.workflows["w"] = workflow("w", "Failed", {"data": {"data-1": (Pod("Failed", code=1),)}}, plan=PLANNED)
+    assert main(["retry", "w"]) == 0
+    assert len(api.bodies("POST")) == 1
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "note", "end"),
+    [
+        ("Succeeded", "skipped", "already done, or outside of the range", "1 ran in"),
+        ("Failed", "blocked", "a node that it needs failed, or was stopped", "1 ran, 1 blocked in"),
+    ],
+)
+def test_what_was_not_asked_for_is_skipped_and_not_blocked(
+    phase: str, state: str, note: str, end: str, api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Argo omits a task after one that it omitted; only where something failed that is the cause."""
+    done = {"data": {"data-1": (Pod(),)}}
+    api.workflows = {"w": workflow("w", phase, done, plan=PLANNED, blocked=["tokenize"], skipped=["clean"])}
+    assert main(["status", "w", "--on", "argo"]) == 0
+    rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in capsys.readouterr().out.splitlines()[1:-2]}
+    assert rows["tokenize"] == [state, note]
+    assert rows["clean"] == ["skipped", "already done, or outside of the range"]
+    assert main(["watch", "w"]) == (phase == "Failed")
+    assert end in capsys.readouterr().out
+
+
+def test_only_what_is_near_is_called_the_nearest(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    assert likely("sftt", ["data", "sft"]) == "nearest: sft"
+    assert likely("x", ["data", "sft"]) == "there are: data, sft"
+    assert likely("x", list("abc"), "the newest", most=2) == "the newest: a, b and 1 more"
+    assert likely("x", []) == ""
+    api.workflows = {"lifecycle-a": workflow("lifecycle-a")}
+    for name, words in (("lifecycle-b", "; nearest: lifecycle-a"), ("zzz", "; the newest: lifecycle-a")):
+        assert main(["stop", name]) == 2
+        assert f"there is no workflow {name!r} in namespace argosy{words}" in capsys.readouterr().err

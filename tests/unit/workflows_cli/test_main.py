@@ -1,0 +1,156 @@
+"""The command line's promises: exit codes, clear errors, nothing done by commands that only look."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import InputError
+from workflows.cli import commands, main
+from workflows.cli.command import memory
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ARGOSY_DEBUG", raising=False)
+
+
+def exit_code(*argv: str) -> int:
+    try:
+        return main(argv)
+    except SystemExit as exit_:
+        return int(exit_.code or 0)
+
+
+def test_the_commands() -> None:
+    assert [command.name for command in commands()] == [
+        "init", "plan", "run", "status", "logs", "report", "evaluate", "compare", "metrics", "judge", "why",
+        "nightly", "gate", "promote", "submit", "watch", "stop", "retry", "manifests", "doctor",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [command.name for command in commands()])
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(name, "--help") == 0
+    assert "usage: argosy " + name in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ([], "required: COMMAND"),
+        (["pln"], "there is no command 'pln'; nearest: plan"),
+        (["plan", "--bogus"], "plan does not take --bogus"),
+        (["status", "extra"], "status does not take extra"),
+        (["plan", "--preset", "tiy"], "preset is 'tiy', allowed: demo, tiny; nearest: tiny"),
+        (["plan", "sft.lerning_rate=1"], "sft.lerning_rate is not a field; nearest: sft.learning_rate"),
+        (["plan", "sft.learning_rate=fast"], "sft.learning_rate=fast: sft.learning_rate is 'fast', allowed: a number"),
+        (["plan", "sft"], "override 'sft' is not of the form stage.field=value"),
+        (["plan", "--config", "absent.yaml"], "cannot read absent.yaml: No such file"),
+        (["plan", "data.inputs=absent.txt"], "absent.txt does not exist"),
+        (["plan", "--from", "sfd"], "there is no stage 'sfd'; nearest: sft"),
+        (["plan", "--from", "rlhf", "--to", "data"], "the range from 'rlhf' to 'data' is empty"),
+        (["plan", "--preset", "tiny", "--from", "sft"], "needs what is not done yet"),
+        (["run", "--cores", "0"], "is '0', allowed: a whole number from 1 on"),
+        (["run", "--memory", "0GB"], "is '0GB', allowed: a size above 0, such as 6, 6.5, 6GB or 512MB"),
+        (["run", "--preset", "tiny", "--store", "file/runs"], "file"),
+        (["status"], "nothing has run in runs yet"),
+        (["logs", "sft"], "nothing has run in runs yet"),
+        (["compare", "sft", "dpo"], "nothing has run in runs yet"),
+        (["why", "sft"], "nothing has run in runs yet"),
+        (["init", "file"], "DIR is file, a file; allowed: a directory"),
+        (["report"], "there is no report in runs yet"),
+    ],
+)
+def test_what_is_wrong_ends_with_2_and_is_named(
+    argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("file").write_text("in the way")
+    assert exit_code(*argv) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "gigabytes"),
+    [("6", 6), ("6.5", 6.5), (".5", 0.5), ("6GB", 6), ("6 gb", 6), ("512MB", 0.512), ("2G", 2), ("1GiB", 1.073741824)],
+)
+def test_memory_takes_decimals_and_units(text: str, gigabytes: float) -> None:
+    assert memory(text) == pytest.approx(gigabytes)
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1", "6XB", "1.2.3", "nan", "6GB more"])
+def test_memory_refuses_the_rest(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="allowed: a size above 0"):
+        memory(text)
+
+
+@pytest.mark.parametrize("command", ["import sys; from workflows.cli import main; sys.exit(main(['--help']))",
+                                     "from steps.sft import STEP, main; main(STEP, ['--help'])"])
+def test_a_reader_that_has_left_is_no_traceback(command: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    root = str(Path(__file__).resolve().parents[3])
+    done = subprocess.run([sys.executable, "-c", command], stdout=write, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "PYTHONPATH": root})  # fmt: skip
+    os.close(write)
+    assert done.stderr == ""
+    assert done.returncode in (0, 1)  # argparse swallows what its own write raises
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_DEBUG", "1")
+    with pytest.raises(InputError):
+        main(["status"])
+
+
+def test_a_bug_is_one_line_and_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("unexpected")
+
+    monkeypatch.setattr("workflows.cli.status.last_config", broken)
+    assert exit_code("status") == 1
+    assert capsys.readouterr().err == "argosy status: ValueError: unexpected (ARGOSY_DEBUG=1 shows where)\n"
+
+
+def test_plan_and_dry_run_write_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("plan", "--preset", "tiny", "--to", "sft", "seed=3") == 0
+    planned = capsys.readouterr().out
+    assert "left out" in planned.splitlines()[-2]
+    assert exit_code("run", "--preset", "tiny", "--dry-run", "--to", "sft", "seed=3") == 0
+    assert capsys.readouterr().out == planned
+    assert os.listdir() == []
+
+
+def test_overrides_may_come_after_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("plan", "dpo=null", "--preset", "tiny", "rlhf=null") == 0
+    assert "\ndpo" not in (out := capsys.readouterr().out)
+    assert "\nrlhf" not in out
+
+
+def test_init_writes_a_file_that_plan_uses_and_never_over_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("init", "project/new") == 0
+    assert exit_code("init", "project/new") == 2
+    assert "is there already" in capsys.readouterr().err
+    os.chdir("project/new")
+    Path("argosy.yaml").write_text("preset: tiny\ndpo: null\n")
+    assert exit_code("plan") == 0
+    captured = capsys.readouterr()
+    assert captured.err == "config: argosy.yaml\n"
+    assert "\ndpo" not in captured.out
+    assert exit_code("plan", "--preset", "tiny") == 0
+    assert "\ndpo" in capsys.readouterr().out
+
+
+def test_a_broken_project_file_is_named_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("argosy.yaml").write_text("preset: tiny\nsft:\n  epochs: none\n")
+    assert exit_code("plan") == 2
+    assert "argosy.yaml, line 3: sft.epochs is 'none', allowed: a number, such as 1" in capsys.readouterr().err

@@ -1,0 +1,287 @@
+"""Commands that read a store: run, status, logs, report, compare, why, on small pipelines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steps.noop import NoopConfig
+from workflows.cli import main
+from workflows.graph import Graph, Node
+from workflows.lifecycle import LifecycleConfig
+
+Out = pytest.CaptureFixture[str]
+
+
+def noops(config: LifecycleConfig) -> list[Node]:
+    """A pipeline of three steps; the lifecycle's seed goes into the first, its `name` says what fails."""
+    given = str(Path("given.txt").absolute())
+    first = Node("data", "noop", NoopConfig(index=config.seed, inputs=(given,)))
+    fail = "error" if config.name == "failing" else ""
+    second = Node("sft", "noop", NoopConfig(size=4, fail=fail), inputs={"after": [first]})
+    return [first, second, Node("compare", "noop", NoopConfig(), inputs={"after": [second]})]
+
+
+@pytest.fixture(autouse=True)
+def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")  # tables are as wide as the terminal
+    Path("given.txt").write_text("given")
+    for command in ("run", "status", "plan"):
+        monkeypatch.setattr(f"workflows.cli.{command}.lifecycle", noops)
+
+
+@pytest.fixture
+def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workflows.local.shipping.COMMAND", ("-c", "import sys; sys.stdin.read()"))
+
+
+def test_run_then_again_then_what_it_left_behind(capsys: Out) -> None:
+    """The one test here that sends to MLflow."""
+    assert main(["run", "--plain"]) == 0
+    assert "3 ran" in capsys.readouterr().out
+    assert _statuses() == {"demo": {"FINISHED"}, "node": {"FINISHED"}}
+    assert main(["run", "--plain"]) == 0
+    assert "3 skipped" in capsys.readouterr().out
+    assert main(["status"]) == 0
+    assert "3 nodes: 3 done" in capsys.readouterr().out
+
+
+def _statuses() -> dict[str, set[str]]:
+    import sqlite3
+
+    with sqlite3.connect("runs/mlflow.db") as database:
+        rows = database.execute("select name, status from runs").fetchall()
+    names = {name.split()[0] for name, _ in rows}
+    assert names == {"demo", "data", "sft", "compare"}
+    return {kind: {status for name, status in rows if name.startswith("demo") == (kind == "demo")}
+            for kind in ("demo", "node")}  # fmt: skip
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_a_failure_ends_with_1_and_status_says_where_the_log_is(capsys: Out) -> None:
+    assert main(["run", "--plain", "name=failing"]) == 1
+    capsys.readouterr()
+    assert main(["status"]) == 1
+    out = capsys.readouterr().out
+    assert "1 done, 1 failed, 1 blocked" in out
+    assert "failed on request; log: " in out
+    assert out.splitlines()[3].split() == ["compare", "blocked", "needs", "sft,", "which", "failed"]
+    assert main(["logs", "sft"]) == 0
+    assert "attempt 1" in capsys.readouterr().out
+    assert main(["logs", "compare"]) == 2
+    assert "compare has not run: it is blocked, as sft failed; 'argosy logs sft' shows why" in capsys.readouterr().err
+    assert main(["logs", "sff"]) == 2
+    assert "nearest: sft; stages: data, sft, compare\n" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.parametrize("command", ["why", "compare", "logs"])
+def test_a_node_that_has_not_run_is_said_to_be_so(command: str, capsys: Out) -> None:
+    assert main(["run", "--plain", "--to", "data"]) == 0
+    assert main([command, "sft"]) == 2
+    error = capsys.readouterr().err
+    assert f"argosy {command}: sft has not run yet (pending); 'argosy run', with the options of the last time" in error
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_compare_and_why_of_a_failure(capsys: Out) -> None:
+    assert main(["run", "--plain", "--store", "other", "name=failing"]) == 1
+    assert main(["compare", "--store", "other", "sft"]) == 2
+    words = "sft failed before: failed on request; 'argosy logs sft --store other' shows more"
+    assert words in capsys.readouterr().err
+    assert main(["why", "--store", "other", "sft"]) == 0
+    assert "NOT DONE (failed before: failed on request)" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_what_a_step_could_not_use_is_shown_by_run_and_status(capsys: Out) -> None:
+    assert main(["run", "--plain"]) == 0
+    assert "kept aside" not in capsys.readouterr().out
+    path = _directories("data")[0].absolute()
+    done = json.loads((path / "outputs.json").read_text())
+    rejected = {"no text": 1, "not JSON": 11, "c": 1, "d": 1}
+    done["outputs"] |= {"rejected": rejected, "skipped": ["a.bin"]}
+    (path / "outputs.json").write_text(json.dumps(done))
+    for command in (["run", "--plain"], ["status"]):
+        assert main(command) == 0
+        out = capsys.readouterr().out
+        assert f"data: 14 records kept aside in {path}/rejects: not JSON (11), no text (1), c (1) and 1 more\n" in out
+        assert "data: 1 file of unknown format left out: a.bin\n" in out
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_a_range_then_the_rest(capsys: Out) -> None:
+    assert main(["run", "--plain", "--to", "data", "seed=4"]) == 0
+    assert main(["status"]) == 0
+    assert "1 done, 2 pending" in capsys.readouterr().out
+    assert main(["run", "--plain", "--from", "sft", "seed=4"]) == 0
+    assert "2 ran" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_status_follows_the_seed_of_the_last_run(capsys: Out) -> None:
+    for seed in (4, 5):
+        assert main(["run", "--plain", f"seed={seed}", "--to", "data"]) == 0
+    capsys.readouterr()
+    assert main(["status"]) == 0
+    assert "1 done" in capsys.readouterr().out
+    assert len(list(Path("runs").glob("data-*"))) == 2
+
+
+def test_a_run_of_another_version_is_told(capsys: Out) -> None:
+    Path("runs").mkdir()
+    Path("runs/last_run.json").write_text(json.dumps({"config": {"sft": {"gone": 1}}, "directories": {}}))
+    assert main(["status"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("argosy status: runs/last_run.json is of another version of Argosy: 'argosy run' writes")
+    assert "sft.gone is not a field" in error
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(capsys: Out) -> None:
+    assert main(["run", "--plain", "seed=4"]) == 0
+    capsys.readouterr()
+    assert main(["why", "compare"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line.strip() for line in lines]
+    assert [line.split()[1 if line.startswith("compare") else 2] for line in shown if "runs/" in line] == [
+        *(f"runs/{path.name}" for path in [*_directories("compare")]),
+        *(path.name.partition("-")[0] for name in ("sft", "data") for path in _directories(name)),
+    ]
+    assert "size = 4" in shown
+    assert "index = 4" in shown
+    given = Path("given.txt").absolute()
+    assert any(line.startswith(f"inputs: {given}  sha256 ") and line.endswith("unchanged") for line in shown)
+    given.write_text("other")
+    assert main(["why", str(_directories("sft")[0])]) == 0
+    assert "CHANGED since" in capsys.readouterr().out
+    given.unlink()
+    assert main(["why", "sft"]) == 0
+    assert "not there any more" in capsys.readouterr().out
+
+
+def _directories(name: str) -> list[Path]:
+    return list(Path("runs").glob(f"{name}-*"))
+
+
+def test_why_and_compare_refuse_what_is_no_result(capsys: Out) -> None:
+    Path("elsewhere").mkdir()
+    assert main(["why", "elsewhere"]) == 2
+    assert "is not inside a step's directory" in capsys.readouterr().err
+    _evaluated_store()
+    assert main(["compare", "runs/sft-000000000001", "runs/rlhf-000000000009"]) == 2
+    assert "runs/rlhf-000000000009" in capsys.readouterr().err
+
+
+def _write(directory: str, outputs: dict[str, Any], **made_from: Any) -> None:
+    path = Path("runs", directory)
+    path.mkdir(parents=True)
+    record = {"node": directory.split("-")[0], "part": "", "step": "noop", "version": 1, "config": {}, "upstream": {},
+              "external": {}, "digest": directory[-12:], **made_from}  # fmt: skip
+    (path / "outputs.json").write_text(json.dumps({"outputs": outputs, "made_from": record}))
+
+
+def _evaluated_store() -> None:
+    """Two models; the first has two exports, each evaluated with one suite, and one with a second suite."""
+    for number, name in ((1, "sft"), (2, "twin")):
+        exports = [{"name": each, "path": f"checkpoints/{each}", "step": 1, "tokens": 1} for each in ("p050", "p100")]
+        _write(f"{name}-00000000000{number}", {"exports": exports, "final": "checkpoints/p100"})
+        for export in ("p050", "p100"):
+            Path("runs", f"{name}-00000000000{number}", "checkpoints", export).mkdir(parents=True)
+    values = {("sft", 1, "p050"): 0.3, ("sft", 1, "p100"): 0.4, ("twin", 2, "p100"): 0.9}
+    for index, ((name, number, export), value) in enumerate(values.items()):
+        metric = "bench/quiz/plain/acc"
+        outputs = {"checkpoint": {"name": export}, "metrics": {metric: value}, "stderr": {metric: 0.1}}
+        _write(f"evaluate-{name}-{export}-{index:012}", outputs, upstream={"checkpoint": [f"00000000000{number}"]})
+    more = {"checkpoint": {"name": "p100"}, "metrics": {"heldout/bpb": 1.5}, "stderr": {"heldout/bpb": float("nan")}}
+    _write("evaluate-sft-p100-heldout-000000000077", more, upstream={"checkpoint": ["000000000001"]})
+    directories = {"sft": "sft-000000000001", "twin": "twin-000000000002", "data": "data-000000000003"}
+    directories["evaluate/x"] = "evaluate-x-000000000004"
+    Path("runs/last_run.json").write_text(json.dumps({"config": {}, "directories": directories}))
+
+
+def test_compare_by_stage_export_and_directory(capsys: Out) -> None:
+    _evaluated_store()
+    assert main(["compare", "sft", "sft/p050", "runs/twin-000000000002", "runs/sft-000000000001/checkpoints/p050"]) == 0
+    out = capsys.readouterr().out
+    named = [line.split()[:2] for line in out.splitlines()[1:5]]
+    assert named == [["A", "sft"], ["B", "sft/p050"], ["C", "twin"], ["D", "sft/p050"]]
+    rows = {line for line in out.splitlines() if line.startswith("bench/quiz/plain/acc")}
+    assert any(line.split()[:6] == ["bench/quiz/plain/acc", "40.0", "%", "90.0", "%", "+50.0"] for line in rows)  # twin
+    assert "Of one of them only, so not compared: 1 metrics, such as heldout/bpb." in out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sft/p055", "sft has no checkpoint 'p055'; nearest: p050"),
+        ("twin/p050", "is not evaluated yet"),
+        ("data", "data has not run yet (pending)"),
+        ("evaluate", "evaluate is not one node; name a part of it: evaluate/x"),
+        ("swin", "'swin' is no node of the last run, and no directory; nearest: twin"),
+        ("swin", "; stages: sft, twin, data, evaluate"),
+    ],
+)
+def test_compare_names_what_is_not_there(name: str, words: str, capsys: Out) -> None:
+    _evaluated_store()
+    assert main(["compare", "sft", name]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_reward_model_is_not_compared(capsys: Out) -> None:
+    _evaluated_store()
+    export = Path("runs/twin-000000000002/checkpoints/p050")
+    (export / "config.json").write_text('{"architectures": ["LlamaForSequenceClassification"]}')
+    Path("elsewhere").mkdir()
+    (Path("elsewhere") / "config.json").write_text((export / "config.json").read_text())
+    for name, where in (("twin/p050", "; what it was measured by is in runs/twin-000000000002/outputs.json"),
+                        ("elsewhere", "")):  # fmt: skip
+        assert main(["compare", "sft", name]) == 2
+        assert capsys.readouterr().err.replace(f"{Path.cwd()}/", "") == (
+            f"argosy compare: {name} is a LlamaForSequenceClassification (a reward model, a classifier): it predicts "
+            f"no tokens, so it is not compared as a language model is; name a language model{where}\n")
+
+
+def test_report_is_the_last_runs_or_the_newest(capsys: Out) -> None:
+    graph = Graph(noops(LifecycleConfig(seed=1)))
+    own = Path(graph.directory(graph.nodes[-1], "runs"))
+    other = Path("runs/compare-00000000000a")
+    for path in (own, other):
+        path.mkdir(parents=True)
+    (other / "report.html").write_text("other")
+    Path("runs/last_run.json").write_text(json.dumps({"config": {}, "directories": {"compare": own.name}}))
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out == f"{other}/report.html\n"
+    (own / "report.html").write_text("own")
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out == f"{own}/report.html\n"
+
+
+@pytest.mark.usefixtures("_no_mlflow")
+def test_a_truncated_result_is_a_sentence(capsys: Out) -> None:
+    """Not a Python warning with its line of code; the step counts as not done."""
+    assert main(["run", "--plain"]) == 0
+    [outputs] = Path("runs").glob("data-*/outputs.json")
+    outputs.write_text(outputs.read_text()[:20])
+    capsys.readouterr()
+    assert main(["status"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("warning: ")
+    assert "is broken (truncated or not ours): taken as not done\n" in err
+    assert "UserWarning" not in err
+    assert "warnings.warn" not in err
+    assert main(["compare", "data"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("is broken (truncated or not ours): taken as not done\n") == 1
+    assert err.endswith("\nargosy compare: data is not done: its outputs.json is broken; 'argosy run', with the "
+                        "options of the last time, runs it again\n")
+
+
+def test_a_promotion_is_not_forced_without_a_reason(capsys: Out) -> None:
+    Path("runs").mkdir()
+    assert main(["promote", "sft", "--force", " "]) == 2
+    assert "--force is empty: say why" in capsys.readouterr().err

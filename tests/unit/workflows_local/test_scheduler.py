@@ -1,0 +1,148 @@
+"""Order, budget and batches, without processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from argosy.config.schema import Config
+from argosy.errors import InputError
+from argosy.step.process import usable_gpus
+from steps.noop import NoopConfig
+from steps.pretrain import PretrainConfig
+from workflows.graph import Node, Resources, StageResources, Stages
+from workflows.local.runner import run_plan
+from workflows.local.scheduler import Budget, Scheduler, Share
+from workflows.plan import PlannedNode, plan
+
+
+def node(name: str, *after: Node, cores: int = 1, part: str = "", batch: int = 1, memory_gb: float = 0.1) -> Node:
+    inputs = {"after": after} if after else {}
+    return Node(name, "noop", NoopConfig(), inputs=inputs, part=part, batch=batch,
+                resources=Resources(cores, memory_gb))
+
+
+def scheduler(nodes: list[Node], store: Path, cores: int = 2, memory_gb: float = 8) -> Scheduler:
+    return Scheduler(plan(nodes, store), Budget(cores, memory_gb))
+
+
+def started(s: Scheduler) -> list[str]:
+    found = []
+    while began := s.start():
+        found.append(" ".join(n.id for n in began[0]))
+    return found
+
+
+def both(s: Scheduler) -> dict[str, PlannedNode]:
+    """The next two processes' nodes by id."""
+    return {n.id: n for began in (s.start(), s.start()) if began for n in began[0]}
+
+
+def test_critical_path_first_and_no_more_than_fits(tmp_path: Path) -> None:
+    a = node("a")
+    chain = node("chain")
+    nodes = [a, node("b"), chain, node("end", chain)]
+    s = scheduler(nodes, tmp_path)
+    assert started(s) == ["chain", "a"]
+    s.ended(Share(1, 0.1))
+    assert started(s) == ["b"]
+
+
+def test_a_node_for_the_whole_machine_is_not_starved_by_small_ones(tmp_path: Path) -> None:
+    big = node("big", cores=2)
+    first = node("first")
+    nodes = [first, node("after_first", first), node("second", first), big, node("x", big), node("y", big)]
+    s = scheduler(nodes, tmp_path)
+    begun = s.start()
+    assert begun
+    assert [n.id for n in begun[0]] == ["first"]
+    assert started(s) == []  # big is next and waits for both cores
+    s.succeeded(begun[0][0])
+    s.ended(begun[1])
+    assert started(s) == ["big"]
+
+
+def test_what_asks_for_more_than_the_machine_has_runs_alone(tmp_path: Path) -> None:
+    s = scheduler([node("huge", cores=64, memory_gb=999), node("small")], tmp_path)
+    assert started(s) == ["huge"]
+
+
+def test_memory_counts(tmp_path: Path) -> None:
+    s = scheduler([node("a", memory_gb=5), node("b", memory_gb=5)], tmp_path, memory_gb=8)
+    assert started(s) == ["a"]
+
+
+def test_parts_are_batched_and_shared_among_free_cores(tmp_path: Path) -> None:
+    parts = [node("p", part=str(i), batch=3) for i in range(4)]
+    assert started(scheduler(parts, tmp_path)) == ["p/0 p/1", "p/2 p/3"]
+    assert started(scheduler(parts, tmp_path, cores=1)) == ["p/0 p/1 p/2"]
+
+
+def test_a_failure_blocks_what_depends_on_it_and_nothing_else(tmp_path: Path) -> None:
+    a, b = node("a"), node("b")
+    c = node("c", a)
+    s = scheduler([a, b, c, node("d", c), node("e", b)], tmp_path)
+    begun = both(s)
+    assert [n.id for n in s.failed(begun["a"])] == ["c", "d"]
+    s.succeeded(begun["b"])
+    s.ended(Share(1, 0.1))
+    assert started(s) == ["e"]
+
+
+def test_a_failure_of_two_causes_is_reported_once(tmp_path: Path) -> None:
+    a, b = node("a"), node("b")
+    s = scheduler([a, b, node("c", a, b)], tmp_path)
+    assert [len(s.failed(n)) for n in both(s).values()] == [1, 0]
+
+
+def test_gpus_are_given_one_by_one_and_come_back(tmp_path: Path) -> None:
+    """A step that trains takes one GPU unless it says otherwise; one that does not use torch is left alone."""
+    trains = [Node(f"t{i}", "pretrain", PretrainConfig(seed=i), resources=Resources(1, 0.1)) for i in range(2)]
+    asks = [Node("two", "noop", NoopConfig(), resources=Resources(1, 0.1, gpus=2)),
+            Node("none", "noop", NoopConfig(), resources=Resources(1, 0.1, gpus=0))]
+    s = Scheduler(plan([*trains, node("free"), *asks], tmp_path), Budget(8, 8, gpus=("4", "GPU-b")))
+    begun = [began for _ in range(3) if (began := s.start())]
+    assert [(nodes[0].id, share.gpus) for nodes, share in begun] == [("t0", ("4",)), ("t1", ("GPU-b",)), ("free", None)]
+    assert s.start() is None  # `two` is next and waits for both
+    s.ended(begun[1][1])
+    assert s.start() is None
+    s.ended(begun[0][1])
+    assert [(nodes[0].id, share.gpus) for nodes, share in (s.start() or ([], None), s.start() or ([], None))
+            if nodes and share] == [("two", ("4", "GPU-b")), ("none", ())]
+
+
+def test_more_gpus_than_there_are_is_refused_by_name(tmp_path: Path) -> None:
+    asks = plan([Node("big", "noop", NoopConfig(), resources=Resources(1, 0.1, gpus=8))], tmp_path)
+    with pytest.raises(InputError, match=r"resources\.big\.gpus is 8, and for big this machine has 1 .* lower it"):
+        run_plan(asks, budget=Budget(2, 4, gpus=("0",)))
+
+
+@pytest.mark.parametrize(("visible", "gpus"), [("0,1", ("0", "1")), ("", ()), ("-1", ()), ("GPU-x, 3", ("GPU-x", "3"))])
+def test_the_gpus_of_a_machine_are_those_of_its_environment(
+    visible: str, gpus: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert usable_gpus() == gpus
+
+
+def stage(config: Config, **resources: object) -> Node:
+    """The node that the stage `s` becomes."""
+    return Stages(1, {"s": StageResources.model_validate(resources)})("s", "noop", config)
+
+
+def test_a_stage_has_a_process_for_each_gpu_and_cores_for_all_of_them() -> None:
+    node = stage(NoopConfig(), gpus=4)
+    assert (node.config, node.resources) == (NoopConfig(processes=4), Resources(4, 1.0, 4, 4))
+    assert stage(NoopConfig(processes=2), gpus=0).resources == Resources(2, 1.0, 2, 0)
+    with pytest.raises(InputError, match=r"s\.processes is 2 and resources\.s\.gpus is 4, allowed: as many"):
+        stage(NoopConfig(processes=2), gpus=4)
+    with pytest.raises(ValidationError, match="cannot run on several machines yet"):
+        stage(NoopConfig(), nodes=2)
+
+
+def test_a_digest_counts_processes_only_where_there_are_several() -> None:
+    """Results from before the field keep their digest."""
+    assert "processes" not in NoopConfig(processes=1).identity()
+    assert NoopConfig(processes=2).identity() == {**NoopConfig().identity(), "processes": 2}

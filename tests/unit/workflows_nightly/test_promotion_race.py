@@ -1,0 +1,154 @@
+"""Two promotions at a time: an alias moves only from what the gate compared with, in a registry of MLflow's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from argosy.tracking.mlflow.registry import HISTORY, Moved, Registry, Version
+from argosy.tracking.mlflow.server import CHECKPOINT, Server, default_uri
+from workflows.cli import main
+from workflows.nightly import promotion
+from workflows.nightly import references as reference
+from workflows.nightly.candidates import Candidate
+from workflows.nightly.promotion import Grounds, alone, promote
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """With the checkpoints a/final, b/final and c/final of the line `tiny`."""
+    root = tmp_path_factory.mktemp("mlflow")
+    found = Server(default_uri(root), root)
+    with found.errors():
+        experiment = found.client.create_experiment("tiny", str(root / "artifacts"))
+        for name in "abc":
+            found.client.create_logged_model(experiment, name=name, tags={CHECKPOINT: f"{name}/final"})
+    return found
+
+
+def chosen(name: str) -> Candidate:
+    return cast(Candidate, SimpleNamespace(key=f"{name}/final", label=name, step=SimpleNamespace(line="tiny")))
+
+
+def named(registry: Registry, alias: str) -> str:
+    found = registry.at("tiny", alias)
+    return found.checkpoint if found else ""
+
+
+def history(server: Server, alias: str) -> list[str]:
+    return list(json.loads(server.client.get_registered_model("tiny").tags.get(HISTORY.format(alias), "[]")))
+
+
+def test_what_was_moved_meanwhile_stays(server: Server, tmp_path: Path) -> None:
+    registry = Registry(server)
+    promote(registry, chosen("a"), tmp_path, Grounds(against=""), alias="one")
+    promote(registry, chosen("b"), tmp_path, Grounds(against="a/final"), alias="one")  # the other process
+    with pytest.raises(Moved, match="was moved meanwhile, from a/final to b/final, which was not compared"):
+        promote(registry, chosen("c"), tmp_path, Grounds(against="a/final"), alias="one")
+    with pytest.raises(Moved, match="from nothing to b/final"):
+        promote(registry, chosen("c"), tmp_path, Grounds(against=""), alias="one")
+    assert named(registry, "one") == "b/final"
+    assert len(list((tmp_path / ".promotions").glob("*.json"))) == 2
+    promote(registry, chosen("c"), tmp_path, Grounds(), alias="one")  # without a gate, or with --reference
+    assert named(registry, "one") == "c/final"
+
+
+def test_from_another_store_too(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lease holds there: the registry itself looks again before it moves."""
+    registry, keep = Registry(server), promotion.keep
+    promote(registry, chosen("a"), tmp_path, Grounds(), alias="two")
+
+    def meanwhile(*given: Any) -> Path:
+        if given[2] == "begun":
+            Registry(server).move("tiny", "two", "tiny", "b/final", {})
+        return keep(*given)
+
+    monkeypatch.setattr(promotion, "keep", meanwhile)
+    with pytest.raises(Moved, match="from a/final to b/final"):
+        promote(registry, chosen("c"), tmp_path, Grounds(against="a/final"), alias="two")
+    assert named(registry, "two") == "b/final"
+
+
+def test_one_promotion_of_a_store_waits_for_the_other(server: Server, tmp_path: Path) -> None:
+    registry, moved = Registry(server), threading.Event()
+    found: list[tuple[Version | None, Version]] = []
+
+    def second() -> None:
+        found.append(promote(registry, chosen("b"), tmp_path, Grounds(), alias="three"))
+        moved.set()
+
+    thread = threading.Thread(target=second)
+    with alone(tmp_path):
+        thread.start()
+        assert not moved.wait(0.5)
+        registry.move("tiny", "three", "tiny", "a/final", {})
+    thread.join(60)
+    [(before, now)] = found
+    assert before is not None
+    assert (before.checkpoint, now.checkpoint) == ("a/final", "b/final")
+
+
+def test_a_move_that_was_cut_off_leaves_one_entry_of_history(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry(server)
+    for name in "ab":
+        promote(registry, chosen(name), tmp_path, Grounds(), alias="four")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(server.client), "set_registered_model_alias", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            promote(registry, chosen("c"), tmp_path, Grounds(), alias="four")
+    promote(registry, chosen("c"), tmp_path, Grounds(), alias="four")
+    assert len(history(server, "four")) == 3
+    back = [promotion.undo(registry, "tiny", tmp_path, alias="four") for _ in range(3)]
+    assert [each.checkpoint if each else "" for each in back] == ["b/final", "a/final", ""]
+
+
+def test_what_an_alias_names_already_is_said_and_no_gate_is_held(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    monkeypatch.setattr(reference, "last_by_name", lambda *_: chosen("a"))
+    monkeypatch.setattr("workflows.nightly.promotion.hold", _killed)
+    (tmp_path / "gate.yaml").write_text("rules: [better_on]")  # no evaluation is there: it would not hold
+    command = ["promote", "sft", "--store", str(tmp_path), "--alias", "five"]
+    assert main(command) == 0
+    assert "tiny@five is a/final (version 1), a; it was nothing" in capsys.readouterr().out
+    assert main([*command, "--gate", str(tmp_path / "gate.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert said == "tiny@five is a/final (version 1), a, already: nothing was moved, and no gate was held\n"
+    assert len(list((tmp_path / ".promotions").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("undo", [False, True])
+@pytest.mark.parametrize(("option", "value"), [("--alias", ""), ("--alias", "a b"), ("--alias", "a/b"),
+                                               ("--alias", "a.b"), ("--alias", "latest"), ("--alias", "v2"),
+                                               ("--model", ""), ("--model", "a:b"), ("--model", "a b"),
+                                               ("--model", "..")])  # fmt: skip
+def test_names_that_mlflow_cannot_take_are_refused_before_anything_is_written(
+    option: str, value: str, undo: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path / "mlflow"))
+    assert main(["promote", "--undo" if undo else "sft", "--store", str(tmp_path), option, value]) == 2
+    said = capsys.readouterr().err
+    assert f"{option} is {value!r}, allowed: letters, digits, '_'" in said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("command", "option"), [("promote", "--gate"), ("gate", "--rules")])
+@pytest.mark.parametrize("value", ["", " ", "."])
+def test_rules_that_are_no_file_name_the_option(command: str, option: str, value: str,
+                                                capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([command, "sft", option, value])
+    assert f"{option}: is {value!r}, allowed: a YAML file of rules" in capsys.readouterr().err
+
+
+def _killed(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt

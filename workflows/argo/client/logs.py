@@ -1,0 +1,92 @@
+"""The log of a task's pod, for `argo logs --on argo`; -f goes on until the task ends."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from argosy.config.explain import likely
+from argosy.errors import InputError
+from workflows.argo.client.api import ArgoClient
+from workflows.argo.client.transport import ApiError, Json
+from workflows.argo.client.unit import EXECUTOR, OVER, Unit
+from workflows.argo.client.view import View, view
+
+POLL_S = 2.0
+MANY = 20
+
+
+def copy(client: ArgoClient, workflow: str, name: str, *, follow: bool) -> int:
+    """Copy the newest attempt's log to stdout; with `follow`, that of every attempt from then on."""
+    found = view(client.find(workflow))
+    if follow:
+        return _follow(client, found, name, time.sleep)
+    unit = unit_named(found, name)
+    if not unit.attempts:
+        raise InputError(f"{unit.label} has not started yet: {unit.waits or 'it waits'}; -f waits for it too")
+    _print(client, found, unit, follow=False)
+    return 0
+
+
+def unit_named(found: View, name: str) -> Unit:
+    """Find the pod of a task (`sft`), of a part of one (`evaluate-sft/1of3`), or of a batch.
+
+    Raises:
+        InputError: there is none, or there are several; names what there is.
+    """
+    wanted = name.replace("_", "-")
+    same = [unit for unit in found.units if wanted in (unit.label, unit.task, unit.batch.replace("_", "-"))]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        labels = [unit.label for unit in same]
+        more = f" and {len(labels) - MANY} more" if len(labels) > MANY else ""
+        raise InputError(f"{name} is not one pod; name one of them: {', '.join(labels[:MANY])}{more}")
+    task = next((task for task in found.tasks if task.name == wanted), None)
+    if task:
+        states = {"skipped": "is already done, or outside of the range: it has no pod",
+                  "blocked": "did not start, since a node that it needs failed"}  # fmt: skip
+        raise InputError(f"{name} {states.get(task.state, 'has not started yet; -f waits for it')}")
+    known = [unit.label for unit in found.units] + [task.name for task in found.tasks]
+    raise InputError(f"{name!r} is no task of {found.name}; {likely(wanted, dict.fromkeys(known), most=MANY)}")
+
+
+def _follow(client: ArgoClient, found: View, name: str, sleep: Callable[[float], None]) -> int:
+    shown = 0
+    while True:
+        task = next((task for task in found.tasks if task.name == name.replace("_", "-")), None)
+        unit = None if task and task.state == "pending" and not task.units else unit_named(found, name)
+        if unit and len(unit.attempts) > shown and unit.attempts[-1].get("phase") != "Pending":
+            if _print(client, found, unit, follow=unit.state not in OVER):
+                shown = len(unit.attempts)
+        elif found.over or (unit and unit.state in OVER):
+            return 0
+        sleep(POLL_S)
+        found = view(client.get(found.name))
+
+
+def _print(client: ArgoClient, found: View, unit: Unit, *, follow: bool) -> bool:
+    """Print the log and return whether there was one; with `follow`, the container may not have started yet."""
+    node: Json = unit.attempts[-1]
+    try:
+        for line in client.log(found.workflow, node, follow=follow):
+            if not EXECUTOR.search(line.decode(errors="replace")):
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
+    except ApiError as error:
+        if follow and error.status in (400, 404):  # ContainerCreating
+            return False
+        if error.status != 404:
+            raise
+        raise InputError(_gone(found, unit)) from None
+    return True
+
+
+def _gone(found: View, unit: Unit) -> str:
+    """Make the error for a pod that is gone, with the place of the step's own log."""
+    store = found.plan_line.rpartition("store ")[2]
+    alone = store and unit.batch not in (unit.task, unit.label) and "of" not in unit.batch.rpartition("-")[2]
+    place = f"; the step's own log is in the store: {store}/{unit.batch}/log.txt" if alone else ""
+    return (f"the pod of {unit.label} is gone, and its log with it (the profile's keep.pods says when){place}; "
+            "with keep.archive_logs and --server it stays")

@@ -1,0 +1,129 @@
+"""The work of one pod over all its attempts, with the laptop's words for its states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from workflows.argo.attempts import SHUTDOWN
+from workflows.argo.client.transport import Json
+
+State = Literal["pending", "running", "done", "failed", "stopped", "skipped", "blocked"]
+PHASES: Mapping[str, State] = {
+    "Pending": "pending", "Running": "running", "Succeeded": "done", "Failed": "failed", "Error": "failed",
+    "Skipped": "skipped", "Omitted": "blocked", "": "pending",
+}  # fmt: skip
+OVER = ("done", "failed", "stopped")
+FINISH = "finish"
+STOPPED = re.compile(SHUTDOWN)
+_REASON = re.compile(r"^main: \w+ \(exit code \d+\): ", re.DOTALL)
+EXECUTOR = re.compile(r"\blevel=(DEBUG|INFO) .*\bargo=true\b")  # a line that Argo adds to a log
+_BATCH_OF = re.compile(r"-(\d+of\d+)$")
+_STARTING = ("PodInitializing", "ContainerCreating")
+_LONGEST_PREFIX = 242  # of a pod's name: 253 less a hash of 10 digits and a hyphen
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The work of one pod, over all its attempts."""
+
+    task: str
+    label: str
+    """The task's name, or `task/1of3` where the parts of a stage are dealt to several pods."""
+    batch: str
+    """Its name in the plan; that of the directory in the store where it is one node."""
+    state: State
+    message: str
+    exit_code: int | None
+    attempts: tuple[Json, ...]
+    """The pods' nodes, in order."""
+    started: float
+    seconds: float
+    """From the first pod's start to the last one's end; 0 while it runs."""
+    waits: str = ""
+    """Why it has not started, where Kubernetes or Argo says."""
+
+    @property
+    def failed_pod(self) -> bool:
+        """Whether its last pod failed, and not just its node: then Argo's own retry starts it again."""
+        last = self.attempts[-1] if self.attempts else {}
+        return last.get("type") == "Pod" and last.get("phase") in ("Failed", "Error")
+
+    @property
+    def progress(self) -> float:
+        """Share that is done, as its pod last said."""
+        done, _, total = str(self.attempts[-1].get("progress", "0/1") if self.attempts else "0/1").partition("/")
+        return int(done) / int(total or 1) if int(total or 1) > 1 else 0.0
+
+
+def unit_of(workflow: str, node: Json, nodes: Mapping[str, Json]) -> Unit:
+    """Build the unit of a node `Retry`, or of a pod that is not retried."""
+    # A batch's children are its attempts; what comes after the batch is a child of its last attempt.
+    tried = (nodes[child] for child in node.get("children") or [] if child in nodes)
+    pods = [pod for pod in tried if pod["name"].startswith(f"{node['name']}(")] if node["type"] == "Retry" else [node]
+    last = pods[-1] if pods else node
+    state = _state(node, last)
+    began = min(filter(None, map(_started, pods)), default=0.0)
+    ended = max((seconds(pod.get("finishedAt")) for pod in pods), default=0.0)
+    code = (last.get("outputs") or {}).get("exitCode")
+    task, label, batch = _names(workflow, node["name"])
+    return Unit(
+        task=task, label=label, batch=batch, state=state, message=_message(last, node),
+        exit_code=int(code) if code is not None else None, attempts=tuple(pods), started=began,
+        seconds=max(0.0, ended - began) if state in OVER and began else 0.0,
+        waits=_waits(last, node) if state == "pending" else "",
+    )  # fmt: skip
+
+
+def _waits(last: Json, node: Json) -> str:
+    text = str(last.get("message") or node.get("message") or "")
+    return "" if text in _STARTING else text
+
+
+def _state(node: Json, last: Json) -> State:
+    state = PHASES.get(node.get("phase", ""), "pending")
+    if state == "failed" and STOPPED.search(f"{last.get('message', '')} {node.get('message', '')}"):
+        return "stopped"
+    return "pending" if state == "running" and last.get("phase", "Pending") == "Pending" else state
+
+
+def _names(workflow: str, name: str) -> tuple[str, str, str]:
+    """Split `wf.task(0:batch)`, `wf.task` or `wf.onExit.finish` into task, label and batch."""
+    name = name.removeprefix(workflow).removeprefix(".")
+    if name.split(".")[0] == "onExit":
+        return FINISH, FINISH, FINISH
+    task, _, item = name.partition("(")
+    task = task.partition(".")[0]  # `report.show` is the pod of `report`
+    batch = item.partition(":")[2].removesuffix(")") or task
+    part = _BATCH_OF.search(batch)
+    return task, f"{task}/{part[1]}" if part and part[1] != "1of1" else task, batch
+
+
+def seconds(time: str | None) -> float:
+    """Parse an API's timestamp into Unix time; 0 for none."""
+    return datetime.fromisoformat(time).timestamp() if time else 0.0
+
+
+def pod_name(workflow: Json, node: Json) -> str:
+    """Name a node's pod (GeneratePodName of Argo's workflow/util/pod_name.go)."""
+    name, metadata = str(workflow["metadata"]["name"]), workflow["metadata"]
+    if (metadata.get("annotations") or {}).get("workflows.argoproj.io/pod-name-format") == "v1":
+        return str(node["id"])
+    if node["name"] == name:
+        return name
+    template = node.get("templateName") or (node.get("templateRef") or {}).get("template") or ""
+    prefix = (f"{name}-{template}" if template else name)[:_LONGEST_PREFIX]
+    return f"{prefix}-{node['id'].rpartition('-')[2]}"
+
+
+def _started(node: Json) -> float:
+    return seconds(node.get("startedAt")) if node.get("phase") != "Pending" else 0.0
+
+
+def _message(pod: Json, node: Json) -> str:
+    """Return the reason of a failure as the pod gave it, without what Argo and its executor add to it."""
+    text = _REASON.sub("", str(pod.get("message") or node.get("message") or ""))
+    return "\n".join(line for line in text.splitlines() if not EXECUTOR.search(line)).strip()

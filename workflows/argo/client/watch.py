@@ -1,0 +1,220 @@
+"""The watch of a workflow to its end: lines for changes, bars in a terminal, a summary."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from argosy.step.process import timestamp
+from argosy.text.display import duration
+from workflows.argo.client.api import ArgoClient
+from workflows.argo.client.transport import ApiError, Json
+from workflows.argo.client.unit import OVER, Unit, seconds
+from workflows.argo.client.view import View, view
+from workflows.local.view import bars
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+POLL_S = 2.0
+PROGRESS_EVERY_S = 30.0
+LONGEST_PAUSE_S = 60.0
+PATIENCE_S = 900.0  # without an answer; an API server is upgraded in less
+
+
+def make_screen() -> Screen:
+    """Choose bars where stdout is a terminal; lines alone elsewhere, and with NO_COLOR."""
+    return Screen() if "NO_COLOR" in os.environ or not sys.stdout.isatty() else LiveScreen()
+
+
+class Screen:
+    """Lines alone. A context; `show` is given each look at the workflow."""
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def say(self, text: str) -> None:
+        """Print a line, with the time."""
+        print(f"{timestamp()} {text}", flush=True)
+
+    def show(self, found: View) -> None:
+        """Show nothing more."""
+
+
+class LiveScreen(Screen):
+    """Lines above, bars below."""
+
+    def __init__(self) -> None:
+        from rich.live import Live
+
+        self._live = Live(auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Screen:
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+    def say(self, text: str) -> None:
+        """Print a line above the bars."""
+        self._live.console.print(f"{timestamp()} {text}", highlight=False, markup=False)
+
+    def show(self, found: View) -> None:
+        """Draw the progress of the running pods, and of all of them."""
+        self._live.update(progress_bars(found, time.time()), refresh=True)
+
+
+def progress_bars(found: View, now: float) -> Table:
+    """Draw the running pods with their progress as Argo knows it; `now` in seconds since the epoch."""
+    rows = []
+    for unit in (unit for unit in found.units if unit.state == "running"):
+        took = duration(max(0.0, now - unit.started))
+        text = f"{100 * unit.progress:3.0f} %  {took}" if unit.progress else took
+        rows.append((unit.label, unit.progress or None, text))
+    over = sum(unit.state in OVER and unit.batch in found.planned for unit in found.units)
+    return bars(rows, over, found.total or 0, f"{over} of {found.total or '?'} pods")
+
+
+class Lines:
+    """The lines to print after each look at a workflow."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Unit] = {}
+        self._planned = self._began = False
+        self._reported, self._ended = 0.0, 0
+        self._waiting: dict[str, str] = {}
+
+    def of(self, found: View, now: float) -> list[str]:
+        """Return lines for changes since the last call. `now` in seconds, of any clock that does not jump."""
+        if not self._began:
+            return self._first(found, now)
+        lines = [] if self._planned else list(self._plan(found))
+        for unit in found.units:
+            lines += self._changes(unit, self._seen.get(unit.label), found)
+            self._seen[unit.label] = unit
+        return lines + list(self._progress(found, now))
+
+    def _first(self, found: View, now: float) -> list[str]:
+        """Sum up a workflow that is already under way."""
+        self._began, self._reported = True, now
+        before = [unit for unit in found.units if unit.state == "done"]
+        self._seen = {unit.label: unit for unit in before}
+        self._ended = sum(unit.batch in found.planned for unit in before)
+        lines = list(self._plan(found))
+        if self._ended:
+            lines.append(f"[{self._ended}/{found.total or '?'}] already done")
+        return lines + (self.of(found, now) if not found.over else [])
+
+    def _plan(self, found: View) -> Iterator[str]:
+        if found.total is not None:
+            self._planned = True
+            yield f"{found.plan_line}; {found.total} pod{'' if found.total == 1 else 's'}"
+
+    def _changes(self, unit: Unit, before: Unit | None, found: View) -> Iterator[str]:
+        tried, tried_before = len(unit.attempts), len(before.attempts) if before else 0
+        if unit.started and not (before and before.started):
+            yield f"{unit.label} started"
+        elif tried > max(tried_before, 1) and unit.state not in OVER:
+            yield f"{unit.label} is retried, attempt {tried}: {retry_reason(unit)}"
+        if unit.waits and unit.waits != self._waiting.get(unit.label):
+            self._waiting[unit.label] = unit.waits
+            yield f"{unit.label} waits: {unit.waits}"
+        if unit.state in OVER and (before is None or before.state not in OVER):
+            yield self._end(unit, found)
+
+    def _end(self, unit: Unit, found: View) -> str:
+        how = f"done in {unit.seconds:.1f} s" if unit.state == "done" else f"{unit.state}: {reason(unit)}"
+        counts = unit.batch in found.planned  # not the plan, the report, the exit handler
+        self._ended += counts
+        return (f"[{self._ended}/{found.total or '?'}] " if counts else "") + f"{unit.label} {how}"
+
+    def _progress(self, found: View, now: float) -> Iterator[str]:
+        if now - self._reported < PROGRESS_EVERY_S:
+            return
+        self._reported = now
+        for unit in found.units:
+            if unit.state == "running" and unit.progress:
+                yield f"{unit.label} {100 * unit.progress:3.0f} %"
+
+
+def watch(
+    client: ArgoClient, name: str, *, screen: Screen | None = None,
+    sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+) -> View:
+    """Print lines, and bars in a terminal, until the workflow is over; returns it.
+
+    An API that is away for a while is waited for.
+
+    Raises:
+        ApiError: it is gone for good, or refuses.
+    """
+    lines = Lines()
+    with screen or make_screen() as shown:
+        while True:
+            found = view(_patiently(client, name, shown.say, sleep))
+            for line in lines.of(found, clock()):
+                shown.say(line)
+            if found.over:
+                return found
+            shown.show(found)
+            sleep(POLL_S)
+
+
+def summary(found: View, after: str) -> list[str]:
+    """Summarize a finished workflow; `after` is the end of a command line on it."""
+    counts = [("ran", sum(unit.state == "done" and unit.batch in found.planned for unit in found.units))]
+    counts += [(state, sum(unit.state == state for unit in found.units)) for state in ("failed", "stopped")]
+    counts.append(("blocked", sum(task.state == "blocked" for task in found.tasks)))
+    text = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing to do"
+    took = max(0.0, seconds(found.status.get("finishedAt")) - seconds(found.status.get("startedAt")))
+    lines = [f"{text} in {duration(took)}"]
+    failed = [unit for unit in found.units if unit.state == "failed"]
+    for unit in failed:
+        log = f"argosy logs {unit.label} --on argo --workflow {after}"
+        lines += ["", f"{unit.label} failed: {reason(unit)}", f"  log: {log}"]
+    if failed and found.phase == "Succeeded":
+        lines += ["", "The workflow has succeeded nevertheless; its results are in the store."]
+    elif found.stopped:
+        lines += ["", f"Stopped. 'argosy retry {after}' continues from here."]
+    elif failed and found.exit_code == 2:
+        lines += ["", "Correct the config or the input and submit again; finished steps are not repeated."]
+    elif failed:
+        lines += ["", f"Fix the cause and 'argosy retry {after}'; finished steps are not repeated."]
+    elif found.exit_code:
+        lines += ["", f"{found.name} {found.phase.lower()}: {found.status.get('message', 'no reason given')}"]
+    return lines
+
+
+def reason(unit: Unit) -> str:
+    """Return the pod's message, without the label that stands before it anyway."""
+    return unit.message.removeprefix(f"{unit.task}: ") or f"exit code {unit.exit_code}"
+
+
+def retry_reason(unit: Unit) -> str:
+    """Return why the attempt before the last one ended."""
+    return str(unit.attempts[-2].get("message") or f"it {unit.attempts[-2].get('phase', 'ended').lower()}")
+
+
+def _patiently(client: ArgoClient, name: str, say: Callable[[str], None], sleep: Callable[[float], None]) -> Json:
+    pause, waited = POLL_S, 0.0
+    while True:
+        try:
+            found = client.get(name)
+        except ApiError as error:
+            if not error.passing or waited >= PATIENCE_S:
+                raise
+            if not waited:
+                say(f"{error}; the workflow goes on, and this keeps asking")
+            sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, LONGEST_PAUSE_S)
+            continue
+        if waited:
+            say("it answers again")
+        return found

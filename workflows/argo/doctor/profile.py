@@ -1,0 +1,167 @@
+"""Checks of the things that the profile names: the store, PriorityClasses, semaphores, Secrets, MLflow, artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import yaml
+
+from workflows.argo.client.transport import ApiError, HttpTransport, Json
+from workflows.argo.doctor.argo import find_controller
+from workflows.argo.doctor.check import Check, Cluster, Found
+from workflows.argo.profile.settings import Placement
+
+REPOSITORIES = "artifact-repositories"
+CONTROLLER_CONFIG = "workflow-controller-configmap"
+SHARED = "ReadWriteMany"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+
+def priorities(cluster: Cluster) -> Iterator[Found]:
+    """Check each PriorityClass that the form offers."""
+    names = cluster.profile.priorities
+    for name in names:
+        if cluster.get(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}") is None:
+            fix = f"kubectl create priorityclass {name} --value=1000, or take it out of priorities in the profile"
+            yield Found("FAIL", f"there is no PriorityClass {name}", fix)
+            return
+    yield Found("ok", f"PriorityClasses {', '.join(names)}" if names else "the profile names none")
+
+
+def slots(cluster: Cluster) -> Iterator[Found]:
+    """Check each semaphore: a key of a ConfigMap that holds how many may work at a time."""
+    wanted = sorted({each.slot for each in _placements(cluster) if each.slot})
+    for slot in wanted:
+        name, _, key = slot.partition("/")
+        value = ((cluster.core("configmaps", name) or {}).get("data") or {}).get(key, "")
+        if not value.isdigit() or int(value) < 1:
+            yield Found("FAIL", f"semaphore {slot} is {value or 'not there'}: workflows would wait for it for ever",
+                        f"kubectl -n {cluster.namespace} create configmap {name} --from-literal={key}=1")  # fmt: skip
+            return
+    yield Found("ok", f"semaphores {', '.join(wanted)}" if wanted else "the profile names none")
+
+
+def secrets(cluster: Cluster) -> Iterator[Found]:
+    """Check the Secrets that pods read or pull with."""
+    wanted = {name for each in _placements(cluster) for name in each.secrets}
+    wanted |= {*cluster.profile.images.pull_secrets, cluster.profile.nightly.webhook_secret.partition("/")[0]} - {""}
+    for name in sorted(wanted):
+        if not _is_there(cluster, name):
+            yield Found("FAIL", f"there is no Secret {name}: pods that need it would not start",
+                        f"kubectl -n {cluster.namespace} create secret generic {name} ...")  # fmt: skip
+            return
+    yield Found("ok", f"Secrets {', '.join(sorted(wanted))}" if wanted else "the profile names none")
+
+
+def _is_there(cluster: Cluster, secret: str) -> bool:
+    """Ask for its metadata alone: nobody needs its content."""
+    try:
+        cluster.api.ask("GET", f"/api/v1/namespaces/{cluster.namespace}/secrets/{secret}", accept=METADATA)
+    except ApiError as error:
+        if error.status == 404:
+            return False
+        raise
+    return True
+
+
+def _placements(cluster: Cluster) -> Iterator[Placement]:
+    yield from (cluster.profile.defaults, *cluster.profile.stages.values())
+
+
+def store(cluster: Cluster) -> Iterator[Found]:
+    """Check the claim, the nodes that a hostPath would split, or the bucket."""
+    storage = cluster.profile.storage
+    if storage.uri:
+        yield from _bucket(cluster, storage.uri)
+    else:
+        yield from _claim(cluster, storage.claim) if storage.claim else _host_path(cluster, storage.host_path)
+
+
+def _bucket(cluster: Cluster, uri: str) -> Iterator[Found]:
+    if not cluster.profile.defaults.secrets:
+        yield Found("warn", f"{uri}, and defaults.secrets names no credentials",
+                    "fine where the service account has an identity that may write it; --deep tries it")  # fmt: skip
+    elif cluster.deep:
+        yield Found("ok", f"{uri}: see below what pods may do there")
+    else:
+        yield Found("warn", f"{uri} is not tried from here, since pods have the credentials", "argosy doctor --deep")
+
+
+def _claim(cluster: Cluster, name: str) -> Iterator[Found]:
+    claim = cluster.core("persistentvolumeclaims", name)
+    if claim is None:
+        fix = f"create one with accessModes: [{SHARED}], or name another in storage.claim of the profile"
+        yield Found("FAIL", f"there is no PersistentVolumeClaim {name} in {cluster.namespace}", fix)
+        return
+    phase = (claim.get("status") or {}).get("phase", "Pending")
+    modes = claim["spec"].get("accessModes") or []
+    if phase == "Lost" or (phase != "Bound" and not claim["spec"].get("storageClassName")):
+        fix = "it needs a PersistentVolume, or a storage class that makes one"
+        fix = f"kubectl -n {cluster.namespace} describe pvc {name}: {fix}"
+        yield Found("FAIL", f"the claim {name} is {phase}", fix)
+    elif phase != "Bound":
+        fix = "fine where its storage class waits for the first pod; --deep starts one"
+        yield Found("warn", f"the claim {name} is {phase}", fix)
+    elif SHARED not in modes:
+        yield Found("warn", f"the claim {name} is {', '.join(modes)}", f"all pods must land on one node; take {SHARED}")
+    else:
+        yield Found("ok", f"the claim {name} is bound, {SHARED}")
+
+
+def _host_path(cluster: Cluster, path: str) -> Iterator[Found]:
+    nodes = (cluster.get("/api/v1/nodes") or {}).get("items") or []
+    if len(nodes) > 1 and not cluster.profile.defaults.node_selector:
+        what = f"{path} is a directory of each of {len(nodes)} nodes: steps would not see each other's results"
+        yield Found("FAIL", what, "use storage.claim, or hold all pods on one node with defaults.node_selector")
+    else:
+        yield Found("ok", f"{path} of the node")
+
+
+def mlflow(cluster: Cluster) -> Iterator[Found]:
+    """Ask its /health from this machine. Pods may reach it where this machine does not: --deep asks from one."""
+    tracking = cluster.profile.tracking
+    if not tracking.uri:
+        yield Found("warn", "no tracking.uri in the profile: metrics go to mlflow.db in the store", "set tracking.uri")
+    if not tracking.url:
+        yield Found("ok", "no tracking.url in the profile: no links, and nothing to ask from here")
+        return
+    try:
+        for _ in HttpTransport(tracking.url, where=f"MLflow at {tracking.url}").stream("/health"):
+            pass
+    except ApiError as error:
+        yield Found("warn", f"{error} (from this machine)", "check tracking.url of the profile, or the way there")
+    else:
+        yield Found("ok", f"MLflow at {tracking.url} answers")
+
+
+def artifacts(cluster: Cluster) -> Iterator[Found]:
+    """Check for a repository: with `artifacts: true`, pods that have some fail without one."""
+    if not cluster.profile.artifacts:
+        yield Found("ok", "the profile asks for none: the report is in the store")
+        return
+    found = repository(cluster)
+    if found is None:
+        fix = f"a ConfigMap {REPOSITORIES} in {cluster.namespace} (argo-install has one), or artifacts: false"
+        yield Found("FAIL", "the profile asks for artifacts, and no repository is configured", fix)
+    else:
+        kind = next((key for key in ("s3", "gcs", "azure", "oss", "hdfs") if key in found), "of an unknown kind")
+        bucket = (found.get(kind) or {}).get("bucket", "")
+        yield Found("ok", f"the repository is {kind} {bucket}".rstrip())
+
+
+def repository(cluster: Cluster) -> Json | None:
+    """Read the namespace's default repository, else the controller's."""
+    own = cluster.core("configmaps", REPOSITORIES)
+    if own and own.get("data"):
+        default = (own["metadata"].get("annotations") or {}).get("workflows.argoproj.io/default-artifact-repository")
+        text = own["data"].get(default) if default else next(iter(own["data"].values()))
+        return dict(yaml.safe_load(text) or {}) if text else None
+    controller = find_controller(cluster)
+    place = controller["metadata"]["namespace"] if controller else "argo"
+    config = cluster.get(f"/api/v1/namespaces/{place}/configmaps/{CONTROLLER_CONFIG}") or {}
+    text = (config.get("data") or {}).get("artifactRepository")
+    return dict(yaml.safe_load(text)) if text else None
+
+
+CHECKS = (Check("store", store, 50), Check("priorities", priorities, 60), Check("slots", slots, 61),
+          Check("secrets", secrets, 62), Check("mlflow", mlflow, 70), Check("artifacts", artifacts, 71))  # fmt: skip

@@ -1,0 +1,1 @@
+"""The WorkflowTemplates and all other YAML of a profile, with Hera."""

@@ -1,0 +1,174 @@
+"""The container that every template's pod is made of: same command line, same mounts, no rights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hera.workflows import (
+    DAG,
+    Artifact,
+    Container,
+    Env,
+    Parameter,
+    RetryStrategy,
+    SecretEnv,
+    SecretEnvFrom,
+    Suspend,
+    Task,
+)
+from hera.workflows import models as m
+
+from workflows.argo.handoff import OUTPUTS
+from workflows.argo.profile.profile import Profile, config_map
+
+WORKFLOW = "{{workflow.name}}"
+NO_RETRY = ("1", "2", "126", "127", "128")  # failed for good, wrong input, no such command in the image
+STORE, SCRATCH, PROFILES = "store", "scratch", "profiles"
+PROFILES_AT = "/etc/argosy/profiles"
+# What a pod asks for that only plans or reports; a step's pod gets its stage's resources.
+LIGHT = m.ResourceRequirements(
+    requests={"cpu": "100m", "memory": "256Mi"},
+    limits={"memory": "1Gi"},  # plans of 10,000 nodes take 300 MB
+)
+REPORT, SHOW = "report", "show"
+FILES = {"report": "report.html", "comparison": "comparison.html"}  # artifacts that the UI shows in the node's panel
+
+
+def container(
+    name: str,
+    profile: Profile,
+    args: Sequence[str],
+    *,
+    env: Sequence[tuple[str, str]] = (),
+    secret_env: Sequence[SecretEnv] = (),
+    inputs: Sequence[str] = (),
+    **more: Any,
+) -> Container:
+    """Make a template `name` that runs `python -m workflows.argo.pod ARGS` in the data image."""
+    return Container(
+        name=name,
+        image=profile.images.of("data", "{{workflow.parameters.image-tag}}"),
+        image_pull_policy=profile.images.pull_policy,
+        command=["python", "-m", "workflows.argo.pod"],
+        args=list(args),
+        env=[*(Env(name=key, value=value) for key, value in (*_environment(profile), *env)), *secret_env],
+        env_from=_secrets(profile),
+        inputs=[Parameter(name=each) for each in inputs],
+        resources=more.pop("resources", LIGHT),
+        volume_mounts=mounts(profile),
+        security_context=m.SecurityContext(
+            allow_privilege_escalation=False,
+            read_only_root_filesystem=True,
+            run_as_non_root=True,
+            capabilities=m.Capabilities(drop=["ALL"]),
+        ),
+        termination_message_policy="FallbackToLogsOnError",
+        **more,
+    )
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The tasks that follow the stages' tasks in a DAG, and the templates that they use."""
+
+    tasks: Sequence[Task] = ()
+    templates: Sequence[Container | Suspend | DAG] = ()
+
+    def __add__(self, other: Tail) -> Tail:
+        return Tail([*self.tasks, *other.tasks], [*self.templates, *other.templates])
+
+
+def parameter(name: str) -> str:
+    """Refer to the value of a workflow's parameter."""
+    return f"{{{{workflow.parameters.{name}}}}}"
+
+
+def retry(profile: Profile, *unless: str) -> RetryStrategy:
+    """Retry as often as the profile says, but never after a failure that another attempt would not fix.
+
+    Args:
+        unless: further expressions of such failures.
+    """
+    given = profile.retry
+    return RetryStrategy(
+        limit=str(given.interruptions + given.failures + given.out_of_memory),
+        retry_policy="Always",
+        expression=" && ".join((worth_retrying(), *(f"not ({each})" for each in unless))),
+        backoff=m.Backoff(duration=str(given.pause_s), factor=2, cap=str(given.longest_pause_s)),
+    )
+
+
+def worth_retrying() -> str:
+    """Expression: whether an attempt ended with a code that another one may fix."""
+    return f"lastRetry.exitCode not in [{', '.join(map(repr, NO_RETRY))}]"
+
+
+def artifact(name: str, file: str) -> Artifact:
+    """Make a file of OUTPUTS an artifact; one that is absent is none."""
+    as_it_is = m.ArchiveStrategy(none=m.NoneStrategy())  # so that the UI shows it
+    return Artifact(name=name, path=f"{OUTPUTS}/{file}", archive=as_it_is, optional=True)
+
+
+def _secrets(profile: Profile) -> list[SecretEnvFrom] | None:
+    """List the Secrets of an object store; steps' pods get theirs by their patch."""
+    return [SecretEnvFrom(name=name) for name in profile.defaults.secrets] if profile.storage.uri else None
+
+
+def mounts(profile: Profile) -> list[m.VolumeMount]:
+    """Mount the pod's volumes."""
+    return [
+        m.VolumeMount(name=STORE, mount_path=profile.storage.path),
+        m.VolumeMount(name=SCRATCH, mount_path="/tmp"),
+        m.VolumeMount(name=PROFILES, mount_path=PROFILES_AT, read_only=True),
+        *(m.VolumeMount.model_validate(each) for each in profile.defaults.volume_mounts),
+    ]
+
+
+def volumes(profile: Profile) -> list[m.Volume]:
+    """List the volumes of every pod: the store, a place for temporary files, the profile that the workflow names."""
+    storage, named = profile.storage, config_map(parameter("profile"))
+    if storage.claim:
+        store = m.Volume(
+            name=STORE, persistent_volume_claim=m.PersistentVolumeClaimVolumeSource(claim_name=storage.claim)
+        )
+    elif storage.uri:  # of which it holds a part
+        store = m.Volume(name=STORE, empty_dir=m.EmptyDirVolumeSource(size_limit=storage.scratch))
+    else:
+        host = m.HostPathVolumeSource(path=storage.host_path, type="DirectoryOrCreate")
+        store = m.Volume(name=STORE, host_path=host)
+    return [
+        store,
+        m.Volume(name=SCRATCH, empty_dir=m.EmptyDirVolumeSource()),
+        m.Volume(name=PROFILES, config_map=m.ConfigMapVolumeSource(name=named, optional=True)),
+        *(m.Volume.model_validate(each) for each in profile.defaults.volumes),
+    ]
+
+
+def _environment(profile: Profile) -> list[tuple[str, str]]:
+    found = [("HOME", "/tmp"), ("ARGOSY_PROFILES", PROFILES_AT), ("MLFLOW_DISABLE_TELEMETRY", "true")]
+    if profile.tracking.uri:
+        found.append(("MLFLOW_TRACKING_URI", profile.tracking.uri))
+    return [*found, *profile.defaults.env.items()]
+
+
+def report_task(profile: Profile, after: str, *how: str) -> Tail:
+    """Add the task `report` once `after` has ended in one of the ways `how`; none where the profile wants none."""
+    if not profile.artifacts:
+        return Tail()
+    depends = " || ".join(f"{after}.{each}" for each in how)
+    task = Task(name=REPORT, template=REPORT, depends=depends)
+    # A DAG of one pod: what that pod does not manage, such as to reach the repository, fails no workflow.
+    ours = m.ContinueOn(error=True, failed=True)
+    inner = DAG(name=REPORT, tasks=[Task(name=SHOW, template=SHOW, continue_on=ours)])
+    args = [SHOW, "--workflow", WORKFLOW, "--profile", parameter("profile")]
+    tries = m.RetryStrategy(
+        limit="3",
+        retry_policy="Always",
+        expression=worth_retrying(),
+        backoff=m.Backoff(duration=str(profile.retry.pause_s), factor=2),
+    )
+    outputs: list[Parameter] = [artifact(name, file) for name, file in FILES.items()]  # type: ignore[misc]
+    pod = container(SHOW, profile, args, outputs=outputs, retry_strategy=tries)
+    return Tail([task], [inner, pod])

@@ -1,0 +1,100 @@
+"""All manifests of a profile, as `kubectl apply` takes them: templates, accounts, roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from argosy.store.files import make_directory, write_atomic
+from workflows.argo.manifests.evaluate import evaluate_template, nightly_template
+from workflows.argo.manifests.lifecycle import lifecycle_template
+from workflows.argo.profile.profile import Profile, config_map
+
+RECONCILER = "argosy-reconciler"
+EXECUTOR_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]}]
+RECONCILER_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get", "list", "watch"]}]
+Manifest = dict[str, Any]
+PROFILE = "argosy/profile"  # label of the ConfigMaps with profiles
+
+
+def rights(profile: Profile) -> Iterator[Manifest]:
+    """Yield service accounts, and the roles of those that have one."""
+    yield _account(profile, profile.service_account)
+    yield from _with_role(profile, profile.executor_account, EXECUTOR_RULES)
+    yield from _with_role(profile, RECONCILER, RECONCILER_RULES)
+
+
+def _with_role(profile: Profile, name: str, rules: list[dict[str, list[str]]]) -> Iterator[Manifest]:
+    api = "rbac.authorization.k8s.io"
+    yield _account(profile, name)
+    yield {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": _metadata(profile, name), "rules": rules}
+    yield {
+        "apiVersion": f"{api}/v1",
+        "kind": "RoleBinding",
+        "metadata": _metadata(profile, name),
+        "roleRef": {"apiGroup": api, "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": profile.namespace}],
+    }
+    # The executor looks its token up by this name; Kubernetes makes no such Secret by itself.
+    if name == profile.executor_account:
+        yield {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/service-account-token",
+            "metadata": _metadata(profile, f"{name}.service-account-token")
+            | {"annotations": {"kubernetes.io/service-account.name": name}},
+        }
+
+
+def _account(profile: Profile, name: str) -> Manifest:
+    metadata = _metadata(profile, name)
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": False}
+
+
+def _metadata(profile: Profile, name: str) -> dict[str, Any]:
+    return {"name": name, "namespace": profile.namespace, "labels": {"app.kubernetes.io/part-of": "argosy"}}
+
+
+def manifests(profile: Profile) -> dict[str, list[Manifest]]:
+    """Make all documents, by file name (without .yaml)."""
+    return {
+        "rights": list(rights(profile)),
+        "profile": [_profile(profile)],
+        **{each["metadata"]["name"]: [each] for each in _templates(profile)},
+    }
+
+
+def write_manifests(profile: Profile, folder: Path) -> list[Path]:
+    """Write a file for each, and the kustomization that lists them; returns their paths."""
+    make_directory(folder)
+    files = {f"{name}.yaml": documents for name, documents in manifests(profile).items()}
+    files["kustomization.yaml"] = [_kustomization(list(files))]
+    for name, documents in files.items():
+        write_atomic(folder / name, to_yaml(documents))
+    return [folder / name for name in files]
+
+
+def to_yaml(documents: Sequence[Manifest]) -> str:
+    """Dump documents as YAML, with long texts left whole and blocks where there are lines."""
+    return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _templates(profile: Profile) -> Iterator[Manifest]:
+    yield lifecycle_template(profile).to_dict()
+    yield evaluate_template(profile).to_dict()
+    yield nightly_template(profile)
+
+
+def _kustomization(files: list[str]) -> Manifest:
+    return {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": files}
+
+
+def _profile(profile: Profile) -> Manifest:
+    """Make a ConfigMap of the profile, for the pods of workflows that name it."""
+    text = yaml.safe_dump(profile.model_dump(mode="json", exclude_unset=True), sort_keys=False)
+    labels = {"app.kubernetes.io/part-of": "argosy", PROFILE: profile.name}
+    metadata = {"name": config_map(profile.name), "namespace": profile.namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {f"{profile.name}.yaml": text}}

@@ -1,0 +1,97 @@
+"""The WorkflowTemplate `lifecycle`, with the promotion that may follow the comparison."""
+
+from __future__ import annotations
+
+from hera.workflows import Container, Parameter, Suspend, Task, WorkflowTemplate
+from hera.workflows import models as m
+
+from workflows.argo.handoff import tasks_of
+from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, report_task, retry
+from workflows.argo.manifests.workflow import Planned, common_fields, form_field, workflow_template
+from workflows.argo.profile.profile import Profile
+from workflows.compose import DEFAULT_PRESET, preset_names
+from workflows.lifecycle import LifecycleConfig, lifecycle
+
+APPROVE, PROMOTE, APPROVED = "approve", "promote", "promote-approved"
+DECISIONS = ["promote", "keep"]
+_ASKED = f"'{parameter('promote')}' == "
+
+
+def promotion(profile: Profile, after: str = "compare") -> Tail:
+    """Add the tasks that follow `after`, each skipped unless the parameter `promote` asks for it."""
+    compared = f"({after}.Succeeded || {after}.Skipped)"
+    return Tail(
+        tasks=[
+            Task(name=APPROVE, template=APPROVE, depends=compared, when=f"{_ASKED}'ask'"),
+            # Apart: what a person gave is not there where nobody was asked.
+            Task(name=APPROVED, template=PROMOTE, depends=f"{APPROVE}.Succeeded || {APPROVE}.Skipped",
+                 when=f"{_ASKED}'ask'",
+                 arguments=[_supplied("decision", DECISIONS[0]), _supplied("by", "")]),
+            Task(name=PROMOTE, template=PROMOTE, depends=compared, when=f"{_ASKED}'yes'",
+                 arguments=[Parameter(name="decision", value=DECISIONS[0]), Parameter(name="by", value="")]),
+        ],
+        templates=[_approve(), _promote(profile)],
+    )  # fmt: skip
+
+
+def _supplied(name: str, default: str) -> Parameter:
+    """Read the person's answer: whoever resumes the node alone, as the UI does, leaves out untouched fields."""
+    return Parameter(name=name, value=f"{{{{=tasks.{APPROVE}?.outputs?.parameters?.{name} ?? '{default}'}}}}")
+
+
+def _approve() -> Suspend:
+    """Wait; the UI's form asks for the decision and by whom it was made."""
+    given = m.SuppliedValueFrom()
+    return Suspend(
+        name=APPROVE,
+        inputs=[
+            Parameter(name="decision", default=DECISIONS[0], enum=DECISIONS, description="After a look at the report"),
+            Parameter(name="by", default="", description="Who decides; is kept with the model's version"),
+        ],
+        outputs=[
+            Parameter(name="decision", value_from=m.ValueFrom(supplied=given, default=DECISIONS[0])),
+            Parameter(name="by", value_from=m.ValueFrom(supplied=given, default="")),
+        ],
+    )
+
+
+def _promote(profile: Profile) -> Container:
+    args = [PROMOTE, "--workflow", WORKFLOW, "--profile", parameter("profile"),
+            "--decision={{inputs.parameters.decision}}", "--by={{inputs.parameters.by}}"]  # fmt: skip
+    return container(PROMOTE, profile, args, inputs=["decision", "by"], retry_strategy=retry(profile))
+
+
+def lifecycle_template(profile: Profile) -> WorkflowTemplate:
+    """Make the template `lifecycle`: all stages."""
+    nodes = lifecycle(LifecycleConfig())
+    return workflow_template(
+        profile,
+        Planned(
+            name="lifecycle",
+            title="Argosy: the life of a language model",
+            description="Clean, tokenize, pretrain, long context, anneal, SFT, reward model, RLHF, evaluate, compare. "
+            "What is done already is not run again.",
+            fields=lifecycle_fields(profile, list(dict.fromkeys(node.name for node in nodes))),
+            tasks=tasks_of(nodes),
+            plan_args=["--preset", parameter("preset"), "--from", parameter("from"), "--to", parameter("to"),
+                       "--promote", parameter("promote")],
+            plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
+            after=report_task(profile, "compare", "Succeeded") + promotion(profile),
+        ),
+    )
+
+
+def lifecycle_fields(profile: Profile, stages: list[str]) -> list[Parameter]:
+    """Make the form of `lifecycle`."""
+    presets = list(profile.presets or preset_names())
+    default = DEFAULT_PRESET if DEFAULT_PRESET in presets else presets[0]
+    return [
+        form_field("preset", default, "Config to start from", presets),
+        form_field("config", "", "YAML on top of the preset, as in argosy.yaml"),
+        form_field("overrides", "", "stage.field=value, one a line, on top of both: sft.learning_rate=1e-4"),
+        form_field("from", "", "First stage to run; what it needs must be done. Empty: the first", ["", *stages]),
+        form_field("to", "", "Last stage to run. Empty: the last", ["", *stages]),
+        form_field("promote", "no", "After the comparison, let the registry's alias name the final checkpoint. ask: "
+                  "when a person has approved", ["no", "ask", "yes"]),
+        *common_fields(profile),
+    ]

@@ -1,0 +1,209 @@
+"""A WorkflowTemplate whose first pod plans, whose tasks run batches, and whose exit handler reports the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
+from hera.workflows import models as m
+
+from workflows.argo.attempts import LATE, cause, failures_digest, memory_factors, memory_step, stopped
+from workflows.argo.handoff import OUTPUTS
+from workflows.argo.handoff import Task as StageTask
+from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry, volumes
+from workflows.argo.pod.outputs import MEMORY
+from workflows.argo.profile.profile import TEMPLATE_STORE, Profile
+
+STEP = "step"
+MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
+FINISH_S = 1800  # seconds that the exit handler has, at least
+
+
+def form_field(name: str, value: str, description: str, enum: Sequence[str] = ()) -> Parameter:
+    """Make a parameter that people may set: its default, its meaning, and the allowed values (none: any)."""
+    return Parameter(name=name, value=value, description=description, enum=list(enum) or None)
+
+
+def common_fields(profile: Profile) -> list[Parameter]:
+    """Make the fields of every form."""
+    return [
+        form_field("profile", profile.name, "Cluster profile: images, devices and places of the pods"),
+        form_field("image-tag", profile.images.tag, "Tag of the images argosy-data and argosy-train"),
+        form_field("priority", "", "PriorityClass of the pods. Empty: the cluster's default",
+                   ["", *profile.priorities]),
+    ]
+
+
+def steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
+    """Make a template for each semaphore that stages take, and one for those that take none."""
+    found = {template_of(profile, task): profile.of_stage(task.stage).slot for task in tasks}
+    return [_step(profile, name, slot) for name, slot in sorted(found.items())]
+
+
+def template_of(profile: Profile, task: StageTask) -> str:
+    """Name the template of a task's pods."""
+    slot = profile.of_stage(task.stage).slot
+    return f"{STEP}-{slot.replace('/', '-').replace('.', '-').replace('_', '-').lower()}" if slot else STEP
+
+
+def _step(profile: Profile, name: str, slot: str) -> Container:
+    return container(
+        name,
+        profile,
+        ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch", "{{inputs.parameters.batch}}"],
+        env=[
+            ("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"),
+            ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
+            ("ARGOSY_MEMORY_STEP", f"{{{{=string({memory_step(profile.retry)})}}}}"),
+            ("ARGOSY_RETRY", "{{retries}}"),
+        ],
+        inputs=["batch", "patch", "memory"],
+        resources=None,
+        pod_spec_patch=_patch(profile),
+        retry_strategy=retry(profile),
+        synchronization=_synchronization(slot),
+    )
+
+
+def _patch(profile: Profile) -> str:
+    """Complete the plan's patch, with more memory after each time that there was too little."""
+    given = f"asInt(inputs.parameters.memory) * {memory_factors(profile.retry)}[{memory_step(profile.retry)}]"
+    return f"{{{{=sprig.replace('{MEMORY}', string(int({given})) + 'Mi', inputs.parameters.patch)}}}}"
+
+
+def _synchronization(slot: str) -> m.Synchronization:
+    """Let workflows that share a node take turns, without a waiting pod; training takes a slot, where asked."""
+    mutexes = [m.Mutex(name="{{inputs.parameters.batch}}")]
+    if not slot:
+        return m.Synchronization(mutexes=mutexes)
+    name, key = slot.split("/")
+    reference = m.SemaphoreRef(config_map_key_ref=m.ConfigMapKeySelector(name=name, key=key))
+    return m.Synchronization(mutexes=mutexes, semaphores=[reference])
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A template whose first pod plans: its name, its form, the command that plans, and what follows its tasks."""
+
+    name: str
+    title: str
+    description: str
+    fields: Sequence[Parameter]
+    tasks: Sequence[StageTask]
+    plan_args: Sequence[str] = ()
+    plan_env: Sequence[tuple[str, str]] = ()
+    plan_outputs: Sequence[str] = ()
+    after: Tail = field(default_factory=Tail)
+    target: str | None = None
+    """Tasks whose success is the workflow's; by default those that no other one waits for."""
+
+
+def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
+    """Make the template that plans, runs each task's batches, and reports the end whatever happens."""
+    return WorkflowTemplate(
+        name=planned.name,
+        namespace=profile.namespace,
+        labels={"app.kubernetes.io/part-of": "argosy"},
+        annotations={
+            "workflows.argoproj.io/title": planned.title,
+            "workflows.argoproj.io/description": planned.description,
+        },
+        entrypoint=MAIN,
+        on_exit=END,
+        arguments=list(planned.fields),
+        templates=[_dag(profile, planned), _plan(profile, planned), *steps(profile, planned.tasks),
+                   *planned.after.templates, _end(), _finish(profile)],
+        workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
+        **_settings(profile),
+    )
+
+
+def _settings(profile: Profile) -> dict[str, Any]:
+    keep, ids = profile.keep, profile.user
+    return {
+        "service_account_name": profile.service_account,
+        # The executor's container has a token; what steps run has none.
+        "automount_service_account_token": False,
+        "executor": m.ExecutorConfig(service_account_name=profile.executor_account),
+        "security_context": m.PodSecurityContext(
+            run_as_non_root=True,
+            run_as_user=ids,
+            run_as_group=ids,
+            fs_group=ids,
+            fs_group_change_policy="OnRootMismatch",
+            seccomp_profile=m.SeccompProfile(type="RuntimeDefault"),
+        ),
+        "volumes": volumes(profile),
+        "parallelism": profile.parallelism,
+        "active_deadline_seconds": profile.deadline_s,
+        "scheduler_name": profile.scheduler,
+        "image_pull_secrets": [m.LocalObjectReference(name=each) for each in profile.images.pull_secrets] or None,
+        "ttl_strategy": m.TTLStrategy(seconds_after_success=keep.success_s, seconds_after_failure=keep.failure_s),
+        "pod_gc": m.PodGC(strategy=keep.pods, delete_delay_duration="60s"),
+        "archive_logs": keep.archive_logs or None,
+        # Evicting a step for a node's maintenance is fine (it goes on elsewhere), so there is no disruption budget.
+        "pod_metadata": m.Metadata(labels={"app.kubernetes.io/part-of": "argosy"}),
+    }
+
+
+def _dag(profile: Profile, planned: Planned) -> DAG:
+    tasks: list[Task | m.DAGTask] = [Task(name=PLAN, template=PLAN)]
+    for task in planned.tasks:
+        before = [f"({name}.Succeeded || {name}.Skipped)" for name in task.upstream]
+        tasks.append(
+            Task(
+                name=task.name,
+                template=template_of(profile, task),
+                depends=" && ".join([f"{PLAN}.Succeeded", *before]),
+                with_param=f"{{{{tasks.{PLAN}.outputs.parameters.{task.parameter}}}}}",
+                arguments=[
+                    Parameter(name="batch", value="{{item}}"),
+                    Parameter(name="patch", value=_of_task("patches", task)),
+                    Parameter(name="memory", value=_of_task("memory", task)),
+                ],
+            )
+        )
+    return DAG(name=MAIN, fail_fast=False, target=planned.target, tasks=[*tasks, *planned.after.tasks])
+
+
+def _of_task(output: str, task: StageTask) -> str:
+    return f"{{{{=sprig.fromJson(tasks.{PLAN}.outputs.parameters.{output})['{task.name}']}}}}"
+
+
+def _plan(profile: Profile, planned: Planned) -> Container:
+    outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary", *planned.plan_outputs]
+    args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,
+            "--image-tag", parameter("image-tag"), "--priority", parameter("priority")]  # fmt: skip
+    return container(
+        PLAN,
+        profile,
+        [*args, *planned.plan_args],
+        env=[(TEMPLATE_STORE, profile.storage.description), *planned.plan_env],
+        outputs=[_output(name) for name in outputs] + [_output(FINISH, global_name=FINISH)],
+        active_deadline_seconds=profile.plan_deadline_s,
+        retry_strategy=retry(profile, LATE),
+    )
+
+
+def _output(name: str, global_name: str | None = None) -> Parameter:
+    return Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}"), global_name=global_name)
+
+
+def _end() -> DAG:
+    """Make the exit handler: `finish`, without a pod where the plan found nothing to do and all went well."""
+    idle = f"workflow.status == 'Succeeded' && (workflow.outputs?.parameters?.{FINISH} ?? 'yes') == 'no'"
+    return DAG(name=END, tasks=[Task(name=FINISH, template=FINISH, when=f"{{{{=!({idle})}}}}")])
+
+
+def _finish(profile: Profile) -> Container:
+    args = [FINISH, "--workflow", WORKFLOW, "--profile", parameter("profile"), "--status", "{{workflow.status}}"]
+    env = [
+        ("ARGOSY_STOPPED", f"{{{{={stopped()}}}}}"),
+        ("ARGOSY_FAILURES", f"{{{{={failures_digest()}}}}}"),
+        ("ARGOSY_RETRY", "{{retries}}"),
+    ]
+    # A pod whose image is not there would hold the workflow open for ever. What is not told then, the reconciler tells.
+    limit = max(profile.plan_deadline_s, FINISH_S)
+    return container(FINISH, profile, args, env=env, active_deadline_seconds=limit, retry_strategy=retry(profile, LATE))

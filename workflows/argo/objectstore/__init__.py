@@ -1,0 +1,1 @@
+"""A store in an object store: pods mirror what they need of it, and push what they made."""

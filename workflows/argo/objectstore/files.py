@@ -1,0 +1,200 @@
+"""The files below a URI of any fsspec file system, sent and fetched whole, streamed and checked.
+
+The file system's own client repeats requests that fail for a while (s3fs: botocore's standard mode).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from argosy.errors import ArgosyError, InputError, StepError
+
+ATTEMPTS = 6  # of a request to S3, with back-off up to 20 s
+PIECE = 16 * 2**20  # of a file in memory; S3 takes 10,000 pieces, so those of files above 160 GB are larger
+_PIECES, _PIECES_AT_A_TIME = 9000, 4
+_DELETE = 1000  # names in a request
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
+_ANSWERS = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+_MISTAKES = (TypeError, AttributeError, NameError, LookupError, AssertionError)  # of a program, not of a network
+_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound")
+
+
+class RemoteError(StepError):
+    """The object store failed for longer than its client waits; the next attempt of the pod may have more luck."""
+
+    exit_code = 75  # EX_TEMPFAIL: another attempt of the pod follows
+
+
+class Entry(NamedTuple):
+    """A file of the store: bytes, and when it was written (seconds since the epoch; 0: unknown)."""
+
+    size: int
+    time: float = 0.0
+
+
+class Remote:
+    """The files below `uri`, by paths relative to it.
+
+    Args:
+        options: fsspec's, for the file system.
+
+    Raises:
+        InputError: there is no such file system, or its package is not installed.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, Any]) -> None:
+        import fsspec  # only where a store is in an object store
+
+        self.uri = uri.rstrip("/")
+        own = {"use_listings_cache": False, "skip_instance_cache": True, **_tuned(self.uri)}
+        try:
+            self.fs, base = fsspec.core.url_to_fs(self.uri, **{**own, **options})
+        except (ImportError, ValueError, TypeError) as error:
+            raise InputError(f"storage.uri {self.uri}: {error}") from None
+        self._base = base.rstrip("/")
+
+    def list(self, below: str = "") -> dict[str, Entry]:
+        """List all files below the directory `below`, by path."""
+        try:
+            with self._request("list", below):
+                found = self.fs.find(self._path(below), detail=True)
+        except FileNotFoundError:
+            return {}
+        start = len(self._base) + 1
+        return {path[start:]: _entry(info) for path, info in found.items() if not path.endswith(("/", ".part"))}
+
+    def read(self, name: str, end: int | None = None) -> bytes | None:
+        """Read a small file, or its first `end` bytes; None where there is none."""
+        try:
+            with self._request("read", name):
+                return bytes(self.fs.cat_file(self._path(name), end=end))
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a small file."""
+        with self._into_bucket("write", name):
+            self.fs.pipe_file(self._path(name), data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a small file unless it exists; return whether it did not. Where the file system can, this is atomic."""
+        try:
+            with self._into_bucket("create", name):
+                self.fs.pipe_file(self._path(name), data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def upload(self, local: Path, name: str) -> None:
+        """Send a file, piece by piece; it appears whole or not at all. One that grows meanwhile may be longer there.
+
+        Raises:
+            FileNotFoundError: `local` is gone.
+        """
+        with self._into_bucket("upload", name, local):
+            before, path = local.stat(), self._path(name)
+            self._send(local, path, before.st_size)
+            after, there = local.stat(), int(self.fs.info(path)["size"])
+        if there != before.st_size and (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+            raise RemoteError(f"upload {self.uri}/{name}: {there} bytes are there, {before.st_size} were sent")
+
+    def download(self, name: str, entry: Entry, local: Path) -> None:
+        """Fetch a file, with the time that the store has of it."""
+        local.parent.mkdir(parents=True, exist_ok=True)
+        part = local.with_name(f".{local.name}.download.tmp")
+        try:
+            with self._request("download", name):
+                self._fetch(name, entry.size, part)
+            if entry.time:
+                os.utime(part, (entry.time, entry.time))
+            part.replace(local)
+        except FileNotFoundError as error:
+            raise RemoteError(f"download {self.uri}/{name}: it was listed a moment ago, and is gone now") from error
+        finally:
+            part.unlink(missing_ok=True)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files; those that are gone are no error."""
+        names = list(names)
+        for start in range(0, len(names), _DELETE):
+            some = names[start : start + _DELETE]
+            with contextlib.suppress(FileNotFoundError), self._request("delete", some[0]):
+                self.fs.rm([self._path(name) for name in some])
+
+    def _send(self, local: Path, path: str, size: int) -> None:
+        if self.uri.startswith("file:"):  # elsewhere, what is not whole does not appear
+            self.fs.put_file(str(local), f"{path}.part")
+            self.fs.mv(f"{path}.part", path)
+        else:
+            pieces = {"chunksize": max(PIECE, -(-size // _PIECES))} if self.uri.startswith("s3") else {}
+            self.fs.put_file(str(local), path, **pieces)
+
+    def _fetch(self, name: str, size: int, part: Path) -> None:
+        path = self._path(name)
+        if size <= PIECE:
+            data = self.fs.cat_file(path)
+            if len(data) != size and len(data) != (now := int(self.fs.info(path)["size"])):
+                raise RemoteError(f"download {self.uri}/{name}: {len(data)} bytes came, {now} are there")
+            part.write_bytes(data)
+            return
+
+        def fetch(start: int) -> None:
+            end = min(start + PIECE, size)
+            data = self.fs.cat_file(path, start=start, end=end)
+            if len(data) != end - start:
+                raise RemoteError(f"download {self.uri}/{name}: {len(data)} bytes came of those from {start} to {end}")
+            os.pwrite(file.fileno(), data, start)
+
+        with open(part, "wb") as file, ThreadPoolExecutor(_PIECES_AT_A_TIME) as pool:
+            for done in [pool.submit(fetch, start) for start in range(0, size, PIECE)]:
+                done.result()
+
+    @contextlib.contextmanager
+    def _into_bucket(self, operation: str, name: str, local: Path | None = None) -> Iterator[None]:
+        """Run a request that writes: what is not found is the bucket, unless the file `local` is gone."""
+        try:
+            with self._request(operation, name):
+                yield
+        except FileNotFoundError as error:
+            if local is not None and not local.exists():
+                raise
+            raise InputError(f"{operation} {self.uri}/{name}: there is no such bucket ({error}); make it") from error
+
+    @contextlib.contextmanager
+    def _request(self, operation: str, name: str) -> Iterator[None]:
+        """Let errors name operation and URI; a file that is there, or is not, is an answer and goes through."""
+        try:
+            yield
+        except (*_ANSWERS, *_MISTAKES, ArgosyError):
+            raise
+        except Exception as error:  # each file system has its own
+            what = f"{operation} {self.uri}/{name}".rstrip("/")
+            line = f"{what}: {' '.join(f'{type(error).__name__}: {error}'.split())}"
+            if isinstance(error, PermissionError) or type(error).__name__ in _CREDENTIALS:
+                raise InputError(f"{line}; give the pods credentials that may read, write, list and delete there, in "
+                                 "a Secret that the profile names in defaults.secrets") from error
+            raise RemoteError(line) from error
+
+    def _path(self, name: str) -> str:
+        return f"{self._base}/{name}".rstrip("/")
+
+
+def _tuned(uri: str) -> dict[str, Any]:
+    """Set options of a file system: its retries; pieces that are sent at a time, which take memory of the pod."""
+    if uri.startswith("s3"):
+        retries = {"mode": "standard", "max_attempts": ATTEMPTS}
+        return {"max_concurrency": _PIECES_AT_A_TIME, "config_kwargs": {"retries": retries}}
+    return {"auto_mkdir": True} if uri.startswith("file:") else {}
+
+
+def _entry(info: Mapping[str, Any]) -> Entry:
+    found = next((info[key] for key in _TIMES if info.get(key)), 0.0)
+    if isinstance(found, str):
+        found = datetime.fromisoformat(found)
+    return Entry(int(info["size"]), found.timestamp() if isinstance(found, datetime) else float(found))

@@ -1,0 +1,163 @@
+"""A local directory that holds a part of what is below a URI, and snapshots of directories that still change."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from argosy.store.lease import LEASE
+from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, PROGRESS, RANK_LOGS, RUN, TRACKING
+from workflows.argo.objectstore.files import Entry, Remote
+
+T = TypeVar("T")
+SMALL = 2**20
+_WORKERS, _LARGE = 32, 2  # at a time: files up to SMALL; larger ones, whose pieces take memory
+RECORDS = frozenset({OUTPUTS, NODE, RUN, ERROR, LOG, PROGRESS})
+_COPIED = 8 * 2**20  # bytes: what is larger is linked, so that no second copy fills the disk
+_TRIES, _PAUSE_S = 10, 0.1
+
+
+def each(call: Callable[[T], object], items: Iterable[T], size: Callable[[T], int] = lambda item: 0) -> int:
+    """Call `call` for every item, large ones first; return their number. The first error ends it."""
+    todo = sorted(items, key=size, reverse=True)
+    if len(todo) <= 1:
+        for item in todo:
+            call(item)
+        return len(todo)
+    small, large = ThreadPoolExecutor(_WORKERS, "transfer"), ThreadPoolExecutor(_LARGE, "transfer-large")
+    try:
+        started: list[Future[object]] = [
+            (large if size(item) > SMALL else small).submit(call, item) for item in todo
+        ]
+        for future in wait(started, return_when=FIRST_EXCEPTION).done:
+            future.result()
+    finally:
+        for pool in (small, large):
+            pool.shutdown(cancel_futures=True)
+    return len(todo)
+
+
+class Stamp(NamedTuple):
+    """Size, time and inode of a file, which tell two versions of it apart."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+def is_record(name: str) -> bool:
+    """Tell whether a path below a step's directory holds by itself: written atomically, or line by line."""
+    return name in RECORDS or name.startswith(f"{TRACKING}/") or fnmatchcase(name, RANK_LOGS)
+
+
+def scan(directory: Path) -> dict[str, Stamp]:
+    """Stamp all files below `directory` but temporary ones and locks."""
+    return {os.path.relpath(path, directory): stamp for path, stamp in _walk(str(directory))}
+
+
+def _walk(directory: str) -> Iterator[tuple[str, Stamp]]:
+    try:
+        entries = list(os.scandir(directory))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if _is_passing(entry.name):
+            continue
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(entry.path)
+            elif entry.is_file():
+                found = entry.stat()
+                yield entry.path, Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
+        except FileNotFoundError:
+            continue
+
+
+def _is_passing(name: str) -> bool:
+    return name == LEASE or (name.startswith(".") and (".tmp" in name or name.endswith(".lock")))
+
+
+def stage(directory: Path, area: Path, known: dict[str, Stamp]) -> dict[str, Stamp] | None:
+    """Copy or link the files of `directory` that differ from `known` below `area`; return all files' stamps.
+
+    None where the step makes and removes files all the time: then nothing of it can be trusted together.
+    A file of `area` may still grow, where the step appends to it.
+    """
+    for _ in range(_TRIES):
+        shutil.rmtree(area, ignore_errors=True)
+        found = scan(directory)
+        try:
+            for name, stamp in found.items():
+                if known.get(name) != stamp:
+                    _take(directory / name, area / name, stamp.size)
+        except FileNotFoundError:
+            continue
+        if _same(found, scan(directory)):
+            return found
+        time.sleep(_PAUSE_S)
+    return None
+
+
+def _take(file: Path, target: Path, size: int) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if size > _COPIED:
+        os.link(file, target)
+    else:
+        shutil.copyfile(file, target)
+
+
+def _same(before: dict[str, Stamp], after: dict[str, Stamp]) -> bool:
+    """Tell whether no file came, went or was replaced; records may, since they hold by themselves."""
+    first, second = ({n: s.inode for n, s in each.items() if not is_record(n)} for each in (before, after))
+    return first == second
+
+
+class Mirror:
+    """A part of the store in a local directory: fetches files, sends changed ones, deletes nothing.
+
+    Args:
+        root: the store's directory in this pod, whose paths are those below the URI.
+    """
+
+    def __init__(self, remote: Remote, root: Path) -> None:
+        self.remote, self.root = remote, root
+        self._known: dict[str, Stamp] = {}
+
+    def pull(self, entries: Mapping[str, Entry]) -> int:
+        """Fetch files; return how many bytes."""
+        each(lambda name: self._pull(name, entries[name]), entries, lambda name: entries[name].size)
+        return sum(entry.size for entry in entries.values())
+
+    def pull_below(self, *folders: str, wanted: Callable[[str], bool] = lambda name: True) -> int:
+        """Fetch all files below some directories."""
+        found: dict[str, Entry] = {}
+        each(lambda folder: found.update(self.remote.list(folder)), folders)
+        return self.pull({name: entry for name, entry in found.items() if wanted(name)})
+
+    def push(self, *folders: str) -> int:
+        """Send the files below directories that changed since they were fetched; return how many."""
+        changed: dict[str, Stamp] = {}
+        for folder in folders:
+            for name, stamp in scan(self.root / folder).items():
+                path = f"{folder}/{name}"
+                if self._known.get(path) != stamp:
+                    changed[path] = stamp
+        each(lambda name: self.remote.upload(self.root / name, name), changed, lambda name: changed[name].size)
+        self._known |= changed
+        return len(changed)
+
+    def note(self, names: Iterable[str]) -> None:
+        """Take files as they are now for those of the store."""
+        for name in names:
+            found = os.stat(self.root / name)
+            self._known[name] = Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
+
+    def _pull(self, name: str, entry: Entry) -> None:
+        self.remote.download(name, entry, self.root / name)
+        self.note([name])

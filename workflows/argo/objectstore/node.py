@@ -1,0 +1,202 @@
+"""A step's directory in the store and in the pod that works on it, and the thread that pushes it while it grows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from argosy.errors import ArgosyError, InputError
+from argosy.step.retry import parts_to_retry
+from argosy.store.lease import LEASE
+from argosy.store.step_files import OUTPUTS
+from workflows.argo.objectstore.files import Entry, Remote
+from workflows.argo.objectstore.mirror import Stamp, each, is_record, scan, stage
+from workflows.local.view import NodeResult, RunObserver, RunResult
+from workflows.plan import Plan
+
+FILES = ".files.json"  # in the store alone: the files of the last push that was whole
+STAGING = ".staging"
+
+
+class RemoteNode:
+    """Fetches a step's directory, and sends it again and again as it grows.
+
+    Args:
+        name: of the directory.
+        check: raises where another pod has taken the directory over.
+    """
+
+    def __init__(self, remote: Remote, root: Path, name: str, check: Callable[[], None] = lambda: None) -> None:
+        self.name, self._remote, self._check = name, remote, check
+        self._local, self._area = root / name, root / STAGING / name
+        self._lock = threading.Lock()
+        self._known: dict[str, Stamp] = {}
+        self._there: set[str] = set()
+        self._listed: set[str] = set()
+        self._done = False  # before this pod: its files are not fetched, and stay as they are
+
+    def pull(self) -> int:
+        """Fetch the files of earlier attempts; return how many bytes. Of a finished step, its records alone."""
+        entries, listed = whole(self._remote, self.name)
+        self._there, self._listed = set(entries), listed
+        self._done = _is_outputs(self._remote.read(f"{self.name}/{OUTPUTS}")) if OUTPUTS in entries else False
+        wanted = {n: e for n, e in entries.items() if is_record(n) or (n in listed and not self._done)}
+        each(
+            lambda n: self._remote.download(f"{self.name}/{n}", wanted[n], self._local / n),
+            wanted, lambda n: wanted[n].size,
+        )  # fmt: skip
+        self._known = {n: s for n, s in scan(self._local).items() if n in wanted}
+        return sum(entry.size for entry in wanted.values())
+
+    def push(self) -> int:
+        """Send changed files; return how many. Does nothing while the directory is in turmoil."""
+        with self._lock:
+            try:
+                found = stage(self._local, self._area, self._known)
+                return self._send(found) if found is not None else 0
+            finally:
+                shutil.rmtree(self._area, ignore_errors=True)
+
+    def _send(self, found: dict[str, Stamp]) -> int:
+        changed = [name for name, stamp in found.items() if self._known.get(name) != stamp]
+        gone = set() if self._done else self._there - found.keys()
+        if not changed and not gone:
+            return 0
+        self._check()
+        if OUTPUTS in gone:  # it is being made anew
+            self._delete([OUTPUTS])
+        self._upload((n for n in changed if not is_record(n) and n not in self._there), found)
+        self._list({n for n in found if not is_record(n)})
+        grown = [n for n in changed if n in self._there and n in self._known and self._known[n].inode == found[n].inode]
+        self._upload((n for n in grown if n != OUTPUTS), found)  # what a record speaks of comes before the record
+        self._upload((n for n in changed if n != OUTPUTS), found)
+        self._check()
+        self._upload((n for n in changed if n == OUTPUTS), found)
+        self._delete(gone - {OUTPUTS})
+        return len(changed)
+
+    def _upload(self, names: Iterable[str], found: dict[str, Stamp]) -> None:
+        todo = [name for name in names if self._known.get(name) != found[name]]
+
+        def one(name: str) -> None:
+            self._remote.upload(self._area / name, f"{self.name}/{name}")
+            self._known[name] = found[name]
+            self._there.add(name)
+
+        each(one, todo, lambda name: found[name].size)
+
+    def _list(self, names: set[str]) -> None:
+        if names != self._listed and not self._done:
+            self._remote.write(f"{self.name}/{FILES}", json.dumps({"files": sorted(names)}).encode())
+            self._listed = names
+
+    def _delete(self, names: Iterable[str]) -> None:
+        gone = list(names)
+        if gone:
+            self._remote.delete(f"{self.name}/{name}" for name in gone)
+        self._there.difference_update(gone)
+        for name in gone:
+            self._known.pop(name, None)
+
+
+def whole(remote: Remote, name: str) -> tuple[dict[str, Entry], set[str]]:
+    """List all files in a step's directory by path below it, and those of them that are in its list.
+
+    A directory that was copied there by other means has no list: all its files count. Of an unfinished one that lacks
+    a file of its list nothing counts, so that the step starts anew.
+
+    Raises:
+        InputError: a finished one lacks a file.
+    """
+    start = len(name) + 1
+    entries = {path[start:]: entry for path, entry in remote.list(name).items()}
+    entries.pop(LEASE, None)
+    files = remote.read(f"{name}/{FILES}") if entries.pop(FILES, None) else None
+    if files is None:
+        return entries, set(entries)
+    listed = set(json.loads(files)["files"])
+    if missing := sorted(listed - entries.keys()):
+        if OUTPUTS in entries:
+            raise InputError(
+                f"{remote.uri}/{name} lacks {missing[0]}, which the finished step made ({len(missing)} files in all): "
+                f"bring it back, or delete {OUTPUTS} there and the step runs again"
+            )
+        listed = set()
+    return entries, listed
+
+
+def _is_outputs(data: bytes | None) -> bool:
+    """Tell whether the step is done and has no failed part to retry, which would go on from its state."""
+    try:
+        record = json.loads(data or b"{}")
+        return {"outputs", "made_from"} <= record.keys() and not parts_to_retry(record)
+    except (ValueError, AttributeError):
+        return False
+
+
+class Pusher(RunObserver):
+    """A thread that pushes every `every_s` seconds, and when a node has ended. Failing does not stop the steps.
+
+    Args:
+        also: pushes what belongs to no node.
+    """
+
+    def __init__(self, nodes: Sequence[RemoteNode], every_s: float, also: Callable[[], object]) -> None:
+        self._nodes, self._every_s, self._also = nodes, every_s, also
+        self._wake, self._ended = threading.Event(), False
+        self._thread = threading.Thread(target=self._run, name="pusher", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def on_plan(self, plan: Plan) -> None:
+        """Push at once: the count of attempts is to outlive a pod that is killed soon."""
+        self._wake.set()
+
+    def on_finish(self, result: NodeResult) -> None:
+        """Push soon, so that others see the result."""
+        self._wake.set()
+
+    def on_end(self, result: RunResult) -> None:
+        """Push everything before anything else is waited for: after SIGTERM there is little time."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)  # it is ending; what is on its way arrives, or SIGKILL comes
+        self._stop()
+        self._push_patiently()
+
+    def finish(self) -> None:
+        """Push for the last time, where failing counts.
+
+        Raises:
+            RemoteError, InputError: something could not be sent.
+        """
+        self._stop()
+        for node in self._nodes:
+            node.push()
+        self._also()
+
+    def _stop(self) -> None:
+        self._ended = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended:
+            self._wake.wait(self._every_s)
+            self._wake.clear()
+            if not self._ended:
+                self._push_patiently()
+
+    def _push_patiently(self) -> None:
+        for push in (*(node.push for node in self._nodes), self._also):
+            try:
+                push()
+            except (ArgosyError, OSError) as error:
+                print(f"store: {error}; it is retried later", file=sys.stderr, flush=True)

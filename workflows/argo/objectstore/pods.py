@@ -1,0 +1,228 @@
+"""The transfers of each pod between its disk and an object store; none, where the store is a volume."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.errors import Stopped
+from argosy.step.process import stop_on_signals
+from argosy.store.files import read_record
+from argosy.store.step_files import OUTPUTS, RUN, TRACKING, read_done
+from argosy.tracking.mlflow.server import STORE_URI
+from argosy.tracking.spool import PIPELINES
+from workflows.argo.handoff import read_handoff
+from workflows.argo.objectstore.files import Remote
+from workflows.argo.objectstore.lease import Leases
+from workflows.argo.objectstore.mirror import Mirror, each
+from workflows.argo.objectstore.node import Pusher, RemoteNode
+from workflows.argo.objectstore.records import (
+    folder_of,
+    nodes_of,
+    pull_directories,
+    pull_records,
+    pull_spools,
+    pull_upstream,
+)
+from workflows.argo.profile.profile import Profile
+from workflows.local.view import RunObserver
+from workflows.nightly.announce import FOLDER as NIGHTLY
+from workflows.nightly.promotion import FOLDER as PROMOTIONS
+
+_UNKNOWN = ("", "0", "-1")  # exit codes of an attempt without one: its pod was deleted, its node is lost
+Fetch = Callable[[Iterable[Path]], None]
+
+
+@dataclass(frozen=True)
+class PodStore:
+    """The mirror of the store, and the pod's workflow."""
+
+    mirror: Mirror
+    workflow: str
+
+    @property
+    def folder(self) -> str:
+        """The workflow's folder, below the store."""
+        return folder_of(self.workflow)
+
+    @property
+    def plan(self) -> Path:
+        """The plan that was handed over, once it is pulled."""
+        return self.mirror.root / self.folder / "plan.json"
+
+    def pull(self, wanted: Callable[[str], bool] = lambda name: True) -> None:
+        """Fetch the workflow's folder."""
+        self.mirror.pull_below(self.folder, wanted=wanted)
+
+    def pull_spools(self, *, ended: bool = True) -> list[str] | None:
+        """Fetch the spools of the plan's nodes (see `records.pull_spools`); None without a plan."""
+        if not self.plan.is_file():
+            return None
+        return pull_spools(self.mirror, self.workflow, *nodes_of(self.plan), ended=ended)
+
+
+def pod_store(profile: Profile, workflow: str) -> PodStore | None:
+    """Return the store of a pod; None where it is a volume: then everything is there already."""
+    return PodStore(mirror_of(profile), workflow) if profile.storage.uri else None
+
+
+def mirror_of(profile: Profile) -> Mirror:
+    """Make the pod's directory of the store."""
+    root = Path(profile.storage.root)
+    root.mkdir(parents=True, exist_ok=True)
+    os.environ[STORE_URI] = profile.storage.uri  # for what sends to MLflow
+    return Mirror(Remote(profile.storage.uri, profile.storage.options), root)
+
+
+@contextlib.contextmanager
+def planning(profile: Profile, workflow: str) -> Iterator[None]:
+    """Fetch the records of all steps; then, without an error, send the plan."""
+    store = pod_store(profile, workflow)
+    if store is None:
+        yield
+        return
+    with _timed(store.mirror, "records"):
+        pull_records(store.mirror)
+    yield
+    store.mirror.push(PIPELINES, store.folder)
+
+
+@contextlib.contextmanager
+def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[RunObserver]]:
+    """Fetch the batch's nodes and what they read; meanwhile and after, send what they make.
+
+    Yields what the runner has to tell of its progress.
+
+    Raises:
+        InputError, RemoteError: the store could not be read, or what was made could not be sent.
+    """
+    if not profile.storage.uri:
+        yield ()
+        return
+    stop_on_signals()  # until the runner handles them itself
+    store = PodStore(mirror_of(profile), workflow)
+    mirror = store.mirror
+    try:
+        store.pull(lambda name: name.endswith(("/plan.json", f"/attempts/{batch}.json")))
+        nodes = read_handoff(store.plan).of(batch)
+        names = [Path(node.dir).name for node in nodes]
+        every_s = profile.storage.push_s
+        with Leases(mirror.remote, names, f"{workflow}/{batch}", every_s, is_over=last_is_over()) as leases:
+            directories = [RemoteNode(mirror.remote, mirror.root, name, leases.check) for name in names]
+            with _timed(mirror, f"{len(nodes)} nodes and what they read"):
+                each(lambda directory: directory.pull(), directories)
+                pull_upstream(mirror, nodes)
+            pusher = Pusher(directories, every_s, lambda: mirror.push(f"{store.folder}/attempts"))
+            pusher.start()
+            try:
+                yield [pusher]
+            finally:
+                pusher.finish()
+    except Stopped as stopped:
+        raise SystemExit(stopped.exit_code) from None
+
+
+@contextlib.contextmanager
+def concluding(profile: Profile, workflow: str) -> Iterator[None]:
+    """Fetch the workflow's plan and what its pods had no time to send; then send what changed."""
+    store = pod_store(profile, workflow)
+    if store is None:
+        yield
+        return
+    store.pull()
+    changing = store.pull_spools()
+    yield
+    if changing is not None:
+        store.mirror.push(store.folder, *changing)
+
+
+def last_is_over() -> bool:
+    """Tell whether the attempt before this one is known to have ended: its pod may be lost, and still run."""
+    return os.environ.get("ARGOSY_LAST_EXIT", "") not in _UNKNOWN
+
+
+@contextlib.contextmanager
+def _timed(mirror: Mirror, what: str) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    print(f"store: {what} from {mirror.remote.uri} in {time.monotonic() - started:.1f} s", flush=True)
+
+
+@contextlib.contextmanager
+def judging(profile: Profile, workflow: str) -> Iterator[None]:
+    """Fetch all records, and the evaluations of the night; then send the judgement and its announcements."""
+    store = pod_store(profile, workflow)
+    if store is None:
+        yield
+        return
+    mirror = store.mirror
+    pull_records(mirror)
+    store.pull()
+    pull_directories(mirror, {name: set() for name in _evaluations(store.plan.with_name("night.json"))})
+    before = {path.name for path in mirror.root.glob("regressions-*") if read_done(path) is not None}
+    try:
+        yield
+    finally:
+        for path in mirror.root.glob("regressions-*"):
+            if path.name not in before:
+                RemoteNode(mirror.remote, mirror.root, path.name).push()
+        mirror.push(NIGHTLY, store.folder)
+
+
+def _evaluations(night: Path) -> set[str]:
+    pairs = [pair for line in read_record(night).values() for pair in line["pairs"]]
+    return {Path(path).name for pair in pairs for path in (*pair["new"], *pair.get("reference_evaluations", ()))}
+
+
+@contextlib.contextmanager
+def reporting(profile: Profile, workflow: str) -> Iterator[None]:
+    """Fetch the report of the workflow, where there is one."""
+    if store := pod_store(profile, workflow):
+        store.pull()
+        found = read_record(store.plan.with_name("report.json")).get("report")
+        if not found and store.plan.is_file():
+            found = read_handoff(store.plan).report
+        if found:
+            store.mirror.pull_below(Path(found).name, wanted=lambda name: name.endswith((".html", ".json")))
+    yield
+
+
+@contextlib.contextmanager
+def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
+    """Fetch all records, the comparison, and spools that are not sent; then send spools and evidence.
+
+    Yields what fetches the results of further steps, such as the evaluations that a gate asks for.
+    """
+    store = pod_store(profile, workflow)
+    if store is None:
+        yield lambda directories: None
+        return
+    mirror = store.mirror
+    pull_records(mirror)
+    store.pull()
+    changing = store.pull_spools(ended=False)
+    if changing is not None:
+        _pull_compared(mirror, Path(read_handoff(store.plan).report).name)
+    yield lambda directories: fetch_results(mirror, directories)
+    mirror.push(PROMOTIONS, *(changing or ()))
+
+
+def fetch_results(mirror: Mirror, directories: Iterable[Path]) -> None:
+    """Fetch the results in steps' directories of the store; what lies elsewhere is not ours to fetch."""
+    ours = [path for path in directories if path.parent == mirror.root]
+    pull_directories(mirror, {path.name: set() for path in ours})
+
+
+def _pull_compared(mirror: Mirror, report: str) -> None:
+    """Fetch the comparison's records, and of the compared steps the records, whole spools and configs."""
+    if not report:
+        return
+    mirror.pull_below(report, wanted=lambda name: name.split("/")[-1] in (OUTPUTS, RUN))
+    checkpoints = read_record(mirror.root / report / RUN).get("config", {}).get("checkpoints", [])
+    names = [Path(path).name for path in checkpoints]
+    pull_directories(mirror, {name: set() for name in names})
+    mirror.pull_below(*(f"{name}/{TRACKING}" for name in names), wanted=lambda name: not name.endswith(".lock"))

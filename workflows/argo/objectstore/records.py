@@ -1,0 +1,175 @@
+"""The files of a store that a pod fetches: records for those that plan or end, results for those that run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from argosy.config.schema import Role
+from argosy.store.files import read_record
+from argosy.store.lease import LEASE
+from argosy.store.provenance import DIGITS
+from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
+from argosy.tracking.ship import SHIPPED
+from argosy.tracking.spool import PIPELINES, SPOOL
+from workflows.argo.handoff import FOLDER, read_handoff
+from workflows.argo.objectstore.files import Entry, Remote
+from workflows.argo.objectstore.lease import held_for
+from workflows.argo.objectstore.mirror import SMALL, Mirror, each
+from workflows.argo.objectstore.node import whole
+from workflows.graph import definition
+from workflows.nightly.announce import FOLDER as NIGHTLY
+from workflows.plan import PlannedNode
+from workflows.stored.last_run import FILE as LAST_RUN
+
+ALL, FINAL = "*", "final"
+_CHECKPOINTS = "checkpoints"
+_OF_STEPS = {OUTPUTS, NODE, RUN, ERROR}
+_OF_CHECKPOINTS = {"config.json", "argosy.json"}
+_HEAD = 16 * 2**10  # bytes of a spool that say whose it is
+_LARGEST_ARTIFACT = 64 * 2**20
+
+
+def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> int:
+    """Fetch the results that `nodes` read of others, each directory once; return how many bytes."""
+    exports: dict[str, set[str]] = {}
+    for node in nodes:
+        for name, wanted in _read_by(node, mirror.root):
+            exports.setdefault(name, set()).update(wanted)
+    for node in nodes:
+        exports.pop(Path(node.dir).name, None)
+    return pull_directories(mirror, exports)
+
+
+def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:
+    """Fetch results in steps' directories, with the given exports of their checkpoints; return how many bytes."""
+    entries: dict[str, Entry] = {}
+    each(lambda name: entries.update(_entries(mirror.remote, name, exports[name])), exports)
+    return mirror.pull(entries)
+
+
+def _read_by(node: PlannedNode, root: Path) -> Iterator[tuple[str, set[str]]]:
+    """Yield the directories of the store that the node's config names, and the exports that it loads there."""
+    step = definition(node.step)
+    config: dict[str, Any] = json.loads(node.config)
+    exports = set() if step.needs == "data" else {config.get("export") or FINAL}
+    for field in step.config.fields_with(Role.UPSTREAM):
+        value = config.get(field) or ()
+        for path in (value,) if isinstance(value, str) else value:
+            below = os.path.relpath(path, root)
+            if not below.startswith(".."):
+                yield below.split("/")[0], exports
+
+
+def _entries(remote: Remote, name: str, exports: set[str]) -> dict[str, Entry]:
+    found, listed = whole(remote, name)
+    folders = _folders(json.loads(remote.read(f"{name}/{OUTPUTS}") or b"{}"), exports)
+
+    def is_wanted(path: str) -> bool:
+        first, _, rest = path.partition("/")
+        if first in (STATE, TRACKING, LOG):
+            return False
+        in_time = first != _CHECKPOINTS or found[path].size <= SMALL  # its configs, whoever looks at them
+        return in_time or ALL in folders or f"{first}/{rest.partition('/')[0]}" in folders
+
+    return {f"{name}/{path}": e for path, e in found.items() if (path in listed or path == OUTPUTS or "/" not in path)
+            and is_wanted(path)}  # fmt: skip
+
+
+def _folders(record: dict[str, Any], exports: set[str]) -> set[str]:
+    """Return the paths of those exports; ALL where the step's outputs do not say."""
+    outputs = record.get("outputs", {})
+    paths = {entry["name"]: os.path.normpath(entry["path"]) for entry in outputs.get("exports", ())}
+    if FINAL not in paths and outputs.get("final"):
+        paths[FINAL] = os.path.normpath(outputs["final"])
+    return {paths.get(name, ALL) for name in exports}
+
+
+def pull_records(mirror: Mirror) -> int:
+    """Fetch what planning reads of a store: the records of all steps, the configs of checkpoints and pipelines."""
+    entries = mirror.remote.list()
+    owners = {name.partition("/")[0] for name in entries if "/checkpoints/" in name}
+    spools = [name for name in (f"{owner}/{TRACKING}/{SPOOL}" for owner in owners) if name in entries]
+    each(lambda name: _pull_head(mirror, name), spools)
+    return mirror.pull({name: entry for name, entry in entries.items() if _is_record(name)})
+
+
+def _is_record(name: str) -> bool:
+    path = PurePosixPath(name)
+    if path.parts[0] in (PIPELINES, NIGHTLY):
+        return not path.name.startswith(".")
+    if len(path.parts) == 1:
+        return name == LAST_RUN
+    if len(path.parts[0].rpartition("-")[2]) != DIGITS:
+        return False
+    return (len(path.parts) == 2 and path.name in _OF_STEPS) or (
+        len(path.parts) == 4 and path.parts[1] == "checkpoints" and path.name in _OF_CHECKPOINTS
+    )
+
+
+def _pull_head(mirror: Mirror, name: str) -> None:
+    file = mirror.root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(mirror.remote.read(name, end=_HEAD) or b"")
+    mirror.note([name])
+
+
+def pull_spools(
+    mirror: Mirror, workflow: str, directories: list[str], pipelines: list[str], *, ended: bool = True
+) -> list[str]:
+    """Fetch the spools of a workflow's nodes that are not sent or not ended, and the artifacts that they name.
+
+    Leases that the workflow's killed pods left are deleted.
+
+    Args:
+        ended: the workflow has; else what its own pods hold is another's too.
+
+    Returns:
+        The directories that it may change: a node that another workflow is running is not among them.
+    """
+    entries: dict[str, Entry] = {}
+    each(lambda name: entries.update(mirror.remote.list(name)), directories)
+    mirror.pull({name: entry for name, entry in entries.items() if name.endswith(f"{TRACKING}/{SHIPPED}")})
+    mirror.pull({name: entry for name, entry in entries.items() if name.endswith(f"/{OUTPUTS}")})
+    of_pipelines = [f"{PIPELINES}/{pipeline}" for pipeline in pipelines]
+    mirror.pull_below(*of_pipelines)
+    leased = [f"{name}/{LEASE}" for name in directories if f"{name}/{LEASE}" in entries]
+    left = [path for path in leased if ended and held_for(mirror.remote, path).startswith(f"{workflow}/")]
+    mirror.remote.delete(left)
+    others = {path.partition("/")[0] for path in leased} - {path.partition("/")[0] for path in left}
+    mine = [name for name in directories if name not in others]
+    unsent = {name for name in mine if not _is_sent(mirror.root / name, name, entries)}
+    mirror.pull({
+        name: entry for name, entry in entries.items()
+        if name.partition("/")[0] in unsent and _is_tracked(name, entry)
+    })  # fmt: skip
+    return [f"{name}/{TRACKING}" for name in mine] + of_pipelines
+
+
+def _is_sent(directory: Path, name: str, entries: Mapping[str, Entry]) -> bool:
+    spool = entries.get(f"{name}/{TRACKING}/{SPOOL}")
+    shipped = read_record(directory / TRACKING / SHIPPED).values()
+    return spool is None or (
+        f"{name}/{OUTPUTS}" in entries and any(sent.get("offset") == spool.size for sent in shipped)
+    )
+
+
+def _is_tracked(name: str, entry: Entry) -> bool:
+    """Tell whether it is a spool or may be an artifact; a name that begins with a dot is a lock or a list."""
+    parts = name.split("/")
+    small = parts[1] not in (STATE, "checkpoints") and entry.size <= _LARGEST_ARTIFACT
+    return small and not parts[-1].startswith(".")
+
+
+def nodes_of(plan: Path) -> tuple[list[str], list[str]]:
+    """Return directories of the nodes of a handed-over plan, and the digests of its pipeline runs."""
+    handoff = read_handoff(plan)
+    return [Path(node["dir"]).name for node in handoff.nodes.values()], list(handoff.pipelines)
+
+
+def folder_of(workflow: str) -> str:
+    """Return the folder of a workflow's plan, below the store."""
+    return f"{FOLDER}/{workflow}"

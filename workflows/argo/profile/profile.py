@@ -1,0 +1,136 @@
+"""A cluster profile as typed YAML, found by name (those that Argosy ships) or as a file of one's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from argosy.config.explain import likely, nearest
+from argosy.config.load import load
+from argosy.config.schema import Config
+from argosy.errors import InputError
+from workflows.argo.profile.settings import Images, Keep, Nightly, Placement, Retry, Storage, Tracking, joined
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
+Label = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]  # a namespace has no dot
+SHIPPED = Path(__file__).parent / "profiles"
+FOLDER = "ARGOSY_PROFILES"  # further profiles: in pods, the ConfigMap of the one that the workflow was given
+TEMPLATE_STORE = "ARGOSY_TEMPLATE_STORE"  # the plan's pod is told for which store its template was made
+
+
+class Profile(Config):
+    """Everything about a cluster that the graph does not know."""
+
+    name: Name = "default"
+    namespace: Label = "argosy"
+    cluster: str = ""
+    """Its name, where several clusters share the store."""
+    service_account: Name = "argosy-step"
+    executor_account: Name = "argosy-executor"
+    storage: Storage
+    images: Images = Images()
+    defaults: Placement = Placement()
+    stages: Mapping[str, Placement] = Field(default_factory=dict)
+    user: int = Field(1000, ge=1)
+    """Uid and gid of all containers; never root."""
+    retry: Retry = Retry()
+    keep: Keep = Keep()
+    tracking: Tracking = Tracking()
+    nightly: Nightly = Nightly()
+    artifacts: bool = False
+    """The report also as Argo artifact; needs an artifact repository."""
+    parallelism: int = Field(10, ge=1)
+    """Pods of one workflow at a time."""
+    batches: int = Field(100, ge=1, le=1000)
+    """Pods that the parts of one task are dealt to, at most."""
+    priorities: tuple[str, ...] = ()
+    """PriorityClasses to choose from at submission."""
+    deadline_s: int | None = Field(None, ge=1)
+    """Of a whole workflow."""
+    plan_deadline_s: int = Field(1800, ge=1)
+    """Of its first pod, whose image may not be there."""
+    scheduler: str | None = None
+    presets: tuple[str, ...] = ()
+    """Presets that the form offers; default: all."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.storage.uri and not self.tracking.uri:
+            raise ValueError(
+                "tracking.uri is empty, which means an SQLite file in the store: give an MLflow server's URI, since "
+                "storage.uri is an object store, where no SQLite can be"
+            )
+        known = stage_names()
+        for stage in self.stages:
+            if stage not in known:
+                raise ValueError(f"stages has {stage!r}, which is no stage; {likely(stage, known)}")
+        return self
+
+    def of_stage(self, stage: str) -> Placement:
+        """Place a stage: its own settings on top of the defaults; lists and maps are joined."""
+        return joined(self.defaults, self.stages.get(stage, Placement()))
+
+
+@lru_cache(maxsize=1)
+def stage_names() -> tuple[str, ...]:
+    """List the stages whose pods a profile may place: those of the graph, and the judge of a night."""
+    from workflows.lifecycle import LifecycleConfig, lifecycle
+
+    return (*dict.fromkeys(node.name for node in lifecycle(LifecycleConfig())), "judge")
+
+
+def config_map(profile: str) -> str:
+    """Name the ConfigMap that holds a profile in the cluster: one each, so that they live side by side."""
+    return f"argosy-profile-{profile}"
+
+
+def profile_names() -> list[str]:
+    """Name all profiles that `load_profile` finds without a path."""
+    return sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")})
+
+
+def is_shipped(name: str) -> bool:
+    """Tell whether pods find the profile without a ConfigMap: it is in their image."""
+    return (SHIPPED / f"{name}.yaml").is_file()
+
+
+def load_profile(name: str) -> Profile:
+    """Load the profile `name`, or of the YAML file `name`; its name is the file's unless it says another.
+
+    Raises:
+        InputError: there is none, or it is wrong.
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) else _find(name)
+    if not path.is_file():
+        raise InputError(f"profile {name}: there is no such file")
+    return load(Profile, [{"name": path.stem}, path])
+
+
+def _find(name: str) -> Path:
+    for folder in _folders():
+        if (path := folder / f"{name}.yaml").is_file():
+            return path
+    known = profile_names()
+    near = nearest(name, known)
+    raise InputError(
+        f"profile is {name!r}, allowed: {', '.join(known)}, or the path of a YAML file"
+        + (f"; nearest: {near[0]}" if near else "")
+    )
+
+
+def _folders() -> list[Path]:
+    own = os.environ.get(FOLDER)
+    return [*([Path(own)] if own else []), SHIPPED]
+
+
+def check_store(profile: Profile, there: str) -> None:
+    """Raise InputError where the pods' volumes, of the installed template, are not the profile's store."""
+    if there != profile.storage.description:
+        raise InputError(f"profile is {profile.name!r}, whose store is {profile.storage.description}, but the "
+                         f"WorkflowTemplate was made for {there}: name a profile of that store, or install the "
+                         f"manifests of {profile.name!r}")

@@ -1,0 +1,221 @@
+"""The parts of a cluster profile: pods by stage, the store, retries, the nightly evaluation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from argosy.config.schema import Config
+
+_WORDS = {"secret", "password", "passwd", "token", "credential", "credentials", "sas"}
+_PAIRS = ("access_key", "account_key", "api_key", "private_key", "connection_string")
+_FILES = ("_file", "_path", "_dir")  # where they are, not they themselves
+Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
+_FROM_SECRETS = (
+    "credentials come from a Secret that defaults.secrets names, as environment variables "
+    "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, MLFLOW_TRACKING_USERNAME, ...)"
+)
+
+
+def secret_names(given: Any, at: str = "") -> Iterator[str]:
+    """Yield paths of keys, at any depth, named as credentials are; empty and boolean values hold none."""
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            path = f"{at}.{key}" if at else str(key)
+            if isinstance(value, (Mapping, list, tuple)):
+                yield from secret_names(value, path)
+            elif value not in (None, "") and not isinstance(value, bool) and _is_secret(str(key)):
+                yield path
+    elif isinstance(given, Sequence) and not isinstance(given, str):
+        for number, value in enumerate(given):
+            yield from secret_names(value, f"{at}[{number}]")
+
+
+def _is_secret(key: str) -> bool:
+    name = re.sub(r"[^a-z0-9]+", "_", key.lower())
+    if name.endswith(_FILES):
+        return False
+    return name == "key" or not _WORDS.isdisjoint(name.split("_")) or any(pair in name for pair in _PAIRS)
+
+
+def has_password(uri: str) -> bool:
+    """Tell whether a URI names a user: s3://KEY:SECRET@bucket, https://user:password@host."""
+    return "@" in urlsplit(uri).netloc
+
+
+class Images(Config):
+    """Image by what a step needs: `data` is light, `train` has torch. With `tag`, a workflow's tag replaces it."""
+
+    data: str = "argosy-data"
+    train: str = "argosy-train"
+    tag: str = "latest"
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+
+    def of(self, needs: str, tag: str = "") -> str:
+        """Choose the image of a step; one that is given by digest (@sha256:...) keeps it."""
+        image: str = getattr(self, needs)
+        return image if "@" in image else f"{image}:{tag or self.tag}"
+
+
+class Devices(Config):
+    """Accelerators of a pod and what they need."""
+
+    gpus: int = Field(0, ge=0)
+    """How many of `resource`."""
+    resource: str = "nvidia.com/gpu"
+    rdma: Mapping[str, int] = Field(default_factory=dict)
+    """By resource name, such as rdma/hca: 1; adds IPC_LOCK."""
+    shm: Quantity | None = None
+    """Size of /dev/shm, which NCCL and data loaders use."""
+
+
+class Placement(Config):
+    """The pods of a stage beside their cores and memory. Raw Kubernetes objects where the key is Kubernetes' own."""
+
+    cpu: Quantity | None = None
+    """Instead of the stage's cores."""
+    memory: Quantity | None = None
+    """Instead of the stage's memory_gb."""
+    ephemeral_storage: Quantity | None = None
+    devices: Devices = Devices()
+    env: Mapping[str, str] = Field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """Secrets whose keys become environment variables."""
+    node_selector: Mapping[str, str] = Field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    volume_mounts: tuple[Mapping[str, Any], ...] = ()
+    runtime_class: str | None = None
+    deadline_s: int | None = Field(None, ge=1)
+    """Seconds after which a pod is ended as failed."""
+    slot: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$")
+    """CONFIGMAP/KEY of a semaphore."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if given := sorted(secret_names(self.env)):
+            raise ValueError(f"env has {given[0]}: credentials come from a Secret that secrets names")
+        return self
+
+
+def joined(base: Placement, own: Placement) -> Placement:
+    """Put `own` on top of `base`; lists and maps are joined."""
+    values: dict[str, Any] = {}
+    for name in Placement.model_fields:
+        below, above = getattr(base, name), getattr(own, name)
+        if name not in own.model_fields_set:
+            values[name] = below
+        elif isinstance(below, tuple):
+            values[name] = (*below, *above)
+        elif isinstance(below, Mapping):
+            values[name] = {**below, **above}
+        else:
+            values[name] = above
+    return Placement.model_construct(**values)
+
+
+class Storage(Config):
+    """The store: where steps' directories are. One of `claim`, `host_path` and `uri`."""
+
+    claim: str = ""
+    """A PersistentVolumeClaim that many pods can write (ReadWriteMany, with flock: NFS 4, CephFS, JuiceFS)."""
+    host_path: str = ""
+    """A directory of the node, for clusters of one node."""
+    uri: str = Field("", pattern=r"^([a-z0-9+.-]+://\S+)?$")
+    """An object store, as fsspec names it: s3://bucket/prefix, gs://..., az://...; it is the store itself."""
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    """Of that file system, such as {endpoint_url: "http://minio:9000"}; never credentials."""
+    push_s: float = Field(30.0, gt=0)
+    """With `uri`, seconds between two pushes of what a running step has made."""
+    grace_s: int = Field(120, ge=30)
+    """With `uri`, seconds that a pod which is stopped has to push the rest."""
+    scratch: Quantity | None = None
+    """With `uri`, most that a pod may hold of it on its node."""
+    path: str = "/store"
+    """Where pods see it. The store is the directory `directory` below."""
+    directory: str = "runs"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if sum(map(bool, (self.claim, self.host_path, self.uri))) != 1:
+            raise ValueError(
+                "give one of claim (a PersistentVolumeClaim), host_path (a directory of the node) "
+                "and uri (an object store)"
+            )
+        if given := sorted(secret_names(self.options)):
+            raise ValueError(f"options has {given[0]}: {_FROM_SECRETS}")
+        if has_password(self.uri):
+            raise ValueError(f"uri has a user before its bucket (not shown): {_FROM_SECRETS}")
+        return self
+
+    @property
+    def description(self) -> str:
+        """Describe the store for people; equal for two profiles that share one."""
+        where = self.uri or (f"claim {self.claim}" if self.claim else f"hostPath {self.host_path}")
+        return f"{where}, at {self.root}"
+
+    @property
+    def root(self) -> str:
+        """The store's directory, as pods see it."""
+        return f"{self.path}/{self.directory}".rstrip("/")
+
+
+class Tracking(Config):
+    """MLflow and the UI: `uri` as pods reach it; `url` and `argo_url` as people do, for links."""
+
+    uri: str = ""
+    url: str = ""
+    argo_url: str = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in Tracking.model_fields:
+            if has_password(getattr(self, name)):
+                raise ValueError(f"{name} has a user and password (not shown): {_FROM_SECRETS}")
+        return self
+
+
+class Retry(Config):
+    """The conditions and number of a step's retries."""
+
+    failures: int = Field(2, ge=0)
+    """Times that a step may fail by itself (exit code 1) before its node fails."""
+    out_of_memory: int = Field(3, ge=0)
+    """Times that it gets more memory after having run out of it."""
+    memory_factor: float = Field(1.5, gt=1)
+    """How much more each time."""
+    interruptions: int = Field(50, ge=0)
+    """Lost nodes, evictions, deleted pods: no fault of the step, so many times at most."""
+    pause_s: int = Field(10, ge=0)
+    """Before the first retry; doubles up to `longest_pause_s`."""
+    longest_pause_s: int = Field(300, ge=1)
+
+
+class Keep(Config):
+    """How long workflows stay once they are over (seconds), and whether their record and logs are archived."""
+
+    success_s: int = Field(7 * 86400, ge=0)
+    failure_s: int = Field(14 * 86400, ge=0)
+    pods: Literal["OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess"] = "OnPodSuccess"
+    archive_logs: bool = False
+
+
+class Nightly(Config):
+    """The hour of the nightly evaluation (cron, in `timezone`), and the reference of its checkpoints."""
+
+    schedule: str = "0 2 * * *"
+    timezone: str = "UTC"
+    alias: str = Field("reference")
+    """Of the registry: the checkpoint that new ones are compared with."""
+    model: str = ""
+    """Registered model; default: the model line's name."""
+    webhook_secret: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$")
+    """SECRET/KEY that holds the URL which is told of regressions."""
+    late_s: int = Field(4 * 3600, ge=0)
+    """A missed start is made up for within so many seconds."""
+    suspend: bool = False

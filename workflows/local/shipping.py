@@ -1,0 +1,149 @@
+"""Shipping beside a run: the process that sends what the steps log to MLflow, and the parent run of a pipeline."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from argosy.config.schema import Config
+from argosy.store.provenance import DIGITS, flat
+from argosy.tracking.tracker import PipelineTracker
+from workflows.local.process import ROOT
+from workflows.local.view import RunObserver, RunResult
+from workflows.plan import Plan
+from workflows.stored.last_run import record_pipeline
+
+COMMAND = ("-m", "argosy.tracking", "ship")
+LONGEST_WAIT_S = 60.0  # for the last metrics, after the run; what is left then is sent in the background
+
+
+class Sender(RunObserver):
+    """Sends from `start` until `close`; as an observer, prints its messages.
+
+    Args:
+        what: arguments, `--store DIR` or `--node DIR ...`.
+    """
+
+    def __init__(self, what: Sequence[str]) -> None:
+        self._what = what
+        self._said = 0  # bytes of its messages that were printed
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
+
+    def start(self) -> None:
+        """Start the process."""
+        self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is for the steps
+            [sys.executable, *COMMAND, *self._what, "--until-eof"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=self._messages,
+            stderr=self._messages,
+            start_new_session=True,
+        )
+
+    def on_tick(self) -> None:
+        """Print its messages, such as that the server does not answer."""
+        if text := os.pread(self._messages.fileno(), 1 << 16, self._said):  # it writes at the file's own offset
+            self._said += len(text)
+            print(text.decode(errors="replace"), end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Let it send the rest, and wait for a while."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        later = shlex.join([Path(sys.executable).name, *COMMAND, *self._what, "--once"])
+        for patience, still in (
+            (1.0, f"metrics are still being sent to MLflow; this waits {LONGEST_WAIT_S:.0f} s at most"),
+            (LONGEST_WAIT_S, "not all metrics are sent to MLflow yet; the rest goes on in the background and is kept "
+                             f"on disk. To send it later: {later}"),
+        ):  # fmt: skip
+            try:
+                self._process.wait(patience)
+                break
+            except subprocess.TimeoutExpired:
+                print(f"tracking: {still}", file=sys.stderr)
+        self.on_tick()
+
+
+class Shipping(RunObserver):
+    """A context around a run, and an observer of it that prints the sender's messages.
+
+    MLflow that is down or slow delays the end by a minute at most, and loses nothing.
+
+    Args:
+        line: name of the model line.
+        config: of the lifecycle; its fields become the parent run's params.
+    """
+
+    def __init__(self, planned: Plan, line: str, config: Config) -> None:
+        self._plan, self._line, self._config, self._digest = planned, line, config, plan_digest(planned)
+        self._status = "KILLED"
+        self._sender = Sender(["--store", planned.store])
+        os.environ |= pipeline_environment(self._digest, line)
+
+    def __enter__(self) -> Shipping:
+        self._pipeline = start_pipeline(self._plan, self._digest, self._line, self._config)
+        self._sender.start()
+        return self
+
+    def on_tick(self) -> None:
+        """Print the sender's messages, such as that the server does not answer."""
+        self._sender.on_tick()
+
+    def on_end(self, result: RunResult) -> None:
+        """Note how the run ended."""
+        self._status = "KILLED" if result.signal else "FAILED" if result.exit_code else "FINISHED"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # An error of the runner itself is no success, even if no node failed.
+        self._pipeline.finish("FAILED" if kind and self._status == "FINISHED" else self._status)
+        self._sender.close()
+
+
+def ship(store: str) -> bool:
+    """Send all that steps logged in `store`, and wait; return whether MLflow took it."""
+    command = [sys.executable, *COMMAND, "--store", store, "--once"]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def start_pipeline(
+    planned: Plan, digest: str, line: str, config: Config, *, todo: int | None = None, **params: str
+) -> PipelineTracker:
+    """Note the config of a pipeline run, and log that it starts.
+
+    Args:
+        digest: `plan_digest` of it.
+        todo: nodes that are to run, where those of `planned` are not all.
+        params: further ones of the parent run, beside the config's.
+    """
+    store = Path(planned.store)
+    record_pipeline(store, digest, config)
+    tracker = PipelineTracker(store, digest, line)
+    done = [Path(node.dir).name for node in planned.nodes if node.state == "done"]
+    tracker.start(parent_params(config) | params, done=done, todo=len(planned.to_run) if todo is None else todo)
+    return tracker
+
+
+def pipeline_environment(digest: str, line: str) -> dict[str, str]:
+    """The environment that tells steps their pipeline run and model line."""
+    return {"ARGOSY_PIPELINE": digest, "ARGOSY_LINE": line}
+
+
+def parent_params(config: Config) -> dict[str, object]:
+    """The params of the parent run: every field that is set to something."""
+    fields = flat(config.model_dump(mode="json"))
+    return {key: value for key, value in fields if value not in (None, "", {})}
+
+
+def plan_digest(planned: Plan) -> str:
+    """The digest of a plan's nodes: a run that goes on has the same, so it is the same pipeline run."""
+    text = "\n".join(sorted(node.digest for node in planned.nodes))
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]

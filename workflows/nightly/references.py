@@ -1,0 +1,207 @@
+"""References: the checkpoint that a new one is compared with, checkpoints by name or alias, and a checkpoint's gate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from argosy.compare.rows.evaluations import in_order
+from argosy.config.explain import nearest
+from argosy.errors import InputError
+from argosy.store.provenance import Identities
+from argosy.store.step_files import read_done
+from argosy.tracking.mlflow.registry import Registry
+from argosy.tracking.mlflow.server import DATABASE, Server, tracking_uri
+from workflows.evaluation import FINAL
+from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, from_elsewhere, generating_step
+from workflows.stored.last_run import newest_config
+from workflows.stored.lineage import TrainingStep, lineage_of, step_directory
+
+if TYPE_CHECKING:
+    from argosy.compare.gate.check import Verdict
+    from argosy.compare.gate.config import Gate
+    from argosy.compare.gate.subject import Subject
+
+
+def registry_of(store: Path, uri: str = "") -> Registry | None:
+    """The registry of the configured server, or of the store's own database; None where there is neither."""
+    if not uri and not os.environ.get("MLFLOW_TRACKING_URI") and not (store / DATABASE).is_file():
+        return None
+    return Registry(Server(tracking_uri(store, uri), store))
+
+
+def reference_for(new: Candidate, candidates: Candidates, alias: Candidate | None) -> Candidate | None:
+    """The registry's, for last checkpoints of its stage and of later ones; else the newest earlier one of the line.
+
+    An intermediate checkpoint, and one of a stage before the reference's, would be worse than that by its nature: it
+    is compared with its counterpart, which is the checkpoint of its stage and name that an earlier run made, and
+    where there is none with the checkpoint that it goes on from.
+    """
+    if alias is not None and new.export == new.step.final and alias.key != new.key:
+        depth, of_alias = (len(lineage_of(each.step, candidates.training)) for each in (new, alias))
+        if depth >= of_alias:
+            return alias
+    return _counterpart(new, candidates) or _checkpoint_before(new, candidates)
+
+
+def _counterpart(new: Candidate, candidates: Candidates) -> Candidate | None:
+    is_final = new.export == new.step.final
+    earlier = [
+        each
+        for each in candidates.training.values()
+        if each.line == new.step.line and each.stage == new.step.stage and each is not new.step
+        and _age(each) < _age(new.step) and (is_final or new.export in each.exports)
+    ]  # fmt: skip
+    if not earlier:
+        return None
+    newest = max(earlier, key=_age)
+    return Candidate(newest, newest.final if is_final else new.export)
+
+
+def _age(step: TrainingStep) -> tuple[float, str]:
+    return step.ended, step.digest
+
+
+def _checkpoint_before(new: Candidate, candidates: Candidates) -> Candidate | None:
+    exports = list(new.step.exports)
+    place = exports.index(new.export)
+    if place:
+        return Candidate(new.step, exports[place - 1])
+    source = candidates.training.get(new.step.source)
+    return Candidate(source, source.final) if source else None
+
+
+def by_key(key: str, candidates: Candidates) -> Candidate | None:
+    """The checkpoint `<digest>/<export>`."""
+    digest, _, export = key.rpartition("/")
+    step = candidates.training.get(digest)
+    return Candidate(step, export) if step is not None and export in step.exports else None
+
+
+def by_name(name: str, candidates: Candidates, store: Path, identities: Identities) -> list[Candidate]:
+    """Checkpoints by `<digest>/<export>`, by STAGE or STAGE/EXPORT (the newest), or by a directory.
+
+    A training step's directory, or a stage, is all of its checkpoints; `STAGE/final` the last one.
+
+    Raises:
+        InputError: there is no such checkpoint; names the nearest.
+    """
+    if candidate := by_key(name, candidates):
+        return [candidate]
+    for path in (store / name, Path(name).expanduser()):
+        if path.is_dir() and name not in ("", "."):
+            return _in_directory(path.absolute(), candidates, identities)
+    stage, _, export = name.partition("/")
+    steps = [each for each in candidates.training.values() if each.stage == stage]
+    if not steps:
+        names = sorted({each.stage for each in candidates.training.values()})
+        near = nearest(stage, names)
+        raise InputError(f"checkpoint {name!r} is none: give STAGE, STAGE/EXPORT or a directory; "
+                         f"{'nearest' if near else 'stages'}: {', '.join(near or names) or 'none in this store'}")
+    return _exports(max(steps, key=_age), export)
+
+
+def last_by_name(name: str, candidates: Candidates, store: Path) -> Candidate:
+    """The checkpoint of that name; of a stage or a step's directory its final one.
+
+    Raises:
+        InputError: there is no such checkpoint; names the nearest.
+    """
+    several = by_name(name, candidates, store, Identities())
+    if len(several) == 1:
+        return several[0]
+    return next((each for each in several if each.export == each.step.final), several[-1])
+
+
+def _in_directory(path: Path, candidates: Candidates, identities: Identities) -> list[Candidate]:
+    try:
+        directory = step_directory(path)
+    except InputError:
+        line = candidates.lines[0] if candidates.lines else "argosy"
+        model = from_elsewhere(path, line, identities)
+        return _exports(candidates.training.setdefault(model.digest, model), "")
+    step = candidates.add(generating_step(directory, candidates.notes))
+    if step is None:
+        raise InputError(f"{path} has no checkpoint that generates text, or is not done")
+    return _exports(step, "" if path == directory else path.name)
+
+
+def _exports(step: TrainingStep, export: str) -> list[Candidate]:
+    if not export:
+        return [Candidate(step, name) for name in step.exports]
+    name = step.final if export == FINAL else export
+    if name not in step.exports:
+        raise InputError(f"{step.directory.name} has no checkpoint {export!r}; there are: {', '.join(step.exports)}")
+    return [Candidate(step, name)]
+
+
+def reference_of(name: str, alias: str, model: str, candidates: Candidates, store: Path,
+                 registry: Registry | None) -> Candidate | str | None:
+    """The checkpoint that `name` (an alias or a checkpoint) names; without it, the one of `alias`, None for nothing.
+
+    A checkpoint that cannot be seen from here is its key alone.
+
+    Raises:
+        InputError: `name` is neither.
+        Unavailable: MLflow does not answer.
+    """
+    version = registry.at(model, name or alias) if registry is not None else None
+    if version is not None:
+        if by_key(version.checkpoint, candidates) is None:
+            add_elsewhere(candidates, [(f"{name or alias} ({version.checkpoint})", version.path)])
+        return by_key(version.checkpoint, candidates) or version.checkpoint
+    if not name:
+        return None
+    try:
+        return by_name(name, candidates, store, Identities())[-1]
+    except InputError as error:
+        raise InputError(f"reference: {name!r} is no alias of the registered model {model!r}, and {error}") from None
+
+
+def gate_for(file: Path | None, store: Path, line: str) -> Gate | None:
+    """The gate of `file`, else the `gate` section of the line's newest config; None where there is neither.
+
+    Raises:
+        InputError: the file or a rule in it is wrong.
+    """
+    from argosy.compare.gate.config import read_gate
+    from workflows.lifecycle import LifecycleConfig
+
+    if file is not None:
+        return read_gate(file)
+    config = newest_config(store, line, LifecycleConfig)
+    return config.gate if config is not None else None
+
+
+def hold(gate: Gate, new: Candidate, reference: Candidate | str | None, store: Path) -> Verdict:
+    """Hold a checkpoint against the gate, by the evaluations that are done.
+
+    Args:
+        reference: what it must not be worse than; a name alone, where it cannot be seen from here; None: nothing.
+    """
+    from argosy.compare.gate.check import check
+    from argosy.compare.gate.subject import nobody
+
+    second = nobody(reference, reference) if isinstance(reference, str) else reference and _subject(reference, store)
+    return check(gate, _subject(new, store), second or None)
+
+
+def evaluations_of(candidate: Candidate, store: Path) -> list[Path]:
+    """Directories of a checkpoint's finished evaluations, in its own store and in this one; what counts comes last."""
+    stores = dict.fromkeys([candidate.step.directory.absolute().parent, store.absolute()])
+    done = [(path, record) for each in stores for path in each.glob("evaluate-*") if (record := read_done(path))]
+    own = [(path, record) for path, record in done
+           if record["made_from"]["upstream"].get("checkpoint") == [candidate.step.digest]
+           and record["outputs"]["checkpoint"]["name"] == candidate.export]
+    return [path for path, _ in in_order(own)]
+
+
+def _subject(candidate: Candidate, store: Path) -> Subject:
+    from argosy.compare.gate.subject import nobody, read_subject
+
+    evaluations = evaluations_of(candidate, store)
+    if not evaluations:
+        note = f"{candidate.label} is not evaluated: argosy nightly --checkpoint {candidate.step.directory.name}"
+        return nobody(candidate.label, candidate.key, note)
+    return read_subject(evaluations, candidate.label)

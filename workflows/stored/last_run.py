@@ -1,0 +1,152 @@
+"""The last `argosy run` on a store and the configs of its pipelines, so that `status` and `why` need none."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import Field, ValidationError
+
+from argosy.config.explain import config_error, nearest
+from argosy.config.schema import Config
+from argosy.errors import InputError
+from argosy.store.files import make_directory, read_record, write_json
+from argosy.store.step_files import read_done
+from argosy.tracking.spool import PIPELINES
+
+C = TypeVar("C", bound=Config)
+FILE = "last_run.json"
+PIPELINE_CONFIG = "config.json"  # in the folder of a pipeline run
+_MANY = 20  # names that are listed
+_SHOWN = 3  # reasons and names in a line
+
+
+class LastRun(Config):
+    """The last run, as commands know it without a config."""
+
+    config: dict[str, Any]
+    """The lifecycle's, as JSON."""
+    directories: dict[str, str]
+    """Of each node by id, relative to the store."""
+    upstream: dict[str, list[str]] = Field(default_factory=dict)
+    """Ids that each node depends on."""
+    stages: tuple[str, ...] = ()
+    """In the order of the pipeline."""
+
+
+def record(store: Path, nodes: Mapping[str, tuple[str, Iterable[str]]], stages: Iterable[str], config: Config) -> None:
+    """Note that `nodes` (by id, the directory and the ids upstream), made of `config`, are about to run."""
+    directories = {name: Path(directory).name for name, (directory, _) in nodes.items()}
+    upstream = {name: list(names) for name, (_, names) in nodes.items()}
+    # Only what was set: a seed that is written down would no longer follow the run's seed.
+    set_ = config.model_dump(mode="json", exclude_unset=True)
+    run = LastRun(config=set_, directories=directories, upstream=upstream, stages=tuple(stages))
+    write_json(store / FILE, run.model_dump(), durable=False)
+
+
+def last_run(store: Path) -> LastRun:
+    """Read what `record` noted.
+
+    Raises:
+        InputError: nothing has run in `store`.
+    """
+    found = read_record(store / FILE)
+    if not found:
+        raise InputError(f"nothing has run in {store} yet: start with 'argosy run', or name another --store")
+    return _valid(LastRun, found, store)
+
+
+def last_config(store: Path, cls: type[C]) -> C:
+    """Read the config of the last run, of class `cls`.
+
+    Raises:
+        InputError: nothing has run in `store`, or another version of Argosy ran, whose config had other fields.
+    """
+    return _valid(cls, last_run(store).config, store)
+
+
+def _valid(cls: type[C], found: dict[str, Any], store: Path) -> C:
+    try:
+        return cls.model_validate(found)
+    except ValidationError as error:
+        raise InputError(f"{store / FILE} is of another version of Argosy: 'argosy run' writes a new one "
+                         f"({config_error(cls, error)})") from None
+
+
+def directory_of(store: Path, name: str) -> Path:
+    """Find the directory of the node `name` of the last run, or `name` itself where it is a directory.
+
+    Raises:
+        InputError: it is neither; names the nearest nodes.
+    """
+    for path in (Path(name), store / name):
+        if path.is_dir() and name not in ("", "."):
+            return path
+    known = last_run(store).directories
+    if name not in known:
+        raise InputError(_unknown(name, last_run(store)))
+    return store / known[name]
+
+
+def _unknown(name: str, run: LastRun) -> str:
+    """Make the error for an unknown `name`, with what there is instead."""
+    if parts := [key for key in run.directories if key.startswith(f"{name}/")]:
+        more = f" and {len(parts) - _MANY} more" if len(parts) > _MANY else ""
+        return f"{name} is not one node; name a part of it: {', '.join(parts[:_MANY])}{more}"
+    near = nearest(name, run.directories)
+    stages = run.stages or tuple(dict.fromkeys(key.partition("/")[0] for key in run.directories))
+    hints = [f"nearest: {', '.join(near)}"] if near else []
+    hints += [f"stages: {', '.join(stages)}"] if len(stages) <= _MANY else []
+    return f"{name!r} is no node of the last run, and no directory; {'; '.join(hints)}"
+
+
+def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each finished node whose outputs have `rejected` (counts by reason) or `skipped` (files).
+
+    Args:
+        directories: by the node's id.
+    """
+    for name, directory in directories.items():
+        done = read_done(directory)
+        outputs = done["outputs"] if done else {}
+        rejected, skipped = outputs.get("rejected"), outputs.get("skipped")
+        if rejected and isinstance(rejected, Mapping):
+            count = sum(rejected.values())
+            reasons = [f"{reason} ({n})" for reason, n in sorted(rejected.items(), key=lambda item: -item[1])]
+            yield f"{name}: {_count(count, 'record')} kept aside in {directory}/rejects: {_short(reasons)}"
+        if skipped and isinstance(skipped, list):
+            yield f"{name}: {_count(len(skipped), 'file')} of unknown format left out: {_short(skipped)}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}" + ("" if number == 1 else "s")
+
+
+def _short(items: list[str]) -> str:
+    return ", ".join(items[:_SHOWN]) + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
+
+
+def record_pipeline(store: Path, pipeline: str, config: Config) -> None:
+    """Write the config of the pipeline run `pipeline`: the fields that were set, so that a seed follows the run's."""
+    folder = make_directory(store / PIPELINES / pipeline)
+    write_json(folder / PIPELINE_CONFIG, config.model_dump(mode="json", exclude_unset=True), durable=False)
+
+
+def newest_config(store: Path, line: str, cls: type[C]) -> C | None:
+    """Read the newest config of a model line in `store`, of class `cls`; None where this version can read none."""
+    files = sorted(store.glob(f"{PIPELINES}/*/{PIPELINE_CONFIG}"), key=_modified, reverse=True)
+    for content in (*map(read_record, files), read_record(store / FILE).get("config", {})):
+        with contextlib.suppress(ValidationError):
+            config = cls.model_validate(content)
+            if content and getattr(config, "name", "") == line:
+                return config
+    return None
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,184 @@
+"""The lineage of a step's directory, read from the store alone, and the training steps with their checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import ArgosyError, InputError
+from argosy.store.files import read_record
+from argosy.store.provenance import DIGITS, Identities, flat
+from argosy.store.step_files import NODE, RUN, TRACKING, ended, read_done
+from argosy.tracking.spool import SPOOL, owner_of
+from workflows.graph import definition
+
+
+@dataclass(frozen=True)
+class ExternalFile:
+    """A file from outside that a step read; state: `unchanged`, `CHANGED since` or `not there any more`."""
+
+    field: str
+    path: str
+    identity: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Ancestor:
+    """A step's directory, what made it, and what that was made from."""
+
+    directory: Path
+    made_from: dict[str, Any]
+    run: dict[str, Any]
+    done: bool
+    files: list[ExternalFile] = field(default_factory=list)
+    upstream: dict[str, list[Ancestor | str]] = field(default_factory=dict)  # str: a digest that is not in the store
+
+    @property
+    def name(self) -> str:
+        """`node` or `node/part`."""
+        return "/".join(filter(None, (self.made_from["node"], self.made_from["part"])))
+
+    def settings(self) -> Iterator[tuple[str, Any]]:
+        """Yield fields of the config that differ from the step's defaults; all where the step is no more."""
+        try:
+            default = dict(flat(definition(self.made_from["step"]).config().identity()))
+        except (ArgosyError, ValueError):
+            default = {}
+        for key, value in flat(self.made_from["config"]):
+            if key not in default or default[key] != value:
+                yield key, value
+
+
+class Lineage:
+    """A reader of directories by digest; each is read once, so that what several nodes share is one object."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._identities = Identities()
+        self._known: dict[Path, Ancestor] = {}
+
+    def of(self, directory: Path) -> Ancestor:
+        """Read the ancestor in `directory`.
+
+        Raises:
+            InputError: it is no step's directory.
+        """
+        if directory not in self._known:
+            self._known[directory] = self._read(directory)
+        return self._known[directory]
+
+    def _read(self, directory: Path) -> Ancestor:
+        finished = read_done(directory)
+        made_from = finished["made_from"] if finished else read_record(directory / NODE)
+        if not made_from:
+            raise InputError(f"{directory} is not a step's directory: it has neither outputs.json nor {NODE}")
+        run = read_record(directory / RUN)
+        upstream = {name: [self._find(digest) for digest in digests] for name, digests in made_from["upstream"].items()}
+        files = list(self._files(made_from, run.get("config", {})))
+        return Ancestor(directory, made_from, run, finished is not None, files, upstream)
+
+    def _find(self, digest: str) -> Ancestor | str:
+        return self.of(self._directories[digest]) if digest in self._directories else digest
+
+    @cached_property
+    def _directories(self) -> dict[str, Path]:
+        return dict(step_directories(self._store))
+
+    def _files(self, made_from: dict[str, Any], config: dict[str, Any]) -> Iterator[ExternalFile]:
+        for name, identity in made_from["external"].items():
+            value = config.get(name) or []
+            paths = [value] if isinstance(value, str) else list(value)
+            identities: list[str] = [identity] if isinstance(identity, str) else identity
+            for index, known in enumerate(identities):
+                path = paths[index] if index < len(paths) else known.partition(":")[0]
+                yield ExternalFile(name, path, known, self._state(path, known))
+
+    def _state(self, path: str, known: str) -> str:
+        try:
+            return "unchanged" if self._identities.of_path(Path(path), "") == known else "CHANGED since"
+        except InputError:
+            return "not there any more"
+
+
+def step_directory(path: Path) -> Path:
+    """Find the step's directory that `path`, such as a checkpoint's directory, is in or is."""
+    for candidate in (path, *path.absolute().parents[:3]):
+        if (candidate / NODE).is_file() or read_done(candidate) is not None:
+            return candidate
+    raise InputError(f"{path} is not inside a step's directory")
+
+
+ASIDE = ("twin",)  # stages that have seen the test on purpose: no end of a line unless named, and never promoted
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingStep:
+    """A finished step with checkpoints, or a model from elsewhere."""
+
+    directory: Path
+    record: Mapping[str, Any]
+    """The `made_from` of its outputs.json."""
+    exports: Mapping[str, str]
+    """Paths of its checkpoints below the directory by name, in the order of training."""
+    final: str
+    """The name of the one that the step calls final."""
+    line: str
+    ended: float
+    """Seconds since the epoch."""
+
+    @property
+    def stage(self) -> str:
+        """The node's name."""
+        return str(self.record["node"])
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that it was made from."""
+        return str(self.record["digest"])
+
+    @property
+    def source(self) -> str:
+        """The digest of the step whose checkpoint it goes on from; "" for none."""
+        return str(next(iter(self.record["upstream"].get("checkpoint", [])), ""))
+
+    def key(self, export: str) -> str:
+        """The key that ties results to the checkpoint `export`."""
+        return f"{self.digest}/{export}"
+
+
+def training_step(directory: Path, done: Mapping[str, Any] | None = None) -> TrainingStep | None:
+    """The training step in `directory`; None for another step. `done`: its outputs.json, where that was read before."""
+    done = done or read_done(directory)
+    if done is None or not done["outputs"].get("exports"):
+        return None
+    entries = sorted(done["outputs"]["exports"], key=lambda entry: int(entry["step"]))
+    last = done["outputs"].get("final", entries[-1]["path"])
+    final = next((entry["name"] for entry in entries if entry["path"] == last), entries[-1]["name"])
+    exports = {entry["name"]: entry["path"] for entry in entries}
+    return TrainingStep(directory, done["made_from"], exports, final, line_of(directory), ended(directory))
+
+
+def line_of(directory: Path) -> str:
+    """The model line that a step's directory was made for."""
+    spool = directory / TRACKING / SPOOL
+    return owner_of(spool).line if spool.is_file() and spool.stat().st_size else "argosy"
+
+
+def lineage_of(step: TrainingStep, steps: Mapping[str, TrainingStep]) -> list[TrainingStep]:
+    """The training steps that `step` goes on from, the nearest first."""
+    before: list[TrainingStep] = []
+    while (source := steps.get((before or [step])[-1].source)) is not None and source not in (step, *before):
+        before.append(source)
+    return before
+
+
+def step_directories(store: Path) -> Iterator[tuple[str, Path]]:
+    """Digest and path of each step's directory of a store, by name."""
+    for path in sorted(store.iterdir()) if store.is_dir() else ():
+        digest = path.name.rpartition("-")[2]
+        if len(digest) == DIGITS:
+            yield digest, path

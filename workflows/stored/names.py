@@ -1,0 +1,260 @@
+"""Names of checkpoints on a command line: stages, directories, model lines, MLflow's runs, models and aliases."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from argosy.compare.checkpoints import Checkpoint
+from argosy.compare.contamination import seen_in, without_contamination
+from argosy.compare.entries import Entry
+from argosy.config.explain import nearest
+from argosy.errors import InputError, StepError
+from argosy.models.checkpoint import no_language_model
+from argosy.statistics.metric import from_records
+from argosy.store.provenance import Identities
+from argosy.store.step_files import OUTPUTS, read_done
+from argosy.tracking.mlflow.read import Result, Results
+from argosy.tracking.mlflow.server import Server, tracking_uri
+from argosy.tracking.ship import Unavailable
+from workflows.stored.checkpoints import checkpoint_directory, export_name, unfinished
+from workflows.stored.lineage import ASIDE, step_directory
+from workflows.stored.store import Stored
+
+
+class Stores:
+    """The store that was named, and others that checkpoints lie in."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._stores: dict[Path, Stored] = {}
+
+    @property
+    def own(self) -> Stored:
+        """The one that was named."""
+        return self.of(self._store)
+
+    def of(self, store: Path) -> Stored:
+        """A store; read once."""
+        return self._stores.setdefault(store.absolute(), Stored(store))
+
+    def line_of(self, digest: str) -> str:
+        """The model line of a training step; "" where no store knows it."""
+        known = (stored.trained.get(digest) for stored in self._stores.values())
+        return next((trained.line for trained in known if trained is not None), "")
+
+    def checkpoint(self, name: str) -> Entry:
+        """A stage (its last checkpoint), STAGE/EXPORT, or a directory.
+
+        Raises:
+            InputError: it is none, or is not evaluated.
+        """
+        path = checkpoint_directory(self._store, name)
+        if not path.exists():
+            raise InputError(unfinished(self._store, name, path))
+        try:
+            step = step_directory(path)
+        except InputError:
+            if not (path / "config.json").is_file():
+                raise
+            return self._elsewhere(name, path)
+        done = read_done(step)
+        if done is None:
+            raise InputError(unfinished(self._store, name, step))
+        if not done["outputs"].get("exports"):
+            raise InputError(f"{name} ({step}) makes no checkpoints; name a training stage, such as pretrain or sft")
+        export = export_name(done["outputs"], step, path)
+        inner = next(each["path"] for each in done["outputs"]["exports"] if each["name"] == export)
+        _check_compares(name, step / inner, f"; what it was measured by is in {step / OUTPUTS}")
+        return self.entry(name, self.of(step.parent), f"{done['made_from']['digest']}/{export}")
+
+    def _elsewhere(self, name: str, path: Path) -> Entry:
+        """A model that no step made: known by its bytes."""
+        _check_compares(name, path)
+        digest = Identities().of_path(path, "checkpoint")
+        stored = self.own
+        found = next((c for c in stored.checkpoints.every if c.digest == digest), None)
+        if found is None:
+            raise InputError(f"{name} is a model that is not evaluated in {self._store} yet: run "
+                             f"'argosy evaluate {path} --store {self._store}' first")
+        return self.entry(name, stored, found.key)
+
+    def entry(self, name: str, stored: Stored, key: str) -> Entry:
+        """The checkpoint `<digest>/<export>` of a store, with what led to it."""
+        c = stored.by_key(key)
+        if c is None or not c.metrics:
+            where = f"{name} ({stored.store}, checkpoint {key})"
+            raise InputError(f"{where} is not evaluated yet; 'argosy status' shows how far the last run is, and "
+                             "'argosy run' with its options goes on")
+        label = name if name in (c.stage, f"{c.stage}/{c.name}", f"{c.stage}/final") else c.label
+        return Entry(name, label, stored.history(c), c)
+
+    def line(self, name: str, line: str) -> Entry | None:
+        """The end of a model line that was trained longest, and what led to it; None where the store has no such."""
+        ends = self.own.ends(line)
+        if not ends:
+            return None
+        c = self.own.last(ends[0])
+        entry = Entry(name, line, self.own.history(c), c)
+        others = sorted({t.stage for t in ends[1:]} - {ends[0].stage})
+        if others:
+            entry.notes.append(f"{name} is {c.label}; other ends of the line are named by their stage: "
+                               f"{', '.join(others)}.")
+        return entry
+
+    def having(self, result: Result) -> Stored | None:
+        """The store that has the checkpoint evaluated: the one that was named, else the one it lies in."""
+        stores = [self._store]
+        if result.path and Path(result.path).is_dir():
+            with suppress(InputError):
+                stores.append(step_directory(Path(result.path)).parent)
+        for each in map(self.of, stores if result.key else ()):
+            if (c := each.by_key(result.key)) is not None and c.metrics:
+                return each
+        return None
+
+
+def _check_compares(name: str, path: Path, more: str = "") -> None:
+    """Refuse a reward model, which can be evaluated no more than it can be compared."""
+    if wordless := no_language_model(path):
+        raise InputError(f"{name} is {wordless}: it predicts no tokens, so it is not compared as a language model is; "
+                         f"name a language model{more}")
+
+
+_RUN = re.compile(r"^(?:runs:/)?([0-9a-f]{32})$")
+_MODEL = re.compile(r"^models:/(m-[0-9a-f]+)$")
+_VERSION = re.compile(r"^models:/(?P<name>[^@/]+(?:/[^@/]+)*?)(?:@(?P<alias>[^@/]+)|/(?P<version>\d+))$")
+LINE = "line:"
+Answer = TypeVar("Answer")
+
+
+class Names:
+    """What names mean in one store and on one MLflow."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._stores = Stores(store)
+        self.server = Server(tracking_uri(store), store)
+        self.results = Results(self.server)
+        self._found: dict[str, Result] = {}  # of checkpoints whose numbers are MLflow's, by key
+
+    def entries(self, names: Sequence[str]) -> list[Entry]:
+        """One for each name; labels are unique.
+
+        Raises:
+            InputError: a name is none, or is not evaluated; says what there is.
+            StepError: MLflow does not answer.
+        """
+        found = [self._entry(name) for name in names]
+        twice = {label for label, n in Counter(e.label for e in found).items() if n > 1}
+        for number, entry in enumerate(found):
+            if entry.label in twice:
+                entry.label = f"{entry.label} ({chr(65 + number) if number < 26 else number + 1})"
+        return found
+
+    def complete(self, entries: Sequence[Entry]) -> None:
+        """Add to what comes from MLflow the standard errors of the chosen checkpoints, where they were logged."""
+        for entry in entries:
+            result = self._found.get(entry.chosen.key)
+            if result is not None and result.runs:
+                found = self._asked(partial(self.results.errors_of, result))
+                entry.chosen.stderr, entry.chosen.counts = found["stderr"], found["counts"]
+                entry.chosen.kinds = from_records(found["kinds"])
+                entry.model, entry.link = result.model, result.link
+
+    def linked(self, entries: Sequence[Entry]) -> None:
+        """Find the LoggedModels of checkpoints of the store, for links to them; what MLflow lacks has none."""
+        for entry in entries:
+            if entry.source == "store":
+                known = self._asked(partial(self.results.by_key, self.line_of(entry), entry.chosen.key))
+                entry.model, entry.link = (known.model, known.link) if known else ("", "")
+
+    def line_of(self, entry: Entry) -> str:
+        """The model line of an entry, which is MLflow's experiment."""
+        result = self._found.get(entry.chosen.key)
+        return self._stores.line_of(entry.chosen.digest) or (result.line if result else "argosy")
+
+    def _entry(self, name: str) -> Entry:
+        if not name.strip():
+            raise InputError("an empty name: give a checkpoint, such as sft, pretrain/p050, line:NAME or runs:/ID")
+        if run := _RUN.match(name):
+            return self._from_mlflow(name, lambda: self.results.of_run(run[1]))
+        if known := _MODEL.match(name):
+            return self._from_mlflow(name, lambda: [self.results.of_model(known[1])])
+        if name.startswith("models:/"):
+            return self._version(name)
+        if name.startswith("@"):
+            model = _only(self._stores.own.lines, name)
+            return self._from_mlflow(name, lambda: [self.results.of_alias(model, name[1:])])
+        if name.startswith(LINE):
+            line = name.removeprefix(LINE)
+            return self._stores.line(name, line) or self._line_in_mlflow(name, line)
+        return self._stores.checkpoint(name)
+
+    def _version(self, name: str) -> Entry:
+        found = _VERSION.match(name)
+        if not found:
+            raise InputError(f"{name} is no model: allowed: models:/NAME@ALIAS, models:/NAME/VERSION, models:/m-ID")
+        model, alias = found["name"], found["alias"] or found["version"]
+        return self._from_mlflow(name, lambda: [self.results.of_alias(model, alias)])
+
+    def _line_in_mlflow(self, name: str, line: str) -> Entry:
+        here = self._asked(lambda: self.results.of_line(line)) if line in self._asked(self.results.experiments) else []
+        here = [r for r in here if r.stage not in ASIDE]
+        if not here:
+            known = sorted({*self._stores.own.lines, *self._asked(self.results.experiments)} - {"Default"})
+            near = nearest(line, known) or known
+            raise InputError(f"{name}: no model line of that name has evaluated checkpoints in {self._store} or in "
+                             f"MLflow at {self.results.where}; {'nearest' if near != known else 'there are'}: "
+                             f"{', '.join(near) or 'none'}")
+        return self._entry_of(name, here, line)
+
+    def _from_mlflow(self, name: str, ask: Callable[[], list[Result]]) -> Entry:
+        found = self._asked(ask)
+        return self._entry_of(name, found, name if name.startswith(("models:/", "@")) else found[-1].name)
+
+    def _entry_of(self, name: str, found: list[Result], label: str) -> Entry:
+        """From the store where it has the checkpoint, with its answers item by item; else MLflow's numbers."""
+        last = found[-1]
+        stored = self._stores.having(last)
+        if stored is not None:
+            entry = self._stores.entry(name, stored, last.key)
+            if len(found) > 1:
+                keys = {r.key for r in found}
+                entry.line = [c for c in stored.checkpoints.every if c.key in keys and c.metrics] or entry.line
+        elif not last.metrics:
+            raise InputError(f"{name} ({last.name}) has no metrics in MLflow at {self.results.where}: it is not "
+                             "evaluated yet, or what was found is not sent")
+        else:
+            line = [_checkpoint_of(r) for r in found if r.metrics]
+            entry = Entry(name, label, line, line[-1], "MLflow")
+            self._found |= dict(zip((c.key for c in line), (r for r in found if r.metrics), strict=True))
+        entry.label, entry.model, entry.link = label.removeprefix("models:/"), last.model, last.link
+        return entry
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        try:
+            return ask()
+        except Unavailable as error:
+            raise StepError(f"MLflow at {self.results.where} does not answer: {error}; start it, or name another one "
+                            "by MLFLOW_TRACKING_URI") from None
+
+
+def _checkpoint_of(r: Result) -> Checkpoint:
+    place = f"{r.tokens} tokens" if r.tokens else f"step {r.step}"
+    label = r.name if r.model else f"{r.name}, {place}"
+    key = r.key or f"{r.model or r.name}@{r.tokens}/{r.step}"
+    return Checkpoint(key, r.key.rpartition("/")[0], r.stage or r.name, r.name, r.step, r.tokens, label=label,
+                      metrics=without_contamination(r.metrics), logged=seen_in(r.metrics))
+
+
+def _only(lines: Sequence[str], name: str) -> str:
+    if len(lines) != 1:
+        raise InputError(f"{name}: the store has {len(lines)} model lines ({', '.join(lines) or 'none'}): name one, as "
+                         f"models:/NAME{name}")
+    return lines[0]

@@ -1,0 +1,96 @@
+"""The checkpoints of a store with what evaluation says of them, and the lines that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from argosy.compare.checkpoints import Checkpoint, Checkpoints, read_checkpoints
+from argosy.compare.rows.evaluations import in_order
+from argosy.store.step_files import read_done
+from workflows.stored.lineage import ASIDE, TrainingStep, lineage_of, training_step
+
+COMPARISONS = ("compare-", "regressions-", "judge-")
+
+
+class Stored:
+    """A store; its outputs.json are read once, when first asked for."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """All, parents first, with metrics of all finished evaluations; the newest where two asked the same."""
+        found = read_checkpoints([t.directory for t in self.trained.values()], [])
+        found.notes.clear()
+        by_key = {c.key: c for c in found.every}
+        for directory, outputs, digest in self._evaluations:
+            about = outputs["checkpoint"]
+            key = f"{digest}/{about['name']}"
+            if key not in by_key:  # a model that no step of the store made
+                step, tokens = (int(about.get(name) or 0) for name in ("step", "tokens"))
+                by_key[key] = Checkpoint(key, digest, about.get("stage") or about["name"], about["name"], step, tokens,
+                                         label=about["name"])
+                found.every.append(by_key[key])
+            by_key[key].add(directory, outputs)
+        return found
+
+    @cached_property
+    def trained(self) -> dict[str, TrainingStep]:
+        """By digest, those that others were made from first."""
+        known = {t.digest: t for directory, done in self._done if (t := training_step(directory, done)) is not None}
+        ordered: dict[str, TrainingStep] = {}
+        for each in known.values():
+            ordered |= {t.digest: t for t in (*reversed(lineage_of(each, known)), each)}
+        return ordered
+
+    @property
+    def lines(self) -> list[str]:
+        """Names of the model lines."""
+        return sorted({t.line for t in self.trained.values()})
+
+    def by_key(self, key: str) -> Checkpoint | None:
+        """The checkpoint `<digest>/<export>`."""
+        return next((c for c in self.checkpoints.every if c.key == key), None)
+
+    def history(self, checkpoint: Checkpoint) -> list[Checkpoint]:
+        """Evaluated checkpoints that led to this one, by tokens."""
+        return [c for c in self.checkpoints.line(checkpoint) if c.metrics]
+
+    def ends(self, line: str) -> list[TrainingStep]:
+        """Steps of a line that none of its steps goes on from: the one trained longest comes first, then the newest."""
+        own = [t for t in self.trained.values() if t.line == line]
+        sources = {t.source for t in own}
+        ends = [t for t in own if t.digest not in sources and self._evaluated(t)]
+        return sorted(ends, key=lambda t: (t.stage in ASIDE, -len(lineage_of(t, self.trained)), -t.ended, t.digest))
+
+    def last(self, trained: TrainingStep) -> Checkpoint:
+        """Its last evaluated checkpoint, else the last one."""
+        own = [c for c in self.checkpoints.every if c.digest == trained.digest]
+        return next((c for c in reversed(own) if c.metrics), own[-1])
+
+    def _evaluated(self, trained: TrainingStep) -> bool:
+        return any(c.metrics for c in self.checkpoints.every if c.digest == trained.digest)
+
+    @cached_property
+    def _done(self) -> list[tuple[Path, dict[str, Any]]]:
+        paths = sorted(p for p in self.store.iterdir() if p.is_dir()) if self.store.is_dir() else []
+        paths = [p for p in paths if not p.name.startswith((*COMPARISONS, "."))]
+        return [(path, done) for path in paths if (done := read_done(path)) is not None]
+
+    @cached_property
+    def _evaluations(self) -> list[tuple[Path, dict[str, Any], str]]:
+        """Directory, outputs and the digest of the step that made the checkpoint; what counts comes last."""
+        found = {path: (path, outputs, source) for path, outputs, source in _evaluations(self._done)}
+        return [found[path] for path, _ in in_order([each for each in self._done if each[0] in found])]
+
+
+def _evaluations(done: list[tuple[Path, dict[str, Any]]]) -> Iterator[tuple[Path, dict[str, Any], str]]:
+    for path, record in done:
+        outputs, sources = record["outputs"], record["made_from"]["upstream"].get("checkpoint", [])
+        about = outputs.get("checkpoint")
+        if len(sources) == 1 and isinstance(outputs.get("metrics"), dict) and isinstance(about, dict):
+            yield path, outputs, sources[0]
