@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
+os.environ["COLUMNS"] = "126"  # tables are as wide as the terminal, which differs from machine to machine
 
 @pytest.fixture
 def own_tasks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
