@@ -28,11 +28,13 @@ def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     from argosy.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.models.export import open_final
-    from argosy.training.phase import load_model, open_tokenizer, train_phase
+    from argosy.models.checkpoint import open_final
+    from argosy.models.load import load_model
+    from argosy.training.phase import open_tokenizer, train_phase
 
-    path, tokens = open_final("checkpoint", config.checkpoint)
-    return train_phase(config, context, "anneal", load_model(path), open_tokenizer(path), tokens)
+    start = open_final("checkpoint", config.checkpoint)
+    model, tokenizer = load_model(start.path), open_tokenizer(start.path)
+    return train_phase(config, context, "anneal", model, tokenizer, start.tokens)
 
 
 STEP = Step("anneal", AnnealConfig, run, version=3, needs="train")

@@ -38,14 +38,15 @@ def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     from argosy.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.models.export import open_final
-    from argosy.training.phase import lengthen, load_model, open_tokenizer, train_phase
+    from argosy.models.checkpoint import open_final
+    from argosy.models.load import load_model
+    from argosy.training.phase import lengthen, open_tokenizer, train_phase
 
-    path, tokens = open_final("checkpoint", config.checkpoint)
-    model = load_model(path)
+    start = open_final("checkpoint", config.checkpoint)
+    model = load_model(start.path)
     before = _position_nats(model, config, context)
     model = lengthen(model, config.sequence_length, config.rope_theta)
-    outputs = train_phase(config, context, "long_context", model, open_tokenizer(path), tokens)
+    outputs = train_phase(config, context, "long_context", model, open_tokenizer(start.path), start.tokens)
     after = _position_nats(model, config, context)
     for step, nats in ((0, before), (config.steps, after)):
         context.tracker.metrics({f"heldout/nats_at/{name}": value for name, value in nats.items()}, step=step)

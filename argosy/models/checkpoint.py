@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from argosy.store.step_files import OUTPUTS, read_outputs
+from argosy.store.step_files import OUTPUTS, given_directory, read_outputs
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,41 @@ def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
     """Find the export `export` of a training step's directory; a directory with a config.json is one itself.
 
     Raises:
-        InputError: it has disappeared, was not finished, or there is no such export (names those there are).
+        InputError: it has disappeared, was not finished, there is no such export (names those there are), or it is no
+            language model.
     """
     root = Path(directory)
     if not root.is_dir():
         raise InputError(f"checkpoint {root} does not exist; run the training step again, or correct the path")
     if (root / OUTPUTS).is_file():
-        return _read(*_export_of(root, export))
-    if (root / "config.json").is_file():
-        return _read(root, root.name)
-    raise InputError(f"checkpoint {root} has neither outputs.json (a finished training step) nor config.json (a model)")
+        path, name = _export_of(root, export)
+    elif (root / "adapter_config.json").is_file():
+        raise InputError(f"checkpoint {root} is an adapter (adapter_config.json): merge it into its model with peft's "
+                         "merge_and_unload, save that and name it")
+    elif (root / "config.json").is_file():
+        path, name = root, root.name
+    else:
+        raise InputError(f"checkpoint {root} has neither outputs.json (a finished training step) nor config.json "
+                         "(a model)")
+    if kind := no_language_model(path):  # transformers would load it with a random output layer
+        raise InputError(f"checkpoint {path} is {kind}: it predicts no tokens; name a language model")
+    return _read(path, name)
+
+
+def open_final(field: str, directory: str) -> Checkpoint:
+    """Find the `final` export of the training step in `directory`, the value of the config's `field`; a reward model is
+    one too.
+
+    Raises:
+        InputError: there is no finished training step.
+    """
+    root = given_directory(field, directory, "training")
+    if "final" not in read_outputs(root, field):
+        raise InputError(f"{field}={directory} is not a training step: its outputs name no `final` checkpoint")
+    found = _read(*_export_of(root, "final"))
+    if not found.ours:
+        raise InputError(f"{field}={directory}: {found.path} has lost its argosy.json; run its step again")
+    return found
 
 
 def _export_of(root: Path, export: str) -> tuple[Path, str]:
@@ -73,8 +98,6 @@ def no_language_model(path: Path) -> str:
 
 
 def _read(path: Path, name: str) -> Checkpoint:
-    if kind := no_language_model(path):  # transformers would load it with a random output layer
-        raise InputError(f"checkpoint {path} is {kind}: it predicts no tokens; name a language model")
     about = path / "argosy.json"
     if not about.is_file():
         return Checkpoint(path, name)

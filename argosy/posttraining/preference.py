@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from argosy.data.rejects import Rejects, read_records
 from argosy.data.schemas import Message, ParseError, check_messages
 from argosy.models.chat import check_length, encode, encode_prompt
-from argosy.models.export import Source
+from argosy.models.load import Source
 from argosy.models.logprobs import answer_logprobs, by_length, pad_right
 from argosy.posttraining.config import PosttrainingConfig, PreferenceConfig
 from argosy.posttraining.stage import keep_rejects
@@ -169,7 +169,8 @@ def load_reward_model(source: Source, seed: int | None = None) -> Any:
 
     if seed is not None:
         torch.manual_seed(seed)
-    model = source.load("AutoModelForSequenceClassification", num_labels=1)
+    head = "" if seed is None else r"score\.weight"
+    model = source.load("AutoModelForSequenceClassification", head, num_labels=1)
     model.config.pad_token_id = source.tokenizer.pad_token_id
     return model
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from argosy.data.schemas import ParseError, check_messages
 from argosy.models.chat import check_length, encode_prompt
-from argosy.models.export import Source
 from argosy.models.generate import Decoding, generate
+from argosy.models.load import Source
 from argosy.models.logprobs import by_length, pad_right
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.trainer import run_trainer, trainer_arguments

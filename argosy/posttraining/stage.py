@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.data.rejects import Rejects
 from argosy.errors import StepError
-from argosy.models.export import Exporter, Source, open_source
+from argosy.models.export import Exporter
+from argosy.models.load import Source, open_source
 from argosy.posttraining.config import PosttrainingConfig, PosttrainingOutputs
 from argosy.step.contract import StepContext
 from argosy.step.process import make_deterministic

@@ -17,6 +17,7 @@ import numpy as np
 from argosy.errors import InputError
 from argosy.models.checkpoint import Checkpoint
 from argosy.models.generate import Tokens
+from argosy.models.load import check_files, loading
 from argosy.scoring.cache import ScoreCache, model_directory
 from argosy.scoring.encoder import Encoder, load_encoder
 from argosy.scoring.model import LanguageModel, load_helper
@@ -77,14 +78,13 @@ def _open_vllm(
                          "take backend: transformers") from None
     from transformers import AutoConfig
 
-    try:
+    check_files(checkpoint.path)
+    with loading(checkpoint.path):
         encoder = load_encoder(checkpoint.path)
         config: Any = AutoConfig.from_pretrained(checkpoint.path)
         engine: Any = vllm.LLM(model=str(checkpoint.path), seed=seed, tensor_parallel_size=processes,
                                max_logprobs=int(config.get_text_config().vocab_size),
                                enable_prefix_caching=True)  # fmt: skip
-    except Exception as error:  # whatever is wrong with its files, it is this checkpoint that is wrong
-        raise InputError(f"vLLM cannot load the checkpoint {checkpoint.path}: {error}") from error
     about = ("vllm", str(vllm.__version__), str(processes))
     scores = ScoreCache(model_directory(cache, checkpoint.path, about)) if cache else None
     return VLLMLanguageModel(engine, config, encoder, batch_tokens, work, scores)

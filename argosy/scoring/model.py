@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError, StepError
+from argosy.errors import InputError
 from argosy.models.chat import answer_start, end_tokens
 from argosy.models.checkpoint import Checkpoint
 from argosy.models.generate import Decoding, GreedyDecoder, Tokens, before_stops, by_reach, generate, in_batches
+from argosy.models.load import load_model, loading
 from argosy.scoring.cache import ScoreCache, model_directory
 from argosy.scoring.encoder import Encoder, load_encoder
 from argosy.scoring.rows import Score
@@ -63,23 +64,16 @@ class LanguageModel:
             device: number of the process among those that evaluate; GPUs are dealt by it.
 
         Raises:
-            InputError: transformers cannot load it; names the directory and says why.
+            InputError: it cannot be loaded, or not whole; names the directory and says why.
             StepError: it has disappeared meanwhile.
         """
-        from transformers import AutoModelForCausalLM
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.disable_progress_bar()
         logging.getLogger("transformers").setLevel(logging.ERROR)
-        try:
+        with loading(checkpoint.path):
             encoder = load_encoder(checkpoint.path)
-            model: Any = AutoModelForCausalLM.from_pretrained(checkpoint.path, dtype="auto")
-            model.eval()
-        except Exception as error:  # whatever is wrong with its files, it is this checkpoint that is wrong
-            if not (checkpoint.path / "config.json").is_file():
-                raise StepError(f"checkpoint {checkpoint.path} has disappeared while it was loaded: run its training "
-                                "step again, then this") from error
-            raise InputError(f"cannot load the checkpoint {checkpoint.path}: {error}") from error
+        model = load_model(checkpoint.path, dtype="auto").eval()
         where = _device(device)
         if where == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
             model.set_attn_implementation("eager")

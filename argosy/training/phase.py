@@ -76,13 +76,6 @@ def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int
                          "try llama, qwen3 or mistral") from None
 
 
-def load_model(path: Path) -> Any:
-    """Load the exported checkpoint in `path`, float32."""
-    from transformers import AutoModelForCausalLM
-
-    return AutoModelForCausalLM.from_pretrained(path, dtype="float32")
-
-
 def lengthen(model: Any, max_position_embeddings: int, rope_theta: float) -> Any:
     """Return a model of the same weights with a longer context and another RoPE base (Xiong et al. 2023, "Effective
     long-context scaling"): a larger base slows the rotations, so that far positions stay within angles that were

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from argosy.models.export import Source
+from argosy.models.load import Source
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.rewards import Prompt, WeightedRewards, in_order, make_samples
 from argosy.posttraining.trainer import run_trainer, trainer_arguments

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from argosy.data.split import derive_seed
-from argosy.models.export import Source
+from argosy.models.load import Source
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.objective import ALONE, KLController, update
 from argosy.posttraining.rl.rewards import Prompt, WeightedRewards, in_order

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
-from argosy.models.export import Source, open_source
 from argosy.models.generate import Decoding, generate
+from argosy.models.load import Source, open_source
 from argosy.models.logprobs import answer_kl, pad_right, token_logprobs
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.rewards import Prompt, WeightedRewards, make_samples
@@ -125,7 +125,8 @@ def load_value_model(config: RLHFConfig, source: Source) -> Any:
     head of zeros.
     """
     start = open_source("reward_model", config.reward_model, source.device) if config.reward_model else source
-    model = start.load("AutoModelForTokenClassification", num_labels=1)
+    head = r"score\.bias" if config.reward_model else r"score\.(weight|bias)"
+    model = start.load("AutoModelForTokenClassification", head, num_labels=1)
     if not config.reward_model:
         model.score.weight.data.zero_()
     model.score.bias.data.zero_()

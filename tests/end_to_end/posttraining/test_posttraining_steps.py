@@ -107,7 +107,7 @@ def test_export_loads_generates_and_names_no_path(root: Path, sft: Any) -> None:
 
 def test_sft_steps_equal_plain_torch(root: Path) -> None:
     from argosy.data.rejects import Rejects, read_records
-    from argosy.models.export import open_source
+    from argosy.models.load import open_source
     from argosy.posttraining.config import training_order
     from argosy.posttraining.sft import conversation_parser
 
@@ -138,7 +138,7 @@ def test_sft_steps_equal_plain_torch(root: Path) -> None:
 
 def test_dpo_steps_equal_plain_torch_and_teach_the_preference(root: Path, sft: Any) -> None:
     from argosy.data.rejects import Rejects, read_records
-    from argosy.models.export import open_source
+    from argosy.models.load import open_source
     from argosy.posttraining.preference import in_order, preference_parser
 
     outputs, log = run(

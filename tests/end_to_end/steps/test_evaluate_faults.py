@@ -14,7 +14,7 @@ import pytest
 from argosy.errors import InputError, StepError
 from argosy.evaluation.items import read_items
 from evals.chain import parse_chain
-from tests.evaluation_fixtures import make_items, make_model, make_tokenizer, run_evaluate, save_checkpoint, write_items
+from tests.evaluation_fixtures import make_items, make_tokenizer, run_evaluate, save_checkpoint, write_items
 
 SUITE = """\
 benchmarks:
@@ -96,16 +96,24 @@ def test_a_suite_is_read_before_a_model_is_looked_for(store: Path, tmp_path: Pat
         evaluate(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"), checkpoint=str(tmp_path / "none"))
 
 
-def test_logits_that_are_no_numbers_cost_the_items_that_they_touch(store: Path, tmp_path: Path) -> None:
-    """Though items share rows, and what is not a number spreads over a row."""
-    tokenizer, model = make_tokenizer(), make_model(len(make_tokenizer()))
+def test_logits_that_are_no_numbers_cost_the_items_that_they_touch(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though items share rows, and what is not a number spreads over a row. (Weights that are none are refused.)"""
+    from argosy.scoring import model as module
+
+    tokenizer, load = make_tokenizer(), module.load_model
     asked = [tokenizer.encode(question.prompt) for question in parse_chain("plain").all_questions(make_items(24), 0)[0]]
     counts = Counter(token for tokens in asked for token in set(tokens))
     token = next(token for token, n in sorted(counts.items()) if 4 <= n <= 8)
-    model.model.embed_tokens.weight.data[token] = math.nan
-    shutil.copytree(store / "model", tmp_path / "model")
-    model.save_pretrained(tmp_path / "model")
-    found = evaluate(store, tmp_path / "out", checkpoint=str(tmp_path / "model"), suite_file="", data=_facts(tmp_path))
+
+    def spoiled(path: Path, **fields: Any) -> Any:
+        model = load(path, **fields)
+        model.model.embed_tokens.weight.data[token] = math.nan
+        return model
+
+    monkeypatch.setattr(module, "load_model", spoiled)
+    found = evaluate(store, tmp_path / "out", suite_file="", data=_facts(tmp_path))
     lost = found["left_out"]["bench/facts/plain"]["score is not a number"]
     assert lost == counts[token]
     assert found["counts"]["bench/facts/plain/acc"] == 24 - lost

@@ -16,7 +16,7 @@ from pydantic import Field
 import steps
 from argosy.config.schema import Config
 from argosy.errors import InputError
-from argosy.models.export import open_final
+from argosy.models.checkpoint import open_final
 from argosy.plugins import names
 from argosy.step.command import _configs, describe_fields, field_descriptions
 from argosy.store.step_files import LOG, OUTPUTS, RUN

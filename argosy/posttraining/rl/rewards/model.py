@@ -9,7 +9,7 @@ from argosy.posttraining.rl.rewards import Reward, RewardSettings, Sample
 
 def make(settings: RewardSettings) -> Reward:
     """Load the reward model of `settings.reward_model`."""
-    from argosy.models.export import open_source
+    from argosy.models.load import open_source
     from argosy.posttraining.preference import load_reward_model, rewards_of
 
     source = open_source("reward_model", settings.reward_model, settings.device)

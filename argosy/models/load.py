@@ -1,0 +1,155 @@
+"""Weights of a checkpoint, loaded by transformers and checked: no tensor is missing, left over, of another shape or
+not a number. transformers itself fills what is missing with random numbers and goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import ArgosyError, InputError, StepError
+from argosy.models.chat import check_template, end_tokens
+from argosy.models.checkpoint import open_final
+from argosy.models.generate import Decoding
+
+OUTPUT_LAYER = r"lm_head\..*"  # of a language model; a classifier has none
+_AGAIN = "export or download it again, whole"
+
+
+def load_model(
+    path: Path, kind: str = "AutoModelForCausalLM", *, dtype: str = "float32", new: str = "", unused: str = "",
+    **fields: Any,
+) -> Any:
+    """Load the weights in `path` into the class of transformers that is named `kind`.
+
+    Args:
+        new: pattern of tensors that the checkpoint may lack, as it lacks those of a new head: they are drawn.
+        unused: pattern of tensors that the checkpoint may have and the class has not.
+        fields: more arguments of from_pretrained.
+
+    Raises:
+        InputError: it cannot be loaded, or a tensor is missing, unexpected, of another shape or not finite.
+        StepError: it has disappeared meanwhile.
+    """
+    import transformers
+
+    with loading(path):
+        model, report = getattr(transformers, kind).from_pretrained(
+            path, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **fields)  # fmt: skip
+    name = type(model).__name__
+    _refuse(path, f"lacks {{}} of {name}, which would be random numbers", _others(report["missing_keys"], new))
+    _refuse(path, f"has {{}}, for which {name}, as its config.json describes it, has no place",
+            _others(report["unexpected_keys"], unused))
+    _refuse(path, f"has another shape of {{}} than {name}, as its config.json describes it",
+            {f"{key} ({list(here)}, not {list(there)})" for key, here, there in report["mismatched_keys"]})
+    _check_finite(path, ((key, value) for key, value in model.state_dict().items() if not value.is_meta))
+    return model
+
+
+def check_files(path: Path) -> None:
+    """Check the weights in `path` as `load_model` does, a tensor at a time, for an engine that reads them itself."""
+    from safetensors import safe_open
+
+    load_model(path, device_map="meta")
+    for file in sorted(path.glob("*.safetensors")):
+        with loading(path), safe_open(file, "pt") as tensors:
+            _check_finite(path, ((key, tensors.get_tensor(key)) for key in tensors.keys()))  # noqa: SIM118
+
+
+@contextmanager
+def loading(path: Path) -> Iterator[None]:
+    """Say which checkpoint an error is about: whatever is wrong with its files, it is this one that is wrong."""
+    try:
+        yield
+    except ArgosyError:
+        raise
+    except Exception as error:
+        if not (path / "config.json").is_file():
+            raise StepError(f"checkpoint {path} has disappeared while it was loaded: run its training step again, "
+                            "then this") from error
+        raise InputError(f"cannot load the checkpoint {path}: {error}") from error
+
+
+def _others(keys: Iterable[str], pattern: str) -> set[str]:
+    return {key for key in keys if not pattern or not re.fullmatch(pattern, key)}
+
+
+def _refuse(path: Path, what: str, tensors: Collection[str]) -> None:
+    if tensors:
+        first, *more = sorted(tensors)
+        named = f"{first} and {len(more)} more tensors" if more else first
+        raise InputError(f"checkpoint {path} {what.format(named)}; {_AGAIN}")
+
+
+def _check_finite(path: Path, tensors: Iterable[tuple[str, Any]]) -> None:
+    for key, value in tensors:
+        if not value.is_floating_point() or not value.numel():
+            continue
+        numbers = value.float() if value.element_size() == 1 else value  # torch compares no numbers of 8 bits
+        if not all(bool(end.isfinite()) for end in numbers.aminmax()):  # both are NaN where one number is
+            raise InputError(f"checkpoint {path} has NaN or infinite numbers in {key}: its training has diverged, or "
+                             f"the file is damaged; take an earlier checkpoint, or {_AGAIN}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A checkpoint that a post-training step starts from.
+
+    Attributes:
+        path: the directory that `from_pretrained` loads.
+        tokenizer: its tokenizer; the chat template marks the assistant's tokens.
+        tokens: tokens of the model's training, over all its stages.
+        context: its longest input in tokens.
+        stop_ids: ids that end an answer.
+        device: torch.device on which its models are put.
+    """
+
+    path: Path
+    tokenizer: Any
+    tokens: int
+    context: int
+    stop_ids: list[int]
+    device: Any
+
+    @property
+    def pad_id(self) -> int:
+        """Return the tokenizer's padding token."""
+        return int(self.tokenizer.pad_token_id)
+
+    def decoding(self, max_new_tokens: int, temperature: float = 0.0, seed: int = 0) -> Decoding:
+        """Return how answers of this checkpoint are generated; greedy at temperature 0."""
+        return Decoding(self.stop_ids, self.pad_id, max_new_tokens, temperature, seed)
+
+    def causal_model(self) -> Any:
+        """Load the language model, on the device, with generation ending at `stop_ids`."""
+        model = self.load("AutoModelForCausalLM")
+        model.generation_config.eos_token_id = self.stop_ids
+        model.generation_config.pad_token_id = self.pad_id
+        return model
+
+    def load(self, kind: str, new: str = "", **fields: Any) -> Any:
+        """Load the weights into the class of transformers that is named `kind`, float32, on the device.
+
+        Args:
+            new: pattern of the tensors that the checkpoint may lack: of a new head.
+        """
+        return load_model(self.path, kind, new=new, unused=OUTPUT_LAYER if new else "", **fields).to(self.device)
+
+
+def open_source(field: str, directory: str, device: Any) -> Source:
+    """Open the final export of the training step in `directory`, the value of the config's `field`.
+
+    Raises:
+        InputError: no finished training step is there, or its tokenizer has no usable chat template.
+    """
+    found = open_final(field, directory)
+    from transformers import AutoConfig, AutoTokenizer
+
+    with loading(found.path):
+        tokenizer = AutoTokenizer.from_pretrained(found.path)
+        context = AutoConfig.from_pretrained(found.path).max_position_embeddings
+    check_template(tokenizer)
+    return Source(found.path, tokenizer, found.tokens, context, end_tokens(tokenizer), device)

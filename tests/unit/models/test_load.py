@@ -1,0 +1,113 @@
+"""Checkpoints whose weights are not whole: every load names the tensor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.errors import ArgosyError, InputError
+from argosy.models.checkpoint import find_checkpoint
+from argosy.models.load import check_files, load_model, open_source
+from argosy.posttraining.preference import load_reward_model
+from argosy.posttraining.rl.config import RLHFConfig
+from argosy.posttraining.rl.rollout import load_value_model
+from argosy.scoring.model import LanguageModel
+from tests.posttraining_fixtures import make_checkpoint
+
+ROOT = Path(__file__).resolve().parents[3]
+WEIGHT = "model.layers.1.mlp.up_proj.weight"
+
+
+def lose(weights: dict[str, Any]) -> None:
+    """Lose the second half of the layers."""
+    for name in [name for name in weights if name.startswith("model.layers.1.")]:
+        del weights[name]
+
+
+def add(weights: dict[str, Any]) -> None:
+    weights["model.layers.2.x"] = weights[WEIGHT].clone()
+
+
+def cut(weights: dict[str, Any]) -> None:
+    weights[WEIGHT] = weights[WEIGHT][:5].clone()
+
+
+def spoil(value: float) -> Callable[[dict[str, Any]], None]:
+    def change(weights: dict[str, Any]) -> None:
+        weights[WEIGHT][3, 4] = value
+
+    return change
+
+
+def changed(directory: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """A training step's directory, whose final weights are changed."""
+    from safetensors.torch import load_file, save_file
+
+    file = make_checkpoint(directory) / "checkpoints/final/model.safetensors"
+    weights = load_file(file)
+    change(weights)
+    save_file(weights, file, metadata={"format": "pt"})
+    return directory
+
+
+BROKEN = [
+    (lose, r"lacks model\.layers\.1\.input_layernorm\.weight and 8 more tensors of LlamaForCausalLM"),
+    (add, r"has model\.layers\.2\.x, for which LlamaForCausalLM.* has no place"),
+    (cut, re.escape(f"has another shape of {WEIGHT} ([5, 64], not [128, 64])")),
+    (spoil(float("nan")), f"NaN or infinite numbers in {WEIGHT}"),
+    (spoil(float("-inf")), f"NaN or infinite numbers in {WEIGHT}"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BROKEN)
+def test_weights_that_are_not_whole_are_refused_by_name(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    root = changed(tmp_path, change)
+    path = root / "checkpoints/final"
+    loads: list[Callable[[], Any]] = [
+        lambda: load_model(path),
+        lambda: check_files(path),  # before vLLM reads them
+        lambda: LanguageModel.load(find_checkpoint(root)),
+        lambda: open_source("checkpoint", str(root), "cpu").causal_model(),
+        lambda: load_reward_model(open_source("checkpoint", str(root), "cpu"), seed=0),
+    ]
+    for load in loads:
+        with pytest.raises(InputError, match=message.replace("CausalLM", ".*")):
+            load()
+
+
+def test_tied_weights_and_a_new_head_are_not_missing_but_a_lost_head_is(tmp_path: Path) -> None:
+    source = open_source("checkpoint", str(make_checkpoint(tmp_path)), "cpu")
+    model = source.causal_model()
+    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+    assert load_reward_model(source, seed=0).score.weight.shape == (1, 64)
+    with pytest.raises(InputError, match=r"lacks score\.weight of LlamaForSequenceClassification"):
+        load_reward_model(source)
+    with pytest.raises(InputError, match=r"lacks score\.weight of LlamaForTokenClassification"):
+        load_value_model(RLHFConfig(reward_model=str(tmp_path)), source)
+    assert not load_value_model(RLHFConfig(), source).score.weight.any()
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("model.safetensors", "cut short", "cannot load the checkpoint .*final: "),
+    ("config.json", "{", "cannot load the checkpoint .*final: "),
+    ("adapter_config.json", "{}", "is an adapter .*merge_and_unload"),
+])  # fmt: skip
+def test_files_that_transformers_cannot_read_are_an_error_of_the_checkpoint(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    path = make_checkpoint(tmp_path) / "checkpoints/final"
+    (path / name).write_text(text)
+    with pytest.raises(ArgosyError, match=message):
+        load_model(find_checkpoint(path).path)
+
+
+def test_no_other_module_of_the_product_loads_weights() -> None:
+    pattern = re.compile(r"(Model\w*|ForCausalLM|Classification)\W*\.from_pretrained\(")
+    sources = [path for folder in ("argosy", "steps", "evals", "probes") for path in (ROOT / folder).rglob("*.py")]
+    assert [path.name for path in sources if pattern.search(path.read_text())] == []
