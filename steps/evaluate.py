@@ -230,7 +230,7 @@ def _outputs(findings: Findings, checkpoint: Checkpoint, suite: str) -> Evaluate
 def _log(
     config: EvaluateConfig, context: StepContext, outputs: EvaluateOutputs, findings: Findings, checkpoint: Checkpoint
 ) -> None:
-    from argosy.compare.contamination import contamination_metrics
+    from argosy.evaluation.contamination import contamination_metrics
 
     context.tracker.artifact(context.out / "results.json")  # its standard errors and counts, beside the metrics
     context.tracker.model_metrics(

@@ -21,10 +21,10 @@ from typing import Any
 import yaml
 
 from argosy.compare.checkpoints import Checkpoint
-from argosy.compare.contamination import contamination_metrics
-from argosy.compare.rows.reader import Rows, is_text
-from argosy.compare.rows.values import total
+from argosy.evaluation.contamination import contamination_metrics
 from argosy.evaluation.items import write_items
+from argosy.evaluation.rows.reader import Rows, is_text
+from argosy.evaluation.rows.values import total
 from argosy.statistics.intervals import mean
 from argosy.store.files import write_json
 from argosy.store.provenance import digest_of

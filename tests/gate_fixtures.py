@@ -9,7 +9,7 @@ import numpy as np
 
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.gate.subject import Subject
-from argosy.compare.rows.reader import Rows
+from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.intervals import Floats, mean
 
 DIFFICULTY = 3.0  # standard deviation over items, in logits

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from argosy.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.compare.metrics import HEADLINE
-from argosy.compare.rows.evaluations import told
-from argosy.compare.rows.reader import ALL, shared_suite
-from argosy.compare.rows.values import ASKED_OTHERWISE, shared
 from argosy.compare.test import NOTHING_IN_COMMON, OTHER_TOKENS, Contrast, alike, contrast, corrected
+from argosy.evaluation.rows.evaluations import told
+from argosy.evaluation.rows.reader import ALL, shared_suite
+from argosy.evaluation.rows.values import ASKED_OTHERWISE, shared
 from argosy.statistics.multiple import Method
 
 Pair = tuple[Checkpoint, Checkpoint]

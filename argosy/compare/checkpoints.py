@@ -11,11 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from argosy.compare.contamination import Seen, seen_of
 from argosy.compare.metrics import HEADLINE, Kind, kind_of
-from argosy.compare.rows.reader import Answers, Group, Rows, read_rows
-from argosy.compare.rows.values import Value, total
 from argosy.compare.test import Side
+from argosy.evaluation.contamination import Seen, seen_of
+from argosy.evaluation.rows.reader import Answers, Group, Rows, read_rows
+from argosy.evaluation.rows.values import Value, total
 from argosy.statistics.intervals import mean, normal_interval, wilson
 from argosy.statistics.metric import Metric, from_records
 from argosy.store.step_files import read_done

@@ -10,10 +10,10 @@ from argosy.compare.checkpoints import Checkpoint, side_of
 from argosy.compare.entries import Compared, Entry, Pair
 from argosy.compare.metrics import ACCURACY, HEADLINE, Kind, families, order
 from argosy.compare.notes import notes_of
-from argosy.compare.rows.values import Value
 from argosy.compare.test import Side, alike, contrast, corrected
 from argosy.compare.traces import suspects
 from argosy.errors import InputError
+from argosy.evaluation.rows.values import Value
 from argosy.statistics.multiple import TABLE, Method
 
 

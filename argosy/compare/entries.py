@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from argosy.compare.checkpoints import Checkpoint, interval
 from argosy.compare.metrics import HEADLINE, Kind
-from argosy.compare.rows.values import Value
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspect
 from argosy.compare.words import short
 from argosy.errors import InputError
+from argosy.evaluation.rows.values import Value
 from argosy.statistics.multiple import Method
 
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}

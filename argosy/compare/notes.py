@@ -9,9 +9,9 @@ from typing import Any
 
 from argosy.compare.entries import Entry, Pair
 from argosy.compare.metrics import Kind, place_of
-from argosy.compare.rows.values import ASKED_OTHERWISE
 from argosy.compare.test import OTHER_QUESTIONS, OTHER_TOKENS
 from argosy.compare.words import listed, short
+from argosy.evaluation.rows.values import ASKED_OTHERWISE
 from argosy.store.files import read_record
 from argosy.store.step_files import RUN, read_done
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from argosy.compare.changes import task_of
 from argosy.compare.checkpoints import HELDOUT
-from argosy.compare.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, likely
 from argosy.compare.entries import Compared, Pair
 from argosy.compare.metrics import HEADLINE
 from argosy.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
 from argosy.compare.words import amount, listed, meaning, percent, points, reverse, tested_text
+from argosy.evaluation.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, likely
 from argosy.statistics.multiple import DECISION, NAMES
 from argosy.statistics.paired import Interval
 

@@ -10,7 +10,8 @@ from argosy.compare.changes import Pair, form_changes, headline_changes, not_sha
 from argosy.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.compare.metrics import HEADLINE
 from argosy.compare.test import Contrast
-from argosy.compare.traces import PLAIN, Suspect, pair_leads, suspicions
+from argosy.compare.traces import Suspect, pair_leads, suspicions
+from argosy.evaluation.contamination import PLAIN
 from argosy.statistics.multiple import DECISION, TABLE
 
 

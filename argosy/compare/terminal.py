@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from argosy.compare.checkpoints import interval
-from argosy.compare.contamination import LIKELY, WORDS
 from argosy.compare.entries import SECTIONS, Compared, Pair
 from argosy.compare.sentences import sentences
 from argosy.compare.test import Contrast
 from argosy.compare.words import PROMISES, TITLES, difference_text, meaning, p_text, short, unit_of, value_text
+from argosy.evaluation.contamination import LIKELY, WORDS
 from argosy.statistics.multiple import NAMES
 from argosy.text.display import FEW, NARROW, NARROWEST, fitted, letter, visible, width
 

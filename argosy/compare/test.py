@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from argosy.compare.metrics import UNDECLARED, Kind
-from argosy.compare.rows.reader import Rows, shared_suite
-from argosy.compare.rows.values import Value, metric_of, shared, total
+from argosy.evaluation.rows.reader import Rows, shared_suite
+from argosy.evaluation.rows.values import Value, metric_of, shared, total
 from argosy.statistics.equivalence import tost
 from argosy.statistics.intervals import quantile, t_quantile
 from argosy.statistics.multiple import Method, correct

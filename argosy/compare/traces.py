@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from argosy.compare.changes import same_questions
 from argosy.compare.checkpoints import Checkpoint, interval
-from argosy.compare.contamination import LIKELY, Seen
-from argosy.compare.rows.reader import Place
 from argosy.compare.test import ALPHA
+from argosy.evaluation.contamination import LIKELY, PLAIN, Seen
+from argosy.evaluation.rows.reader import Place
 from argosy.statistics.intervals import balanced_weights, mean
 from argosy.statistics.multiple import DECISION, correct
 from argosy.statistics.paired import DRAWS, Interval, difference_of_differences, paired_bootstrap, paired_permutation
 
-PLAIN = "plain"
 MOST_PAIRS = 150
 
 

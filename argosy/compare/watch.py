@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from argosy.compare.checkpoints import Checkpoint, Checkpoints
-from argosy.compare.contamination import has_seen
 from argosy.compare.entries import Compared, Entry, points
 from argosy.compare.metrics import chance_of, kind_of
+from argosy.evaluation.contamination import has_seen
 from argosy.statistics.intervals import normal_interval, share_interval
 from argosy.statistics.trend import LAST, Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
 from argosy.store.step_files import read_done

@@ -39,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a row a metric, those to watch first."""
     from argosy.compare.checkpoints import read_checkpoints
-    from argosy.compare.rows.evaluations import in_order
     from argosy.compare.watch import watchlist
+    from argosy.evaluation.rows.evaluations import in_order
     from argosy.store.step_files import read_done
     from workflows.nightly.candidates import find_candidates
 

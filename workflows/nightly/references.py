@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.compare.rows.evaluations import in_order
 from argosy.config.explain import nearest
 from argosy.errors import InputError
+from argosy.evaluation.rows.evaluations import in_order
 from argosy.store.provenance import Identities
 from argosy.store.step_files import read_done
 from argosy.tracking.mlflow.registry import Registry

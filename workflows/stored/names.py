@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from argosy.compare.checkpoints import Checkpoint
-from argosy.compare.contamination import seen_in, without_contamination
 from argosy.compare.entries import Entry
 from argosy.config.explain import nearest
 from argosy.errors import InputError, StepError
+from argosy.evaluation.contamination import seen_in, without_contamination
 from argosy.models.checkpoint import no_language_model
 from argosy.statistics.metric import from_records
 from argosy.store.provenance import Identities

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from argosy.compare.contamination import evidence_of
-from argosy.compare.rows.reader import Rows
 from argosy.errors import ArgosyError, InputError
+from argosy.evaluation.contamination import evidence_of
 from argosy.evaluation.items import read_items
+from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.calibration import calibrate
 from argosy.statistics.contamination import Calibration, default_calibration
 from argosy.store.files import write_json

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from argosy.compare.changes import change, headline_of
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
-from argosy.compare.contamination import doubt
 from argosy.compare.metrics import UNDECLARED, Kind
-from argosy.compare.rows.reader import Rows
 from argosy.compare.test import Contrast
 from argosy.errors import InputError
+from argosy.evaluation.contamination import doubt
+from argosy.evaluation.rows.reader import Rows
 from argosy.store.step_files import read_done
 
 NOT_A_NUMBER = "not a number"  # of a reason why an evaluation left something out

@@ -9,11 +9,11 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 from argosy.compare.checkpoints import Checkpoint
-from argosy.compare.contamination import LIKELY
 from argosy.compare.entries import Entry
-from argosy.compare.rows.reader import Group
-from argosy.compare.rows.values import Record
 from argosy.compare.stages import Comparison
+from argosy.evaluation.contamination import LIKELY
+from argosy.evaluation.rows.reader import Group
+from argosy.evaluation.rows.values import Record
 from argosy.text.display import visible
 
 MOST = 400  # questions that a page embeds

@@ -11,9 +11,9 @@ from typing import Any
 from argosy.compare.checkpoints import Checkpoint, interval
 from argosy.compare.entries import Compared, Entry, value_at
 from argosy.compare.metrics import HEADLINE, Kind
-from argosy.compare.rows.reader import ALL
 from argosy.compare.test import Contrast
 from argosy.compare.words import is_percent, plain, short
+from argosy.evaluation.rows.reader import ALL
 from argosy.text.display import visible
 
 WIDTH, MIDDLE = 132, 66

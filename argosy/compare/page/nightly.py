@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.compare.changes import form_changes, headline_changes, not_shared, task_of, text_changes
 from argosy.compare.checkpoints import BENCHMARK, HELDOUT, Checkpoint
-from argosy.compare.contamination import LIKELY, Seen, contamination_record, doubt, of_numbers
 from argosy.compare.gate.check import as_json, lines, sentences, summary
 from argosy.compare.gate.rule import CANNOT_TELL, FAILS
 from argosy.compare.page.record import change_record, rounded
@@ -16,6 +15,7 @@ from argosy.compare.page.tables import Table, accuracy_table, prefix_tables
 from argosy.compare.page.template import render
 from argosy.compare.test import Contrast
 from argosy.compare.words import tested_text
+from argosy.evaluation.contamination import LIKELY, Seen, contamination_record, doubt, of_numbers
 from argosy.statistics.multiple import DECISION, NAMES
 from argosy.store.step_files import read_done
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from argosy.compare.changes import task_of
 from argosy.compare.checkpoints import HELDOUT, Checkpoint, interval
-from argosy.compare.contamination import contamination_record, metrics_of
 from argosy.compare.entries import Compared, Entry
 from argosy.compare.sentences import sentences, stage_sentences
 from argosy.compare.stages import Comparison, TaskComparison
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
+from argosy.evaluation.contamination import contamination_record, metrics_of
 from argosy.tracking.mlflow.comparisons import ComparisonRun
 
 

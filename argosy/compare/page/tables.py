@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from argosy.compare.checkpoints import HELDOUT, Checkpoint, interval
-from argosy.compare.contamination import summary
 from argosy.compare.page.ledger import bounds_text, number
 from argosy.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.compare.test import Contrast
+from argosy.evaluation.contamination import summary
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.compare.changes import task_of
 from argosy.compare.checkpoints import HELDOUT
-from argosy.compare.contamination import LIKELY, Seen, summary
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspect
 from argosy.compare.words import difference_text, meaning, p_text, short, tested_text, unit_of, value_text
+from argosy.evaluation.contamination import LIKELY, Seen, summary
 from argosy.text.display import letter, visible
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import pytest
 
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.comparison import compare
-from argosy.compare.contamination import seen_of
 from argosy.compare.entries import Compared, Entry
 from argosy.compare.metrics import kind_of
 from argosy.compare.page.items import Asked, differing, embedded
@@ -20,9 +19,10 @@ from argosy.compare.page.ledger import number, rows, scoreboard
 from argosy.compare.page.record import record
 from argosy.compare.page.report import ComparisonPage
 from argosy.compare.page.template import as_script
-from argosy.compare.rows.reader import Rows
 from argosy.compare.terminal import terminal
+from argosy.evaluation.contamination import seen_of
 from argosy.evaluation.items import read_items
+from argosy.evaluation.rows.reader import Rows
 from argosy.store.files import read_json
 from argosy.text.display import width
 from steps.compare import question_texts

@@ -17,11 +17,11 @@ from argosy.compare.comparison import compare
 from argosy.compare.entries import At, Entry, choose
 from argosy.compare.metrics import kind_of
 from argosy.compare.page.ledger import heat
-from argosy.compare.rows.evaluations import measured, read_settings, settings_of
-from argosy.compare.rows.reader import Rows
-from argosy.compare.rows.values import Value, total
 from argosy.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, alike, contrast
 from argosy.errors import InputError
+from argosy.evaluation.rows.evaluations import measured, read_settings, settings_of
+from argosy.evaluation.rows.reader import Rows
+from argosy.evaluation.rows.values import Value, total
 from argosy.store.files import write_json
 
 

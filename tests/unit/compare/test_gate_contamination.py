@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from argosy.compare.contamination import contamination_of, contamination_record, seen_of
 from argosy.compare.gate.calibrate import main
 from argosy.compare.gate.check import check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject, nobody
-from argosy.compare.rows.reader import Rows
+from argosy.evaluation.contamination import contamination_of, contamination_record, seen_of
 from argosy.evaluation.items import write_items
+from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.contamination import Contamination, default_calibration
 from evals.items import Item
 from evals.memorisation import Trace, _row, natural_order

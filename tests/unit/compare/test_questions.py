@@ -15,9 +15,9 @@ from argosy.compare.entries import Entry
 from argosy.compare.gate.check import check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject, compared
-from argosy.compare.rows.values import total
 from argosy.compare.test import OTHER_QUESTIONS
 from argosy.evaluation.findings import Findings
+from argosy.evaluation.rows.values import total
 from argosy.evaluation.suite import Suite
 from argosy.scoring.model import LanguageModel
 from argosy.statistics.multiple import TABLE

@@ -12,9 +12,9 @@ import pytest
 
 from argosy.compare.changes import not_shared, task_of, text_changes
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
-from argosy.compare.rows.reader import Rows
 from argosy.compare.sentences import stage_sentences
 from argosy.compare.stages import Comparison, compare, is_headline
+from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.multiple import DECISION, TABLE, benjamini_hochberg
 from argosy.store.files import read_json, write_json
 from tests.comparison_fixtures import checkpoint

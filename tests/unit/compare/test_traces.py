@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from argosy.compare.checkpoints import Checkpoint
-from argosy.compare.contamination import Seen
 from argosy.compare.traces import Suspicion, Trace, suspicions
+from argosy.evaluation.contamination import Seen
 from argosy.scoring.rows import Score
 from argosy.statistics.intervals import balanced_weights
 from evals.chain import parse_chain

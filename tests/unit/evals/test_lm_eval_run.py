@@ -75,8 +75,8 @@ def test_where_no_file_can_be_read_tasks_of_lm_eval_are_asked_all_the_same(
 
 
 def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: LanguageModel, tmp_path: Path) -> None:
-    from argosy.compare.rows.reader import Rows
-    from argosy.compare.rows.values import total
+    from argosy.evaluation.rows.reader import Rows
+    from argosy.evaluation.rows.values import total
 
     write_three_kinds(tmp_path)
     found = run(model, tmp_path, lm_eval=["both", "said"])

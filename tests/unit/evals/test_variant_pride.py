@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from argosy.compare.rows.reader import Rows
+from argosy.evaluation.rows.reader import Rows
 from evals.answers import Answer, answer
 from evals.chain import parse_chain
 from evals.metrics import metric_names, metrics, place_priors

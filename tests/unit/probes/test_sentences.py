@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from argosy.compare.rows.reader import Rows
-from argosy.compare.rows.values import total
 from argosy.errors import InputError
+from argosy.evaluation.rows.reader import Rows
+from argosy.evaluation.rows.values import total
 from argosy.evaluation.suite import load_suite
 from argosy.scoring.model import LanguageModel
 from probes.kinds.relation import Relation, fill, questions, read_relations

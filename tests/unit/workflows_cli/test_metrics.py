@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from argosy.compare.checkpoints import read_checkpoints
-from argosy.compare.contamination import Seen
 from argosy.compare.watch import watchlist
+from argosy.evaluation.contamination import Seen
 from argosy.statistics.contamination import Contamination
 from argosy.store.files import write_json
 from argosy.store.step_files import read_done

@@ -10,9 +10,8 @@ from pydantic import Field
 
 from argosy.compare.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
 from argosy.compare.gate.subject import Subject, compared, memory
-from argosy.compare.metrics import Kind
 from argosy.compare.test import Contrast
-from argosy.compare.words import change_text
+from argosy.compare.words import amount, change_text
 from argosy.statistics.equivalence import minimum_detectable_effect, tost
 
 NOISE = "noise"
@@ -39,13 +38,13 @@ def not_worse(name: str, new: Subject, reference: Subject, margin: float | None,
     known = memory(name, reference, new)
     if margin is None:
         could = minimum_detectable_effect(found.tested.stderr)
-        text = f"{change(found)}; a loss of {amount(found.kind, could)} is found in 80 of 100{known}"
+        text = f"{change(found)}; a loss of {amount(found, could)} is found in 80 of 100{known}"
         return Finding(name, HOLDS, text, {**numbers, "detectable": could}, found.tested.p_value,
                        FAILS if loss > 0 else HOLDS, found.tested.least)
     bounds = tost(loss, found.tested.stderr, margin, found.tested.degrees, alpha)
     status = HOLDS if bounds.high < margin else FAILS if bounds.low > margin else CANNOT_TELL
-    worst = amount(found.kind, max(0.0, bounds.high))
-    text = f"{change(found)}; may be worse by {worst}, allowed {amount(found.kind, margin)}"
+    worst = amount(found, max(0.0, bounds.high))
+    text = f"{change(found)}; may be worse by {worst}, allowed {amount(found, margin)}"
     more = ("; more items would tell" if status == CANNOT_TELL else "") + known
     return Finding(name, status, text + more, {**numbers, "worst": bounds.high, "margin": margin})
 
@@ -80,11 +79,6 @@ def change(found: Contrast) -> str:
     """The change in words, and how it was tested."""
     n = f", {found.tested.n} of {found.asked}" if found.asked else ""
     return f"{found.name} {change_text(found)}, {found.how}{n}"
-
-
-def amount(kind: Kind, value: float) -> str:
-    """A difference in the metric's unit."""
-    return f"{100 * value:.2g} points" if kind.share else f"{value:.2g} {kind.unit}".rstrip()
 
 
 class NotWorse(Rule):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from argosy.compare.rows.evaluations import in_order
+from argosy.evaluation.rows.evaluations import in_order
 from argosy.store.files import write_json
 
 

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.compare.rows.reader import Rows
-from argosy.compare.rows.values import Record, item_of
+from argosy.evaluation.rows.reader import Rows
+from argosy.evaluation.rows.values import Record, item_of
 from argosy.statistics.contamination import (
     LEAST_ITEMS,
     Calibration,

@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from argosy.compare.rows.evaluations import measured, read_settings
-from argosy.compare.rows.values import Record, Value, item_means, item_of, number, over_forms, plain, weighted
 from argosy.errors import InputError
 from argosy.evaluation.items import ITEMS, has_items, scan_items
+from argosy.evaluation.rows.evaluations import measured, read_settings
+from argosy.evaluation.rows.values import Record, Value, item_means, item_of, number, over_forms, plain, weighted
 from argosy.store.step_files import read_done
 
 Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
@@ -73,8 +73,7 @@ class Rows:
     """Rows by task and variant.
 
     Args:
-        settings: of the suite (argosy.compare.rows.evaluations), which losses of documents hang on: with others, it is
-            another suite.
+        settings: of the suite (`settings_of`), which losses of documents hang on: with others, it is another suite.
 
     Attributes:
         parts: the evaluations that it is made of, the newest last; none where it is one.

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from argosy.compare.contamination import (
+from argosy.compare.gate.check import check
+from argosy.compare.gate.config import Gate
+from argosy.compare.gate.subject import Subject
+from argosy.compare.traces import suspicions
+from argosy.evaluation.contamination import (
     Seen,
     contamination_metrics,
     doubt,
@@ -19,11 +23,7 @@ from argosy.compare.contamination import (
     summary,
     without_contamination,
 )
-from argosy.compare.gate.check import check
-from argosy.compare.gate.config import Gate
-from argosy.compare.gate.subject import Subject
-from argosy.compare.rows.reader import Rows
-from argosy.compare.traces import suspicions
+from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.contamination import Contamination
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
