@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from argosy.data.sources import SourceConfig, write_inputs
 from argosy.data.split import split_heldout
 from argosy.demo.corpus import Demo, DemoConfig
 from argosy.demo.knowledge import leaked
+from argosy.demo.stdlib import digest
 from argosy.errors import InputError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
@@ -48,9 +48,8 @@ class DataConfig(Config):
     """Sizes of the demo's data."""
 
     def identity(self) -> dict[str, Any]:
-        """Count the Python version too: the demo's English and code are the standard library's sources."""
-        own = {} if self.inputs else {"python": platform.python_version()}
-        return super().identity() | own
+        """Count the shipped English and code too, where documents are made of them."""
+        return super().identity() | ({} if self.inputs else {"texts": digest()})
 
 
 class DataOutputs(Config):

@@ -17,7 +17,7 @@ from argosy.demo import examples
 from argosy.demo.dirt import dirty_documents
 from argosy.demo.facts import LANGS, Fact, load_facts, split_facts
 from argosy.demo.knowledge import answer_documents, benchmark_items, knowledge_documents, quiz_documents
-from argosy.demo.stdlib import code_documents, english_documents
+from argosy.demo.stdlib import MOST, code_documents, english_documents
 
 Count = Annotated[int, Field(ge=0)]
 Least = Annotated[int, Field(ge=1)]
@@ -26,9 +26,9 @@ Least = Annotated[int, Field(ge=1)]
 class DemoConfig(Config):
     """Sizes of the demo's data."""
 
-    english_bytes: Count = 900_000
+    english_bytes: Annotated[int, Field(ge=0, le=MOST)] = 900_000
     """Bytes of English prose."""
-    code_bytes: Count = 700_000
+    code_bytes: Annotated[int, Field(ge=0, le=MOST)] = 700_000
     """Bytes of Python source."""
     knowledge_repeats: Count = 30
     """Statements of each fact in prose, in each language."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from argosy.demo.corpus import Demo, DemoConfig
 from argosy.errors import InputError
 from argosy.evaluation.suite import load_suite
 from argosy.store.provenance import differences, provenance_of
@@ -135,7 +136,7 @@ def test_files_that_a_suite_names_count_by_their_bytes(tmp_path: Path) -> None:
         digests(override)
 
 
-def test_the_python_whose_library_the_demo_reads_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_texts_that_the_demo_reads_count_and_no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("text")
     own = f"data.inputs={tmp_path}"
     demo, users = digests(), digests(own)
@@ -143,11 +144,15 @@ def test_the_python_whose_library_the_demo_reads_counts(tmp_path: Path, monkeypa
     node = Node("data", "data", DataConfig())
     assert by_hand["digest"] == Graph([node]).digest(node)
     monkeypatch.setattr("platform.python_version", lambda: "3.99.1")
+    monkeypatch.setattr("sysconfig.get_path", lambda _: "/nowhere")
+    assert digests() == demo
+    assert sum(1 for _ in Demo(DemoConfig(), 1).documents()) > 3000
+    monkeypatch.setattr("argosy.demo.stdlib._material", lambda: b"other")
     assert digests()["data"] != demo["data"]
     assert digests(own) == users
     again = provenance_of("data", definition("data").version, DataConfig(), {})
     assert again["digest"] != by_hand["digest"]
-    assert differences(by_hand, again) == [f'data.python "{by_hand["config"]["python"]}" -> "3.99.1"']
+    assert [line.split()[0] for line in differences(by_hand, again)] == ["data.texts"]
 
 
 def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
