@@ -20,6 +20,9 @@ from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
 
 Records = list[dict[str, Any]]
+CONVERSATIONS = ("instructions.jsonl", "instructions_heldout.jsonl", "twin.jsonl")  # files that it writes
+PREFERENCES = ("preferences.jsonl", "preferences_heldout.jsonl")
+PROMPTS = ("prompts.jsonl",)
 KINDS = ("instructions", "preferences", "prompts", "benchmark")  # what the user's own files may replace
 
 

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from argosy.evaluation.findings import Findings
+    from argosy.evaluation.heldout.losses import Heldout
     from argosy.evaluation.suite import Suite
     from argosy.models.checkpoint import Checkpoint
     from argosy.scoring.model import LanguageModel
+    from evals.section import Benchmarks
 
     Sections = dict[str, Callable[[LanguageModel, bool], Findings]]  # model, whether prompts are turns of a chat
 
@@ -156,27 +158,45 @@ def _evaluate(
     return findings
 
 
-def _sections(config: EvaluateConfig, suite: Suite) -> Sections:
-    """Make the function that runs each section of the suite. All are read here, so that an error of the suite shows
-    before a model is loaded."""
-    from argosy.evaluation.heldout.losses import Heldout, check_heldout, run_heldout
-    from evals.runner import run_benchmarks
+def check_suite(suite: Suite, tokens: str) -> tuple[Benchmarks | None, Heldout | None]:
+    """Parse and validate all sections of a suite but the files that it names, before a model is loaded.
+
+    Args:
+        tokens: directory of the tokenize step, as far as there is one.
+
+    Raises:
+        InputError: a section is wrong; names the field.
+    """
+    from argosy.evaluation.heldout.losses import Heldout, check_heldout
     from evals.section import Benchmarks, check_benchmarks
-    from probes.runner import parse_probes, run_probes
+    from probes.runner import parse_probes
+
+    section = suite.section("benchmarks", Benchmarks) if suite.benchmarks is not None else None
+    if section is not None:
+        check_benchmarks(section, suite.name)
+    if suite.probes is not None:
+        parse_probes(suite)
+    texts = suite.section("heldout", Heldout) if suite.heldout is not None else None
+    if texts is not None:
+        check_heldout(texts, tokens, suite.name)
+    return section, texts
+
+
+def _sections(config: EvaluateConfig, suite: Suite) -> Sections:
+    """Make the function that runs each section of the suite."""
+    from argosy.evaluation.heldout.losses import run_heldout
+    from evals.runner import run_benchmarks
+    from probes.runner import run_probes
 
     data, seed, limit = config.data, config.seed, config.limit
+    section, texts = check_suite(suite, config.tokens)
     sections: Sections = {}
-    if suite.benchmarks is not None:
-        section = suite.section("benchmarks", Benchmarks)
-        check_benchmarks(section, suite.name)
+    if section is not None:
         sections["benchmarks"] = lambda model, chat: run_benchmarks(
             section, model, Path(data or "."), chat=chat, seed=seed, limit=limit)  # fmt: skip
     if suite.probes is not None:
-        parse_probes(suite)
         sections["probes"] = lambda model, chat: run_probes(suite, model, data, chat=chat, seed=seed, limit=limit)
-    if suite.heldout is not None:
-        texts = suite.section("heldout", Heldout)
-        check_heldout(texts, config.tokens, suite.name)
+    if texts is not None:
         sections["heldout"] = lambda model, chat: run_heldout(
             texts, model, config.tokens, suite=suite.name, data=data, seed=seed)  # fmt: skip
     return sections

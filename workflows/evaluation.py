@@ -7,9 +7,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.evaluation.suite import find_suite
+from argosy.evaluation.suite import FOLDERS, find_suite, load_suite
 from argosy.training.config import TrainConfig
-from steps.evaluate import EvaluateConfig
+from steps.evaluate import EvaluateConfig, check_suite
 from workflows.graph import Node, Stages
 
 FINAL = "final"
@@ -58,6 +58,12 @@ def exports(node: Node) -> Iterator[str]:
 
 
 def suite_fields(name: str) -> dict[str, str]:
-    """Give a suite as fields of EvaluateConfig: its file, so that its bytes count."""
+    """Give a suite as fields of EvaluateConfig: its file, so that its bytes count.
+
+    Raises:
+        InputError: there is no such suite, or one of one's own is wrong.
+    """
     file = find_suite(name, "evaluate.suites")
+    if file.parent not in FOLDERS and file.is_file():
+        check_suite(load_suite(str(file)), tokens="of the pipeline")
     return {"suite": file.stem, "suite_file": str(file)}

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from argosy.config.explain import validated
 from argosy.config.schema import Config, ParallelConfig, Role, role_of
 from argosy.errors import InputError
 from argosy.step.contract import Step
@@ -277,4 +278,9 @@ def _with_processes(name: str, config: Config, gpus: int | None) -> Config:
     if "processes" in config.model_fields_set and config.processes != gpus:
         raise InputError(f"{name}.processes is {config.processes} and resources.{name}.gpus is {gpus}, allowed: as "
                          f"many processes as GPUs; leave {name}.processes out, or set gpus=0 to train on the CPU")
-    return config.model_copy(update={"processes": gpus})
+    given = {field: getattr(config, field) for field in config.model_fields_set}
+    try:
+        return validated(type(config), {**given, "processes": gpus})
+    except InputError as error:
+        raise InputError(f"{name} runs as one process for each GPU, of which resources.{name}.gpus (or the cluster "
+                         f"profile) gives it {gpus}: {error}") from None

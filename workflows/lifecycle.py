@@ -27,12 +27,12 @@ from pydantic import Field, model_validator
 
 from argosy.compare.gate.config import Gate
 from argosy.config.explain import likely
-from argosy.config.schema import Config, Seed, models_at
+from argosy.config.schema import Config, Role, Seed, models_at
 from argosy.posttraining.rl.config import RLHFConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig
-from steps.data import DataConfig
+from steps.data import CONVERSATIONS, PREFERENCES, PROMPTS, DataConfig
 from steps.dpo import DPOConfig
 from steps.long_context import LongContextConfig
 from steps.pretrain import PretrainConfig
@@ -44,6 +44,12 @@ from workflows.evaluation import Evaluation, evaluations
 from workflows.graph import Node, StageResources, Stages
 
 TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
+
+_FILES_OF_DATA = {
+    ("sft", "conversations"): CONVERSATIONS, ("sft", "heldout"): CONVERSATIONS,
+    ("reward_model", "preferences"): PREFERENCES, ("reward_model", "heldout"): PREFERENCES,
+    ("dpo", "preferences"): PREFERENCES, ("dpo", "heldout"): PREFERENCES, ("rlhf", "prompts"): PROMPTS,
+}  # fmt: skip
 
 
 class LifecycleConfig(Config):
@@ -83,6 +89,25 @@ class LifecycleConfig(Config):
         for name in self.resources:
             if name not in stages:
                 raise ValueError(f"resources.{name}: there is no such stage; {likely(name, stages)}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_files_of_data(self) -> Self:
+        for (stage, field), files in _FILES_OF_DATA.items():
+            given = getattr(getattr(self, stage), field, ())
+            for name in (given,) if isinstance(given, str) else given:
+                if name not in files:
+                    raise ValueError(f"{stage}.{field} has {name!r}, allowed: the files of the data step, "
+                                     f"{', '.join(files)}; records of yours: data.instructions=FILE and the like")
+        return self
+
+    @model_validator(mode="after")
+    def _check_wired(self) -> Self:
+        for stage, config in self:
+            for name in config.fields_with(Role.UPSTREAM) if isinstance(config, Config) else ():
+                if name in config.model_fields_set:
+                    raise ValueError(f"{stage}.{name} is set by the pipeline, to the directory of an earlier stage: "
+                                     "leave it out; a step that is run by hand (python -m steps.NAME) takes one")
         return self
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from argosy.config.schema import Role, default_at, field_type, is_nullable, models_at, role_of
+from argosy.config.schema import Role, alternatives, default_at, field_type, is_nullable, models_at, role_of
 from argosy.config.yaml import KeyPath
 from argosy.errors import InputError
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+    from pydantic_core import ErrorDetails, InitErrorDetails
 
-
+C = TypeVar("C", bound=BaseModel)
 _LONGEST = 80  # characters of a value that are shown
 _FIELDS = 6  # fields of a mapping that are named
 _NUMBER = "a number"
@@ -121,6 +121,35 @@ def config_error(
     if len(lines) == 1:
         return InputError(lines[0])
     return InputError("\n  ".join((f"{len(lines)} things are wrong:", *lines)))
+
+
+def validated(
+    cls: type[C],
+    data: Mapping[str, Any],
+    origins: Mapping[KeyPath, str] | None = None,
+    typed: Collection[KeyPath] = (),
+) -> C:
+    """Validate a config. true and false are no numbers, which pydantic would take them for.
+
+    Raises:
+        InputError: it is wrong (see `config_error`).
+    """
+    try:
+        if wrong := list(_booleans(cls, data, ())):
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        return cls.model_validate(data)
+    except ValidationError as error:
+        raise config_error(cls, error, origins, typed) from None
+
+
+def _booleans(cls: type[BaseModel], value: Any, path: KeyPath) -> Iterator[InitErrorDetails]:
+    if isinstance(value, Mapping | list):
+        for key, below in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _booleans(cls, below, (*path, key))
+    elif isinstance(value, bool):
+        kinds = set(alternatives(field_type(cls, path)))
+        if kinds & {int, float} and bool not in kinds:
+            yield {"type": "float_type" if float in kinds else "int_type", "loc": path, "input": value}
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:

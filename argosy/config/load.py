@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
-from argosy.config.explain import config_error
+from argosy.config.explain import validated
 from argosy.config.override import Override, parse_override, set_at
 from argosy.config.schema import Config
 from argosy.config.yaml import KeyPath, read_yaml
@@ -43,10 +41,7 @@ def load(cls: type[C], layers: Sequence[Layer], overrides: Sequence[str] = ()) -
         given[override.path] = override
         set_at(cls, data, override)
         _note(override, origins)
-    try:
-        return cls.model_validate(data)
-    except ValidationError as error:
-        raise config_error(cls, error, origins, given) from None
+    return validated(cls, data, origins, given)
 
 
 def merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from argosy.config.explain import shown
 from argosy.config.schema import Config, default_at, field_type, is_sequence, is_text, item_type
-from argosy.config.yaml import KeyPath, parse_yaml
+from argosy.config.yaml import BROKEN, KeyPath, parse_yaml
 from argosy.errors import InputError
 
 _QUOTED = ("'", '"')
@@ -54,7 +54,8 @@ def _value(kind: Any, right: str, text: str) -> Any:
     try:
         value = parse_yaml(right, text)
     except InputError as error:
-        raise InputError(f"{error}; write quotes around an override with spaces: 'stage.field=[1, 2]'") from None
+        spaces = "; write quotes around an override with spaces: 'stage.field=[1, 2]'" if BROKEN in str(error) else ""
+        raise InputError(f"{error}{spaces}") from None
     if is_sequence(kind):
         return _items(kind, value, right, text)
     if is_text(kind) and value is not None and not isinstance(value, list | dict | str):

@@ -13,24 +13,30 @@ import yaml
 from argosy.errors import InputError
 
 KeyPath = tuple[str | int, ...]
+BROKEN = "broken YAML"
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2's floats and booleans: PyYAML follows 1.1, where 1e-3 (no dot) is a string and the key
-    `on` is true."""
+    """SafeLoader with YAML 1.2's numbers and booleans: PyYAML follows 1.1, where 1e-3 (no dot) is a string, 12:30:45 is
+    45045, 010 is 8, and the key `on` is true."""
 
 
-_BOOL = "tag:yaml.org,2002:bool"
+_TAGS = {
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "int": (r"[-+]?(0|[1-9][\d_]*|0b[01_]+|0x[\da-fA-F_]+)", "-+0123456789"),
+    "float": (r"[-+]?((\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+|\d[\d_]*\.[\d_]*|\.\d[\d_]*"
+              r"|\.(inf|Inf|INF))|\.(nan|NaN|NAN)", "-+0123456789."),
+}  # fmt: skip
+_OURS = {f"tag:yaml.org,2002:{name}" for name in _TAGS}
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _OURS]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?[eE][-+]?\d+$|^[-+]?\.\d+([eE][-+]?\d+)?$"),
-    list("-+0123456789."),
-)
+for _name, (_pattern, _first) in _TAGS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
+
+MOST_BYTES, MOST_VALUES, MOST_LEVELS = 10_000_000, 200_000, 50  # of a file; an alias counts as what it stands for
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -58,19 +64,26 @@ def read_yaml(path: Path) -> YamlFile:
         InputError: it cannot be read, is not UTF-8 or is not YAML (with the line), or has a key twice.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, "rb") as file:  # a device may have no end
+            content = file.read(MOST_BYTES + 1)
+        text = content.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start})") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from None
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{path} has more than {MOST_BYTES:,} bytes, allowed: a file of YAML")
     data, lines = _parse(text, str(path))
     return YamlFile(path, {} if data is None else data, lines)
 
 
 def _parse(text: str, source: str) -> tuple[Any, dict[KeyPath, int]]:
-    loader = _Loader(text)
+    if wrong := _UNPRINTABLE.search(text):
+        line = f", line {text.count(chr(10), 0, wrong.start()) + 1}" if "\n" in text else ""
+        raise InputError(f"{source if source.isprintable() else ascii(source)}{line} {_of_no_text(wrong[0])}")
     lines: dict[KeyPath, int] = {}
     try:
+        loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
             return None, lines
@@ -78,18 +91,29 @@ def _parse(text: str, source: str) -> tuple[Any, dict[KeyPath, int]]:
         return loader.construct_document(root), lines
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InputError(f"{source}{where}: broken YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError) as error:  # a control character; a date such as 2024-99-99
-        raise InputError(f"{source}: broken YAML: {error}") from None
-    finally:
-        loader.dispose()
+        raise InputError(f"{source}{where}: {BROKEN}: {error.problem or error.context}") from None
+    except RecursionError:
+        raise InputError(f"{source}: nested deeper than {MOST_LEVELS} levels") from None
+    except (yaml.YAMLError, ValueError) as error:  # a date such as 2024-99-99
+        raise InputError(f"{source}: {BROKEN}: {error}") from None
+
+
+def _of_no_text(character: str) -> str:
+    return (f"has the character {character!a}, allowed: text in UTF-8 without control characters; a file whose name "
+            "has one is to be renamed")
 
 
 def _mark(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], source: str) -> None:
     """Record the line of every value below `node`, and refuse a key that is there twice."""
-    lines.setdefault(path, node.start_mark.line + 1)
-    if len(path) > 50:  # also an alias that contains itself
-        raise InputError(f"{source}, line {node.start_mark.line + 1}: nested deeper than 50 levels")
+    line = node.start_mark.line + 1
+    lines.setdefault(path, line)
+    if len(path) > MOST_LEVELS:  # also an alias that contains itself
+        raise InputError(f"{source}, line {line}: nested deeper than {MOST_LEVELS} levels")
+    if len(lines) > MOST_VALUES:
+        raise InputError(f"{source}, line {line}: more than {MOST_VALUES:,} values, those that an alias stands for "
+                         "counted each time")
+    if isinstance(node, yaml.ScalarNode) and (wrong := _UNPRINTABLE.search(node.value)):
+        raise InputError(f"{source}, line {line}: {'.'.join(map(str, path)) or 'the value'} {_of_no_text(wrong[0])}")
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             _mark(item, (*path, index), lines, source)

@@ -18,9 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
-from argosy.config.explain import config_error
+from argosy.config.explain import validated
 from argosy.config.schema import Config
 from argosy.config.yaml import read_yaml
 from argosy.errors import InputError
@@ -51,10 +49,7 @@ class Suite(Config):
         Raises:
             InputError: a misspelt key or a value that is not allowed; names both.
         """
-        try:
-            return config.model_validate(getattr(self, name))
-        except ValidationError as error:
-            raise config_error(config, error, {(): f"suite {self.name}, {name}"}) from None
+        return validated(config, getattr(self, name), {(): f"suite {self.name}, {name}"})
 
 
 def find_suite(name: str, field: str = "suite", beside: Path | None = None) -> Path:
@@ -89,10 +84,7 @@ def load_suite(name: str) -> Suite:
     data = read_yaml(path).data
     if not isinstance(data, dict) or not data:
         raise InputError(f"{path} is no suite: give at least one of benchmarks, probes, heldout")
-    try:
-        suite = Suite.model_validate({"name": path.stem, **data})
-    except ValidationError as error:
-        raise config_error(Suite, error, {(): str(path)}) from None
+    suite = validated(Suite, {"name": path.stem, **data}, {(): str(path)})
     folder = Path(os.path.abspath(path.parent))
     sections = {**_sections(suite), "benchmarks": _with_used_tasks(suite.benchmarks, folder)}
     return suite.model_copy(update=with_paths(folder, sections))

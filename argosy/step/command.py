@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -200,12 +200,9 @@ def parse_config(step: Step[Any], raw: Any) -> Config:
     """
     if not isinstance(raw, dict):
         raise InputError(f"the config of {step.name} is {type(raw).__name__}, allowed: a JSON object")
-    try:
-        config: Config = step.config.model_validate(raw)
-    except ValidationError as error:
-        from argosy.config.explain import config_error
+    from argosy.config.explain import validated
 
-        raise config_error(step.config, error) from None
+    config: Config = validated(step.config, raw)
     return config
 
 

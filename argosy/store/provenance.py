@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,8 +59,12 @@ class Identities:
         """Return the identity of one file or directory."""
         try:
             if path.is_dir():
-                return self._of_directory(path)
-            return f"{path.name}:{self._of_file(path)}"
+                return self._of_directory(path, field)
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise InputError(f"{field}: {path} is a device, a pipe or a socket, allowed: a file or a folder")
+            if not path.stat().st_size:
+                warnings.warn(f"{field}: {path} is empty", stacklevel=2)
+            return f"{_text(path, field)}:{self._of_file(path)}"
         except FileNotFoundError:
             todo = "a * is not expanded here: give the folder" if "*" in path.name else "correct the path"
             raise InputError(f"{field}: {path} does not exist (looked in {Path.cwd()}); {todo}") from None
@@ -74,9 +80,9 @@ class Identities:
                 return
             self._changed = False
 
-    def _of_directory(self, path: Path) -> str:
+    def _of_directory(self, path: Path, field: str) -> str:
         files = sorted((str(file.relative_to(path)), file) for file in path.rglob("*") if file.is_file())
-        lines = "".join(f"{name}\0{self._of_file(file)}\n" for name, file in files)
+        lines = "".join(f"{name}\0{self._of_file(file)}\n" for name, file in files if _text(file, field))
         return "directory:" + hashlib.sha256(lines.encode()).hexdigest()
 
     def _of_file(self, path: Path) -> str:
@@ -91,6 +97,15 @@ class Identities:
             self._known[key] = [*stamp, digest]
             self._changed = True
         return digest
+
+
+def _text(path: Path, field: str) -> str:
+    """The name of a file, which a digest and documents' sources can hold."""
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{field}: the name of {str(path)!a} is not UTF-8: rename the file") from None
+    return path.name
 
 
 DIGITS = 12  # 48 bits: a clash among a million directories is below one in five hundred

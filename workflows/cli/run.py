@@ -8,7 +8,7 @@ from pathlib import Path
 from argosy.store.files import make_directory
 from workflows.cli.command import Command, add_store, memory, positive
 from workflows.cli.options import OVERRIDES, add_config, add_range, load_config
-from workflows.cli.report import newest
+from workflows.cli.report import REPORT
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, describe, plan
 from workflows.stored import last_run
@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
     code = execute(planned, config, args)
     for line in kept_aside({node.id: node.dir for node in planned.nodes}):
         print(line)
-    report = newest(args.store)
-    if code == 0 and report:
-        print(f"report: {report}")
+    for report in (Path(node.dir, REPORT) for node in planned.nodes if node.name == "compare"):
+        if code == 0 and report.is_file():  # of this config; --to may have left it out
+            print(f"report: {report}")
     return code
 
 

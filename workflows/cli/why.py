@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError
 from argosy.text.display import duration
 from workflows.cli.command import Command, add_store
 from workflows.state import state_of
-from workflows.stored.checkpoints import checkpoint_directory, unfinished
+from workflows.stored.checkpoints import checkpoint_directory
 from workflows.stored.lineage import Ancestor, Lineage, step_directory
 
 MANY = 4  # parts of one name that are shown one by one
@@ -26,10 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tree."""
-    path = checkpoint_directory(args.store, args.name)
-    if not path.exists():
-        raise InputError(unfinished(args.store, args.name, path))
-    directory = step_directory(path)
+    directory = step_directory(checkpoint_directory(args.store, args.name))
     seen: set[Path] = set()
     for line in _tree(Lineage(directory.parent).of(directory), seen):
         print(line)

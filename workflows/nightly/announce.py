@@ -73,10 +73,12 @@ def _note(store: Path, directory: Path) -> Path:
 
 
 def _judgements(store: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    for directory in sorted(store.glob("regressions-*")):
+    """Finished judgements; earlier versions called theirs judge-*, as pairwise judging is called now."""
+    for directory in sorted((*store.glob("regressions-*"), *store.glob("judge-*"))):
         done = read_done(directory)
-        if done is not None and done["made_from"]["step"] == "regressions":
+        if done is not None and "judged" in done["outputs"]:
             yield directory, done
+
 
 def announce(store: Path, by: str, webhook: str = "", links: Mapping[str, str] | None = None) -> list[str]:
     """Announce the regressions that nobody was told of; returns the sentences with which the night is to end red.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,8 +97,12 @@ class Night(Config):
         return made.model_copy(update={"upstream": ()})
 
 
-def plan_nights(store: Path, request: Request, registry: Registry | None = None) -> list[Night]:
+def plan_nights(store: Path, request: Request, registry: Registry | None = None,
+                place: Callable[[LifecycleConfig], LifecycleConfig] = lambda config: config) -> list[Night]:
     """A night for each model line that has something new.
+
+    Args:
+        place: gives a line's config the resources of the machines that evaluate; it is recorded without them.
 
     Raises:
         InputError: a name or a suite is wrong.
@@ -114,7 +118,7 @@ def plan_nights(store: Path, request: Request, registry: Registry | None = None)
     every = list({each.key: each for each in named}.values())
     judged = set() if every else judged_evaluations(store)
     every = every or [Candidate(step, export) for step in candidates.training.values() for export in step.exports]
-    planner = _Planner(candidates, cells, store, request, registry, judged)
+    planner = _Planner(candidates, cells, store, request, registry, place, judged)
     nights = [planner.night(line, [each for each in every if each.step.line == line]) for line in candidates.lines]
     cells.identities.save()
     return [night for night in nights if night.pairs or (night.notes and night is nights[0])]
@@ -129,17 +133,19 @@ class _Planner:
     store: Path
     request: Request
     registry: Registry | None
+    place: Callable[[LifecycleConfig], LifecycleConfig]
     judged: set[str] = field(default_factory=set)
 
     def night(self, line: str, every: Sequence[Candidate]) -> Night:
         config = newest_config(self.store, line, LifecycleConfig) or LifecycleConfig(name=line)
-        own = {each.key: self.cells.of(each, config) for each in every}
+        placed = self.place(config)
+        own = {each.key: self.cells.of(each, placed) for each in every}
         new = [each for each in every
                if own[each.key] and not {cell.node.digest for cell in own[each.key]} <= self.judged]
         reference = self._reference(line) if new else None
         pairs, nodes = [], dict[str, PlannedNode]()  # by directory
         for each in new:
-            pair, cells = self._pair(each, own[each.key], reference, config)
+            pair, cells = self._pair(each, own[each.key], reference, placed)
             pairs.append(pair)
             nodes |= {cell.node.dir: cell.node for cell in cells}
         return Night(store=str(self.store), line=line, config=config.model_dump(mode="json", exclude_unset=True),

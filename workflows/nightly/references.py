@@ -6,15 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.config.explain import nearest
 from argosy.errors import InputError
 from argosy.evaluation.rows.evaluations import in_order
 from argosy.store.provenance import Identities
 from argosy.store.step_files import read_done
 from argosy.tracking.mlflow.registry import Registry
 from argosy.tracking.mlflow.server import DATABASE, Server, tracking_uri
-from workflows.evaluation import FINAL
 from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, from_elsewhere, generating_step
+from workflows.stored.checkpoints import checkpoint_directory
 from workflows.stored.last_run import newest_config
 from workflows.stored.lineage import TrainingStep, lineage_of, step_directory
 
@@ -80,7 +79,7 @@ def by_key(key: str, candidates: Candidates) -> Candidate | None:
 
 
 def by_name(name: str, candidates: Candidates, store: Path, identities: Identities) -> list[Candidate]:
-    """Checkpoints by `<digest>/<export>`, by STAGE or STAGE/EXPORT (the newest), or by a directory.
+    """Checkpoints by `<digest>/<export>`, or by a name as of every command (`stored.checkpoints`).
 
     A training step's directory, or a stage, is all of its checkpoints; `STAGE/final` the last one.
 
@@ -89,17 +88,17 @@ def by_name(name: str, candidates: Candidates, store: Path, identities: Identiti
     """
     if candidate := by_key(name, candidates):
         return [candidate]
-    for path in (store / name, Path(name).expanduser()):
-        if path.is_dir() and name not in ("", "."):
-            return _in_directory(path.absolute(), candidates, identities)
-    stage, _, export = name.partition("/")
-    steps = [each for each in candidates.training.values() if each.stage == stage]
-    if not steps:
-        names = sorted({each.stage for each in candidates.training.values()})
-        near = nearest(stage, names)
-        raise InputError(f"checkpoint {name!r} is none: give STAGE, STAGE/EXPORT or a directory; "
-                         f"{'nearest' if near else 'stages'}: {', '.join(near or names) or 'none in this store'}")
-    return _exports(max(steps, key=_age), export)
+    path = checkpoint_directory(store, name).absolute()
+    try:
+        directory = step_directory(path)
+    except InputError:
+        model = from_elsewhere(path, candidates.lines[0] if candidates.lines else "argosy", identities)
+        return [Candidate(candidates.training.setdefault(model.digest, model), model.final)]
+    step = candidates.add(generating_step(directory, candidates.notes))
+    exports = [each for each, below in step.exports.items() if path in (directory, directory / below)] if step else []
+    if step is None or not exports:
+        raise InputError(f"{path} has no checkpoint that generates text, or is not done")
+    return [Candidate(step, each) for each in exports]
 
 
 def last_by_name(name: str, candidates: Candidates, store: Path) -> Candidate:
@@ -109,31 +108,7 @@ def last_by_name(name: str, candidates: Candidates, store: Path) -> Candidate:
         InputError: there is no such checkpoint; names the nearest.
     """
     several = by_name(name, candidates, store, Identities())
-    if len(several) == 1:
-        return several[0]
     return next((each for each in several if each.export == each.step.final), several[-1])
-
-
-def _in_directory(path: Path, candidates: Candidates, identities: Identities) -> list[Candidate]:
-    try:
-        directory = step_directory(path)
-    except InputError:
-        line = candidates.lines[0] if candidates.lines else "argosy"
-        model = from_elsewhere(path, line, identities)
-        return _exports(candidates.training.setdefault(model.digest, model), "")
-    step = candidates.add(generating_step(directory, candidates.notes))
-    if step is None:
-        raise InputError(f"{path} has no checkpoint that generates text, or is not done")
-    return _exports(step, "" if path == directory else path.name)
-
-
-def _exports(step: TrainingStep, export: str) -> list[Candidate]:
-    if not export:
-        return [Candidate(step, name) for name in step.exports]
-    name = step.final if export == FINAL else export
-    if name not in step.exports:
-        raise InputError(f"{step.directory.name} has no checkpoint {export!r}; there are: {', '.join(step.exports)}")
-    return [Candidate(step, name)]
 
 
 def reference_of(name: str, alias: str, model: str, candidates: Candidates, store: Path,

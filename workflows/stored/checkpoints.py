@@ -9,7 +9,7 @@ from argosy.config.explain import likely
 from argosy.errors import InputError
 from argosy.store.step_files import OUTPUTS, read_done
 from workflows.state import blocked_by, state_of
-from workflows.stored.last_run import directory_of, last_run
+from workflows.stored.last_run import directory_of, nodes
 
 
 def unfinished(store: Path, name: str, directory: Path) -> str:
@@ -32,7 +32,7 @@ def unfinished(store: Path, name: str, directory: Path) -> str:
 
 
 def _blocked(store: Path) -> dict[str, str]:
-    run = last_run(store)
+    run = nodes(store)
     states = {key: state_of(str(store / path)) for key, path in run.directories.items()}
     return blocked_by(run.upstream, {key for key, state in states.items() if state and state.name == "failed"})
 
@@ -41,14 +41,21 @@ def checkpoint_directory(store: Path, name: str) -> Path:
     """Directory of `name`: a stage (its last checkpoint's step), STAGE/EXPORT, a node, or a directory.
 
     Raises:
-        InputError: there is no such thing; names the nearest.
+        InputError: there is no such thing (names the nearest), or it is not done.
     """
     stage, _, export = name.partition("/")
     try:
-        return directory_of(store, name)
+        path = directory_of(store, name)
     except InputError:
-        if not export or stage not in last_run(store).directories:
+        if not export or stage not in nodes(store).directories:
             raise
+        return _export(store, stage, export)
+    if not path.exists():
+        raise InputError(unfinished(store, name, path))
+    return path
+
+
+def _export(store: Path, stage: str, export: str) -> Path:
     directory = directory_of(store, stage)
     known = _exports(directory)
     path = known.get(export)

@@ -13,8 +13,9 @@ from argosy.config.explain import config_error, nearest
 from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.store.files import make_directory, read_record, write_json
-from argosy.store.step_files import read_done
+from argosy.store.step_files import ended, read_done
 from argosy.tracking.spool import PIPELINES
+from workflows.stored.lineage import step_directories
 
 C = TypeVar("C", bound=Config)
 FILE = "last_run.json"
@@ -75,19 +76,34 @@ def _valid(cls: type[C], found: dict[str, Any], store: Path) -> C:
                          f"({config_error(cls, error)})") from None
 
 
+def nodes(store: Path) -> LastRun:
+    """Read the last run; of a store that pods alone wrote, make one up of the newest finished directory of each node.
+
+    Raises:
+        InputError: nothing has run in `store`.
+    """
+    done = [(ended(path), record["made_from"], path.name) for _, path in step_directories(store)
+            if not (store / FILE).exists() and (record := read_done(path)) is not None]
+    if not done:
+        return last_run(store)
+    by_age = sorted(done, key=lambda each: each[0])
+    return LastRun(config={}, directories={"/".join(filter(None, (made["node"], made["part"]))): directory
+                                           for _, made, directory in by_age})
+
+
 def directory_of(store: Path, name: str) -> Path:
-    """Find the directory of the node `name` of the last run, or `name` itself where it is a directory.
+    """Find the directory of the node `name` (see `nodes`), or `name` itself where it is a directory.
 
     Raises:
         InputError: it is neither; names the nearest nodes.
     """
-    for path in (Path(name), store / name):
+    for path in (Path(name).expanduser(), store / name):
         if path.is_dir() and name not in ("", "."):
             return path
-    known = last_run(store).directories
-    if name not in known:
-        raise InputError(_unknown(name, last_run(store)))
-    return store / known[name]
+    run = nodes(store)
+    if name not in run.directories:
+        raise InputError(_unknown(name, run))
+    return store / run.directories[name]
 
 
 def _unknown(name: str, run: LastRun) -> str:

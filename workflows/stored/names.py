@@ -55,8 +55,6 @@ class Stores:
             InputError: it is none, or is not evaluated.
         """
         path = checkpoint_directory(self._store, name)
-        if not path.exists():
-            raise InputError(unfinished(self._store, name, path))
         try:
             step = step_directory(path)
         except InputError:

@@ -15,6 +15,8 @@ from argosy.tracking.spool import PIPELINES
 from tests.argo_fixtures import batches, pod, run_batches, write_profile
 from tests.nightly_fixtures import answer_all_right, planned, train
 from workflows.argo.handoff import Handoff
+from workflows.argo.pod.outputs import with_devices
+from workflows.argo.profile.profile import Profile
 from workflows.cli import main
 from workflows.nightly.night import Night, Request, plan_nights, run_night
 from workflows.nightly.references import registry_of
@@ -83,6 +85,10 @@ def test_cells_are_the_lifecycle_s_own_and_none_is_made_twice(store: Path, capsy
     wanted = [*cells(store), *cells(store, OTHER)]
     assert len(wanted) == 4
     assert sorted(store.glob("evaluate-*")) == sorted(wanted)
+    profile = Profile.model_validate({"storage": {"claim": "c"}, "defaults": {"devices": {"gpus": 4}}})
+    [placed] = plan_nights(store, Request(), place=lambda config: with_devices(config, profile))
+    assert {cell.resources.gpus for cell in placed.cells} == {4}  # of the pods, and not of the line
+    assert "gpus" not in str(placed.config)
     states = {node.state for node in planned(store, OTHER).nodes if Path(node.dir) in wanted}
     assert states == {"done"}  # what `argosy run` would do is done
     assert night(store) == 0
@@ -260,7 +266,7 @@ def test_mlflow_that_does_not_answer_is_no_reason_to_judge_by_another_reference(
     ("options", "words"),
     [
         (["--checkpoint", "pretrian"], "nearest: pretrain"),
-        (["--checkpoint", "pretrain/p51"], "there are: p100"),
+        (["--checkpoint", "pretrain/p51"], "pretrain has no checkpoint 'p51'; nearest: p100"),
         (["--suites", "benchmrk"], "benchmrk"),
         (["--reference", "nobody"], "no alias of the registered model"),
     ],

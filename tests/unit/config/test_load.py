@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -73,11 +74,12 @@ def test_later_layers_win_and_mappings_merge_key_by_key(tmp_path: Path) -> None:
 
 
 def test_numbers_and_words_are_those_of_yaml_1_2() -> None:
-    """PyYAML takes 1e-3 for text, and `on` for true."""
+    """PyYAML takes 1e-3 for text, `on` for true, 12:30:45 for 45045 and 010 for 8."""
     for text in ("1e-3", "1E-3", "+1e-3", "1.e-3", "0.001", ".001", "1.0e-3"):
         assert parse_yaml(text) == 1e-3
+    assert [parse_yaml(text) for text in ("0", "-17", "1_000", "0x1F", "0b11", "+2")] == [0, -17, 1000, 31, 3, 2]
     assert load(Root, [], ["pretrain.optimizer.learning_rate=1e-3"]).pretrain.optimizer.learning_rate == 1e-3
-    for text in ("1e", "e3", "1.2.3", "sha-1e3", ".", "on", "off", "yes", "no", "On", "NO"):
+    for text in ("1e", "e3", "1.2.3", "sha-1e3", ".", "on", "off", "yes", "no", "On", "12:30:45", "1:30.5", "010"):
         assert parse_yaml(f"[{text}, true, False]") == [text, True, False]
         assert parse_yaml(f"{text}: 1") == {text: 1}
 
@@ -154,6 +156,11 @@ def test_a_wrong_override_is_named_with_what_is_allowed(override: str, words: st
         ("count=", "count is empty (null), allowed: a whole number, such as 3"),
         ("count=0", "count is 0, allowed: 1 or more"),
         ("count=9", "count is 9, allowed: a number below 9"),
+        ("count=true", "count is true, allowed: a whole number, such as 3"),
+        ("share=true", "share is true, allowed: a number, such as 0.5"),
+        ("table={a: false}", "table.a is false, allowed: a whole number"),
+        ("pair=[1, true]", "pair.1 is true, allowed: a"),
+        ("count=1:30", "count is '1:30', allowed: a whole number, such as 3"),
         ("which=c", "which is 'c', allowed: 'a' or 'b'"),
         ("names=[]", "names is [], allowed: a list of 1 or more"),
         ("names=a,b,c", 'names is ["a", "b", "c"], allowed: a list of 2 or less'),
@@ -216,6 +223,11 @@ def test_an_override_is_blamed_and_not_the_file_that_it_replaced(tmp_path: Path)
         ("a: &a [*a]\n", "nested deeper"),
         ("a: 1\n--- \nb: 1\n", "line 2: broken YAML"),
         ("a: !!python/object:os.system x\n", "line 1: broken YAML"),
+        ("seed: 3\nname: a\x07b\n", r"mine.yaml, line 2 has the character '.x07', allowed: text in UTF-8"),
+        ('seed: 3\nname: "a\\ud800b"\n', r"mine.yaml, line 2: name has the character '.ud800', allowed: text"),
+        ("a: " + "[" * 5000, "nested deeper than 50 levels"),
+        ("a: &a [1]\n" + "".join(f"{y}: &{y} [{', '.join([f'*{x}'] * 20)}]\n" for x, y in pairwise("abcdef")),
+         "line [0-9]: more than 200,000 values"),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path, text: str, words: str) -> None:
@@ -225,6 +237,10 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path, text: str, words: 
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"/dev/zero has more than 10,000,000 bytes, allowed: a file of YAML"):
+        load(Root, [Path("/dev/zero")])
+    with pytest.raises(InputError, match=r"caf.udce9.* has the character '.udce9', allowed: text in UTF-8 without"):
+        load(Root, [], ["inputs=caf\udce9.txt"])
     with pytest.raises(InputError, match=r"cannot read .*absent\.yaml: No such file"):
         load(Root, [tmp_path / "absent.yaml"])
     (tmp_path / "binary.yaml").write_bytes(b"seed: \xff\xfe")

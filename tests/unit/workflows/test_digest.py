@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,14 +75,19 @@ def test_a_directory_counts_with_all_files_below_it(tmp_path: Path) -> None:
     assert digest(noop(inputs=[str(tmp_path / "d")])) != before
 
 
-def test_missing_external_file_names_the_field() -> None:
-    with pytest.raises(InputError, match=r"a\.inputs: /nowhere/x does not exist"):
-        Graph([noop(inputs=["/nowhere/x"])])
+def test_an_external_file_that_is_none_names_the_field(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / os.fsdecode(b"caf\xe9.txt")).write_text("x")
+    for path, words in (("/nowhere/x", "/nowhere/x does not exist"), ("/dev/zero", "/dev/zero is a device, a pipe or"),
+                        (f"{tmp_path}/folder", r"the name of .*caf.udce9.txt' is not UTF-8: rename the file")):
+        with pytest.raises(InputError, match=rf"a\.inputs: {words}"):
+            Graph([noop(inputs=[path])])
+    (tmp_path / "empty.txt").touch()
+    with pytest.warns(UserWarning, match=r"a.inputs: .*empty.txt is empty"):
+        Graph([noop(inputs=[str(tmp_path / "empty.txt")])])
 
 
 def test_hashes_are_kept_by_size_and_mtime(tmp_path: Path) -> None:
-    import os
-
     path, cache = tmp_path / "f", tmp_path / "cache.json"
     path.write_text("one")
     os.utime(path, ns=(0, 0))

@@ -108,6 +108,19 @@ def test_a_suite_of_ones_own_counts_by_its_bytes(tmp_path: Path) -> None:
     assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
 
 
+@pytest.mark.parametrize(("text", "words"), [
+    ("benchmarks: {tasks: {a: a.jsonl}, varaints: {}}", "suite mine, benchmarks: varaints is not a field; nearest:"),
+    ("benchmarks: {tasks: {a: {files: a.jsonl, formt: x}}}", "tasks.a.formt is not a field; nearest: tasks.a.format"),
+    ("benchmarks: {tasks: {a: a.jsonl}, variants: {w: wiked}}", "variants.w: "),
+    ("probes: [{name: p, kind: perplexitie, texts: [a]}]", "did you mean 'perplexity'"),
+    ("heldout: {tokens_per_chanel: 10}", "heldout: tokens_per_chanel is not a field; nearest: tokens_per_channel"),
+])  # fmt: skip
+def test_a_typo_in_a_suite_of_ones_own_shows_at_the_plan(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(InputError, match=re.escape(words)):
+        nodes(f"evaluate.suites={{{tmp_path}/mine.yaml: final}}")
+
+
 def test_files_that_a_suite_names_count_by_their_bytes(tmp_path: Path) -> None:
     suite, absolute, beside = tmp_path / "mine.yaml", tmp_path / "elsewhere" / "a.jsonl", tmp_path / "b.jsonl"
     included = tmp_path / "tasks" / "deep" / "task.yaml"
@@ -180,6 +193,10 @@ def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
         ("sft.batch_size=9", "sft.batch_size=9: sft is wrong: micro_batch_size=8 does not divide batch_size=9"),
         ("pretrain.exports=0.5", "pretrain.exports=0.5: pretrain is wrong: exports=[0.5] must rise and end with 1.0"),
         ("preset=demo", "preset=demo: a preset is not an override; use --preset demo"),
+        ("sft.conversations=nofile.jsonl", "sft.conversations has 'nofile.jsonl', allowed: the files of the data step, "
+         "instructions.jsonl, instructions_heldout.jsonl, twin.jsonl"),
+        *((f"{field}=runs/x", f"{field}=runs/x: {field} is set by the pipeline, to the directory of an earlier stage")
+          for field in ("clean.data", "sft.checkpoint", "sft.data", "compare.checkpoints", "evaluate.tokens")),
         ("rlhf.method=reinforce", "rlhf.method is 'reinforce', allowed: '"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -9,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from argosy.errors import InputError
 from argosy.store.step_files import OUTPUTS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
 from workflows.argo.attempts import NONE, SHUTDOWN, failures_digest, stopped
 from workflows.argo.handoff import tasks_of
 from workflows.argo.manifests.evaluate import evaluate_template
 from workflows.argo.manifests.lifecycle import lifecycle_template
-from workflows.argo.pod.outputs import pod_patch
-from workflows.argo.pod.plan import with_devices
+from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
 from workflows.argo.profile.profile import Profile, load_profile
 from workflows.compose import compose
+from workflows.graph import Resources
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.runner import run_plan
 from workflows.plan import describe, plan
@@ -106,6 +108,32 @@ def test_a_pod_with_gpus_starts_a_process_for_each(
     [main] = pod_patch(profile, "pretrain", "train", node.resources)["containers"]
     assert main["resources"]["limits"].get("nvidia.com/gpu") == gpus
     assert f"run, {gpus} GPUs" in describe(planned) if gpus else "GPUs" not in describe(planned)
+
+
+def test_gpus_that_do_not_divide_the_batch_are_an_error_of_the_plan() -> None:
+    profile = Profile.model_validate({"storage": {"claim": "c"}, "stages": {"pretrain": {"devices": {"gpus": 3}}}})
+    words = r"pretrain runs as one process for each GPU.*gives it 3: processes=3 does not divide global_batch_size"
+    with pytest.raises(InputError, match=words):
+        lifecycle(with_devices(compose("tiny"), profile))
+
+
+def test_the_config_is_recorded_as_composed_and_a_line_s_pods_fit_each_of_its_nodes(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path, stages={"pretrain": {"devices": {"gpus": 2}}})
+    assert plan_pod(profiles, tmp_path / "out").returncode == 0
+    assert json.loads((tmp_path / "out/patches").read_text())["pretrain"].count("nvidia.com/gpu") == 2
+    [config] = (tmp_path / "store/.pipelines").glob("*/config.json")
+    assert "gpus" not in config.read_text()
+
+    planned = plan(lifecycle(compose("tiny")), tmp_path, None, "data")
+    large = planned.nodes[0].model_copy(update={"id": "large", "resources": Resources(8, 16.0, gpus=1)})
+    args = argparse.Namespace(image_tag="", priority="", outputs=tmp_path / "sizes")
+    for nodes in ((large, planned.nodes[0]), (planned.nodes[0], large)):
+        [task] = [task for task in tasks_of(lifecycle(LifecycleConfig())) if task.name == "data"]
+        both = planned.model_copy(update={"nodes": nodes})
+        write_outputs(both, [task], {"data": {}}, load_profile("laptop"), args, "")
+        [main] = json.loads(json.loads((args.outputs / "patches").read_text())["data"])["containers"]
+        assert main["resources"]["requests"] == {"cpu": "8", "memory": MEMORY, "nvidia.com/gpu": "1"}
+        assert json.loads((args.outputs / "memory").read_text()) == {"data": "15259"}
 
 
 def test_promotion_without_a_comparison_is_refused_by_the_plan(tmp_path: Path) -> None:

@@ -123,6 +123,17 @@ def test_a_range_then_the_rest(capsys: Out) -> None:
 
 
 @pytest.mark.usefixtures("_no_mlflow")
+def test_run_names_the_report_of_its_own_config_alone(capsys: Out) -> None:
+    assert main(["run", "--plain", "seed=4"]) == 0
+    [compare] = _directories("compare")
+    (compare / "report.html").write_text("of seed 4")
+    for arguments, named in ((["seed=4"], True), (["seed=5", "--to", "sft"], False)):
+        capsys.readouterr()
+        assert main(["run", "--plain", *arguments]) == 0
+        assert (f"report: {compare.absolute()}/report.html" in capsys.readouterr().out) is named
+
+
+@pytest.mark.usefixtures("_no_mlflow")
 def test_status_follows_the_seed_of_the_last_run(capsys: Out) -> None:
     for seed in (4, 5):
         assert main(["run", "--plain", f"seed={seed}", "--to", "data"]) == 0

@@ -14,7 +14,7 @@ from argosy.tracking.ship import Unavailable
 from workflows.argo.attempts import RETRY, say_why
 from workflows.argo.handoff import EVALUATE, FOLDER, WEBHOOK, Batch, Handoff, deal
 from workflows.argo.objectstore.pods import judging
-from workflows.argo.pod.outputs import note_report, write_output, write_outputs
+from workflows.argo.pod.outputs import note_report, with_devices, write_output, write_outputs
 from workflows.argo.pod.run import sending
 from workflows.argo.profile.profile import Profile
 from workflows.local.shipping import plan_digest, start_pipeline
@@ -30,7 +30,7 @@ def plan_night(profile: Profile, arguments: argparse.Namespace) -> int:
     """Plan for `evaluate`: new checkpoints, their missing cells as batches, whether there is something to judge."""
     store = make_directory(Path(profile.storage.root))
     try:
-        nights = plan_nights(store, _request(profile), registry_of(store))
+        nights = plan_nights(store, _request(profile), registry_of(store), lambda config: with_devices(config, profile))
     except Unavailable as error:
         say_why(f"MLflow does not answer, so it is not known what to compare with: {error}")
         return RETRY

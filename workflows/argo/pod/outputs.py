@@ -6,22 +6,41 @@ import argparse
 import html
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from argosy.config.schema import ParallelConfig
 from argosy.step.process import thread_environment
 from argosy.store.files import make_directory, read_json, read_record, write_json
 from workflows.argo.handoff import FOLDER, OUTPUTS, Batch, Task, read_handoff
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.profile.profile import Profile
 from workflows.argo.profile.settings import Devices, Placement
-from workflows.graph import Resources, definition
+from workflows.graph import Resources, StageResources, definition
+from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan
 
 MEMORY = "__MEMORY__"  # filled in by the template, which knows whether the last attempt ran out of it
 SHM = "shm"
 MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
+
+
+def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
+    """Give each stage the GPUs of its pods, so that a training stage runs as one process for each.
+
+    Where the config sets `resources.STAGE.gpus`, or a stage's `processes`, the pod gets so many.
+    """
+    resources = dict(config.resources)
+    for stage in dict.fromkeys(node.name for node in lifecycle(config)):
+        own, gpus = resources.get(stage, StageResources()), profile.of_stage(stage).devices.gpus
+        if not gpus or own.gpus is not None:
+            continue
+        parallel = getattr(config, "sft" if stage == "twin" else stage)
+        if isinstance(parallel, ParallelConfig) and "processes" in parallel.model_fields_set:
+            gpus = parallel.processes
+        resources[stage] = own.model_copy(update={"gpus": gpus})
+    return config.model_copy(update={"resources": resources})
 
 
 def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, tag: str = "") -> dict[str, Any]:
@@ -100,7 +119,8 @@ def write_outputs(
     summary: str,
 ) -> None:
     """Write each task's batches, its pods' patch and memory, and the `summary` that the UI shows of the plan."""
-    resources = {node.name: node.resources for node in planned.nodes}
+    resources = {stage: _largest([node.resources for node in planned.nodes if node.name == stage])
+                 for stage in {node.name for node in planned.nodes}}
     needs = {node.name: definition(node.step).needs for node in planned.nodes}
     patches, memory = {}, {}
     for task in tasks:
@@ -116,6 +136,13 @@ def write_outputs(
     write_output(arguments.outputs, "patches", json.dumps(patches))
     write_output(arguments.outputs, "memory", json.dumps(memory))
     write_output(arguments.outputs, "summary", summary[:MOST_SUMMARY])
+
+
+def _largest(given: Sequence[Resources]) -> Resources:
+    """Size a pod for any of a stage's nodes, which may be of several model lines."""
+    gpus = [each.gpus for each in given if each.gpus is not None]
+    return Resources(max(each.cores for each in given), max(each.memory_gb for each in given),
+                     max(each.processes for each in given), max(gpus, default=None))
 
 
 def write_output(folder: Path, name: str, text: str) -> None:

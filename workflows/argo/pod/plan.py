@@ -8,16 +8,15 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from argosy.config.schema import Config, ParallelConfig
+from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.store.files import make_directory, write_json
 from workflows.argo.handoff import OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.finish import FINISHED
-from workflows.argo.pod.outputs import write_output, write_outputs
+from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
 from workflows.compose import compose
-from workflows.graph import StageResources
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.shipping import plan_digest, start_pipeline
 from workflows.plan import Plan, PlannedNode, describe, plan
@@ -47,28 +46,12 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
 
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
-    config = with_devices(_config(arguments.preset), profile)
-    planned = plan(lifecycle(config), profile.storage.root, arguments.first or None, arguments.last or None)
+    config = _config(arguments.preset)  # as it is recorded: the devices are the profile's
+    nodes = lifecycle(with_devices(config, profile))
+    planned = plan(nodes, profile.storage.root, arguments.first or None, arguments.last or None)
     _check_promotion(planned, arguments.promote)
     hand_over(planned, config, config.name, tasks_of(lifecycle(LifecycleConfig())), profile, arguments)
     return 0
-
-
-def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
-    """Give each stage the GPUs of its pods, so that a training stage runs as one process for each.
-
-    Where the config sets `resources.STAGE.gpus`, or a stage's `processes`, the pod gets so many.
-    """
-    resources = dict(config.resources)
-    for stage in dict.fromkeys(node.name for node in lifecycle(config)):
-        own, gpus = resources.get(stage, StageResources()), profile.of_stage(stage).devices.gpus
-        if not gpus or own.gpus is not None:
-            continue
-        parallel = getattr(config, "sft" if stage == "twin" else stage)
-        if isinstance(parallel, ParallelConfig) and "processes" in parallel.model_fields_set:
-            gpus = parallel.processes
-        resources[stage] = own.model_copy(update={"gpus": gpus})
-    return config.model_copy(update={"resources": resources})
 
 
 def _check_promotion(planned: Plan, promote: str) -> None:

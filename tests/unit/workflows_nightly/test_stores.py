@@ -1,0 +1,46 @@
+"""What a night reads from a store: earlier judgements, and checkpoints by the names that every command knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from argosy.store.files import write_json
+from argosy.store.provenance import Identities
+from workflows.nightly.announce import alarms, judged_evaluations
+from workflows.nightly.candidates import find_candidates
+from workflows.nightly.references import by_name
+from workflows.stored.checkpoints import checkpoint_directory
+
+
+@pytest.mark.parametrize("prefix", ["regressions", "judge"])
+def test_judgements_of_earlier_versions_count_and_pairwise_ones_do_not(prefix: str, tmp_path: Path) -> None:
+    made_from = {"step": prefix, "upstream": {"evaluations": ["e1", "e2"]}, "config": {"pairs": [{"new": [1]}]}}
+    judged = [{"checkpoint": "a/p100", "label": "sft/p100 (a)", "reference": "b", "regressions": ["acc fell"]}]
+    for name, outputs in ((f"{prefix}-0", {"judged": judged}), ("judge-1", {"verdicts": "verdicts.jsonl"})):
+        (tmp_path / name).mkdir()
+        write_json(tmp_path / name / "outputs.json", {"outputs": outputs, "made_from": made_from})
+    assert judged_evaluations(tmp_path) == {"e2"}
+    assert [each.directory.name for each in alarms(tmp_path, "tonight")] == [f"{prefix}-0"]
+
+
+def test_a_stage_is_the_last_run_s_for_every_command_and_without_one_the_newest(tmp_path: Path) -> None:
+    for number, ended in ((1, 50.0), (2, 90.0)):
+        directory = tmp_path / f"sft-{number:012}"
+        (directory / "checkpoints/p100").mkdir(parents=True)
+        write_json(directory / "checkpoints/p100/config.json", {"architectures": ["LlamaForCausalLM"]})
+        exports = [{"name": "p100", "path": "checkpoints/p100", "step": 1}]
+        record = {"node": "sft", "part": "", "step": "sft", "digest": f"{number:012}", "upstream": {}, "config": {}}
+        write_json(directory / "outputs.json",
+                   {"outputs": {"exports": exports, "final": "checkpoints/p100"}, "made_from": record})
+        write_json(directory / "run.json", {"ended": ended})
+
+    def named(name: str) -> tuple[str, list[str]]:
+        found = by_name(name, find_candidates(tmp_path), tmp_path, Identities())
+        return str(checkpoint_directory(tmp_path, name).relative_to(tmp_path)), [each.key for each in found]
+
+    assert named("sft") == ("sft-000000000002", ["000000000002/p100"])
+    write_json(tmp_path / "last_run.json", {"config": {}, "directories": {"sft": "sft-000000000001"}})
+    assert named("sft") == ("sft-000000000001", ["000000000001/p100"])
+    assert named("sft/final") == ("sft-000000000001/checkpoints/p100", ["000000000001/p100"])
