@@ -1,14 +1,16 @@
-"""JSON of the store is JSON: no NaN, no infinity, which other programs do not read."""
+"""Files of the store: JSON that other programs read, and bytes that a power cut leaves whole."""
 
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from argosy.errors import StepError
-from argosy.store.files import write_json
+from argosy.store.files import write_atomic, write_json
 
 
 def test_a_number_that_is_not_finite_is_named_and_the_old_file_stays(tmp_path: Path) -> None:
@@ -18,3 +20,24 @@ def test_a_number_that_is_not_finite_is_named_and_the_old_file_stays(tmp_path: P
         write_json(path, {"outputs": {"heldout": {"en": float("nan")}}, "list": [1.0, float("-inf")]})
     assert json.loads(path.read_text()) == {"a": 1.5, "b": None}
     assert [file.name for file in tmp_path.iterdir()] == ["outputs.json"]
+
+
+def test_a_files_bytes_are_on_the_disk_before_its_name_and_its_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order that a power cut needs: sync the bytes, rename, sync the directory."""
+    calls: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(file: int) -> None:
+        calls.append("directory" if stat.S_ISDIR(os.fstat(file).st_mode) else f"{os.fstat(file).st_size} bytes")
+        fsync(file)
+
+    def renamed(self: Path, target: Path) -> Path:
+        calls.append("rename")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    write_atomic(tmp_path / "outputs.json", "seven\n\n")
+    assert calls == ["7 bytes", "rename", "directory"]

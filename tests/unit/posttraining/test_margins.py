@@ -1,0 +1,38 @@
+"""Implicit rewards of preference pairs against a plain sum of token log-probabilities."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from argosy.posttraining.preference import Preference, implicit_margins
+
+
+def _logprob(model: Any, ids: list[int], prompt: int) -> float:
+    """The log-probability of the tokens from `prompt` on, one forward pass a pair, without padding."""
+    import torch
+
+    with torch.no_grad():
+        logits = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+    return float(sum(logits[n - 1, ids[n]] for n in range(prompt, len(ids))))
+
+
+def test_a_margin_is_beta_times_the_difference_of_the_answers_log_ratios() -> None:
+    torch = pytest.importorskip("torch")
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(3)
+    config = LlamaConfig(vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                         num_attention_heads=2, max_position_embeddings=32)
+    model = LlamaForCausalLM(config).eval()
+    reference = copy.deepcopy(model)
+    for weight in model.parameters():
+        weight.data.add_(torch.randn_like(weight), alpha=0.05)
+    prompts = [[1, 5, 6], [1, 7], [1, 8, 9, 10, 11]]
+    answers = [([12, 13], [14]), ([15], [16, 17, 18]), ([19, 20, 21], [22, 23])]
+    pairs = [Preference([], [], [], p, [*p, *c], [*p, *r]) for p, (c, r) in zip(prompts, answers, strict=True)]
+    plain = [0.3 * sum(sign * (_logprob(model, ids, len(p.prompt_ids)) - _logprob(reference, ids, len(p.prompt_ids)))
+                       for sign, ids in ((1, p.chosen_ids), (-1, p.rejected_ids))) for p in pairs]
+    assert implicit_margins(model, reference, pairs, 0.3, 0, batch_size=2) == pytest.approx(plain, abs=1e-5)
