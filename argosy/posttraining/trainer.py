@@ -96,7 +96,8 @@ def _shared(config: PosttrainingConfig, context: StepContext, group: Group) -> d
         "disable_tqdm": True,
         "dataloader_num_workers": 0,
         "dataloader_pin_memory": gpu,
-        "ddp_find_unused_parameters": False,
+        # Without the search, DDP forms other buckets after its first step: a resumed run would add up in another order.
+        "ddp_find_unused_parameters": True,
     }
 
 

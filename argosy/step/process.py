@@ -7,7 +7,9 @@ import platform
 import resource
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -68,6 +70,12 @@ def stop_on_signals() -> None:
     """Make SIGTERM and SIGINT raise Stopped in the main thread; a second SIGINT kills."""
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
+
+
+def when_resumed(check: Callable[[], None]) -> None:
+    """Call `check` first of all when this process goes on after a suspension, such as by Ctrl-Z."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCONT, lambda *_: check())
 
 
 def interrupt(cause: Stopped) -> None:

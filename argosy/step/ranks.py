@@ -23,9 +23,9 @@ from argosy.config.schema import ParallelConfig
 from argosy.errors import ArgosyError, InputError, StepError, Stopped
 from argosy.step.contract import Progress, Step, StepContext
 from argosy.step.events import output_to
-from argosy.step.process import DIE_WITH_PARENT, THREADS, computed_with, thread_environment, timestamp
+from argosy.step.process import DIE_WITH_PARENT, THREADS, computed_with, thread_environment, timestamp, when_resumed
 from argosy.store.files import explain, read_json, read_record, temporary_of, write_json
-from argosy.store.lease import process_start, seconds_from
+from argosy.store.lease import Lease, LeaseLost, process_start, seconds_from
 from argosy.store.step_files import PROGRESS, TRACKING, rank_log
 from argosy.tracking.tracker import Tracker
 
@@ -62,8 +62,12 @@ def refuse_foreign_launcher() -> None:
                          f"(--config '{{\"processes\": {world}}}'): it starts its ranks itself")
 
 
-def run_ranks(step: Step[Any], config: ParallelConfig, out: Path) -> dict[str, Any]:
+def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str) -> dict[str, Any]:
     """Run `step` as `config.processes` ranks; returns `outputs` and `computed_with` of rank 0.
+
+    Args:
+        lease: token of this process's lease on `out`. The ranks renew it too, since they may work on while this process
+            is suspended, and stop when another has taken the directory over.
 
     Raises:
         InputError, StepError: names the rank that failed first.
@@ -72,7 +76,8 @@ def run_ranks(step: Step[Any], config: ParallelConfig, out: Path) -> dict[str, A
     folder = temporary_of(out / "ranks")
     folder.mkdir()
     try:
-        write_json(folder / _TASK, {"config": config.model_dump(mode="json"), "out": str(out)}, durable=False)
+        task = {"config": config.model_dump(mode="json"), "out": str(out), "lease": lease}
+        write_json(folder / _TASK, task, durable=False)
         for rank in range(config.processes):
             _beat(folder, rank).touch()
         with _environment(folder, config.processes):
@@ -237,10 +242,13 @@ def _end(folder: Path, rank: int) -> Path:
 def run_rank(step: Step[Any], folder: Path) -> int:
     """Run the step as the rank that the environment names; returns the exit code."""
     rank, world, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-    threading.Thread(target=_keep_beating, args=(_beat(folder, rank), os.getppid()), daemon=True).start()
     task = read_json(folder / _TASK)
-    out = Path(task["out"])
+    out, parent = Path(task["out"]), os.getppid()
     with output_to(out / rank_log(rank)):
+        lease = Lease(out, token=task["lease"])
+        _renew(lease)
+        when_resumed(lease.check)
+        threading.Thread(target=_keep_beating, args=(_beat(folder, rank), lease, parent), daemon=True).start()
         print(f"{timestamp()} rank {rank} of {world}, process {os.getpid()}", flush=True)
         tracker = Tracker(out / TRACKING if rank == 0 else None)
         context = StepContext(out, tracker, Progress(out / PROGRESS if rank == 0 else None), rank, world, local)
@@ -272,13 +280,24 @@ def failure(error: Exception, out: Path) -> dict[str, Any]:
             "message": str(known) if known else f"{type(error).__name__}: {error}"}
 
 
-def _keep_beating(beat: Path, parent: int) -> None:
-    """Touch `beat` for as long as this process lives; end it where its parent is gone."""
+def _keep_beating(beat: Path, lease: Lease, parent: int) -> None:
+    """Touch `beat` for as long as this process lives; end it where its parent is gone, or the step is another's."""
     while os.getppid() == parent:
         with suppress(OSError):  # a store that stalls
             os.utime(beat)
+        _renew(lease)
         time.sleep(min(1.0, rank_timeout() / 10))
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _renew(lease: Lease) -> None:
+    try:
+        lease.renew()
+    except LeaseLost as lost:
+        print(lost, flush=True)
+        os._exit(lost.exit_code)
+    except (OSError, StepError):
+        return  # a store that stalls
 
 
 def _leave_group() -> None:

@@ -18,7 +18,15 @@ from argosy.config.schema import Config, ParallelConfig
 from argosy.errors import ArgosyError, InputError, Stopped
 from argosy.step.contract import Progress, Step, StepContext
 from argosy.step.events import Outcome
-from argosy.step.process import computed_with, interrupt, peak_rss_mb, reset_peak_rss, show_one_gpu, timestamp
+from argosy.step.process import (
+    computed_with,
+    interrupt,
+    peak_rss_mb,
+    reset_peak_rss,
+    show_one_gpu,
+    timestamp,
+    when_resumed,
+)
 from argosy.step.ranks import failure, run_ranks
 from argosy.step.retry import RETRY_FAILED, TRIED, Retry, parts_to_retry, retry_after_failure, retry_after_success
 from argosy.store.files import explain, make_directory, read_record, remove_temporaries, write_json
@@ -67,6 +75,7 @@ def run_item(
         if known is None:
             raise
         return Outcome(known.exit_code, str(known))
+    when_resumed(lease.check)
     try:
         return _DONE_BY_OTHER if finished() else _Attempt(step, item, record, lease).run()
     finally:
@@ -185,7 +194,7 @@ class _Attempt:
             return self._step.run(config, context).model_dump(mode="json")
         self._tracker.close()  # rank 0 writes it meanwhile
         try:
-            end = run_ranks(self._step, config, self._out)
+            end = run_ranks(self._step, config, self._out, self._lease.token)
         finally:
             self._tracker = Tracker(self._out / TRACKING)
         self._computed_with = end["computed_with"]

@@ -106,11 +106,13 @@ class Lease:
     Args:
         directory: exists.
         on_lost: called from the heartbeat's thread, once, when another took the lease.
+        token: of the process that holds the lease already, for which this one works too.
     """
 
-    def __init__(self, directory: Path, on_lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, directory: Path, on_lost: Callable[[], None] = lambda: None, token: str = "") -> None:
         self._path = directory / LEASE
         self._me = Holder.me()
+        self.token = token or self._me.token
         self._on_lost = on_lost
         self._released = threading.Event()
         self._stale_after = stale_after()
@@ -155,6 +157,33 @@ class Lease:
         except FileNotFoundError:
             raise self._lost() from None
 
+    def renew(self) -> None:
+        """Give a sign of life.
+
+        Raises:
+            LeaseLost: another process took the directory over.
+            OSError: the store stalls.
+        """
+        with self.held():
+            os.utime(self._path)
+
+    def check(self) -> None:
+        """Make sure that it is still held; without a lock, so that the handler of a signal may call it.
+
+        Raises:
+            LeaseLost: another process took the directory over.
+        """
+        if self._released.is_set():
+            return
+        try:
+            file = os.open(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            raise self._lost() from None
+        try:
+            self._check(file)
+        finally:
+            os.close(file)
+
     def release(self) -> None:
         """Give the lease back; do nothing if it was lost."""
         self._released.set()
@@ -164,7 +193,7 @@ class Lease:
 
     def _check(self, file: int) -> None:
         holder = _read(file)
-        if holder is None or holder.token != self._me.token:
+        if holder is None or holder.token != self.token:
             raise self._lost(holder)
 
     def _lost(self, holder: Holder | None = None) -> LeaseLost:
@@ -175,10 +204,8 @@ class Lease:
     def _beat(self) -> None:
         while not self._released.wait(self._stale_after / 6):
             try:
-                with _locked(self._path, create=False) as file:
-                    self._check(file)
-                    os.utime(file)
-            except (LeaseLost, FileNotFoundError):
+                self.renew()
+            except LeaseLost:
                 if not self._released.is_set():
                     self._on_lost()
                 return

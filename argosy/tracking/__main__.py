@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from argosy.errors import InputError
 from argosy.store.lease import process_start
 from argosy.tracking.mlflow.send import MlflowSender
 from argosy.tracking.mlflow.server import Server, tracking_uri, without_password
@@ -25,16 +26,17 @@ LONGEST_POLL_S = 10.0
 def follow(shipper: Shipper, ended: Callable[[], bool], on_trouble: Callable[[str], None], poll_s: float = 1.0) -> bool:
     """Sweep until `ended`, and once more after it; True when everything was sent.
 
-    A server that fails is called again after 1, 2, 4, ... 60 s; `on_trouble` gets the reason once for each outage.
+    A server that fails is called again after 1, 2, 4, ... 60 s; `on_trouble` gets the reason once for each outage, and
+    once for each reason to refuse a spool.
     """
-    back_off = 0.0
-    retry_at = 0.0
+    back_off = retry_at = 0.0
+    said: set[str] = set()
     while True:
         last = ended()
         complete = False
         if last or time.monotonic() >= retry_at:
             try:
-                complete = shipper.sweep()
+                complete = shipper.sweep(patient=not last)
                 if last and complete and shipper.end_dead():
                     complete = shipper.sweep()
                 back_off = 0.0
@@ -43,10 +45,11 @@ def follow(shipper: Shipper, ended: Callable[[], bool], on_trouble: Callable[[st
                     on_trouble(str(trouble))
                 back_off = min(max(2 * back_off, FIRST_BACK_OFF_S), LONGEST_BACK_OFF_S)
                 retry_at = time.monotonic() + back_off
-                if last:
-                    return False
-        if last and complete:
-            return True
+            for reason in sorted({*shipper.refused.values()} - said):
+                on_trouble(reason)
+                said.add(reason)
+        if last and (complete or back_off):
+            return complete and not shipper.refused
         if complete or back_off:  # looking costs a twentieth of the time at most, however many spools there are
             _pause(min(max(poll_s, 20 * shipper.look_s), LONGEST_POLL_S), ended)
 
@@ -70,7 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not store.is_dir():
         print(f"--store: {store} is not a directory", file=sys.stderr)
         return 2
-    uri = tracking_uri(store, arguments.tracking_uri)
+    try:
+        uri = tracking_uri(store, arguments.tracking_uri)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     own = [node / "tracking" / SPOOL for node in arguments.node or ()]
     shipper = Shipper((lambda: own) if own else (lambda: spools(store)), MlflowSender(Server(uri, store)))
     later = f"{os.path.basename(sys.executable)} -m argosy.tracking ship --store {shlex.quote(str(store))} --once"

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -25,11 +25,16 @@ SHIPPED = "shipped.json"
 BATCH_VALUES = 1000  # MLflow takes 1,000 metrics a request
 BATCH_BYTES = 2**18  # of the spool a batch is made of, so that a request stays below MLflow's 1 MB
 BATCHES_A_TURN = 20  # of one spool, before the others get theirs
+REFUSED_S = 60.0  # until a spool that was refused has its next turn
 DYING_S = 1.0  # a dead runner's steps are being killed as well
 
 
 class Unavailable(Exception):
     """The tracking server did not take something now: try again later. The message says why, in a line."""
+
+
+class Refused(Unavailable):
+    """The tracking server refuses one spool, such as that of a deleted experiment; it may take the others."""
 
 
 @contextlib.contextmanager
@@ -144,6 +149,12 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     return state if isinstance(state, dict) else {}
 
 
+def unsent(spools: Iterable[Path], uri: str) -> tuple[int, int]:
+    """Count the records that the server at `uri` does not have yet, and the spools that they are of."""
+    counts = [sum(1 for _ in read_from(spool, Shipped.load(spool, uri).offset)) for spool in spools if spool.is_file()]
+    return sum(counts), sum(count > 0 for count in counts)
+
+
 class Sender(Protocol):
     """The destination of batches."""
 
@@ -171,22 +182,45 @@ class Shipper:
         self._sender = sender
         self._running: dict[Path, Holder] = {}
         self._sent: dict[Path, int] = {}  # size of a spool that had nothing left to send
+        self._retry_at: dict[Path, float] = {}  # when a spool that was refused has its next turn
+        self.refused: dict[Path, str] = {}  # why
         self.look_s = 0.0  # cost of finding out that nothing is new
 
-    def sweep(self) -> bool:
-        """One turn for each spool; True when nothing is left.
+    def sweep(self, *, patient: bool = True) -> bool:
+        """One turn for each spool; True when nothing is left, but for what is in `refused`.
 
         Records about models go last, so that the spools that register the models have gone before.
+
+        Args:
+            patient: leave spools alone that were refused within the last minute.
 
         Raises:
             Unavailable: the server; progress up to then is saved.
         """
         started = time.monotonic()
-        pending = [spool for spool in self._find() if self._grew(spool)]
+        pending = [spool for spool in self._find()
+                   if (not patient or self._retry_at.get(spool, 0) <= started) and self._grew(spool)]
         self.look_s = time.monotonic() - started
-        done = [self._turn(spool, late=False) for spool in pending]
-        late = [self._turn(spool, late=True) for spool, finished in zip(pending, done, strict=True) if not finished]
-        return all(late)
+        late = [spool for spool in pending if not self._turn_of(spool, late=False)]
+        done = [self._turn_of(spool, late=True) for spool in late]
+        return all(done)
+
+    def _turn_of(self, spool: Path, *, late: bool) -> bool:
+        """Give a spool its turn; True when it has no more to send, or cannot be sent though others can."""
+        try:
+            done = self._turn(spool, late=late)
+        except Unavailable as trouble:
+            if not isinstance(trouble, Refused):
+                raise
+            reason = str(trouble)
+        except OSError as error:
+            reason = f"{spool.parent} cannot be used: {error.strerror}"
+        else:
+            self.refused.pop(spool, None)
+            return done
+        self.refused[spool] = reason
+        self._retry_at[spool] = time.monotonic() + REFUSED_S
+        return True
 
     def _grew(self, spool: Path) -> bool:
         try:

@@ -13,9 +13,12 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from argosy.store.files import write_atomic
 
 SPOOL = "spool.jsonl"
 PIPELINES = ".pipelines"  # below the store: a directory with a spool for each pipeline run
@@ -129,8 +132,8 @@ def owner_of(spool: Path) -> Owner:
 class Appender:
     """Appends whole lines, each with one `write`. A failing disk costs one warning, never an exception.
 
-    There is one writer at a time (the step's lease). A last line without its newline, which a killed writer or a
-    full disk leaves, is cut off when the file is opened.
+    The last one to open the file is its writer: it goes on in a copy without a torn last line, which a killed writer or
+    a full disk leaves. So one that lost its lease and does not know it yet writes to a file that nobody reads.
     """
 
     def __init__(self, path: Path) -> None:
@@ -140,12 +143,18 @@ class Appender:
         self._pending_bytes = 0
         self._warned: set[str] = set()
         if path.is_file():
-            self._open()
+            self._flush()
 
     def append(self, line: bytes) -> None:
         """Write one line (newline included), after those that a failing disk refused before."""
         self._pending.append(line)
         self._pending_bytes += len(line)
+        self._flush()
+        while self._pending_bytes > PENDING_BYTES:
+            self._pending_bytes -= len(self._pending.popleft())
+            self.warn(f"{self._path} still cannot be written: the oldest of what was logged is dropped")
+
+    def _flush(self) -> None:
         try:
             if self._file is None:
                 self._open()
@@ -154,9 +163,6 @@ class Appender:
                 self._pending_bytes -= len(self._pending.popleft())
         except OSError as error:
             self.warn(f"{self._path} cannot be written ({error.strerror}): what is logged waits in memory")
-            while self._pending_bytes > PENDING_BYTES:
-                self._pending_bytes -= len(self._pending.popleft())
-                self.warn(f"{self._path} still cannot be written: the oldest of what was logged is dropped")
 
     def warn(self, message: str) -> None:
         """Warn once for each message."""
@@ -165,7 +171,11 @@ class Appender:
             warnings.warn(message, RuntimeWarning, stacklevel=4)
 
     def close(self) -> None:
-        """Flush to the disk and close; a later append opens the file again."""
+        """Write what waits, flush to the disk and close; a later append opens the file again."""
+        if self._pending:
+            self._flush()
+            if self._pending:
+                self.warn(f"{self._path} still cannot be written: {len(self._pending)} records are lost")
         if self._file is not None:
             try:
                 os.fsync(self._file)
@@ -175,14 +185,11 @@ class Appender:
             self._file = None
 
     def _open(self) -> None:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            cut_torn_line(self._file)
-        except OSError as error:
-            if self._pending:
-                raise
-            self.warn(f"{self._path} cannot be written ({error.strerror}): what is logged waits in memory")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            whole = self._path.read_bytes()
+            write_atomic(self._path, whole[: whole.rfind(b"\n") + 1])
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
 
     def _write(self, line: bytes) -> None:
         assert self._file is not None
@@ -191,18 +198,3 @@ class Appender:
         if written < len(line):  # the disk is nearly full: take the part back, so that the next line stays whole
             os.ftruncate(self._file, start)
             raise OSError(28, "no space left for a whole record")
-
-
-def cut_torn_line(file: int) -> None:
-    """Cut the bytes after the last newline of an open file."""
-    size = os.fstat(file).st_size
-    end = size
-    while end > 0:
-        start = max(0, end - 65536)
-        newline = os.pread(file, end - start, start).rfind(b"\n")
-        if newline >= 0:
-            end = start + newline + 1
-            break
-        end = start
-    if end < size:
-        os.ftruncate(file, end)

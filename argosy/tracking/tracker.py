@@ -40,16 +40,23 @@ class Ledger:
     """The content of a spool, by which a step that is started again writes nothing twice.
 
     The points of a metric come at increasing steps, so its last step says which of them are there.
+
+    Attributes:
+        status: the last one.
+        backwards: metrics of which this process logged a point below its last one, which is not kept.
     """
 
     def __init__(self, spool: Path | None) -> None:
         self.status = ""
+        self.backwards: list[str] = []
         self._steps: dict[str, int] = {}
+        self._own: dict[str, int] = {}
         self._facts: dict[tuple[object, ...], object] = {}
         if spool is not None and spool.is_file():
             for _, record in read_from(spool, 0):
                 if record is not None:
                     self.add(record)
+        self._own.clear()
 
     def add(self, record: Record) -> Record | None:
         """Add a record; returns it with only the values that are new, None where nothing is."""
@@ -73,7 +80,9 @@ class Ledger:
         return True
 
     def _add_points(self, step: int, values: Mapping[str, float]) -> dict[str, float]:
-        steps = self._steps
+        steps, own = self._steps, self._own
+        self.backwards = [key for key in values if own.get(key, step) > step]
+        own.update(dict.fromkeys(values, step))
         fresh = {key: value for key, value in values.items() if key not in steps or steps[key] < step}
         steps.update(dict.fromkeys(fresh, step))
         return fresh
@@ -101,6 +110,8 @@ class Tracker:
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Log each value at `step`. A metric that the spool holds at this step or a later one is not written."""
         self._write({"kind": "metrics", "step": int(step), "values": self._numbers(values)})
+        for key in self._ledger.backwards:
+            self._warn(f"metric {key!r} goes back to step {step}: not logged; the steps of a metric go forward")
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log params (flattened config values). The first value of a param stays, as in MLflow."""
@@ -201,9 +212,12 @@ class Tracker:
             try:
                 numbers[key] = float(value)
             except (TypeError, ValueError) as error:
-                if self._appender is not None:
-                    self._appender.warn(f"metric {key!r} is not a number but {value!r} ({error}): not logged")
+                self._warn(f"metric {key!r} is not a number but {value!r} ({error}): not logged")
         return numbers
+
+    def _warn(self, message: str) -> None:
+        if self._appender is not None:
+            self._appender.warn(message)
 
 
 def end_run(directory: Path, status: str) -> None:

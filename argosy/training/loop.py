@@ -14,7 +14,7 @@ from torch import Tensor
 from argosy.errors import StepError
 from argosy.models.export import Exporter
 from argosy.step.contract import StepContext
-from argosy.store.files import publish
+from argosy.store.files import publish, temporary_of
 from argosy.tokens.mixture import Mixture
 from argosy.training.config import ChannelLoss, TrainConfig
 from argosy.training.engine import Engine
@@ -93,16 +93,16 @@ class StateStore:
 
     def save(self, step: int, extra: dict[str, Any]) -> None:
         """Keep the state after `step` steps, with the tensors and numbers of `extra`, and drop the older ones."""
-        temporary = self._directory / f".{PREFIX}{step:08d}.tmp"
+        target = self._directory / f"{PREFIX}{step:08d}"
+        temporary = self._group.agreed(temporary_of(target))
         if self._group.rank == 0:
-            shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
         self._group.barrier()
         self._engine.save(temporary)
         self._group.barrier()
         if self._group.rank == 0:
             torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, temporary / "loop.pt")
-            publish(temporary, self._directory / f"{PREFIX}{step:08d}")
+            publish(temporary, target)
             for older in self._complete()[:-1]:
                 shutil.rmtree(older)
         self._group.barrier()

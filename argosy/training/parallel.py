@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -11,8 +12,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from argosy.step.contract import StepContext
+from argosy.step.ranks import rank_timeout
 
 T = TypeVar("T")
+_PATIENCE = 12  # times ARGOSY_RANK_TIMEOUT: one hour
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,14 @@ class Group:
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
 
+    def agreed(self, value: T) -> T:
+        """Return the `value` of rank 0."""
+        if self.world == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, device=self.device)
+        return box[0]
+
     def barrier(self) -> None:
         """Wait until all processes are here."""
         if self.world > 1:
@@ -70,5 +81,7 @@ def join_group(context: StepContext) -> Group:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if context.world > 1 and not dist.is_initialized():
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        # While rank 0 exports a model the others wait: longer than for a sign of life, but not for ever.
+        patience = timedelta(seconds=_PATIENCE * rank_timeout())
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=patience)
     return Group(context.rank, context.world, device)

@@ -239,7 +239,7 @@ def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = ""
         print(f"retrying {', '.join(failed)}, which failed last time", flush=True)
     if line:
         os.environ["ARGOSY_LINE"] = line
-    sender = Sender(["--node", str(out)])
+    sender = Sender(out.parent, [out])
     sender.start()
     try:
         make_directory(out)

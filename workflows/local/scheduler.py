@@ -41,23 +41,32 @@ class Budget:
         self._all = Share(self._cores, self._memory_gb, tuple(self._gpus))
 
     def check(self, nodes: Iterable[PlannedNode]) -> None:
-        """Make sure that no node asks for more GPUs than there are: it would wait for ever.
+        """Make sure that no node asks for more GPUs than there are, or has more processes than GPUs: it could not run.
 
         Raises:
             InputError: one does.
         """
         there = len(self._all.gpus or ())
+        machine = f"this machine has {there} (by CUDA_VISIBLE_DEVICES, else /dev/nvidia*)"
         for node in nodes:
-            if (node.resources.gpus or 0) > there:
-                raise InputError(f"resources.{node.name}.gpus is {node.resources.gpus}, and for {node.id} this machine "
-                                 f"has {there} (by CUDA_VISIBLE_DEVICES, else /dev/nvidia*): lower it, or run where "
-                                 "there are as many")
+            asked, processes, field = node.resources.gpus, node.resources.processes, f"resources.{node.name}.gpus"
+            if (asked or 0) > there:
+                raise InputError(f"{field} is {asked}, and for {node.id} {machine}: lower it, or run where there are "
+                                 "as many")
+            own = (there if self._wants_gpus(node) else 0) if asked is None else asked
+            if 0 < own < processes:
+                raise InputError(f"{node.name}.processes is {processes}, each needs its own GPU, and for {node.id} there "
+                                 f"are {own} ({machine}): lower it, or set {field}=0 to train on the CPU")
 
     def slots(self, node: PlannedNode) -> int:
         """Count the processes of `node` that could start now."""
         need = self._need(node)
         slots = min(self._cores // need.cores, (self._memory_gb + 1e-6) // max(need.memory_gb, 1e-3))
         return int(min(slots, len(self._gpus) // len(need.gpus)) if need.gpus else slots)
+
+    def lacks_gpus(self, node: PlannedNode, *, none_free: bool) -> bool:
+        """Tell whether too few GPUs are free for `node`; none_free: those that are wait for another node."""
+        return len(self._need(node).gpus or ()) > (0 if none_free else len(self._gpus))
 
     def take(self, node: PlannedNode) -> Share:
         """Reserve what `node` needs; the GPUs are its own until it gives them back."""
@@ -84,11 +93,14 @@ class Budget:
         there = self._all.gpus or ()
         wanted = node.resources.gpus
         if wanted is None:
-            if not there or definition(node.step).needs != "train":
+            if not self._wants_gpus(node):
                 return None
             wanted = min(node.resources.processes, len(there))
         first_free = [*self._gpus, *(each for each in there if each not in self._gpus)]
         return tuple(first_free[:wanted])
+
+    def _wants_gpus(self, node: PlannedNode) -> bool:
+        return bool(self._all.gpus) and definition(node.step).needs == "train"
 
 
 def usable_cores() -> int:
@@ -123,7 +135,8 @@ class Scheduler:
 
     Priority is the length of the longest chain of nodes that waits for a node (critical path first). The first in
     line keeps its place: nothing behind it starts while it does not fit, else a node that needs the whole machine
-    would wait for ever behind small ones.
+    would wait for ever behind small ones. Only nodes without GPUs pass one that waits for GPUs: when these are free, it
+    is first in line again.
     """
 
     def __init__(self, plan: Plan, budget: Budget) -> None:
@@ -149,11 +162,16 @@ class Scheduler:
 
     def start(self) -> tuple[list[PlannedNode], Share] | None:
         """Pick the nodes to start now in one process, and their share, reserved; None if nothing fits or is ready."""
-        if not self._ready:
-            return None
-        group = min(self._ready, key=lambda g: self._ready[g][0])
+        waiting = False
+        for group, heap in sorted(self._ready.items(), key=lambda item: item[1][0]):
+            first = self._nodes[heap[0][2]]
+            waiting = waiting or self._budget.lacks_gpus(first, none_free=False)
+            if not self._budget.lacks_gpus(first, none_free=waiting):
+                return self._start(group, first)
+        return None
+
+    def _start(self, group: Group, first: PlannedNode) -> tuple[list[PlannedNode], Share] | None:
         heap = self._ready[group]
-        first = self._nodes[heap[0][2]]
         slots = self._budget.slots(first)
         if slots == 0:
             return None

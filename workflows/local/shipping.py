@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
@@ -14,6 +15,10 @@ from types import TracebackType
 
 from argosy.config.schema import Config
 from argosy.store.provenance import DIGITS, flat
+from argosy.store.step_files import TRACKING
+from argosy.tracking.mlflow.server import tracking_uri
+from argosy.tracking.ship import unsent
+from argosy.tracking.spool import SPOOL, spools
 from argosy.tracking.tracker import PipelineTracker
 from workflows.local.process import ROOT
 from workflows.local.view import RunObserver, RunResult
@@ -28,24 +33,25 @@ class Sender(RunObserver):
     """Sends from `start` until `close`; as an observer, prints its messages.
 
     Args:
-        what: arguments, `--store DIR` or `--node DIR ...`.
+        store: the store's directory.
+        nodes: directories of the steps whose logs are sent; empty: all of the store.
+
+    Raises:
+        InputError: MLFLOW_TRACKING_URI is none that MLflow takes.
     """
 
-    def __init__(self, what: Sequence[str]) -> None:
-        self._what = what
+    def __init__(self, store: Path, nodes: Sequence[str | Path] = ()) -> None:
+        self._uri = tracking_uri(store)
+        self._find = lambda: [Path(node) / TRACKING / SPOOL for node in nodes] or spools(store)
+        self._what = ["--node", *map(str, nodes)] if nodes else ["--store", str(store)]
         self._said = 0  # bytes of its messages that were printed
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
 
     def start(self) -> None:
         """Start the process."""
         self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is for the steps
-            [sys.executable, *COMMAND, *self._what, "--until-eof"],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=self._messages,
-            stderr=self._messages,
-            start_new_session=True,
-        )
+            [sys.executable, *COMMAND, *self._what, "--until-eof"], cwd=ROOT, stdin=subprocess.PIPE,
+            stdout=self._messages, stderr=self._messages, start_new_session=True)
 
     def on_tick(self) -> None:
         """Print its messages, such as that the server does not answer."""
@@ -54,21 +60,31 @@ class Sender(RunObserver):
             print(text.decode(errors="replace"), end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Let it send the rest, and wait for a while."""
+        """Let it send the rest, wait for a while, and say what is left."""
         assert self._process.stdin
-        self._process.stdin.close()
-        later = shlex.join([Path(sys.executable).name, *COMMAND, *self._what, "--once"])
-        for patience, still in (
-            (1.0, f"metrics are still being sent to MLflow; this waits {LONGEST_WAIT_S:.0f} s at most"),
-            (LONGEST_WAIT_S, "not all metrics are sent to MLflow yet; the rest goes on in the background and is kept "
-                             f"on disk. To send it later: {later}"),
-        ):  # fmt: skip
-            try:
-                self._process.wait(patience)
-                break
-            except subprocess.TimeoutExpired:
-                print(f"tracking: {still}", file=sys.stderr)
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        code = self._wait(1.0)
+        if code is None:
+            print(f"tracking: metrics are still being sent to MLflow; this waits {LONGEST_WAIT_S:.0f} s at most",
+                  file=sys.stderr)
+            code = self._wait(LONGEST_WAIT_S)
         self.on_tick()
+        if code == 0:
+            return
+        count, steps = unsent(self._find(), self._uri)
+        how = "and are being sent in the background" if code is None else f"(the sender's exit code is {code})"
+        later = shlex.join([Path(sys.executable).name, *COMMAND, *self._what, "--once"])
+        print(f"tracking: {count:,} records of {steps} spools are not sent to MLflow yet {how}; they are kept in each "
+              f"step's {TRACKING}/{SPOOL}. The next run of this store sends them, and so does: {later}",
+              file=sys.stderr)
+
+    def _wait(self, seconds: float) -> int | None:
+        """Return its exit code; None while it runs."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
 
 
 class Shipping(RunObserver):
@@ -84,7 +100,7 @@ class Shipping(RunObserver):
     def __init__(self, planned: Plan, line: str, config: Config) -> None:
         self._plan, self._line, self._config, self._digest = planned, line, config, plan_digest(planned)
         self._status = "KILLED"
-        self._sender = Sender(["--store", planned.store])
+        self._sender = Sender(Path(planned.store))
         os.environ |= pipeline_environment(self._digest, line)
 
     def __enter__(self) -> Shipping:

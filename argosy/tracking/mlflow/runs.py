@@ -1,7 +1,7 @@
 """Experiments, runs and LoggedModels, found again by their tags so that retries and later pipeline runs use the same.
 
 Processes of one store find and create under a lock. Pods whose stores are mirrors of a bucket share no lock: each looks
-again a while after it has created something, and the oldest one counts.
+again a while after it has created something, and all settle on the same.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from argosy.store.files import read_record
 from argosy.store.step_files import NODE
 from argosy.tracking.mlflow.server import CHECKPOINT, Server, model_name, quoted
-from argosy.tracking.ship import Unavailable
+from argosy.tracking.ship import Refused
 from argosy.tracking.spool import Owner, Record
 
 if TYPE_CHECKING:
@@ -28,31 +28,42 @@ NODE_TAG, PIPELINE_TAG, CURVES_TAG = "argosy.node", "argosy.pipeline", "argosy.c
 IS_EXTERNAL = "mlflow.model.isExternal"
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow's pages for models, not those for agents
 LONGEST_TAG = 5000  # characters that MLflow keeps of a model's tag
+SETTLED = "argosy.settled"  # tag of what pods have agreed on
 WAIT_S = 3.0  # longer than it takes another pod from looking to having created something
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Shared(Generic[T]):
-    """Something on the server that several pods may create at one moment, and of which the oldest counts."""
+    """Something on the server that several pods may create at one moment, and of which all must take the same.
 
-    oldest: Callable[[], T | None]
+    That is decided without clocks, which differ between pods: the one that has been settled, else the smallest id.
+    """
+
+    find: Callable[[], Sequence[T]]
     create: Callable[[], T]
     remove: Callable[[T], object]
+    settle: Callable[[T], object]
+    """Set the tag SETTLED."""
     id_of: Callable[[T], str]
-    created_ms: Callable[[T], int]
+    tags_of: Callable[[T], Mapping[str, str]]
 
     def find_or_create(self, *, alone: bool) -> T:
-        """The oldest one, created where there is none; alone: nobody else creates one at this moment."""
-        found = self.oldest()
+        """Find the one that counts, created where there is none; alone: nobody else creates one at this moment."""
+        found = self._best()
         kept = found or self.create()
-        if alone or abs(time.time() * 1000 - self.created_ms(kept)) > 2000 * WAIT_S:
+        if alone or SETTLED in self.tags_of(kept):
             return kept
         time.sleep(WAIT_S)
-        mine, kept = kept, self.oldest() or kept
+        mine, kept = kept, self._best() or kept
         if found is None and self.id_of(mine) != self.id_of(kept):
-            self.remove(mine)
+            self.remove(mine)  # and the maker of the other settles it: two that set a tag at once fail
+        elif SETTLED not in self.tags_of(kept):
+            self.settle(kept)
         return kept
+
+    def _best(self) -> T | None:
+        return min(self.find(), key=lambda each: (SETTLED not in self.tags_of(each), self.id_of(each)), default=None)
 
 
 class Runs:
@@ -103,14 +114,13 @@ class Runs:
             client = self._server.client
             alone = tag == NODE_TAG or not self._server.others_create  # one pod at a time works on a node
             shared: Shared[Run] = Shared(
-                oldest=lambda: next(iter(client.search_runs(
-                    [experiment], f"tags.`{tag}` = {quoted(value)}", max_results=1,
-                    order_by=["attributes.start_time ASC"])), None),
-                create=lambda: client.create_run(experiment, start_time=owner.time or None if alone else None,
+                find=lambda: client.search_runs([experiment], f"tags.`{tag}` = {quoted(value)}", max_results=100),
+                create=lambda: client.create_run(experiment, start_time=owner.time or None,
                                                  tags={tag: value, **(tags or {})}, run_name=name),
                 remove=lambda run: client.delete_run(run.info.run_id),
+                settle=lambda run: client.set_tag(run.info.run_id, SETTLED, "true"),
                 id_of=lambda run: str(run.info.run_id),
-                created_ms=lambda run: int(run.info.start_time),
+                tags_of=lambda run: run.data.tags,
             )  # fmt: skip
             with self._server.creating():
                 self._ids[key] = str(shared.find_or_create(alone=alone).info.run_id)
@@ -122,7 +132,7 @@ class Runs:
         if experiment is None:
             return str(client.create_experiment(line, artifact_location=self._server.artifact_location, tags=KIND))
         if experiment.lifecycle_stage != "active":
-            raise Unavailable(f"experiment {line!r} is deleted there; restore it or choose another name of the line")
+            raise Refused(f"experiment {line!r} is deleted there; restore it or choose another name of the line")
         return str(experiment.experiment_id)
 
 
@@ -176,12 +186,13 @@ class Models:
         text = {k: str(v)[:LONGEST_TAG] for k, v in tags.items() if v not in ("", None)} | {CHECKPOINT: key}
         experiment, client = self._runs.experiment(line), self._server.client
         shared: Shared[LoggedModel] = Shared(
-            oldest=lambda: self._server.model_of(line, key),
+            find=lambda: self._server.models_of(line, key),
             create=lambda: client.create_logged_model(
                 experiment, model_name(name), run, text | {IS_EXTERNAL: "true"}, model_type=text.get("stage")),
             remove=lambda model: client.delete_logged_model(model.model_id),
+            settle=lambda model: client.set_logged_model_tags(model.model_id, {SETTLED: "true"}),
             id_of=lambda model: str(model.model_id),
-            created_ms=lambda model: int(model.creation_timestamp),
+            tags_of=lambda model: model.tags,
         )  # fmt: skip
         with self._server.creating():
             model = shared.find_or_create(alone=not self._server.others_create)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from argosy.tracking.ship import Unavailable, locked
+from argosy.errors import InputError
+from argosy.tracking.ship import Refused, Unavailable, locked
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
@@ -25,6 +26,8 @@ LOCK = ".mlflow.lock"
 STORE_URI = "ARGOSY_STORE_URI"  # the bucket that the store's directory is a mirror of, in a pod of its own
 CHECKPOINT = "argosy.checkpoint"  # tag of a LoggedModel: `<node's digest>/<export>`
 TIMEOUT_S = 10
+REFUSALS = ("FEATURE_DISABLED", "INVALID_PARAMETER_VALUE", "INVALID_STATE", "NOT_FOUND",
+            "PERMISSION_DENIED", "RESOURCE_ALREADY_EXISTS", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_LIMIT_EXCEEDED")
 LONGEST = 250  # characters of a metric's name
 _PASSWORD = re.compile(r"//[^/@\s]*@")
 _NOT_ALLOWED = re.compile(r"[^/\w.\- :]")  # mlflow.utils.validation; \w has the letters of every script
@@ -37,8 +40,17 @@ def default_uri(store: Path) -> str:
 
 
 def tracking_uri(store: Path, configured: str = "") -> str:
-    """The address to send to: the configured one, else MLFLOW_TRACKING_URI, else the store's own database."""
-    return configured or os.environ.get("MLFLOW_TRACKING_URI", "") or default_uri(store)
+    """The address to send to: the configured one, else MLFLOW_TRACKING_URI, else the store's own database.
+
+    Raises:
+        InputError: it is a folder, in which MLflow would keep twice what is sent twice, and which it no longer takes.
+    """
+    uri = configured or os.environ.get("MLFLOW_TRACKING_URI", "") or default_uri(store)
+    if uri.startswith("file:") or "://" not in uri:
+        name = "--tracking-uri" if configured else "MLFLOW_TRACKING_URI"
+        raise InputError(f"{name} is {uri!r}, a folder, which MLflow no longer writes; allowed: a server "
+                         "(https://HOST:PORT) or a database (sqlite:////PATH/mlflow.db); unset, it is the store's own")
+    return uri
 
 
 class Server:
@@ -97,9 +109,13 @@ class Server:
 
     def model_of(self, line: str, checkpoint: str) -> LoggedModel | None:
         """The LoggedModel of a checkpoint of a model line."""
+        return next(iter(self.models_of(line, checkpoint)), None)
+
+    def models_of(self, line: str, checkpoint: str) -> list[LoggedModel]:
+        """All of them, where several pods have created one."""
         experiment = self.client.get_experiment_by_name(line)
         wanted = f"tags.`{CHECKPOINT}` = {quoted(checkpoint)}"
-        return next(self.logged_models([experiment.experiment_id], wanted), None) if experiment else None
+        return list(self.logged_models([experiment.experiment_id], wanted)) if experiment else []
 
     @contextmanager
     def creating(self) -> Iterator[None]:
@@ -110,13 +126,14 @@ class Server:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turn every failure into Unavailable with a line that says why."""
+        """Turn every failure into Unavailable with a line that says why; Refused where the server works and says no."""
         try:
             yield
         except Unavailable:
             raise
         except Exception as error:  # requests, urllib3, sqlalchemy and mlflow each raise their own
-            raise Unavailable(one_line(error)) from error
+            kind = Refused if getattr(error, "error_code", "") in REFUSALS else Unavailable
+            raise kind(one_line(error)) from error
 
     def _open(self) -> MlflowClient:
         # One short try: trying again is the shipper's work, and it can say why. Not to be overruled by the caller's

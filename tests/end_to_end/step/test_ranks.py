@@ -27,9 +27,9 @@ SIZE = 6000
 DATA = ("data.bin", "data-1.bin")
 
 
-def start(out: Path, *, timeout: float = 60, **config: Any) -> subprocess.Popen[str]:
+def start(out: Path, *, timeout: float = 60, lease: float = 30, **config: Any) -> subprocess.Popen[str]:
     fields = json.dumps({"processes": 2, "size": SIZE, **config})
-    environment = {**os.environ, "ARGOSY_RANK_TIMEOUT": str(timeout)}
+    environment = {**os.environ, "ARGOSY_RANK_TIMEOUT": str(timeout), "ARGOSY_LEASE_SECONDS": str(lease)}
     return subprocess.Popen([sys.executable, "-m", "steps.noop", "--config", fields, "--out", str(out)], cwd=ROOT,
                             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
 
@@ -40,14 +40,15 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, printed + errors
 
 
-def bytes_of(out: Path) -> list[bytes]:
-    return [(out / name).read_bytes() for name in (*DATA, OUTPUTS)]
+def is_whole(out: Path) -> bool:
+    """Whether each rank wrote each of its bytes once."""
+    return all((out / name).read_bytes() == bytes(i % 251 for i in range(SIZE)) for name in DATA)
 
 
 def test_two_ranks_work_for_one_step(tmp_path: Path) -> None:
     code, text = ended(start(tmp_path, seconds=0.1))
     assert (code, text) == (0, f"{tmp_path}: done\n")
-    assert [(tmp_path / name).stat().st_size for name in DATA] == [SIZE, SIZE]
+    assert is_whole(tmp_path)
     assert not (tmp_path / LEASE).exists()
     run = json.loads((tmp_path / RUN).read_text())
     assert run["attempts"] == 1
@@ -105,8 +106,33 @@ def test_whoever_is_killed_or_frozen_is_named_and_the_next_start_continues(tmp_p
         written = (out / DATA[0]).stat().st_size
         assert 0 < written < SIZE
     assert ended(start(out))[0] == 0
-    assert ended(start(tmp_path / "left alone"))[0] == 0
-    assert bytes_of(out) == bytes_of(tmp_path / "left alone")
+    assert is_whole(out)
+
+
+@pytest.mark.parametrize("ranks_too", [False, True])
+def test_a_suspended_step_has_one_writer(tmp_path: Path, ranks_too: bool) -> None:
+    """While its ranks work on the directory stays its own; where they are suspended too, they wake up as losers."""
+    out = tmp_path / "suspended"
+    with start(out, lease=4, seconds=8) as first:
+        ranks = running(out, 1, first)
+        stopped = [first.pid, *(ranks if ranks_too else ())]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        second = start(out, lease=4, seconds=8)
+        until((lambda: (out / OUTPUTS).exists()) if ranks_too else (lambda: not any(map(alive, ranks))), 120)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        codes = [ended(process) for process in (first, second)]
+        assert not any(map(alive, ranks))
+    if ranks_too:
+        assert [code for code, _ in codes] == [1, 0]
+        assert f"{out} was taken over" in codes[0][1]
+        assert f"{out} was taken over" in (out / rank_log(0)).read_text()
+    else:
+        assert [code for code, _ in codes] == [0, 0]
+        assert codes[1][1].endswith(f"{out}: done by another process\n")
+    assert json.loads((out / RUN).read_text())["attempts"] == 1 + ranks_too
+    assert is_whole(out)
 
 
 def running(out: Path, attempt: int, process: subprocess.Popen[str]) -> list[int]:

@@ -84,13 +84,13 @@ def mlflow_server(folder: Path, port: int) -> Iterator[str]:
 def test_a_server_that_comes_up_late_gets_everything_once(tmp_path):
     port = free_port()
     store = tmp_path / "store"
-    tracker = logged(store, range(250))
+    logged(store, range(250))
     runner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     ship = shipper(store, "--until-pid", str(runner.pid), uri=f"http://127.0.0.1:{port}")
     said = ship.stderr.readline()  # it has tried, and says so
     assert "does not take metrics" in said
     with mlflow_server(tmp_path, port) as uri:
-        logged(store, range(250, 300))
+        tracker = logged(store, range(250, 300))
         tracker.model("final", store / "pretrain-0123456789ab/checkpoints/final", stage="pretrain", step=1, tokens=9)
         (store / "pretrain-0123456789ab" / "report.txt").write_text("x")
         tracker.artifact(store / "pretrain-0123456789ab" / "report.txt")

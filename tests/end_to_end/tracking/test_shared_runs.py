@@ -71,7 +71,7 @@ def test_runs_that_are_made_at_once_become_one(
 def test_models_that_are_made_at_once_become_one_which_names_its_place_in_the_bucket(
     servers: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nothing_at_first(monkeypatch, Server, "model_of", looks=2)
+    nothing_at_first(monkeypatch, Server, "models_of", looks=2)
     key = "0123456789ab/p100"
 
     def evaluated(server: Server) -> str:
@@ -87,22 +87,26 @@ def test_models_that_are_made_at_once_become_one_which_names_its_place_in_the_bu
     assert model.tags["path"] == "s3://bucket/runs/sft-0123456789ab/checkpoints/p100"
 
 
-@pytest.mark.parametrize(
-    ("looks", "age_s", "kept", "waited", "removed"),
-    [
-        ([None, "older"], 0, "older", True, ["mine"]),  # another pod's, which came a moment earlier
-        ([None, "mine"], 0, "mine", True, []),
-        (["young", "older"], 0, "older", True, []),  # found, and its maker will remove it
-        (["old", "older"], 100, "old", False, []),
-    ],
-)
-def test_the_oldest_counts_and_only_its_maker_removes_another(
-    looks: list[str | None], age_s: float, kept: str, waited: bool, removed: list[str],
+SETTLED = {runs.SETTLED: "true"}
+
+
+@pytest.mark.parametrize(("looks", "kept", "settles", "removed"), [
+    ([{}, {"b": {}, "c": {}}], "b", False, ["c"]),  # another pod's, made meanwhile: the smaller id, on every pod
+    ([{}, {"c": {}, "d": {}}], "c", True, []),
+    ([{}, {"c": {}, "d": SETTLED}], "d", False, ["c"]),  # the others have agreed already
+    ([{"d": {}}, {"b": {}, "d": {}}], "b", True, []),  # found: its maker removes it
+    ([{"b": {}, "d": SETTLED}], "d", False, []),
+])
+def test_all_pods_take_the_same_whatever_their_clocks(
+    looks: list[dict[str, dict[str, str]]], kept: str, settles: bool, removed: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers, gone, pauses = iter(looks), list[str](), list[float]()
+    there, gone, settled, pauses = {"c": {}}, list[str](), list[str](), list[float]()
+    for look in looks:
+        there.update(look)
+    answers = iter(looks)
     monkeypatch.setattr(time, "sleep", pauses.append)
-    shared = Shared(oldest=lambda: next(answers), create=lambda: "mine", remove=gone.append, id_of=str,
-                    created_ms=lambda _: int((time.time() - age_s) * 1000))
+    shared = Shared(find=lambda: list(next(answers)), create=lambda: "c", remove=gone.append, settle=settled.append,
+                    id_of=str, tags_of=lambda name: there[name])
     assert shared.find_or_create(alone=False) == kept
-    assert (bool(pauses), gone) == (waited, removed)
+    assert (len(pauses), gone, settled) == (len(looks) - 1, removed, [kept] * settles)

@@ -94,10 +94,11 @@ def outputs(out: Path) -> Any:
     return json.loads((out / "outputs.json").read_text())["outputs"]
 
 
-@pytest.mark.parametrize(("name", "processes"), [("pretrain", 1), ("pretrain", 2), ("sft", 1), ("sft", 2), ("ppo", 1),
-                                                 ("grpo", 1)])
-def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, name: str, processes: int) -> None:
-    fields = {"processes": processes} if processes > 1 else {}
+@pytest.mark.parametrize(("name", "fields"), [
+    ("pretrain", {}), ("pretrain", {"processes": 2}), ("sft", {}), ("ppo", {}), ("grpo", {}),
+    ("sft", {"processes": 3, "batch_size": 24, "micro_batch_size": 8}),  # of three, the order of a sum counts
+])
+def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, name: str, fields: dict[str, Any]) -> None:
     process = start(given, name, tmp_path, **fields)
     until(lambda: any((tmp_path / "state").glob("step-*")) or any((tmp_path / "state").glob("*/complete")), 240)
     assert process.poll() is None, "ended before it could be killed"

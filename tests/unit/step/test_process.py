@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from argosy.errors import InputError
 from argosy.step.contract import Progress, StepContext
 from argosy.step.process import show_one_gpu
 from argosy.tracking.tracker import Tracker
+from argosy.training.parallel import join_group
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -58,6 +61,16 @@ def test_each_rank_has_a_gpu_of_its_own_or_all_are_on_the_cpu(tmp_path: Path, mo
     assert [device(4, rank) for rank in (0, 1)] == [torch.device("cuda:0"), torch.device("cuda:1")]
     with pytest.raises(InputError, match="processes is 2, and this step sees 1 of the GPUs: each needs its own"):
         device(1, 0)
+
+
+def test_ranks_wait_for_each_other_longer_than_for_a_sign_of_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARGOSY_RANK_TIMEOUT", "7")
+    joined: dict[str, timedelta] = {}
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **options: joined.update(options))
+    join_group(StepContext(tmp_path, Tracker(None), Progress(None), 0, 2, 0))
+    assert joined["timeout"] == timedelta(seconds=84)
 
 
 @pytest.mark.parametrize(("before", "after"), [("2,3", "2"), ("GPU-x", "GPU-x"), ("", "")])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from argosy.tracking.__main__ import follow
-from argosy.tracking.ship import BATCH_VALUES, Batch, Shipped, Shipper, Unavailable, next_batch
+from argosy.tracking.ship import BATCH_VALUES, Batch, Refused, Shipped, Shipper, Unavailable, next_batch
 from argosy.tracking.spool import Owner, owner_of, spools
 from argosy.tracking.tracker import Tracker
 
@@ -188,6 +188,25 @@ def test_a_server_that_is_down_is_asked_less_and_less_and_everything_goes_later(
     assert max(pauses) == 60
     assert heard == ["connection refused"]  # once
     assert server.points == sorted(expected)
+
+
+@pytest.mark.parametrize("error", [Refused("experiment 'l' is deleted"), PermissionError(13, "Permission denied")])
+def test_a_spool_that_is_refused_does_not_hold_up_those_behind_it(tmp_path, error):
+    node(tmp_path, "aaaaaaaaaaaa", range(3))
+    expected = node(tmp_path, "bbbbbbbbbbbb", range(3))[1]
+
+    class Refusing(FakeServer):
+        def send(self, spool: Path, owner: Owner, batch: Batch) -> str:
+            if owner.digest == "aaaaaaaaaaaa":
+                raise error
+            return super().send(spool, owner, batch)
+
+    server, heard = Refusing(), []
+    shipper = Shipper(lambda: sorted(spools(tmp_path)), server)
+    assert not follow(shipper, lambda: True, heard.append)  # something is left
+    assert server.points == sorted(expected)
+    assert len(heard) == 1
+    assert error.args[-1] in heard[0]
 
 
 def test_at_the_end_a_server_that_is_down_is_asked_once_more_and_not_waited_for(tmp_path):

@@ -163,7 +163,29 @@ def test_a_directory_that_cannot_be_made_does_not_raise(tmp_path):
     with pytest.warns(RuntimeWarning, match="Not a directory"):
         tracker.metrics({"a": 1}, 1)
     tracker.metrics({"a": 2}, 2)
+    with pytest.warns(RuntimeWarning, match="2 records are lost"):
+        tracker.close()
+
+
+def test_closing_tries_once_more_what_the_disk_refused(tmp_path, monkeypatch):
+    tracker = Tracker(tmp_path)
+    monkeypatch.setattr(os, "write", lambda *_: 1)  # as on a disk that is nearly full
+    with pytest.warns(RuntimeWarning, match="waits in memory"):
+        tracker.metrics({"a": 1}, 1)
+    monkeypatch.undo()
     tracker.close()
+    assert read(tmp_path) == {"a": [(1, 1.0)]}
+
+
+def test_the_last_to_open_a_spool_is_its_writer(tmp_path):
+    """A process that lost its lease and does not know it yet adds nothing: each step stands once, for MLflow too."""
+    loser = Tracker(tmp_path)
+    loser.metrics({"a": 1}, 1)
+    winner = Tracker(tmp_path)
+    loser.metrics({"a": 2}, 2)
+    winner.metrics({"a": 20}, 2)
+    loser.metrics({"a": 3}, 3)
+    assert [(r["step"], r["values"]) for r in records(tmp_path)] == [(1, {"a": 1.0}), (2, {"a": 20.0})]
 
 
 def test_a_value_that_is_no_number_is_named_and_the_others_are_logged(tmp_path):
@@ -191,10 +213,13 @@ def test_a_wrong_status_names_what_is_allowed(tmp_path):
 def test_a_metric_goes_forward_and_each_metric_for_itself(tmp_path):
     for _ in range(2):
         tracker = Tracker(tmp_path)
-        for step in (10, 20, 20, 5, 30):
+        for step in (10, 20, 20, 30):
             tracker.metrics({"a": step, f"only/{step}": 1}, step)
     assert read(tmp_path) == {"a": [(10, 10.0), (20, 20.0), (30, 30.0)],
-                              **{f"only/{step}": [(step, 1.0)] for step in (10, 20, 5, 30)}}
+                              **{f"only/{step}": [(step, 1.0)] for step in (10, 20, 30)}}
+    with pytest.warns(RuntimeWarning, match="metric 'a' goes back to step 5: not logged"):
+        tracker.metrics({"a": 5, "b": 5}, 5)
+    assert read(tmp_path)["b"] == [(5, 5.0)]
 
 
 def test_results_of_one_moment_have_times_of_their_own(tmp_path, monkeypatch):

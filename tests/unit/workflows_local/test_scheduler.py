@@ -102,21 +102,26 @@ def test_gpus_are_given_one_by_one_and_come_back(tmp_path: Path) -> None:
     trains = [Node(f"t{i}", "pretrain", PretrainConfig(seed=i), resources=Resources(1, 0.1)) for i in range(2)]
     asks = [Node("two", "noop", NoopConfig(), resources=Resources(1, 0.1, gpus=2)),
             Node("none", "noop", NoopConfig(), resources=Resources(1, 0.1, gpus=0))]
-    s = Scheduler(plan([*trains, node("free"), *asks], tmp_path), Budget(8, 8, gpus=("4", "GPU-b")))
-    begun = [began for _ in range(3) if (began := s.start())]
-    assert [(nodes[0].id, share.gpus) for nodes, share in begun] == [("t0", ("4",)), ("t1", ("GPU-b",)), ("free", None)]
-    assert s.start() is None  # `two` is next and waits for both
+    last = Node("last", "pretrain", PretrainConfig(seed=2), resources=Resources(1, 0.1))
+    s = Scheduler(plan([*trains, node("free"), *asks, last], tmp_path), Budget(8, 8, gpus=("4", "GPU-b")))
+    begun = [began for _ in range(4) if (began := s.start())]
+    assert [(nodes[0].id, share.gpus) for nodes, share in begun] == [
+        ("t0", ("4",)), ("t1", ("GPU-b",)), ("free", None), ("none", ())]  # `two` waits, and holds back no one without
     s.ended(begun[1][1])
-    assert s.start() is None
+    assert s.start() is None  # one is free, and `last` comes after `two`
     s.ended(begun[0][1])
-    assert [(nodes[0].id, share.gpus) for nodes, share in (s.start() or ([], None), s.start() or ([], None))
-            if nodes and share] == [("two", ("4", "GPU-b")), ("none", ())]
+    nodes, share = s.start() or ([], None)
+    assert [nodes[0].id, share and share.gpus] == ["two", ("4", "GPU-b")]
 
 
 def test_more_gpus_than_there_are_is_refused_by_name(tmp_path: Path) -> None:
     asks = plan([Node("big", "noop", NoopConfig(), resources=Resources(1, 0.1, gpus=8))], tmp_path)
     with pytest.raises(InputError, match=r"resources\.big\.gpus is 8, and for big this machine has 1 .* lower it"):
         run_plan(asks, budget=Budget(2, 4, gpus=("0",)))
+    four = PretrainConfig(processes=4)
+    many = plan([Node("t", "pretrain", four, resources=Resources(1, 0.1, 4))], tmp_path)
+    with pytest.raises(InputError, match=r"t\.processes is 4, each needs its own GPU.* there are 2 .* resources\.t\.gpus=0"):
+        run_plan(many, budget=Budget(2, 4, gpus=("0", "1")))
 
 
 @pytest.mark.parametrize(("visible", "gpus"), [("0,1", ("0", "1")), ("", ()), ("-1", ()), ("GPU-x, 3", ("GPU-x", "3"))])

@@ -1,41 +1,60 @@
-"""What the runner says when MLflow is slow to take the last metrics."""
+"""The last words of a run about metrics that MLflow is slow to take, or does not take."""
 
 from __future__ import annotations
 
 import io
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from argosy.errors import InputError
+from argosy.tracking.tracker import Tracker
 from workflows.local.shipping import Sender
 
 
 class Slow:
-    """A process that ends when it was waited for often enough."""
+    """A process that ends with `code` when it was waited for often enough."""
 
-    def __init__(self, waits: int) -> None:
-        self.stdin, self.waits = io.BytesIO(), waits
+    def __init__(self, waits: int, code: int) -> None:
+        self.stdin, self.waits, self.code = io.BytesIO(), waits, code
 
     def wait(self, timeout: float) -> int:
         self.waits -= 1
         if self.waits >= 0:
             raise subprocess.TimeoutExpired("ship", timeout)
-        return 0
+        return self.code
 
 
-@pytest.mark.parametrize(("waits", "said"), [(0, []), (1, ["still being"]), (2, ["still being", "in the background"])])
-def test_each_thing_is_said_once(
-    waits: int, said: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    process: Any = Slow(waits)
+STILL, LEFT = "still being sent to MLflow; this waits 60 s at most", "2 records of 1 spools are not sent to MLflow yet "
+
+
+@pytest.mark.parametrize(("waits", "code", "said"), [
+    (0, 0, []), (1, 0, [STILL]), (2, 0, [STILL, LEFT + "and are being sent in the background"]),
+    (1, 1, [STILL, LEFT + "(the sender's exit code is 1)"]),
+])
+def test_each_thing_is_said_once(waits: int, code: int, said: list[str], tmp_path: Path,
+                                 monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "my store"
+    tracker = Tracker(store / "noop-0123456789ab/tracking")
+    for step in (1, 2):
+        tracker.metrics({"a": 1}, step)
+    process: Any = Slow(waits, code)
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: process)
-    sender = Sender(["--store", "/my store"])
+    sender = Sender(store)
     sender.start()
     sender.close()
     assert process.stdin.closed
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(said)
     assert all(text in line for text, line in zip(said, lines, strict=True))
-    if waits == 2:
-        assert lines[1].endswith(" -m argosy.tracking ship --store '/my store' --once")
+    if len(lines) == 2:
+        assert lines[1].endswith(f" -m argosy.tracking ship --store '{store}' --once")
+
+
+@pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns"])
+def test_a_folder_is_no_tracking_server(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    with pytest.raises(InputError, match=f"MLFLOW_TRACKING_URI is '{uri}', a folder, .*sqlite:"):
+        Sender(tmp_path)

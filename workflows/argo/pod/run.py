@@ -121,7 +121,7 @@ def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str) -> Iterator[
     os.environ |= pipeline_environment(pipeline, line)
     for node in nodes:
         Path(node.dir).mkdir(parents=True, exist_ok=True)
-    sender = Sender(["--node", *(node.dir for node in nodes)])
+    sender = Sender(Path(nodes[0].dir).parent, [node.dir for node in nodes])
     sender.start()
     try:
         yield sender
