@@ -55,7 +55,7 @@ class Budget:
                                  "as many")
             own = (there if self._wants_gpus(node) else 0) if asked is None else asked
             if 0 < own < processes:
-                raise InputError(f"{node.name}.processes is {processes}, each needs its own GPU, and for {node.id} there "
+                raise InputError(f"{node.name}.processes is {processes}, each needs its own GPU; for {node.id} there "
                                  f"are {own} ({machine}): lower it, or set {field}=0 to train on the CPU")
 
     def slots(self, node: PlannedNode) -> int:
