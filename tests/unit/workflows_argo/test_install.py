@@ -60,7 +60,7 @@ def _spec(workload: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_generated_manifests_are_current(name, tmp_path):
-    """If this fails: make manifests."""
+    """If this fails: make manifests, and let an API server take them (kubectl apply --dry-run=server -k)."""
     write_manifests(load_profile(name), tmp_path)
     kept = {path.name: path.read_text() for path in (INSTALL / "generated" / name).iterdir()}
     assert kept == {path.name: path.read_text() for path in tmp_path.iterdir()}

@@ -10,7 +10,7 @@ from pathlib import Path
 from argosy.config.explain import likely
 from argosy.config.schema import Role
 from argosy.errors import InputError
-from workflows.argo.client.transport import ApiError, Json
+from workflows.argo.client.transport import ApiError, Json, Transport
 from workflows.lifecycle import LifecycleConfig, lifecycle
 
 PIPELINE = "argosy/pipeline"  # label of our workflows
@@ -42,26 +42,33 @@ class Summary:
 class ArgoClient(ABC):
     """A namespace's workflows. Every method raises ApiError."""
 
-    namespace: str
-    """Where workflows are."""
     continues: bool
     """Whether `retry` goes on with the same workflow where it can, or always submits the same again."""
+
+    def __init__(self, transport: Transport, namespace: str, workflows: str, templates: str) -> None:
+        self.transport, self.namespace = transport, namespace
+        self._workflows, self._templates = workflows, templates  # their paths in the API
+
+    def get(self, name: str) -> Json:
+        """Return the Workflow object, with its nodes."""
+        return self._object(f"{self._workflows}/{name}")
+
+    def template(self, name: str) -> Json:
+        """Return a WorkflowTemplate."""
+        return self._object(f"{self._templates}/{name}")
+
+    def list(self) -> list[Summary]:
+        """List Argosy's workflows, the newest first."""
+        every = [Summary.of(each["metadata"]) for each in self._listed().get("items") or []]
+        return sorted(every, key=lambda each: (each.created, each.name), reverse=True)
+
+    @abstractmethod
+    def _listed(self) -> Json:
+        """List our workflows by metadata alone: one may weigh a megabyte."""
 
     @abstractmethod
     def submit(self, workflow: Json) -> Json:
         """Create a workflow."""
-
-    @abstractmethod
-    def get(self, name: str) -> Json:
-        """Return the Workflow object, with its nodes."""
-
-    @abstractmethod
-    def list(self) -> list[Summary]:
-        """List Argosy's workflows, the newest first."""
-
-    @abstractmethod
-    def template(self, name: str) -> Json:
-        """Return a WorkflowTemplate."""
 
     @abstractmethod
     def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
@@ -74,6 +81,12 @@ class ArgoClient(ABC):
     @abstractmethod
     def retry(self, workflow: Json) -> Json:
         """Run what failed, or was stopped, again; returns the workflow that does."""
+
+    def _object(self, path: str) -> Json:
+        found = self.transport.ask("GET", path)
+        if "metadata" not in found or "spec" not in found:
+            raise self.transport.foreign(path, "JSON of another kind")
+        return found
 
     def has_namespace(self) -> bool:
         """Tell whether the namespace exists; taken for granted where the API may not be asked."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
-from urllib.parse import urlencode
+from typing import Any
 
 from argosy.config.yaml import read_yaml
 from argosy.errors import InputError
-from workflows.argo.client.api import PIPELINE, ArgoClient, Summary, same_again
-from workflows.argo.client.transport import ApiError, Json, Transport, no_answer
+from workflows.argo.client.api import PIPELINE, ArgoClient, same_again
+from workflows.argo.client.transport import ApiError, Json, Transport
 from workflows.argo.profile.profile import config_map
 
 DEFAULT = "~/.kube/config"
@@ -99,42 +97,13 @@ class KubernetesTransport(Transport):
     """
 
     def __init__(self, context: str = "", *, insecure: bool = False) -> None:
-        from kubernetes import client  # here, since it takes a second
+        from kubernetes import client
 
         settings = client.Configuration()
         self.namespace = load_access(settings, context)
         if insecure:
             settings.verify_ssl = False
-        settings.retries = False  # whoever asks tries again
-        self.where = f"the cluster at {settings.host}"
-        self._api = client.ApiClient(settings)
-
-    @contextlib.contextmanager
-    def open(
-        self, method: str, path: str, query: Mapping[str, str], body: Json | None, headers: Mapping[str, str],
-        timeout: float | None,
-    ) -> Iterator[tuple[Mapping[str, str], IO[bytes]]]:
-        """Open a request; see Transport."""
-        import urllib3
-        from kubernetes.client import ApiException
-
-        path = path + ("?" + urlencode(query) if query else "")
-        try:
-            answer = self._api.call_api(
-                path, method, body=body, header_params=dict(headers), auth_settings=["BearerToken"],
-                _preload_content=False, _request_timeout=(10.0, timeout) if timeout else None,
-            )  # fmt: skip
-            try:
-                yield answer.headers, answer
-            finally:
-                answer.close()
-        except ApiException as error:
-            if not error.status:
-                raise no_answer(self.where, error.reason) from None
-            said = (error.body or error.reason or "").encode()
-            raise self.refusal(path, error.status, said) from None
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise no_answer(self.where, error) from None
+        super().__init__(settings, f"the cluster at {settings.host}")
 
 
 class KubernetesClient(ArgoClient):
@@ -143,27 +112,17 @@ class KubernetesClient(ArgoClient):
     continues = False
 
     def __init__(self, transport: Transport, namespace: str) -> None:
-        self.transport, self.namespace = transport, namespace
-        self._workflows = f"{GROUP}/{namespace}/workflows"
+        place = f"{GROUP}/{namespace}"
+        super().__init__(transport, namespace, f"{place}/workflows", f"{place}/workflowtemplates")
         self._core = f"/api/v1/namespaces/{namespace}"
 
+    def _listed(self) -> Json:
+        query = {"labelSelector": PIPELINE}
+        return self.transport.ask("GET", self._workflows, query=query, accept=METADATA_ALONE)
+
     def submit(self, workflow: Json) -> Json:
-        """Create it."""
+        """Create the resource."""
         return self.transport.ask("POST", self._workflows, workflow)
-
-    def get(self, name: str) -> Json:
-        """Read it."""
-        return self.transport.ask("GET", f"{self._workflows}/{name}")
-
-    def list(self) -> list[Summary]:
-        """List by metadata alone: a workflow may weigh a megabyte."""
-        found = self.transport.ask("GET", self._workflows, query={"labelSelector": PIPELINE}, accept=METADATA_ALONE)
-        every = [Summary.of(each["metadata"]) for each in found.get("items") or []]
-        return sorted(every, key=lambda each: (each.created, each.name), reverse=True)
-
-    def template(self, name: str) -> Json:
-        """Read it."""
-        return self.transport.ask("GET", f"{GROUP}/{self.namespace}/workflowtemplates/{name}")
 
     def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
         """Stream the log of the pod that carries the node's id."""

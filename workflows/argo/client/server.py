@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 
-from workflows.argo.client.api import FROM_PLAN, PIPELINE, ArgoClient, Summary
+from workflows.argo.client.api import FROM_PLAN, PIPELINE, ArgoClient
 from workflows.argo.client.transport import ApiError, HttpTransport, Json
 from workflows.argo.client.unit import pod_name
 from workflows.argo.client.view import view
@@ -41,28 +41,17 @@ class ServerClient(ArgoClient):
     def __init__(self, server: str, namespace: str, *, insecure: bool = False) -> None:
         insecure = insecure or os.environ.get("ARGO_INSECURE_SKIP_VERIFY", "") == "true"
         token = os.environ.get("ARGO_TOKEN", "")
-        self.transport = ServerTransport(_url(server), token, insecure=insecure, where=f"the Argo server {server}")
-        self.namespace = namespace
-        self._workflows = f"/api/v1/workflows/{namespace}"
+        transport = ServerTransport(_url(server), token, insecure=insecure, where=f"the Argo server {server}")
+        place = "/api/v1/workflow"
+        super().__init__(transport, namespace, f"{place}s/{namespace}", f"{place}-templates/{namespace}")
+
+    def _listed(self) -> Json:
+        query = {"listOptions.labelSelector": PIPELINE, "fields": "items.metadata"}
+        return self.transport.ask("GET", self._workflows, query=query)
 
     def submit(self, workflow: Json) -> Json:
         """Create it."""
         return self.transport.ask("POST", self._workflows, {"workflow": workflow})
-
-    def get(self, name: str) -> Json:
-        """Read it."""
-        return self._object(f"{self._workflows}/{name}")
-
-    def list(self) -> list[Summary]:
-        """List by metadata alone: a workflow may weigh a megabyte."""
-        query = {"listOptions.labelSelector": PIPELINE, "fields": "items.metadata"}
-        found = self.transport.ask("GET", self._workflows, query=query)
-        every = [Summary.of(each["metadata"]) for each in found.get("items") or []]
-        return sorted(every, key=lambda each: (each.created, each.name), reverse=True)
-
-    def template(self, name: str) -> Json:
-        """Read it."""
-        return self._object(f"/api/v1/workflow-templates/{self.namespace}/{name}")
 
     def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
         """Stream the log of the node's pod, or the archived one of a pod that is gone."""
@@ -87,12 +76,6 @@ class ServerClient(ArgoClient):
         stuck = any(unit.state in ("failed", "stopped") and not unit.failed_pod for unit in view(workflow).units)
         body: Json = {"restartSuccessful": True, "nodeFieldSelector": FROM_PLAN} if stuck else {}
         return self.transport.ask("PUT", f"{self._workflows}/{workflow['metadata']['name']}/retry", body)
-
-    def _object(self, path: str) -> Json:
-        found = self.transport.ask("GET", path)
-        if "metadata" not in found or "spec" not in found:
-            raise self.transport.foreign(path, "JSON of another kind")
-        return found
 
     def _pod_log(self, workflow: str, pod: str, follow: bool) -> Iterator[bytes]:
         """Read one line of JSON for each line of the log. The server says nothing of a pod that is gone."""

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
-import ssl
-import urllib.error
 import urllib.parse
-import urllib.request
-from abc import ABC, abstractmethod
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
@@ -33,18 +29,47 @@ class ApiError(ArgosyError):
         self.exit_code = 1 if self.passing else 2
 
 
-class Transport(ABC):
-    """One API and its address."""
+class Transport:
+    """One API: `settings` (a kubernetes.client.Configuration) has its address, credentials and proxies.
 
-    where: str
-    """What errors call it."""
+    Attributes:
+        where: what errors call it.
+    """
 
-    @abstractmethod
+    def __init__(self, settings: Any, where: str) -> None:
+        from kubernetes import client  # here, since it takes a second
+        from urllib3.exceptions import InsecureRequestWarning
+
+        if not settings.verify_ssl:  # as --insecure asks
+            warnings.simplefilter("ignore", InsecureRequestWarning)
+        settings.retries = False  # whoever asks tries again
+        self._api, self.where = client.ApiClient(settings), where
+
+    @contextlib.contextmanager
     def open(
         self, method: str, path: str, query: Mapping[str, str], body: Json | None, headers: Mapping[str, str],
         timeout: float | None,
-    ) -> contextlib.AbstractContextManager[tuple[Mapping[str, str], IO[bytes]]]:
+    ) -> Iterator[tuple[Mapping[str, str], IO[bytes]]]:
         """Open a request; yield the answer's headers and its body as it arrives. Raises ApiError."""
+        import urllib3
+        from kubernetes.client import ApiException
+
+        path = path + ("?" + urllib.parse.urlencode(query) if query else "")
+        try:
+            answer = self._api.call_api(
+                path, method, body=body, header_params=dict(headers), auth_settings=["BearerToken"],
+                _preload_content=False, _request_timeout=(10.0, timeout) if timeout else None,
+            )  # fmt: skip
+            try:
+                yield answer.headers, answer
+            finally:
+                answer.close()
+        except ApiException as error:
+            if not error.status:
+                raise no_answer(self.where, error.reason) from None
+            raise self.refusal(path, error.status, (error.body or error.reason or "").encode()) from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise no_answer(self.where, error) from None
 
     def ask(
         self, method: str, path: str, body: Json | None = None, *, query: Mapping[str, str] | None = None,
@@ -85,42 +110,16 @@ class HttpTransport(Transport):
     """An HTTP API that a bearer token opens, such as the Argo server's."""
 
     def __init__(self, url: str, token: str = "", *, insecure: bool = False, where: str = "") -> None:
+        from kubernetes import client
+
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise InputError(f"the server is {url!r}, allowed: a URL such as https://argo.example.com")
-        self.where = where or f"the server {url}"
-        self._url = url.rstrip("/")
-        self._headers = {"Authorization": _bearer(token)} if token else {}
-        self._tls = ssl._create_unverified_context() if insecure else ssl.create_default_context()
-
-    @contextlib.contextmanager
-    def open(
-        self, method: str, path: str, query: Mapping[str, str], body: Json | None, headers: Mapping[str, str],
-        timeout: float | None,
-    ) -> Iterator[tuple[Mapping[str, str], IO[bytes]]]:
-        """Open a request; see Transport."""
-        url = self._url + path + ("?" + urllib.parse.urlencode(query) if query else "")
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, {**self._headers, **headers}, method=method)
-        with errors_of(self.where):
-            try:
-                answer = urllib.request.urlopen(request, timeout=timeout, context=self._tls)
-            except urllib.error.HTTPError as error:
-                with error:
-                    raise self.refusal(path, error.code, error.read()) from None
-            with answer:
-                yield dict(answer.headers), answer
-
-
-@contextlib.contextmanager
-def errors_of(where: str) -> Iterator[None]:
-    """Turn connections that fail or break into ApiError."""
-    try:
-        yield
-    except urllib.error.URLError as error:
-        raise no_answer(where, error.reason) from None
-    except (http.client.HTTPException, OSError) as error:
-        raise no_answer(where, error) from None
+        settings = client.Configuration(host=url.rstrip("/"))
+        settings.verify_ssl = not insecure
+        if token:
+            settings.api_key["authorization"] = _bearer(token)
+        super().__init__(settings, where or f"the server {url}")
 
 
 def no_answer(where: str, error: object) -> ApiError:
