@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from argosy.compare.checkpoints import HELDOUT, Checkpoint
-from argosy.compare.metrics import HEADLINE
+from argosy.compare.checkpoints import HELDOUT, Checkpoint, headline_of, kind_among
+from argosy.compare.metrics import Kind
 from argosy.compare.test import NOTHING_IN_COMMON, OTHER_TOKENS, Contrast, alike, contrast, corrected
 from argosy.evaluation.rows.evaluations import told
 from argosy.evaluation.rows.reader import ALL, shared_suite
@@ -15,22 +15,20 @@ from argosy.statistics.multiple import Method
 Pair = tuple[Checkpoint, Checkpoint]
 
 
-def change(name: str, first: Checkpoint, second: Checkpoint, forms: Sequence[str] = ()) -> Contrast | None:
+def change(
+    name: str, first: Checkpoint, second: Checkpoint, forms: Sequence[str] = (), kind: Kind | None = None
+) -> Contrast | None:
     """A metric from one checkpoint to another; None where one of them does not have it.
 
     Args:
         forms: those that a headline is the mean over (default: those that both were asked in).
+        kind: of the metric (default: as the two declare it).
     """
     before, after = first.side(name, second, forms), second.side(name, first, forms)
     if before is None or after is None:
         return None
-    kind = second.kind(name) if second.kind(name).declared else first.kind(name)
+    kind = kind or kind_among(name, (first, second))
     return contrast(name, kind, (first.key, second.key), *alike(name, before, after, first.rows, second.rows))
-
-
-def headline_of(task: str) -> str:
-    """The name of a benchmark's headline."""
-    return f"bench/{task}/{HEADLINE}/acc"
 
 
 def task_of(found: Contrast) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -16,7 +16,7 @@ from argosy.compare.test import Side
 from argosy.evaluation.contamination import Seen, seen_of
 from argosy.evaluation.rows.reader import Answers, Group, Rows, read_rows
 from argosy.evaluation.rows.values import Value, total
-from argosy.statistics.intervals import mean, normal_interval, wilson
+from argosy.statistics.intervals import mean
 from argosy.statistics.metric import Metric, from_records
 from argosy.store.step_files import read_done
 
@@ -25,41 +25,40 @@ BENCHMARK, HELDOUT = "bench/", "heldout/bpb/"
 
 @dataclass
 class Checkpoint:
-    """One export, evaluated or not.
-
-    Attributes:
-        key: `<digest of the training node>/<export>`.
-        label: the stage for its last export, else STAGE/EXPORT; with the digest where two would be equal.
-        parent: key of the export that it was trained from: of the same stage, or of the stage before.
-        base: key of the last export of the stage before.
-        tokens: seen since pretraining began.
-        headline: by task, the variants that the evaluation says ask for knowledge.
-        kinds: the declared kinds of its metrics.
-        logged: by benchmark, the contamination that MLflow knows.
-        evaluations: directories, the one that counts last.
-        notes: what of them could not be read, in sentences.
-    """
+    """One export, evaluated or not."""
 
     key: str
+    """`<digest of the training node>/<export>`"""
     digest: str
     stage: str
     name: str
     step: int
     tokens: int
+    """seen since pretraining began"""
     final: bool = True
     chat: bool = False
     parent: str | None = None
+    """key of the export that it was trained from: of the same stage, or of the stage before"""
     base: str | None = None
+    """key of the last export of the stage before"""
     label: str = ""
+    """the stage for its last export, else STAGE/EXPORT; with the digest where two would be equal"""
     metrics: dict[str, float] = field(default_factory=dict)
     stderr: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     headline: dict[str, list[str]] = field(default_factory=dict)
+    """by task, the variants that the evaluation says ask for knowledge"""
+    forms: dict[str, list[str]] = field(default_factory=dict)
+    """by headline that was added to the metrics, the variants that it is the mean over"""
     kinds: dict[str, Metric] = field(default_factory=dict)
+    """declarations of its metrics"""
     logged: dict[str, Seen] = field(default_factory=dict)
+    """by benchmark, the contamination that MLflow knows"""
     evaluations: list[Path] = field(default_factory=list)
+    """directories, the one that counts last"""
     notes: list[str] = field(default_factory=list)
+    """sentences on results that could not be read"""
 
     @cached_property
     def rows(self) -> Rows:
@@ -89,6 +88,14 @@ class Checkpoint:
         self.headline |= outputs.get("headline", {})
         self.kinds |= from_records(outputs.get("kinds", ()))
 
+    def add_headline(self, task: str, forms: list[str]) -> None:
+        """Add the headline of a benchmark, or of its items in one language, over these forms to the metrics."""
+        name = headline_of(task)
+        if (side := self.side(name, forms=forms)) is not None:
+            self.metrics[name], self.counts[name], self.forms[name] = side.value, side.count, forms
+            if math.isfinite(side.stderr):
+                self.stderr[name] = side.stderr
+
     def kind(self, name: str) -> Kind:
         """The kind of one of its metrics."""
         return kind_of(name, self.kinds)
@@ -96,18 +103,44 @@ class Checkpoint:
     def side(self, name: str, other: Checkpoint | None = None, forms: Sequence[str] = ()) -> Side | None:
         """A metric with the values that it is the mean of; None where it is not known.
 
-        A headline is over `forms`, else over those that `other` was asked in too.
+        A headline is over `forms`, else over those that it was added with, else over those that `other` was asked in
+        too.
         """
         task = headline_task(name)
         if task is None:
-            if name not in self.metrics:
-                return None
-            return Side(self.metrics[name], self.stderr.get(name, math.nan), self.rows.values(name),
-                        int(self.counts.get(name) or 0))
+            return self._plain(name, self.rows.values(name)) if name in self.metrics else None
         theirs = other.headline_of(task) if other is not None else self.headline_of(task)
-        forms = forms or [form for form in self.headline_of(task) if form in theirs]
-        values = self.rows.headline(task, forms) if forms else {}
-        return side_of(values) if values else None
+        forms = forms or self.forms.get(name) or [form for form in self.headline_of(task) if form in theirs]
+        if forms and (values := self.rows.headline(task, forms)):
+            return side_of(values)
+        return self._plain(name) if name in self.metrics else None
+
+    def _plain(self, name: str, values: Mapping[str, Value] | None = None) -> Side:
+        return Side(self.metrics[name], self.stderr.get(name, math.nan), values, int(self.counts.get(name) or 0))
+
+    def interval(self, name: str) -> tuple[float, float] | None:
+        """The interval of 95 % of a metric; None where its error is not known (argosy.compare.test: Side)."""
+        side = self._plain(name) if name in self.metrics else None
+        if side is None or side.stderr == 0:  # which the rows tell more of
+            side = self.side(name)
+        return side.interval(self.kind(name).share) if side is not None else None
+
+    def chance(self, name: str) -> float | None:
+        """The score of guessing at a metric, as it declares; None where nothing is guessed.
+
+        Of a headline it is the mean over its forms; of accuracies whose results do not have it, it is that of the rows.
+        """
+        declared = self.kind(name).metric.chance
+        if not isinstance(declared, str):
+            return declared
+        parts = name.split("/")
+        if (found := self.metrics.get("/".join([*parts[:-1], declared]))) is not None:
+            return found
+        if headline_task(name) is not None:
+            forms = self.forms.get(name) or self.headline_of(parts[1])
+            known = [c for form in forms if (c := self.chance(f"bench/{parts[1]}/{form}/acc")) is not None]
+            return math.fsum(known) / len(known) if known else None
+        return self.rows.chance(parts[1], parts[2]) if parts[-1] == "acc" else None
 
     @property
     def tasks(self) -> list[str]:
@@ -230,30 +263,15 @@ def _label(checkpoints: Sequence[Checkpoint]) -> None:
             c.label = f"{c.label} ({c.digest.removeprefix('directory:')[:6]})"
 
 
-def interval(checkpoint: Checkpoint, name: str, level: float = 0.95) -> tuple[float, float] | None:
-    """The interval of a metric; None where its error is not known.
-
-    A share gets Wilson's interval with the effective sample size, n divided by the design effect (Dean and Pagano,
-    "Evaluating Confidence Interval Methods for Binomial Proportions in Clustered Surveys", 2015): questions made
-    of one item are not independent. With one question an item it is Wilson's own. Others: 1.96 standard errors.
-    """
-    value, stderr, n = (found.get(name) for found in (checkpoint.metrics, checkpoint.stderr, checkpoint.counts))
-    if value is None or stderr is None or not math.isfinite(stderr) or not n:
-        return None
-    if not checkpoint.kind(name).share or not 0 <= value <= 1:
-        return normal_interval(value, stderr, level)
-    spread = value * (1 - value)
-    effective = spread / stderr**2 + 1 if stderr > 0 and spread > 0 else float(_items(checkpoint, name) or n)
-    effective = min(effective, float(n))
-    whole = max(1, math.floor(effective + 0.5))
-    return wilson(value * whole, whole, level)
+def kind_among(name: str, checkpoints: Iterable[Checkpoint]) -> Kind:
+    """The kind of a metric of several checkpoints: as the last one that declares it does."""
+    declared = [c.kinds[name] for c in checkpoints if name in c.kinds]
+    return kind_of(name, {name: declared[-1]} if declared else {})
 
 
-def _items(checkpoint: Checkpoint, name: str) -> int | None:
-    """The number of items that a benchmark's metric is of, where the rows say so."""
-    parts = name.split("/")
-    answers = checkpoint.answers.get((parts[1], parts[2])) if len(parts) == 4 else None
-    return len(answers.by_item) if answers else None
+def headline_of(task: str) -> str:
+    """The name of a benchmark's headline."""
+    return f"bench/{task}/{HEADLINE}/acc"
 
 
 def headline_task(name: str) -> str | None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from argosy.compare.checkpoints import Checkpoint, side_of
+from argosy.compare.changes import change
+from argosy.compare.checkpoints import headline_of, kind_among
 from argosy.compare.entries import Compared, Entry, Pair
-from argosy.compare.metrics import ACCURACY, HEADLINE, Kind, families, order
+from argosy.compare.metrics import HEADLINE, Kind, chances, families, order
 from argosy.compare.notes import notes_of
-from argosy.compare.test import Side, alike, contrast, corrected
+from argosy.compare.test import corrected
 from argosy.compare.traces import suspects
 from argosy.errors import InputError
-from argosy.evaluation.rows.values import Value
-from argosy.statistics.multiple import TABLE, Method
 
 
 def add_headlines(entries: Sequence[Entry]) -> None:
@@ -23,35 +21,24 @@ def add_headlines(entries: Sequence[Entry]) -> None:
         having = [e for e in entries if e.chosen.headline.get(task)]
         forms = sorted(set.intersection(*(set(e.chosen.headline[task]) for e in having)))
         for e in having if len(forms) > 1 else ():
-            values, langs = e.chosen.rows.headline(task, forms), e.chosen.rows.langs(task)
-            _add(e, task, values, forms)
-            for lang in sorted(set(langs.values())) if len(set(langs.values())) > 1 else ():
-                _add(e, f"{task}_{lang}", {item: v for item, v in values.items() if langs.get(item) == lang}, forms)
+            langs = sorted(set(e.chosen.rows.langs(task).values()))
+            for name in (task, *(f"{task}_{lang}" for lang in langs if len(langs) > 1)):
+                e.chosen.add_headline(name, forms)
 
 
-def _add(entry: Entry, task: str, values: dict[str, Value], forms: list[str]) -> None:
-    if values:
-        name, c, side = f"bench/{task}/{HEADLINE}/acc", entry.chosen, side_of(values)
-        c.metrics[name], c.counts[name], c.kinds[name] = side.value, side.count, ACCURACY
-        if math.isfinite(side.stderr):
-            c.stderr[name] = side.stderr
-        entry.headlines[name], entry.forms[name] = values, forms
-
-
-def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: bool = False,
-            method: Method = TABLE) -> Compared:
+def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: bool = False) -> Compared:
     """Compare each entry to the first, metric by metric; p-values are corrected over all that is shown.
 
     Args:
         globs: patterns of metrics to show, such as `bench/*/plain/*`; none: those that say most.
         everything: all metrics, instead of those that say most.
-        method: of the correction.
 
     Raises:
         InputError: no metric matches.
     """
     add_headlines(entries)
-    kinds = _kinds([e.chosen for e in entries])
+    chosen = [e.chosen for e in entries]
+    kinds = {name: kind_among(name, chosen) for c in chosen for name in c.metrics}
     matching = {n for n in kinds if any(fnmatchcase(n, glob) for glob in globs)}
     if globs and not matching:
         some = ", ".join(sorted(kinds)[:5])
@@ -59,20 +46,10 @@ def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: 
     shown = matching or (set() if everything else _shown(kinds, entries)) or set(kinds)
     metrics = _sorted(shown, kinds)
     pairs = [_pair(entries[0], other, metrics, kinds) for other in entries[1:]]
-    tests = _correct(pairs, method)
+    tests = _correct(pairs)
     alone = sorted(n for n in shown if sum(n in e.chosen.metrics for e in entries) == 1) if len(entries) > 1 else []
     return Compared(list(entries), pairs, metrics, sorted(kinds.keys() - shown), alone, tests,
-                    notes_of(entries, pairs, metrics, kinds), suspects([e.chosen for e in entries]), kinds, method)
-
-
-def _kinds(checkpoints: Sequence[Checkpoint]) -> dict[str, Kind]:
-    """The kinds of all metrics, as the results say of whichever checkpoint declares them."""
-    found: dict[str, Kind] = {}
-    for c in checkpoints:
-        for name in c.metrics:
-            if name not in found or not found[name].declared:
-                found[name] = c.kind(name)
-    return found
+                    notes_of(entries, pairs, metrics, kinds), suspects(chosen), kinds)
 
 
 def _sorted(names: Collection[str], kinds: Mapping[str, Kind]) -> list[str]:
@@ -87,7 +64,7 @@ def _shown(kinds: Mapping[str, Kind], entries: Sequence[Entry]) -> set[str]:
     for name in kinds:
         parts = name.split("/")
         whole = parts[1].rpartition("_")[0] if parts[0] == "bench" and len(parts) == 4 else ""
-        by_form = whole in tasks and parts[2] != HEADLINE and f"bench/{parts[1]}/{HEADLINE}/acc" in kinds
+        by_form = whole in tasks and parts[2] != HEADLINE and headline_of(parts[1]) in kinds
         if not by_form and not kinds[name].minor:
             found.add(name)
     return found
@@ -95,21 +72,13 @@ def _shown(kinds: Mapping[str, Kind], entries: Sequence[Entry]) -> set[str]:
 
 def _pair(first: Entry, second: Entry, names: Sequence[str], kinds: Mapping[str, Kind]) -> Pair:
     both = [n for n in names if n in first.chosen.metrics and n in second.chosen.metrics
-            and not n.endswith("/chance")]  # it is the questions', not the model's
-    rows = (first.chosen.rows, second.chosen.rows)
-    found = [contrast(n, kinds[n], (first.label, second.label), *alike(n, _side(first, n), _side(second, n), *rows))
-             for n in both]
-    return Pair(first, second, found)
+            and n not in chances(kinds)]  # they are the questions', not the model's
+    found = [change(n, first.chosen, second.chosen, kind=kinds[n]) for n in both]
+    return Pair(first, second, [c for c in found if c is not None])
 
 
-def _side(entry: Entry, name: str) -> Side:
-    c = entry.chosen
-    values = entry.headlines.get(name) or c.rows.values(name)
-    return Side(c.metrics[name], c.stderr.get(name, math.nan), values, int(c.counts.get(name) or 0))
-
-
-def _correct(pairs: Sequence[Pair], method: Method) -> int:
-    found = iter(corrected([c for pair in pairs for c in pair.contrasts], method))
+def _correct(pairs: Sequence[Pair]) -> int:
+    found = iter(corrected([c for pair in pairs for c in pair.contrasts]))
     for pair in pairs:
         own = [next(found) for _ in pair.contrasts]
         pair.contrasts = sorted(own, key=lambda c: (-c.importance, c.name))

@@ -7,14 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from argosy.compare.checkpoints import Checkpoint, interval
-from argosy.compare.metrics import HEADLINE, Kind
+from argosy.compare.checkpoints import Checkpoint, headline_task
+from argosy.compare.metrics import Kind
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspect
 from argosy.compare.words import short
 from argosy.errors import InputError
-from argosy.evaluation.rows.values import Value
-from argosy.statistics.multiple import Method
 
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 _AT = re.compile(r"^(tokens|step)=([0-9]*\.?[0-9]+)([kmbgt]?)$", re.IGNORECASE)
@@ -22,29 +20,24 @@ _AT = re.compile(r"^(tokens|step)=([0-9]*\.?[0-9]+)([kmbgt]?)$", re.IGNORECASE)
 
 @dataclass
 class Entry:
-    """One entry of a comparison.
-
-    Attributes:
-        name: as it was typed.
-        label: its name on the page; unique.
-        line: evaluated checkpoints that led to the one that was named, which is the last; ordered by tokens.
-        chosen: of these, the one that is compared.
-        source: where its numbers are from: `store`, or `MLflow`.
-        model: id of its LoggedModel in MLflow; "" where that is not known.
-        link: its page in MLflow's interface.
-        notes: what to know about it, in sentences.
-    """
+    """One entry of a comparison."""
 
     name: str
+    """as it was typed"""
     label: str
+    """its name on the page; unique"""
     line: list[Checkpoint]
+    """evaluated checkpoints that led to the one that was named, which is the last; ordered by tokens"""
     chosen: Checkpoint
+    """of these, the one that is compared"""
     source: str = "store"
+    """of its numbers: `store`, or `MLflow`"""
     model: str = ""
+    """id of its LoggedModel in MLflow; "" where that is not known"""
     link: str = ""
+    """its page in MLflow's interface"""
     notes: list[str] = field(default_factory=list)
-    headlines: dict[str, dict[str, Value]] = field(default_factory=dict)  # what the headlines are made of
-    forms: dict[str, list[str]] = field(default_factory=dict)  # and the variants that each is the mean over
+    """sentences to know about it"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ class At:
 
     def of(self, checkpoint: Checkpoint) -> float:
         """The checkpoint's tokens or step."""
-        return float(checkpoint.step if self.by == "step" else checkpoint.tokens)
+        return place_in(checkpoint, self.by)
 
 
 def choose(entries: list[Entry], at: At) -> None:
@@ -128,31 +121,31 @@ class Pair:
 
 @dataclass
 class Compared:
-    """A whole comparison.
-
-    Attributes:
-        metrics: names that are shown, by family; those that at least one entry has.
-        hidden: names that only `--all` shows.
-        alone: names that only one entry has.
-        tests: how many p-values were corrected together.
-        seen: benchmarks with the contamination of each checkpoint, and the detail.
-        kinds: of all metrics, shown or not.
-        method: of the correction of the p-values.
-    """
+    """A whole comparison."""
 
     entries: list[Entry]
     pairs: list[Pair]
     metrics: list[str]
+    """names that are shown, by family; those that at least one entry has"""
     hidden: list[str]
+    """names that only `--all` shows"""
     alone: list[str]
+    """names that only one entry has"""
     tests: int
+    """number of p-values that were corrected together"""
     notes: list[str]
     seen: list[Suspect]
+    """benchmarks with the contamination of each checkpoint, and the detail"""
     kinds: dict[str, Kind]
-    method: Method
+    """of all metrics, shown or not"""
 
 
 Point = tuple[float, float, float | None, float | None]  # x, value, low, high
+
+
+def place_in(c: Checkpoint, by: str) -> float:
+    """The place of a checkpoint in training: its `step`, or its tokens."""
+    return float(c.step if by == "step" else c.tokens)
 
 
 def points(entry: Entry, name: str, by: str = "tokens", start: int = 0) -> list[Point]:
@@ -162,20 +155,20 @@ def points(entry: Entry, name: str, by: str = "tokens", start: int = 0) -> list[
     for c in entry.line[start:]:
         value = value_at(entry, c, name)
         if value is not None and math.isfinite(value):
-            low, high = interval(c, name) or (None, None)
-            found.append((float(c.step if by == "step" else c.tokens), value, low, high))
+            low, high = c.interval(name) or (None, None)
+            found.append((place_in(c, by), value, low, high))
     return found
 
 
 def value_at(entry: Entry, c: Checkpoint, name: str) -> float | None:
     """A metric of a checkpoint of an entry's line; a headline as the mean over its forms."""
     value = c.metrics.get(name)
-    return _headline(entry, c, name) if value is None and name.endswith(f"/{HEADLINE}/acc") else value
+    return _headline(entry, c, name) if value is None and headline_task(name) else value
 
 
 def _headline(entry: Entry, c: Checkpoint, name: str) -> float | None:
     task = name.split("/")[1]
-    forms = entry.forms.get(name, [])
+    forms = entry.chosen.forms.get(name, [])
     names = [f"bench/{task}/{form}/acc" for form in forms]
     at_end = [entry.chosen.metrics.get(n) for n in names]
     known = [c.metrics.get(n) for n in names]

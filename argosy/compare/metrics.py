@@ -141,9 +141,10 @@ def place_of(name: str) -> tuple[str, str]:
     return (parts[0] if len(parts) > 1 else "other"), "/".join(parts[1:]) or name
 
 
-def chance_of(name: str, kind: Kind) -> str:
-    """The metric that has the score of guessing at `name`; "" where there is none."""
-    return f"{name.rpartition('/')[0]}/{kind.metric.chance}" if isinstance(kind.metric.chance, str) else ""
+def chances(kinds: Mapping[str, Kind]) -> set[str]:
+    """The metrics that hold the score of guessing at others: they are of the questions, not of a model."""
+    return {f"{name.rpartition('/')[0]}/{kind.metric.chance}" for name, kind in kinds.items()
+            if isinstance(kind.metric.chance, str)} | {name for name in kinds if name.endswith("/chance")}
 
 
 def families(names: Collection[str]) -> list[str]:

@@ -87,7 +87,7 @@ def _suite(directory: Path, config: Mapping[str, Any]) -> str:
 
 def _made_of(name: str, entry: Entry) -> list[str]:
     """A metric, or the forms' that a headline is the mean of."""
-    task, forms = name.rsplit("/", 2)[0], entry.forms.get(name)
+    task, forms = name.rsplit("/", 2)[0], entry.chosen.forms.get(name)
     return [f"{task}/{form}/acc" for form in forms] if forms else [name]
 
 

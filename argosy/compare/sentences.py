@@ -13,7 +13,7 @@ from argosy.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
 from argosy.compare.words import amount, listed, meaning, percent, points, reverse, tested_text
-from argosy.evaluation.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, likely
+from argosy.evaluation.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, has_seen
 from argosy.statistics.multiple import DECISION, NAMES
 from argosy.statistics.paired import Interval
 
@@ -221,8 +221,7 @@ def _headlines(pair: Pair) -> Iterator[tuple[str, str]]:
 
 def _doubt(here: list[Contrast], pair: Pair) -> str:
     """The number of these metrics that are of benchmarks which one of the two has likely seen."""
-    known = likely_seen(pair)
-    doubted = [c for c in here if c.kind.family in known and c.name.startswith("bench/")]
+    doubted = [c for c in here if seen_by(pair, c.name)]
     if not doubted:
         return ""
     tests = listed(sorted({c.kind.family for c in doubted}))
@@ -240,6 +239,6 @@ def _named(here: list[Contrast]) -> str:
     return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
 
 
-def likely_seen(pair: Pair) -> set[str]:
-    """Benchmarks that one of the two has likely seen: what differs there is not knowledge, or not only."""
-    return {task for e in (pair.first, pair.second) for task in likely(e.chosen.seen)}
+def seen_by(pair: Pair, metric: str) -> bool:
+    """Whether one of the two has likely seen the benchmark of a metric: a difference is not knowledge, or not only."""
+    return any(has_seen(e.chosen.seen, metric) for e in (pair.first, pair.second))

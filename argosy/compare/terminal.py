@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from argosy.compare.checkpoints import interval
 from argosy.compare.entries import SECTIONS, Compared, Pair
 from argosy.compare.sentences import sentences
 from argosy.compare.test import Contrast
-from argosy.compare.words import PROMISES, TITLES, difference_text, meaning, p_text, short, unit_of, value_text
+from argosy.compare.words import PROMISE, TITLES, difference_text, meaning, p_text, short, unit_of, value_text
 from argosy.evaluation.contamination import LIKELY, WORDS
-from argosy.statistics.multiple import NAMES
+from argosy.statistics.multiple import NAMES, TABLE
 from argosy.text.display import FEW, NARROW, NARROWEST, fitted, letter, visible, width
 
 _HEADINGS = ("SEEN THE TEST?", "BENCHMARK", "", "SCORE [95 %]", "PROBABILITY", "P", "ITEMS")
@@ -62,7 +61,7 @@ def _alone(found: Compared, wide: int) -> list[str]:
     c = found.entries[0].chosen
     rows = [("METRIC", "VALUE", "95 %", "N")]
     for name in found.metrics:
-        bounds = interval(c, name)
+        bounds = c.interval(name)
         kind = found.kinds[name]
         inside = f"{value_text(kind, bounds[0])} to {value_text(kind, bounds[1])}" if bounds else "–"
         rows.append((visible(name), value_text(kind, c.metrics[name]), inside, str(c.counts.get(name, "–"))))
@@ -113,7 +112,7 @@ def _brief(name: str) -> str:
 
 def _end(found: Compared) -> Iterator[str]:
     if found.tests:
-        yield (f"P is corrected over all {found.tests} tests shown ({NAMES[found.method]}: {PROMISES[found.method]}).\n"
+        yield (f"P is corrected over all {found.tests} tests shown ({NAMES[TABLE]}: {PROMISE}).\n"
                "N: questions or documents that both answered, which are paired; "
                "without: two standard errors, taken as independent.")
     if found.alone:

@@ -6,118 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from argosy.compare.difference import Tested, distance, independent, paired, possible, untested
 from argosy.compare.metrics import UNDECLARED, Kind
 from argosy.evaluation.rows.reader import Rows, shared_suite
 from argosy.evaluation.rows.values import Value, metric_of, shared, total
 from argosy.statistics.equivalence import tost
-from argosy.statistics.intervals import quantile, t_quantile
-from argosy.statistics.multiple import Method, correct
-from argosy.statistics.paired import Interval, compare_items, paired_ratio_test
-
-FLIPS, FEW_DRAWN, MORE_DRAWS = "sign flips", 0.002, 40_000
-MANY = 10_000  # degrees of freedom of an error that is taken as known
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A difference: its interval of 95 %, its standard error with degrees of freedom, its p-value, and of how many.
-
-    `least`: the smallest p-value that the test can reach with so many independent items, however different the two are.
-    `items`: what the `n` questions are about; `gained` and `lost`: items that the second answers more, or less, often
-    right. The three are known of shares of right answers.
-    """
-
-    difference: Interval
-    stderr: float
-    degrees: int
-    p_value: float | None
-    n: int = 0
-    least: float = 0.0
-    items: int = 0
-    gained: int = 0
-    lost: int = 0
-
-
-def paired(pairs: Sequence[tuple[Value, Value]], share: bool) -> Tested:
-    """Test shares of right answers item by item (argosy.statistics.paired: compare_items), others, such as
-    probabilities, and losses over lengths, by the t test of a ratio, with independent units as its observations."""
-    if share and all(a.weight == b.weight == 1.0 and 0 <= a.value <= 1 and 0 <= b.value <= 1 for a, b in pairs):
-        return _shares(pairs)
-    units: dict[str, list[float]] = {}
-    for a, b in pairs:
-        sums = units.setdefault(a.unit, [0.0, 0.0, 0.0])
-        for place, value in enumerate((a.value, b.value, (a.weight + b.weight) / 2)):
-            sums[place] += value
-    before, after, below = zip(*units.values(), strict=True)
-    if len(units) < 2:
-        value = (math.fsum(after) - math.fsum(before)) / math.fsum(below)
-        return Tested(Interval(value, -math.inf, math.inf), math.inf, 1, 1.0, len(pairs))
-    found, p_value = paired_ratio_test(after, before, below)
-    degrees = max(1, math.floor(math.fsum(below) ** 2 / math.fsum(b * b for b in below) + 1e-9) - 1)
-    return Tested(found, _error(found, degrees), degrees, p_value, len(pairs))
-
-
-def _shares(pairs: Sequence[tuple[Value, Value]]) -> Tested:
-    items: dict[str, list[tuple[Value, Value]]] = {}
-    for a, b in pairs:
-        items.setdefault(a.item, []).append((a, b))
-    before, after = ([sum(pair[side].value for pair in each) / len(each) for each in items.values()] for side in (0, 1))
-    units = [each[0][0].unit for each in items.values()]
-    found = compare_items(before, after, units)
-    if found.test == FLIPS and found.p_value < FEW_DRAWN:  # the draws are the limit, and a correction needs more
-        found = compare_items(before, after, units, draws=MORE_DRAWS)
-    return Tested(Interval(found.value, found.low, found.high), found.stderr if found.clusters > 1 else math.inf,
-                  max(1, found.clusters - 1), found.p_value, len(pairs), _least(found.clusters, found.test),
-                  found.items, found.gained, found.lost)
-
-
-def _least(clusters: int, test: str) -> float:
-    """The smallest p-value of `compare_items`: all differ the same way. Sign flips of many are drawn, and the observed
-    one counts."""
-    return max(2.0 ** (1 - clusters), 1 / (MORE_DRAWS + 1) if test == FLIPS and clusters > 12 else 0.0)
-
-
-def independent(difference: float, error: float) -> Tested:
-    """Test two values by the standard error of their difference, taken as known."""
-    half = quantile(0.95) * error
-    p_value = math.erfc(abs(difference) / error / math.sqrt(2)) if error > 0 else float(difference == 0)
-    return Tested(Interval(difference, difference - half, difference + half), error, MANY, p_value)
-
-
-def possible(found: Tested) -> Tested:
-    """Cut the interval of two shares: their difference is at most 1 either way, whatever the method says."""
-    low, high = (min(1.0, max(-1.0, end)) for end in (found.difference.low, found.difference.high))
-    return replace(found, difference=Interval(found.difference.value, low, high))
-
-
-def distance(found: Tested, values: tuple[float, float], errors: Sequence[float]) -> Tested:
-    """Turn the test of two values into that of their distances from 0.
-
-    On one side of 0 it is that difference, or its reverse. On two sides it is tested with the sum of the two standard
-    errors, which is the largest that it can have, however related the two are; without these it cannot be tested.
-    """
-    before, after = values
-    if before * after >= 0:
-        return found if before + after >= 0 else _reversed(found)
-    moved = abs(after) - abs(before)
-    if not all(map(math.isfinite, errors)):
-        return untested(0.0, moved)
-    return replace(independent(moved, math.fsum(errors)), n=found.n)
-
-
-def _reversed(found: Tested) -> Tested:
-    d = found.difference
-    return replace(found, difference=Interval(-d.value, -d.high, -d.low))
-
-
-def untested(before: float, after: float) -> Tested:
-    """Give a difference without a test."""
-    return Tested(Interval(after - before, math.nan, math.nan), math.nan, 1, None)
-
-
-def _error(found: Interval, degrees: int) -> float:
-    return (found.high - found.low) / 2 / t_quantile(0.95, degrees)
-
+from argosy.statistics.intervals import normal_interval, share_interval
+from argosy.statistics.multiple import TABLE, Method, correct
+from argosy.statistics.paired import Interval
 
 ALPHA = 0.05
 TINY = 0.1  # of a margin: below, a difference is none, however sure it is
@@ -137,6 +33,25 @@ class Side:
     values: Mapping[str, Value] | None = None
     count: int = 0
 
+    @property
+    def items(self) -> int:
+        """The number of items that the values are about, or of the values where no rows are at hand; 0: unknown."""
+        known = [n for n in (self.count, len({v.item for v in (self.values or {}).values()})) if n]
+        return min(known, default=0)
+
+    def interval(self, share: bool) -> tuple[float, float] | None:
+        """The interval of 95 %; None where the error is not known.
+
+        A share gets Wilson's with the effective number of answers (`share_interval`): questions made of one item are
+        not independent. With one question an item it is Wilson's own. Others get 1.96 standard errors.
+        """
+        n = self.count or len(self.values or ())
+        if not math.isfinite(self.value) or not math.isfinite(self.stderr) or not n:
+            return None
+        if share and 0 <= self.value <= 1:
+            return share_interval(self.value, self.stderr, n, self.items)
+        return normal_interval(self.value, self.stderr)
+
     def error(self, share: bool) -> float:
         """The standard error; of a share that is 0 or 1, as if one more answer had been right and one wrong: that all
         of a few agree does not say that all do (Agresti and Coull, 1998)."""
@@ -149,16 +64,7 @@ class Side:
 @dataclass(frozen=True)
 class Contrast:
     """A metric from `first` to `second`; the difference is second minus first, in the metric's own unit. Of a metric
-    that is better near 0 it is that of the distances from 0.
-
-    Attributes:
-        how: `paired` (the same questions or documents), `unpaired` (two standard errors, independent), or why it
-            could not be tested.
-        asked: the larger number of questions or documents that one of the two was asked.
-        p_adjusted: the p-value after the correction over all contrasts of one family (argosy.statistics.multiple).
-        otherwise: questions of both that are left out, since they were asked in other words, with other examples or
-            other options.
-    """
+    that is better near 0 it is that of the distances from 0."""
 
     name: str
     kind: Kind
@@ -168,9 +74,13 @@ class Contrast:
     after: float
     tested: Tested
     how: str
+    """`paired` (the same questions or documents), `unpaired` (two standard errors), or why it could not be tested"""
     asked: int = 0
+    """the larger number of questions or documents that one of the two was asked"""
     p_adjusted: float | None = None
+    """the p-value after the correction over all contrasts of one family"""
     otherwise: int = 0
+    """questions of both that are left out, since they were asked in other words, with other examples or options"""
 
     @property
     def difference(self) -> Interval:
@@ -260,7 +170,7 @@ def contrast(name: str, kind: Kind, labels: tuple[str, str], first: Side, second
     return Contrast(name, kind, *labels, *values, tested, how, asked, otherwise=otherwise)
 
 
-def corrected(found: Sequence[Contrast], method: Method) -> list[Contrast]:
+def corrected(found: Sequence[Contrast], method: Method = TABLE) -> list[Contrast]:
     """Contrasts of one family, with their p-values corrected over all of them."""
     adjusted = correct({n: c.tested.p_value for n, c in enumerate(found) if c.tested.p_value is not None}, method)
     return [replace(c, p_adjusted=adjusted.get(n)) for n, c in enumerate(found)]

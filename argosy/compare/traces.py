@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from argosy.compare.changes import same_questions
-from argosy.compare.checkpoints import Checkpoint, interval
+from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.test import ALPHA
 from argosy.evaluation.contamination import LIKELY, PLAIN, Seen
 from argosy.evaluation.rows.reader import Place
@@ -202,7 +202,7 @@ def _gap(c: Checkpoint, task: str) -> Trace | None:
 def _published_first(c: Checkpoint, task: str) -> Trace | None:
     """Share of items whose published order makes the right letter likelier than every other order does."""
     name = f"bench/{task}/memorisation/answer_first"
-    bounds, orders = interval(c, name), c.rows.orders(task)
+    bounds, orders = c.interval(name), c.rows.orders(task)
     known = orders.values()
     weights = _weights([place for place, _ in known])
     if bounds is None or weights is None:

@@ -6,126 +6,114 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from argosy.compare.checkpoints import Checkpoint, Checkpoints
-from argosy.compare.entries import Compared, Entry, points
-from argosy.compare.metrics import chance_of, kind_of
+from argosy.compare.checkpoints import Checkpoint, Checkpoints, kind_among
+from argosy.compare.entries import Compared, place_in, value_at
+from argosy.compare.metrics import Kind, chances
 from argosy.evaluation.contamination import has_seen
-from argosy.statistics.intervals import normal_interval, share_interval
+from argosy.statistics.intervals import quantile
 from argosy.statistics.trend import LAST, Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
 from argosy.store.step_files import read_done
 
 RATIO = 2.0  # signal over noise from which a metric is worth watching
 FEW = 10  # items below which a metric is not worth watching
 VERDICTS = ("watch", "does not tell apart", "noise", "at chance", "too few checkpoints", "few items", "no direction")
-Z_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Line(Curve):
+    """A metric over one training run, and what is known of it at the end."""
+
+    interval: tuple[float, float] | None = None
+    """of 95 %; None: its error is not known"""
+    chance: float | None = None
+    """the score of guessing; None where nothing is guessed"""
+    items: int = 0
+    """0: not known, and not few"""
 
 
 @dataclass(frozen=True)
 class Watched:
-    """One metric.
-
-    Attributes:
-        last: of the last checkpoint of the run with the most checkpoints (of as many, of the one that ends at the
-            most tokens); where there is a chance level to be above, of the run that ends highest. With its interval
-            (None: error unknown).
-        of: what that checkpoint is called.
-        chance: what guessing scores; None where there is no such thing.
-        trend: of the run with the most checkpoints, as `last`; its p-value is of a metric that does not move.
-        apart: whether two models, or the first and last checkpoint of a run, differ beyond their intervals.
-        verdict: one of VERDICTS; `why` says more.
-    """
+    """One metric."""
 
     metric: str
     checkpoints: int
     last: float
+    """of the last checkpoint of the run with the most checkpoints (of as many, of the one that ends at the most
+    tokens); where there is a chance level to be above, of the run that ends best"""
     of: str
+    """the name of that checkpoint"""
     interval: tuple[float, float] | None
+    """of `last`; None: error unknown"""
     chance: float | None
+    """the score of guessing; None where nothing is guessed"""
     found: SignalToNoise
     trend: Trend
+    """of the run with the most checkpoints, as `last`; its p-value is of a metric that does not move"""
     apart: bool
+    """whether two models, or the first and last checkpoint of a run, differ beyond their intervals"""
     verdict: str
+    """one of VERDICTS"""
     why: str
 
 
-def worth_watching(
-    curves: Mapping[str, Sequence[Curve]],
-    chance: Mapping[str, float] | None = None,
-    counts: Mapping[str, int] | None = None,
-    *,
-    ratio: float = RATIO,
-    last: int = LAST,
-    items: Mapping[str, int] | None = None,
-    undirected: Collection[str] = (),
-) -> list[Watched]:
+def worth_watching(lines: Mapping[str, Sequence[Line]], kinds: Mapping[str, Kind], *, ratio: float = RATIO,
+                   last: int = LAST) -> list[Watched]:
     """A verdict on each metric; those to watch first, by signal over noise.
 
-    A metric is worth watching where its last value is above chance beyond its interval, its signal is at least `ratio`
-    times its noise, and it tells two models or two checkpoints apart; if one way is better, and of FEW items or more.
+    A metric is worth watching where its last value is better than guessing beyond its interval, its signal is at least
+    `ratio` times its noise, and it tells two models or two checkpoints apart; if one way is better, and of FEW items or
+    more.
 
     Args:
-        curves: by metric, one for each training run.
-        chance: accuracy of guessing, where the metric is an accuracy.
-        counts: number of answers of the metric, where it is a share: Wilson's interval then, else 1.96 errors.
-        items: number of items of the metric, of whatever kind it is; 0 or missing: unknown, and not few.
-        undirected: metrics of which neither higher nor lower is better.
+        lines: by metric, one for each training run.
     """
-    found = [_watched(name, some, (chance or {}).get(name), (counts or {}).get(name), ratio, last)
-             for name, some in curves.items() if some]  # fmt: skip
-    found = [_unfit(each, (items or {}).get(each.metric, 0), each.metric in undirected) for each in found]
+    found = [_watched(name, some, kinds[name].better, ratio, last) for name, some in lines.items() if some]
     strength = {each.metric: -each.found.ratio if not math.isnan(each.found.ratio) else 0.0 for each in found}
     return sorted(found, key=lambda each: (VERDICTS.index(each.verdict), strength[each.metric], each.metric))
 
 
-def _unfit(each: Watched, items: int, undirected: bool) -> Watched:
+def _watched(name: str, lines: Sequence[Line], better: int, ratio: float, last: int) -> Watched:
+    found = signal_to_noise(lines, last)
+    longest = max(lines, key=lambda line: (len(line.points), line.points[-1].tokens))
+    trend = kendall([p.tokens for p in longest.points], [p.value for p in longest.points])
+    guessed = [line for line in lines if line.chance is not None]
+    best = max(guessed, key=lambda line: (better or 1) * line.points[-1].value) if guessed else longest
+    apart = _apart(lines, found.noise)
+    verdict, why = _unfit(best, better) or _verdict(found, best, better, apart, ratio)
+    end = best.points[-1]
+    return Watched(name, sum(len(line.points) for line in lines), end.value, end.label, best.interval, best.chance,
+                   found, trend, apart, verdict, why)  # fmt: skip
+
+
+def _apart(lines: Sequence[Line], noise: float) -> bool:
+    """Compare by independent errors (by the noise, where they are unknown), so on the same items all the more."""
+    ends = [line.points[-1] for line in lines]
+    pairs = [(a, b) for i, a in enumerate(ends) for b in ends[:i]]
+    pairs += [(line.points[0], line.points[-1]) for line in lines if len(line.points) > 1]
+    errors = [[noise if math.isnan(p.stderr) else p.stderr for p in pair] for pair in pairs]
+    z = quantile(0.95)
+    return any(abs(a.value - b.value) > z * math.hypot(*error) for (a, b), error in zip(pairs, errors, strict=True))
+
+
+def _unfit(best: Line, better: int) -> tuple[str, str] | None:
     """Refuse a metric however clear its signal is: one without a direction, or of a few items, says nothing of how
     good a model is."""
-    if undirected:
-        return replace(each, verdict="no direction", why="neither higher nor lower is better")
-    if 0 < items < FEW:
-        return replace(each, verdict="few items", why=f"it is of {items} items, fewer than {FEW}")
-    return each
+    if not better:
+        return "no direction", "neither higher nor lower is better"
+    return ("few items", f"it is of {best.items} items, fewer than {FEW}") if 0 < best.items < FEW else None
 
 
-def _watched(
-    name: str, curves: Sequence[Curve], chance: float | None, count: int | None, ratio: float, last: int
-) -> Watched:
-    found = signal_to_noise(curves, last)
-    longest = max(curves, key=lambda c: (len(c.points), c.points[-1].tokens))
-    trend = kendall([p.tokens for p in longest.points], [p.value for p in longest.points])
-    best = longest.points[-1] if chance is None else max((c.points[-1] for c in curves), key=lambda p: p.value)
-    interval = _interval(best, count)
-    apart = _apart(curves, found.noise)
-    verdict, why = _verdict(found, interval, chance, apart, ratio)
-    return Watched(name, sum(len(c.points) for c in curves), best.value, best.label, interval, chance, found, trend,
-                   apart, verdict, why)  # fmt: skip
-
-
-def _interval(point: Point, count: int | None) -> tuple[float, float] | None:
-    if count and 0 <= point.value <= 1:
-        return share_interval(point.value, 0.0 if math.isnan(point.stderr) else point.stderr, count)
-    return None if math.isnan(point.stderr) else normal_interval(point.value, point.stderr)
-
-
-def _apart(curves: Sequence[Curve], noise: float) -> bool:
-    """Compare by independent errors (by the noise, where they are unknown), so on the same items all the more."""
-    ends = [c.points[-1] for c in curves]
-    pairs = [(a, b) for i, a in enumerate(ends) for b in ends[:i]]
-    pairs += [(c.points[0], c.points[-1]) for c in curves if len(c.points) > 1]
-    errors = [[noise if math.isnan(p.stderr) else p.stderr for p in pair] for pair in pairs]
-    return any(abs(a.value - b.value) > Z_95 * math.hypot(*error) for (a, b), error in zip(pairs, errors, strict=True))
-
-
-def _verdict(
-    found: SignalToNoise, interval: tuple[float, float] | None, chance: float | None, apart: bool, ratio: float
-) -> tuple[str, str]:
-    if chance is not None and interval is not None and interval[0] <= chance:
-        return "at chance", f"[{interval[0]:.3f}, {interval[1]:.3f}] is not above chance, {chance:.3f}"
+def _verdict(found: SignalToNoise, best: Line, better: int, apart: bool, ratio: float) -> tuple[str, str]:
+    low, high = best.interval or (best.points[-1].value,) * 2
+    if best.chance is not None and better * (low if better > 0 else high) <= better * best.chance:
+        value = f"[{low:.3f}, {high:.3f}]" if best.interval else f"{low:.3f}"
+        return "at chance", f"{value} is not {'above' if better > 0 else 'below'} chance, {best.chance:.3f}"
     if math.isnan(found.ratio):
         return "too few checkpoints", "signal needs two checkpoints, and noise three or the metric's standard error"
     said = f"signal {found.signal:.3g} is {found.ratio:.1f} times noise {found.noise:.3g}"
@@ -138,11 +126,10 @@ def _verdict(
 
 def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio: float = RATIO,
               metrics: Sequence[str] = ()) -> list[Watched]:
-    """A verdict on each metric of the evaluated checkpoints, those to watch first (argosy.compare.watch).
+    """A verdict on each metric of the evaluated checkpoints, those to watch first.
 
-    A curve is a metric over the checkpoints of one training step. Steps that differ in their seed alone are seeds of
-    one model. What guessing scores is no metric, and a checkpoint that has likely seen a benchmark says nothing of it.
-    A metric of a few items, or of which neither way is better (argosy.compare.metrics), is not worth watching.
+    A line is a metric over the checkpoints of one training step. Steps that differ in their seed alone are seeds of
+    one model. The score of guessing is no metric, and a checkpoint that has likely seen a benchmark says nothing of it.
 
     Args:
         training: directories of the training steps, which say what differs; without, each step is a model.
@@ -150,36 +137,36 @@ def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio:
         metrics: the names to look at; default all.
     """
     models = dict(filter(None, map(_model, training)))
-    by_run: dict[str, list[Checkpoint]] = {}
+    runs: dict[str, list[Checkpoint]] = {}
     for c in checkpoints.evaluated:
-        by_run.setdefault(c.digest, []).append(c)
-    names = sorted({name for c in checkpoints.evaluated for name in c.metrics
-                    if not name.endswith("/chance") and (not metrics or name in metrics)})  # fmt: skip
-    runs = [(models.get(digest, digest), run) for digest, run in by_run.items()]
-    curves = {name: [curve for model, run in runs if (curve := _curve(name, model, run))] for name in names}
-    items = {name: max(c.counts.get(name, 0) for c in checkpoints.evaluated) for name in names}
-    declared = {name: kind for c in checkpoints.evaluated for name, kind in c.kinds.items()}
-    kinds = {name: kind_of(name, declared) for name in names}
-    shares = {name: n for name, n in items.items() if kinds[name].share}
-    return worth_watching(curves, _chances(checkpoints.evaluated), shares, ratio=ratio, items=items,
-                          undirected=[name for name in names if not kinds[name].better])
+        runs.setdefault(c.digest, []).append(c)
+    every = {name for c in checkpoints.evaluated for name in c.metrics}
+    kinds = {name: kind_among(name, checkpoints.evaluated) for name in sorted(every)}
+    names = [name for name in kinds if name not in chances(kinds) and (not metrics or name in metrics)]
+    lines = {name: [line for digest, run in runs.items()
+                    if (line := _line(name, models.get(digest, digest), run)) is not None] for name in names}
+    return worth_watching(lines, kinds, ratio=ratio)
 
 
-def _curve(name: str, model: str, run: Sequence[Checkpoint]) -> Curve | None:
-    having = sorted((c for c in run if math.isfinite(c.metrics.get(name, math.nan)) and not has_seen(c.seen, name)),
-                    key=lambda c: (c.tokens, c.step))  # fmt: skip
-    points = tuple(Point(float(c.tokens), c.metrics[name], c.stderr.get(name, math.nan), c.label) for c in having)
-    return Curve(model, points) if points else None
+def watched(found: Compared, by: str) -> list[Watched]:
+    """Verdicts on the metrics that are shown and have a line of at least three checkpoints; those to watch first."""
+    lines = {name: [line for e in found.entries
+                    if (line := _line(name, e.label, e.line, by, partial(value_at, e))) is not None]
+             for name in found.metrics if name not in chances(found.kinds)}  # fmt: skip
+    return worth_watching({name: some for name, some in lines.items() if any(len(line.points) > 2 for line in some)},
+                          found.kinds)
 
 
-def _chances(checkpoints: Sequence[Checkpoint]) -> dict[str, float]:
-    """Accuracy of guessing, by metric: of benchmarks whose answers are known."""
-    found = {}
-    for c in checkpoints:
-        for (task, variant), answers in c.answers.items():
-            for name in (task, *(f"{task}_{lang}" for lang in answers.langs)):
-                found[f"bench/{name}/{variant}/acc"] = answers.chance
-    return found
+def _line(name: str, model: str, run: Sequence[Checkpoint], by: str = "tokens",
+          value: Callable[[Checkpoint, str], float | None] = lambda c, name: c.metrics.get(name)) -> Line | None:
+    having = [(c, v) for c in sorted(run, key=lambda c: (place_in(c, by), c.step))
+              if (v := value(c, name)) is not None and math.isfinite(v) and not has_seen(c.seen, name)]
+    if not having:
+        return None
+    end = having[-1][0]
+    side = end.side(name)
+    points = tuple(Point(place_in(c, by), v, c.stderr.get(name, math.nan), c.label) for c, v in having)
+    return Line(model, points, end.interval(name), end.chance(name), side.items if side is not None else 0)
 
 
 def _model(directory: Path) -> tuple[str, str] | None:
@@ -191,35 +178,3 @@ def _model(directory: Path) -> tuple[str, str] | None:
     config = {name: value for name, value in made["config"].items() if name != "seed"}
     same = json.dumps([made["node"], made["step"], config, made["upstream"]], sort_keys=True)
     return str(made["digest"]), f"{made['node']}-{hashlib.sha256(same.encode()).hexdigest()[:12]}"
-
-
-def watched(found: Compared, by: str) -> list[Watched]:
-    """Verdicts on the metrics that are shown and have a line of at least three checkpoints; those to watch first."""
-    lines = {n: [c for e in found.entries if (c := _curve_of_entry(e, n, by)) is not None] for n in found.metrics}
-    curves = {name: some for name, some in lines.items() if any(len(c.points) > 2 for c in some)}
-    chance = {name: value for name in curves if (value := _chance(found, name)) is not None}
-    items = {name: max(e.chosen.counts.get(name, 0) for e in found.entries) for name in curves}
-    return worth_watching(curves, chance, items=items, undirected=[n for n in curves if not found.kinds[n].better])
-
-
-def _curve_of_entry(entry: Entry, name: str, by: str) -> Curve | None:
-    errors = {float(c.step if by == "step" else c.tokens): c.stderr.get(name, math.nan) for c in entry.line}
-    found = tuple(Point(p[0], p[1], errors.get(p[0], math.nan)) for p in points(entry, name, by))
-    return Curve(entry.label, found) if found else None
-
-
-def _chance(found: Compared, name: str) -> float | None:
-    """The accuracy of guessing among the options; None for what is no accuracy of a choice."""
-    parts = name.split("/")
-    if parts[0] != "bench" or len(parts) != 4 or parts[3] != "acc":
-        return None
-    for entry in found.entries:
-        known = entry.chosen.metrics.get(chance_of(name, found.kinds[name]))
-        if known is not None:
-            return known
-        for form in entry.forms.get(name, [parts[2]]):
-            for task in (parts[1], parts[1].rpartition("_")[0]):
-                answers = entry.chosen.answers.get((task, form))
-                if answers is not None and answers.chance:
-                    return answers.chance
-    return None

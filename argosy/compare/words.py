@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from argosy.compare.metrics import Kind
 from argosy.compare.test import Contrast
-from argosy.statistics.multiple import Method
 from argosy.statistics.paired import Interval
 
 
@@ -37,11 +36,7 @@ TITLES = {
 }  # fmt: skip
 
 
-PROMISES: dict[Method, str] = {
-    "holm": "no false alarm among them, in 95 of 100 such families",
-    **dict.fromkeys(("benjamini-hochberg", "benjamini-yekutieli"),
-                    "of what is called better or worse, 5 % is noise on average"),
-}  # fmt: skip
+PROMISE = "of what is called better or worse, 5 % is noise on average"  # by the correction of tables
 
 
 def value_text(kind: Kind, value: float | None) -> str:

@@ -81,16 +81,13 @@ class Seen:
         return f"score {self.interval} (0: as clean models), probability {s.probability:.2f}, {s.items} items"
 
 
-def likely(found: Mapping[str, Seen]) -> list[str]:
-    """The benchmarks that a checkpoint has likely seen."""
-    return [task for task, seen in found.items() if seen.verdict == LIKELY]
-
-
 def has_seen(found: Mapping[str, Seen], metric: str) -> bool:
-    """Whether a checkpoint has likely seen the benchmark that a metric is of (or of a part of it)."""
+    """Whether a checkpoint has likely seen the benchmark that a metric is of: a language or category (`facts_zh`) is
+    of the longest name that it begins with."""
     family, _, rest = metric.partition("/")
     task = rest.partition("/")[0]
-    return family == "bench" and any(task == each or task.startswith(f"{each}_") for each in likely(found))
+    of = max((each for each in found if task == each or task.startswith(f"{each}_")), key=len, default="")
+    return family == "bench" and of in found and found[of].verdict == LIKELY
 
 
 def doubt(metric: str, checkpoints: Mapping[str, Mapping[str, Seen]]) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from argosy.statistics.intervals import mean, t_quantile, t_two_sided
+from argosy.statistics.intervals import t_quantile, t_two_sided
 
 _NORMAL = NormalDist()
 LARGE = 400  # degrees of freedom from which the normal distribution is used: t differs by less than 0.3%
@@ -32,29 +31,12 @@ class Equivalence:
     verdict: str
 
 
-def equivalence(
-    first: Sequence[float],
-    second: Sequence[float],
-    margin: float,
-    clusters: Sequence[Hashable] | None = None,
-    alpha: float = 0.05,
-) -> Equivalence:
-    """Two one-sided t tests (TOST) of second minus first, paired by item, with errors clustered.
-
-    Of shares (0 to 1) `compare_items` has an error that is right for items that hardly change, for `tost`.
+def tost(value: float, stderr: float, margin: float, degrees: int, alpha: float = 0.05) -> Equivalence:
+    """Two one-sided t tests (TOST) of an estimate with its standard error.
 
     Raises:
-        ValueError: lengths differ, there are fewer than two clusters, or the margin is not positive.
+        ValueError: the margin is not positive.
     """
-    found = mean([b - a for a, b in zip(first, second, strict=True)], clusters)
-    groups = len(set(clusters)) if clusters is not None else found.n
-    if groups < 2:
-        raise ValueError(f"equivalence of {groups} clusters; allowed: 2 or more")
-    return tost(found.value, found.stderr, margin, groups - 1, alpha)
-
-
-def tost(value: float, stderr: float, margin: float, degrees: int, alpha: float = 0.05) -> Equivalence:
-    """TOST of an estimate with its standard error."""
     if not margin > 0:
         raise ValueError(f"margin is {margin}; allowed: above 0")
     half = one_sided_quantile(1 - alpha, degrees) * stderr

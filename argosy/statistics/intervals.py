@@ -140,32 +140,19 @@ def wilson(successes: float, n: float, level: float = 0.95) -> tuple[float, floa
     return low, high
 
 
-def share_interval(value: float, stderr: float, n: float, level: float = 0.95) -> tuple[float, float]:
+def share_interval(
+    value: float, stderr: float, n: float, clusters: float = 0, level: float = 0.95
+) -> tuple[float, float]:
     """Wilson's interval of a share that is known by its (clustered) standard error and its number of answers.
 
-    n is divided by the design effect (Dean and Pagano, 2015), which the error tells; where it does not, it is n.
+    n is divided by the design effect, which the error tells (Dean and Pagano, "Evaluating Confidence Interval Methods
+    for Binomial Proportions in Clustered Surveys", 2015). An error of 0 does not: n is the number of clusters then,
+    where it is known.
     """
     spread = value * (1 - value)
-    effective = min(float(n), spread / stderr**2 + 1) if stderr > 0 and spread > 0 else float(n)
+    effective = spread / stderr**2 + 1 if stderr > 0 and spread > 0 else float(clusters or n)
+    effective = min(float(n), effective)
     return wilson(value * effective, effective, level)
-
-
-def proportion(
-    values: Sequence[float], clusters: Sequence[Hashable] | None = None, level: float = 0.95
-) -> tuple[float, float]:
-    """Wilson's interval of a share with related values: n is divided by the design effect (Dean and Pagano, 2015).
-
-    Values that agree within clusters count as few, but as no fewer than there are clusters where all are equal. With
-    no clusters it is Wilson's own.
-
-    Raises:
-        ValueError: there are no values, or one is not within 0..1.
-    """
-    found = mean(values, clusters)
-    groups = len(set(clusters)) if clusters is not None else found.n
-    if groups == found.n or found.stderr == 0:
-        return wilson(found.value * groups, groups, level)
-    return share_interval(found.value, found.stderr, found.n, level)
 
 
 def balanced_weights(groups: Sequence[Hashable]) -> list[float]:

@@ -81,14 +81,6 @@ def paired_bootstrap(
     return _bootstrap(a - b, level, seed, draws, clusters)
 
 
-def cluster_bootstrap(
-    values: Sequence[float], clusters: Clusters = None, level: float = 0.95, seed: int = 0, draws: int = 10_000
-) -> Interval:
-    """Percentile bootstrap of a mean over clusters (related values are drawn together), else over values; of few as
-    `paired_bootstrap`."""
-    return _bootstrap(np.asarray(values, dtype=np.float64), level, seed, draws, clusters)
-
-
 def paired_ratio_test(
     first: Sequence[float], second: Sequence[float], below: Sequence[float], level: float = 0.95
 ) -> tuple[Interval, float]:

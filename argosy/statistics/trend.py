@@ -6,9 +6,8 @@ than the last checkpoints of one training run are among themselves (noise)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -128,18 +127,6 @@ def signal_to_noise(curves: Sequence[Curve], last: int = LAST) -> SignalToNoise:
         seeds=_pooled([(float(np.var(ends, ddof=1)), len(ends) - 1) for ends in by_model.values() if len(ends) > 1]),
         items=math.fsum(errors) / len(errors) if errors else math.nan,
     )
-
-
-def decision_accuracy(early: Mapping[str, float], final: Mapping[str, float]) -> float:
-    """Share of pairs of models that an early or small-scale metric ranks as the final one does; NaN without pairs.
-
-    A pair that is equal in one of them counts half.
-    """
-    pairs = list(combinations(sorted(early.keys() & final.keys()), 2))
-    if not pairs:
-        return math.nan
-    agree = [np.sign(early[a] - early[b]) * np.sign(final[a] - final[b]) for a, b in pairs]
-    return float(np.mean([(value + 1) / 2 for value in agree]))
 
 
 def _around_line(points: Sequence[Point]) -> tuple[float, int]:

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError, InputError
 from argosy.evaluation.contamination import evidence_of
-from argosy.evaluation.items import read_items
-from argosy.evaluation.rows.reader import Rows
+from argosy.evaluation.rows.reader import read_rows
 from argosy.statistics.calibration import calibrate
 from argosy.statistics.contamination import Calibration, default_calibration
 from argosy.store.files import write_json
@@ -30,11 +29,14 @@ def of_evaluations(task: str, clean: Sequence[Path], contaminated: Sequence[Path
     Raises:
         InputError: an evaluation cannot be read or does not have the benchmark, or there are too few.
     """
-    known = [evidence_of(Rows(read_items(directory)), task) for directory in (*clean, *contaminated)]
-    for directory, (evidence, _, _) in zip((*clean, *contaminated), known, strict=True):
-        if not evidence:
-            raise InputError(f"{directory} has no contamination measures of {task}: evaluate it with a suite that has "
-                             "memorisation: {k: 3}")
+    known = []
+    for directory in (*clean, *contaminated):
+        notes: list[str] = []
+        known.append(evidence_of(read_rows([directory], notes), task))
+        if not known[-1][0]:
+            raise InputError(" ".join([f"{directory} has no contamination measures of {task}: evaluate it with a suite "
+                                       "that has memorisation: {k: 3}", *notes]))
+        print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
     shipped, n = default_calibration(), len(clean)
     measures, places, clusters = zip(*known, strict=True) if known else ((), (), ())
     try:

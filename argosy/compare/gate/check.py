@@ -11,7 +11,7 @@ from argosy.compare.gate.config import Gate
 from argosy.compare.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding
 from argosy.compare.gate.subject import Subject
 from argosy.compare.words import p_text
-from argosy.statistics.multiple import DECISION, NAMES, Method, correct
+from argosy.statistics.multiple import DECISION, NAMES, correct
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Verdict:
     reference: Subject | None
     gate: Gate
     judgements: tuple[Judgement, ...]
-    method: Method = DECISION
 
     @property
     def status(self) -> str:
@@ -53,20 +52,20 @@ class Verdict:
         return [(each.rule, f) for each in self.judgements for f in each.findings if f.status == status]
 
 
-def check(gate: Gate, new: Subject, reference: Subject | None, method: Method = DECISION) -> Verdict:
+def check(gate: Gate, new: Subject, reference: Subject | None) -> Verdict:
     """Hold `new` against the rules; p-values of all rules together are corrected as one family."""
     rules = gate.parsed
     found = [rule.look(new, reference, gate.alpha) or [Finding(rule.name, CANNOT_TELL, "it looked at nothing")]
              for rule in rules]  # fmt: skip
     tests = {(n, i): f.p_value for n, findings in enumerate(found) for i, f in enumerate(findings)
              if f.p_value is not None}  # fmt: skip
-    adjusted = correct(tests, method)
+    adjusted = correct(tests, DECISION)
     judgements = [
         Judgement(rule.name, rule.model_dump(mode="json"),
                   tuple(_decided(f, adjusted.get((n, i)), gate.alpha, len(tests)) for i, f in enumerate(findings)))
         for n, (rule, findings) in enumerate(zip(rules, found, strict=True))
     ]  # fmt: skip
-    return Verdict(new, reference, gate, tuple(judgements), method)
+    return Verdict(new, reference, gate, tuple(judgements))
 
 
 def _decided(finding: Finding, p_adjusted: float | None, alpha: float, tests: int) -> Finding:
@@ -101,7 +100,7 @@ def lines(verdict: Verdict) -> list[str]:
     notes = [*verdict.new.notes, *(verdict.reference.notes if verdict.reference else ())]
     found += [f"  note: {note}" for note in dict.fromkeys(notes)]
     tests = sum(f.p_adjusted is not None for each in verdict.judgements for f in each.findings)
-    said = f" (p is corrected over its {tests} tests: {NAMES[verdict.method]})" if tests else ""
+    said = f" (p is corrected over its {tests} tests: {NAMES[DECISION]})" if tests else ""
     return [*found, f"the gate {summary(verdict)}{said}"]
 
 
@@ -127,7 +126,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "checkpoint": verdict.new.key, "label": verdict.new.label, "status": verdict.status,
         "reference": verdict.reference.key if verdict.reference else "",
         "reference_label": verdict.reference.label if verdict.reference else "",
-        "alpha": verdict.gate.alpha, "correction": verdict.method,
+        "alpha": verdict.gate.alpha, "correction": DECISION,
         "evaluations": list(map(str, verdict.new.checkpoint.evaluations)),
         "reference_evaluations": list(map(str, verdict.reference.checkpoint.evaluations)) if verdict.reference else [],
         "rules": [_judgement(each) for each in verdict.judgements],

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from argosy.compare.changes import change, headline_of
-from argosy.compare.checkpoints import Checkpoint, read_checkpoints
+from argosy.compare.changes import change
+from argosy.compare.checkpoints import Checkpoint, headline_of, read_checkpoints
 from argosy.compare.metrics import UNDECLARED, Kind
 from argosy.compare.test import Contrast
 from argosy.errors import InputError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Compared, Entry, Point, points
-from argosy.compare.metrics import Kind, chance_of, families
+from argosy.compare.metrics import Kind, families
 from argosy.compare.page.chart import Chart, Series, ticks
 from argosy.compare.page.pipeline import Stage
 from argosy.compare.page.tables import is_group
@@ -84,7 +84,7 @@ def _small(name: str, kind: Kind, entries: Sequence[Entry], by: str) -> Small:
     xs = [q[0] for _, p in series for q in p]
     late = [q for _, p in series for q in _late(p, kind)]
     ys = sorted(scale * y for q in late for y in q[1:] if y is not None and math.isfinite(y))
-    chance = next((c for e in entries if (c := e.chosen.metrics.get(chance_of(name, kind))) is not None), None)
+    chance = next((c for e in entries if (c := e.chosen.chance(name)) is not None), None)
     ys = sorted([*ys, scale * chance]) if chance is not None and math.isfinite(chance) else ys
     y_ticks = ticks(ys[0], ys[-1], 4)
     said = "; ".join(f"{entries[n].label}: {value_text(kind, p[0][1])} to {value_text(kind, p[-1][1])}"
@@ -212,7 +212,8 @@ def _checkpoints(found: Comparison) -> Iterator[Chart]:
         series = [_over(main, form, f"bench/{task.task}/{form}/acc") for form in _forms(main, task)]
         series = [s for s in series if len(s.points) > 1]
         if series:
-            chance = _chance(main, task.task)
+            chance = next((c for of in main for form in of.variants(task.task)
+                           if (c := of.chance(f"bench/{task.task}/{form}/acc"))), None)
             yield Chart(f"Accuracy on {task.task} by form", "share right", "tokens", series, marks,
                         (chance, "chance") if chance else None, "%", names)
     yield from _probes(main, names, marks)
@@ -233,10 +234,6 @@ def _main_line(found: Comparison) -> list[Checkpoint]:
         return []
     best = next((task.best for task in found.tasks if task.best), evaluated[-1].key)
     return [c for c in found.checkpoints.line(found.checkpoints[best]) if c.metrics]
-
-
-def _chance(main: Sequence[Checkpoint], task: str) -> float | None:
-    return next((c.answers[task, v].chance for c in main for v in c.variants(task)), None)
 
 
 def _probes(main: Sequence[Checkpoint], names: dict[float, str], marks: list[tuple[float, str]]) -> Iterator[Chart]:

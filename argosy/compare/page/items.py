@@ -13,7 +13,7 @@ from argosy.compare.entries import Entry
 from argosy.compare.stages import Comparison
 from argosy.evaluation.contamination import LIKELY
 from argosy.evaluation.rows.reader import Group
-from argosy.evaluation.rows.values import Record
+from argosy.evaluation.rows.values import Record, plain, shared
 from argosy.text.display import visible
 
 MOST = 400  # questions that a page embeds
@@ -81,15 +81,11 @@ def embedded(found: Differing, asked: Mapping[Key, Asked]) -> dict[str, Any]:
 
 
 def _ways(first: Sequence[Record], second: Sequence[Record]) -> tuple[list[str], list[str]]:
-    """Ids of questions that only the second, and that only the first, has right."""
-    before = {str(r["id"]): r for r in first if "correct" in r}
-    gained: list[str] = []
-    lost: list[str] = []
-    for row in second:
-        old = before.get(str(row["id"]))
-        if old is not None and "correct" in row and bool(old["correct"]) != bool(row["correct"]):
-            (gained if row["correct"] else lost).append(str(row["id"]))
-    return gained, lost
+    """Ids of questions that only the second, and that only the first, has right; of those that can be compared."""
+    before, after = (plain([row for row in rows if "correct" in row], "acc") for rows in (first, second))
+    both = shared(before, after)
+    gains = {key: after[key].value - before[key].value for key in both.keys if not both.others}
+    return [key for key, gain in gains.items() if gain > 0], [key for key, gain in gains.items() if gain < 0]
 
 
 def _evenly(buckets: Sequence[list[Key]], most: int) -> list[Key]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.compare.checkpoints import Checkpoint, interval
+from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Compared, Entry, value_at
 from argosy.compare.metrics import HEADLINE, Kind
 from argosy.compare.test import Contrast
@@ -112,7 +112,7 @@ def _cell(entry: Entry, name: str, kind: Kind, ends: tuple[float, float] | None,
         return Cell()
     if not math.isfinite(value):
         return Cell("NaN", "", None, None, contrast)
-    return Cell(number(kind, value), bounds_text(kind, interval(entry.chosen, name)), value, heat(kind, value, ends),
+    return Cell(number(kind, value), bounds_text(kind, entry.chosen.interval(name)), value, heat(kind, value, ends),
                 contrast)
 
 

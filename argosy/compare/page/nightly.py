@@ -16,7 +16,7 @@ from argosy.compare.page.template import render
 from argosy.compare.test import Contrast
 from argosy.compare.words import tested_text
 from argosy.evaluation.contamination import LIKELY, Seen, contamination_record, doubt, of_numbers
-from argosy.statistics.multiple import DECISION, NAMES
+from argosy.statistics.multiple import DECISION
 from argosy.store.step_files import read_done
 
 if TYPE_CHECKING:
@@ -118,8 +118,7 @@ RULE = "contamination"  # of the gate
 def render_night(judged: Sequence[Judged], line: str, notes: Sequence[str] = ()) -> str:
     """The HTML; like the comparison's, it needs nothing from elsewhere."""
     return render("nightly.html.j2", judged=judged, line=line, notes=[*notes, *_notes(judged)],
-                  tables=_tables(judged), scores=_seen_rows(judged), gate_lines=lines, gate_said=summary,
-                  method=NAMES[DECISION])
+                  tables=_tables(judged), scores=_seen_rows(judged), gate_lines=lines, gate_said=summary)
 
 
 def record_night(judged: Sequence[Judged]) -> list[dict[str, Any]]:

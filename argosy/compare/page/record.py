@@ -7,13 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from argosy.compare.changes import task_of
-from argosy.compare.checkpoints import HELDOUT, Checkpoint, interval
+from argosy.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.compare.entries import Compared, Entry
 from argosy.compare.sentences import sentences, stage_sentences
 from argosy.compare.stages import Comparison, TaskComparison
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
 from argosy.evaluation.contamination import contamination_record, metrics_of
+from argosy.statistics.multiple import TABLE
 from argosy.tracking.mlflow.comparisons import ComparisonRun
 
 
@@ -23,7 +24,7 @@ def record(found: Compared) -> dict[str, Any]:
         "entries": [_entry(e, found.metrics) for e in found.entries],
         "pairs": [{"first": p.first.label, "second": p.second.label,
                    "contrasts": [contrast_record(c) for c in p.contrasts]} for p in found.pairs],
-        "tests": found.tests, "correction": found.method, "metrics": found.metrics, "hidden": found.hidden,
+        "tests": found.tests, "correction": TABLE, "metrics": found.metrics, "hidden": found.hidden,
         "alone": found.alone,
         "verdict": [{"kind": kind, "text": text} for kind, text in sentences(found)],
     }  # fmt: skip
@@ -65,7 +66,7 @@ def _entry(e: Entry, names: list[str]) -> dict[str, Any]:
 
 
 def _metric(c: Checkpoint, name: str) -> dict[str, Any]:
-    bounds = interval(c, name)
+    bounds = c.interval(name)
     found = {"value": number(c.metrics[name]), "stderr": number(c.stderr.get(name)), "n": c.counts.get(name)}
     return found | ({"low": number(bounds[0]), "high": number(bounds[1])} if bounds else {})
 
@@ -103,7 +104,7 @@ def _differences(found: Compared) -> dict[str, list[object]]:
 
 def _metrics(found: Compared) -> dict[str, list[object]]:
     rows = [(name, e) for name in found.metrics for e in found.entries if name in e.chosen.metrics]
-    bounds = [interval(e.chosen, name) or (None, None) for name, e in rows]
+    bounds = [e.chosen.interval(name) or (None, None) for name, e in rows]
     return {"metric": [name for name, _ in rows], "compared": [e.label for _, e in rows],
             "checkpoint": [e.chosen.label for _, e in rows], "tokens": [e.chosen.tokens for _, e in rows],
             "value": [e.chosen.metrics[name] for name, e in rows], "low": [low for low, _ in bounds],
@@ -131,7 +132,7 @@ def stages_record(found: Comparison) -> dict[str, Any]:
 def _checkpoint_record(c: Checkpoint, labels: dict[str, str]) -> dict[str, Any]:
     metrics = {}
     for name, value in sorted(c.metrics.items()):
-        bounds = interval(c, name)
+        bounds = c.interval(name)
         metrics[name] = {"value": value, "n": c.counts.get(name)} | (
             {"low": bounds[0], "high": bounds[1]} if bounds else {})
     return {"stage": c.stage, "name": c.name, "step": c.step, "tokens": c.tokens, "final": c.final, "digest": c.digest,

@@ -17,11 +17,10 @@ from argosy.compare.page.pipeline import Stage, cleaning, costs
 from argosy.compare.page.scatter import panels
 from argosy.compare.page.tables import Table, accuracy_table, glance, measures_table, prefix_tables
 from argosy.compare.page.template import as_script, render
-from argosy.compare.sentences import likely_seen, sentences, stage_sentences
+from argosy.compare.sentences import seen_by, sentences, stage_sentences
 from argosy.compare.stages import Comparison
 from argosy.compare.watch import watched
-from argosy.compare.words import PROMISES, TITLES
-from argosy.statistics.multiple import DECISION, NAMES, TABLE
+from argosy.compare.words import PROMISE, TITLES
 
 FEW = 6  # lines of a list before the rest is folded
 COLOURS = 8  # of entries; more use them again, dashed
@@ -60,8 +59,8 @@ class ComparisonPage:
             spark=lambda n: spark(found.entries, n, by), charts=curves(found, by),
             panels={n: panels(pair) for n, pair in enumerate(found.pairs)},
             seen=found.seen, watched=watched(found, by), items=data,
-            method=NAMES[found.method], promise=PROMISES[found.method],
-            likely_seen=likely_seen,
+            promise=PROMISE,
+            seen_by=seen_by,
             data=as_script({**data, "labels": [e.label for e in found.entries], **overview(found, by)}))
 
 
@@ -98,7 +97,7 @@ def render_report(page: Page) -> str:
         sentences=stage_sentences(found), glance=glance(found), tables=_tables(found),
         curves=[(title, [chart.draw() for chart in charts]) for title, charts in stage_curves(found, page.stages)],
         cleaning=cleaning(page.cleaned), costs=costs(page.stages, page.out), held=_before_and_after(page.stages),
-        left_out=_left_out(found.checkpoints.evaluated), table_method=NAMES[TABLE], decision_method=NAMES[DECISION])
+        left_out=_left_out(found.checkpoints.evaluated))
 
 
 def _tables(found: Comparison) -> list[Table]:

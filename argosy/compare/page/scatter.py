@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from argosy.compare.checkpoints import Checkpoint, interval
+from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Pair
 from argosy.compare.metrics import families
 from argosy.compare.page.chart import ticks
@@ -91,7 +91,7 @@ def _panel(key: str, group: Sequence[Contrast], pair: Pair, known: Sequence[str]
 
 def _bounds(checkpoint: Checkpoint, c: Contrast) -> tuple[float, float]:
     value = checkpoint.metrics[c.name]
-    found = interval(checkpoint, c.name)
+    found = checkpoint.interval(c.name)
     return found if found and all(map(math.isfinite, found)) else (value, value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from argosy.compare.checkpoints import HELDOUT, Checkpoint, interval
+from argosy.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.compare.page.ledger import bounds_text, number
 from argosy.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.compare.test import Contrast
@@ -85,12 +85,12 @@ def is_group(name: str) -> bool:
     return name.startswith("probe/") and name.count("/") > 3
 
 
-def cell(c: Checkpoint, name: str, chance: float | None = None) -> Cell:
+def cell(c: Checkpoint, name: str) -> Cell:
     """A metric of a checkpoint."""
     value = c.metrics.get(name)
     if value is None:
         return Cell()
-    kind, bounds, n = c.kind(name), interval(c, name), c.counts.get(name)
+    kind, bounds, n, chance = c.kind(name), c.interval(name), c.counts.get(name), c.chance(name)
     of = f"n = {n}" if n else ""
     shade = 0.0
     if kind.share and 0 <= value <= 1 and chance is not None:
@@ -117,25 +117,22 @@ def _benchmark(checkpoints: Sequence[Checkpoint], groups: Sequence[tuple[str, st
              if name.startswith(prefix)}
     columns = sorted(((v, m) for v, m in (pair for pair in names if len(pair) == 2) if wanted(m)),
                      key=lambda column: (column[0] != "plain", column))
-    chances = {v: _chance(checkpoints, task, v) for v, _ in columns}
-    heads = [(v.replace("_", " "), _under(m, chances[v])) for v, m in columns]
+    heads = [(v.replace("_", " "), _under(checkpoints, f"{prefix}{v}/{m}")) for v, m in columns]
     table = Table(title, note, heads)
     for name, group in groups:
         for c in checkpoints:
-            cells = [cell(c, f"bench/{name}/{v}/{m}", chances[v] if m == "acc" else None) for v, m in columns]
+            cells = [cell(c, f"bench/{name}/{v}/{m}") for v, m in columns]
             if any(found.value is not None for found in cells):
                 table.lines.append(Line(c.label, group, c.final, marks.get(c.key, ""), cells))
     return table if table.lines else None
 
 
-def _under(measure: str, chance: float | None) -> str:
-    if measure != "acc":
-        return measure.replace("_", " ")
-    return f"chance {100 * chance:.0f}" if chance is not None else ""
-
-
-def _chance(checkpoints: Iterable[Checkpoint], task: str, variant: str) -> float | None:
-    return next((c.answers[task, variant].chance for c in checkpoints if (task, variant) in c.answers), None)
+def _under(checkpoints: Iterable[Checkpoint], name: str) -> str:
+    """The line below a column: the measure, except acc, and its chance."""
+    measure = name.rpartition("/")[2]
+    chance = next((found for c in checkpoints if (found := c.chance(name)) is not None), None)
+    return ", ".join([*([measure.replace("_", " ")] if measure != "acc" else []),
+                      *([f"chance {100 * chance:.0f}"] if chance is not None else [])])
 
 
 def _heading(name: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspect
 from argosy.compare.words import difference_text, meaning, p_text, short, tested_text, unit_of, value_text
 from argosy.evaluation.contamination import LIKELY, Seen, summary
+from argosy.statistics.multiple import DECISION, NAMES, TABLE
 from argosy.text.display import letter, visible
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def _environment() -> Environment:
         "channel": lambda c: c.name.removeprefix(HELDOUT), "form": lambda c: task_of(c)[1],
         "task": lambda c: task_of(c)[0],
     }  # fmt: skip
-    environment.globals |= {"hint": hint, "letter": letter}
+    environment.globals |= {"hint": hint, "letter": letter, "table_method": NAMES[TABLE],
+                            "decision_method": NAMES[DECISION]}  # fmt: skip
     return environment
 
 

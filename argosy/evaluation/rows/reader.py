@@ -143,17 +143,26 @@ class Rows:
         return {item_of(r): str(r.get("lang") or "")
                 for (name, _), group in self.groups.items() if name == task for r in group}
 
+    def chance(self, task: str, variant: str) -> float | None:
+        """Accuracy of guessing at a benchmark in one form; None where no answer of it is known."""
+        rows = [row for row in self._asked(task, variant)[0] if "correct" in row]
+        return Answers(rows).chance if rows else None
+
     def _bench(self, task: str, variant: str, measure: str) -> dict[str, Value]:
-        """Of a task, of one of its categories, of a group of lm-eval's tasks, or of a task's items in one language."""
+        rows, by_task = self._asked(task, variant)
+        found = plain(rows, measure)
+        return weighted(found, {str(r["id"]): str(r["task"]) for r in rows}) if by_task else found
+
+    def _asked(self, task: str, variant: str) -> tuple[Sequence[Record], bool]:
+        """Rows of a task, of one of its categories, of a group of lm-eval's tasks, or of a task's items in one
+        language; and whether they are of tasks that count the same each."""
         if (task, variant) in self.groups:
-            return plain(self.groups[task, variant], measure)
+            return self.groups[task, variant], False
         by_size, by_task = (self._named[of].get((task, variant), []) for of in GROUPS)
-        if by_size:
-            return plain(by_size, measure)
-        if by_task:
-            return weighted(plain(by_task, measure), {str(r["id"]): str(r["task"]) for r in by_task})
+        if by_size or by_task:
+            return by_size or by_task, not by_size
         whole, _, lang = task.rpartition("_")
-        return plain([r for r in self.groups.get((whole, variant), ()) if r.get("lang") == lang], measure)
+        return [r for r in self.groups.get((whole, variant), ()) if r.get("lang") == lang], False
 
     @cached_property
     def _named(self) -> dict[str, dict[Group, list[Record]]]:

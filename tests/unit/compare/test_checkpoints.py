@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.compare.checkpoints import Checkpoint, interval, read_checkpoints
+from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.evaluation.items import read_items, write_items
 from argosy.statistics.intervals import wilson
 from argosy.store.files import read_json, write_json
@@ -86,13 +86,13 @@ def _one(value: float, stderr: float, n: int, name: str = "bench/t/plain/acc") -
 def test_one_question_an_item_gives_wilsons_interval() -> None:
     n, right = 148, 61
     p = right / n
-    found = interval(_one(p, math.sqrt(p * (1 - p) / (n - 1)), n), "bench/t/plain/acc")
+    found = _one(p, math.sqrt(p * (1 - p) / (n - 1)), n).interval("bench/t/plain/acc")
     assert found == pytest.approx(wilson(right, n), abs=1e-9)
 
 
 def test_questions_of_one_item_count_less() -> None:
-    plain = interval(_one(0.5, math.sqrt(0.25 / 399), 400), "bench/t/plain/acc")
-    clustered = interval(_one(0.5, 2 * math.sqrt(0.25 / 399), 400), "bench/t/plain/acc")
+    plain = _one(0.5, math.sqrt(0.25 / 399), 400).interval("bench/t/plain/acc")
+    clustered = _one(0.5, 2 * math.sqrt(0.25 / 399), 400).interval("bench/t/plain/acc")
     assert plain is not None
     assert clustered is not None
     assert (clustered[1] - clustered[0]) / (plain[1] - plain[0]) == pytest.approx(2, rel=0.05)
@@ -100,12 +100,12 @@ def test_questions_of_one_item_count_less() -> None:
 
 @pytest.mark.parametrize(("value", "stderr"), [(0.0, 0.0), (1.0, 0.0)])
 def test_all_wrong_or_all_right_still_has_an_interval(value: float, stderr: float) -> None:
-    low, high = interval(_one(value, stderr, 20), "bench/t/plain/acc") or (0, 0)
+    low, high = _one(value, stderr, 20).interval("bench/t/plain/acc") or (0, 0)
     assert 0 <= low <= value <= high <= 1
     assert 0.1 < high - low < 0.3
 
 
 def test_an_unknown_error_has_no_interval() -> None:
-    assert interval(_one(0.5, math.nan, 10), "bench/t/plain/acc") is None
-    assert interval(_one(0.5, 0.1, 10), "heldout/bpb/en") is None
-    assert interval(_one(1.5, 0.1, 10, "heldout/bpb/en"), "heldout/bpb/en") == pytest.approx((1.304, 1.696), abs=1e-3)
+    assert _one(0.5, math.nan, 10).interval("bench/t/plain/acc") is None
+    assert _one(0.5, 0.1, 10).interval("heldout/bpb/en") is None
+    assert _one(1.5, 0.1, 10, "heldout/bpb/en").interval("heldout/bpb/en") == pytest.approx((1.304, 1.696), abs=1e-3)

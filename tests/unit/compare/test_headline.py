@@ -11,7 +11,7 @@ from argosy.compare.changes import change, headline_of
 from argosy.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.compare.sentences import stage_sentences
 from argosy.compare.stages import TaskComparison, changes_from_best, compare
-from argosy.statistics.multiple import holm
+from argosy.statistics.multiple import DECISION, correct
 from tests.comparison_fixtures import checkpoint
 
 FORMS = ("plain", "cloze", "teach_then_ask", "none_control")
@@ -75,7 +75,8 @@ def test_tests_of_the_best_are_corrected_over_all_pairs() -> None:
     checkpoints = _seven()
     task = _task(checkpoints)
     each = {(a.key, b.key): change(headline_of("facts"), a, b, task.headline) for a, b in combinations(checkpoints, 2)}
-    adjusted = holm({pair: c.tested.p_value for pair, c in each.items() if c and c.tested.p_value is not None})
+    raw = {pair: c.tested.p_value for pair, c in each.items() if c and c.tested.p_value is not None}
+    adjusted = correct(raw, DECISION)
     assert len(task.others) == 6
     for other in task.others:
         pair = (other.first, other.second)

@@ -15,7 +15,7 @@ from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.compare.sentences import stage_sentences
 from argosy.compare.stages import Comparison, compare, is_headline
 from argosy.evaluation.rows.reader import Rows
-from argosy.statistics.multiple import DECISION, TABLE, benjamini_hochberg
+from argosy.statistics.multiple import DECISION, TABLE, correct
 from argosy.store.files import read_json, write_json
 from tests.comparison_fixtures import checkpoint
 from tests.report_fixtures import CHANNELS, DEMO, HONEST, TWIN, Store, make_store
@@ -89,7 +89,7 @@ def test_p_values_are_corrected_in_their_family(found: Comparison) -> None:
     forms = [c for c in task.stages if c.second == whole[1].second and not is_headline(c)]
     for family in (whole, forms, found.texts):
         raw = {n: c.tested.p_value for n, c in enumerate(family) if c.tested.p_value is not None}
-        assert [c.p_adjusted for c in family] == pytest.approx(list(benjamini_hochberg(raw).values()))
+        assert [c.p_adjusted for c in family] == pytest.approx(list(correct(raw).values()))
 
 
 def test_forgotten_text_is_told_with_its_channel(found: Comparison) -> None:

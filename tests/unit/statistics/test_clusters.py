@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from argosy.compare.page.record import rounded
-from argosy.statistics.intervals import balanced_weights, bootstrapped, mean, normal_interval, proportion, wilson
-from argosy.statistics.paired import cluster_bootstrap, compare_items, paired_bootstrap, paired_permutation
+from argosy.statistics.intervals import balanced_weights, bootstrapped, mean, normal_interval, share_interval, wilson
+from argosy.statistics.paired import compare_items, paired_bootstrap, paired_permutation
 
 
 def test_sign_flips_of_few_clusters_are_counted_out() -> None:
@@ -52,7 +52,7 @@ def test_cluster_bootstrap_has_the_clustered_error() -> None:
     rng = np.random.default_rng(4)
     labels = np.repeat(np.arange(150), rng.integers(1, 6, 150))
     values = rng.normal(size=150)[labels] + 0.5 * rng.normal(size=len(labels))
-    found = cluster_bootstrap(values.tolist(), labels.tolist())
+    found = paired_bootstrap(values.tolist(), [0.0] * len(labels), clusters=labels.tolist())
     expected = mean(values.tolist(), labels.tolist())
     assert found.value == pytest.approx(expected.value)
     assert (found.high - found.low) / 2 == pytest.approx(1.96 * expected.stderr, rel=0.06)
@@ -65,12 +65,13 @@ def test_a_share_of_related_answers_has_a_wider_interval() -> None:
     covered = 0
     for _ in range(400):
         passages = rng.random(40) < 0.1
-        low, high = proportion(np.repeat(passages, 5).astype(float).tolist(), np.repeat(np.arange(40), 5).tolist())
+        found = mean(np.repeat(passages, 5).astype(float).tolist(), np.repeat(np.arange(40), 5).tolist())
+        low, high = share_interval(found.value, found.stderr, found.n, 40)
         covered += low <= 0.1 <= high
     assert 0.92 <= covered / 400 <= 0.99
-    answers = (rng.random(200) < 0.3).astype(float).tolist()
-    assert proportion(answers) == pytest.approx(wilson(sum(answers), 200))
-    assert proportion([1.0] * 20, [n // 5 for n in range(20)]) == pytest.approx(wilson(4, 4))
+    found = mean((rng.random(200) < 0.3).astype(float).tolist())
+    assert share_interval(found.value, found.stderr, 200) == pytest.approx(wilson(200 * found.value, 200))
+    assert share_interval(1.0, 0.0, 20, 4) == pytest.approx(wilson(4, 4))
 
 
 def test_comparison_takes_mcnemar_for_single_items_and_flips_clusters_of_related_ones() -> None:
@@ -111,7 +112,7 @@ def test_intervals_of_few_clusters_cover_the_truth(groups: int, uneven: bool) ->
     for _ in range(1000):
         labels = np.repeat(np.arange(groups), rng.integers(6, 15, groups) if uneven else 10)
         differences = rng.normal(size=groups)[labels] + rng.normal(size=len(labels))
-        found = cluster_bootstrap(differences.tolist(), labels.tolist(), draws=200)
+        found = paired_bootstrap(differences.tolist(), [0.0] * len(labels), draws=200, clusters=labels.tolist())
         covered += found.low <= 0 <= found.high
     assert covered >= 930  # of 1000; the bootstrap's percentiles: 120 (1 cluster), 800 (3), 860 (5), 940 (20)
 

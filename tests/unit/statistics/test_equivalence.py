@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from argosy.compare.watch import worth_watching
-from argosy.statistics.equivalence import (
-    equivalence,
-    items_needed,
-    minimum_detectable_effect,
-    paired_stderr,
-    power,
-    tost,
-)
-from argosy.statistics.multiple import benjamini_hochberg, benjamini_yekutieli, holm
+from argosy.statistics.equivalence import items_needed, minimum_detectable_effect, paired_stderr, power, tost
+from argosy.statistics.multiple import DECISION, correct
 from argosy.statistics.paired import compare_items
-from argosy.statistics.trend import Curve, Point, decision_accuracy, kendall, signal_to_noise
+from argosy.statistics.trend import Curve, Point, kendall, signal_to_noise
 from benchmarks.power import simulated
 
 
@@ -30,7 +22,7 @@ def test_equivalence_is_the_larger_of_two_one_sided_t_tests(n: int, shift: float
     a, b = rng.normal(0, 1, n), rng.normal(shift, 1, n)
     expected = max(stats.ttest_1samp(b - a, -0.5, alternative="greater").pvalue,
                    stats.ttest_1samp(b - a, 0.5, alternative="less").pvalue)  # fmt: skip
-    found = equivalence(a.tolist(), b.tolist(), 0.5)
+    found = tost(float((b - a).mean()), stats.sem(b - a), 0.5, n - 1)
     assert found.p_value == pytest.approx(expected, abs=2e-4)
     bounds = stats.ttest_1samp(b - a, 0).confidence_interval(0.9)
     assert (found.low, found.high) == pytest.approx((bounds.low, bounds.high), rel=2e-3, abs=1e-4)
@@ -50,8 +42,6 @@ def test_no_difference_and_no_telling_are_told_apart() -> None:
     assert tost(none.value, none.stderr, 0.02, 9).verdict == "cannot tell"
     with pytest.raises(ValueError, match="margin is 0"):
         tost(0.1, 0.1, 0.0, 10)
-    with pytest.raises(ValueError, match="1 clusters"):
-        equivalence([1.0, 0.0], [1.0, 1.0], 0.1, ["a", "a"])
 
 
 def test_power_and_what_can_be_found_agree_with_simulation() -> None:
@@ -79,16 +69,15 @@ def test_power_by_correlation_is_what_docs_say(spread: float, correlation: float
     assert power(0.03, paired_stderr(0.6, 0.63, alike, 2000)) == pytest.approx(found, abs=0.075)
 
 
-def test_corrections_are_scipys_and_holm_is_the_strictest() -> None:
+def test_corrections_are_scipys_and_holms() -> None:
     values = dict(enumerate(np.random.default_rng(3).random(30) ** 3))
-    listed = list(values.values())
-    assert list(benjamini_hochberg(values).values()) == pytest.approx(stats.false_discovery_control(listed))
-    assert list(benjamini_yekutieli(values).values()) == pytest.approx(
-        stats.false_discovery_control(listed, method="by"))
-    assert all(holm(values)[key] >= benjamini_hochberg(values)[key] for key in values)
-    assert benjamini_hochberg({}) == {}
+    assert list(correct(values).values()) == pytest.approx(stats.false_discovery_control(list(values.values())))
+    assert all(correct(values, DECISION)[key] >= correct(values)[key] for key in values)
+    assert correct({"a": 0.01, "b": 0.04, "c": 0.03}, DECISION) == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06})
+    assert correct({"a": 0.9, "b": 0.8}, DECISION) == {"a": 1.0, "b": 1.0}
+    assert correct({}) == {}
     with pytest.raises(ValueError, match="not p-values"):
-        benjamini_yekutieli({"a": -0.1})
+        correct({"a": -0.1})
 
 
 @pytest.mark.parametrize("n", [2, 5, 12, 30, 58])
@@ -127,26 +116,5 @@ def test_signal_and_noise_by_hand() -> None:
     assert seeds.seeds == pytest.approx(np.std([0.5, 0.52, 0.57], ddof=1))
     assert seeds.spread == pytest.approx(0.8 - 0.53)
     assert math.isnan(signal_to_noise([curve([0.3])]).ratio)
-    assert decision_accuracy({"a": 1, "b": 2, "c": 3}, {"a": 0.1, "b": 0.5, "c": 0.4}) == pytest.approx(2 / 3)
     with pytest.raises(ValueError, match="at least one point"):
         signal_to_noise([])
-
-
-def test_metrics_worth_watching_are_told_from_noise_and_guessing() -> None:
-    rng = np.random.default_rng(4)
-    steps = np.arange(12)
-    curves = {
-        "learns": [curve((0.25 + 0.03 * steps + rng.normal(0, 0.005, 12)).tolist(), stderr=0.015)],
-        "guesses": [curve((0.25 + rng.normal(0, 0.012, 12)).tolist(), stderr=0.015)],
-        "jumps": [curve((0.5 + rng.normal(0, 0.08, 12)).tolist(), stderr=0.015)],
-        "few": [curve([0.4])],
-        "blunt": [curve((0.5 + 0.002 * steps).tolist(), stderr=0.05)],
-        "bits": [curve((3 * np.exp(-steps / 5)).tolist(), stderr=0.01)],
-    }
-    found = worth_watching(curves, {"learns": 0.25, "guesses": 0.25}, {"learns": 900, "guesses": 900})
-    verdicts = {each.metric: each.verdict for each in found}
-    assert verdicts == {"learns": "watch", "guesses": "at chance", "jumps": "noise", "few": "too few checkpoints",
-                        "blunt": "does not tell apart", "bits": "watch"}  # fmt: skip
-    assert [each.metric for each in found][:2] == sorted(["learns", "bits"], key=lambda m: -next(
-        each.found.ratio for each in found if each.metric == m))
-    assert next(each for each in found if each.metric == "bits").trend.tau == pytest.approx(-1)

@@ -3,7 +3,6 @@ import pytest
 from scipy import stats
 
 from argosy.statistics.intervals import Floats
-from argosy.statistics.multiple import holm
 from argosy.statistics.paired import (
     difference_of_differences,
     mcnemar,
@@ -103,13 +102,6 @@ def test_difference_of_differences_finds_a_memorised_lead() -> None:
 def test_null_comparisons_are_called_different_rarely() -> None:
     called = sum(mcnemar(answers(2 * i, 200, 0.5), answers(2 * i + 1, 200, 0.5)).p_value < 0.05 for i in range(1000))
     assert called <= 50
-
-
-def test_holm_by_hand_and_bounds() -> None:
-    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == {"a": pytest.approx(0.03), "b": pytest.approx(0.06), "c": 0.06}
-    assert holm({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0}
-    with pytest.raises(ValueError, match="not p-values"):
-        holm({"a": 1.2})
 
 
 def test_unpaired_values_are_named() -> None:

@@ -10,10 +10,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from argosy.compare.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
 from argosy.compare.gate.subject import Subject, covers
-from argosy.compare.metrics import Kind
 from argosy.config.explain import config_error, shown
 from argosy.config.schema import Config
-from argosy.statistics.intervals import normal_interval, share_interval
 
 
 class Threshold(Config):
@@ -82,7 +80,7 @@ def _one(name: str, bound: Threshold, new: Subject, sign: int) -> Finding:
     side = new.checkpoint.side(name)
     if side is None or not math.isfinite(side.value):
         return Finding(name, CANNOT_TELL, f"{name} is not measured for {new.label}, or is not a number: evaluate it")
-    interval = _interval(new.kind(name), side.value, side.stderr, side.count or len(side.values or ()))
+    interval = new.checkpoint.interval(name)
     word = "least" if sign > 0 else "most"
     text = f"{name} {side.value:.4g}" + (f" [{interval[0]:.4g}, {interval[1]:.4g}]" if interval else "")
     text += f", wanted at {word} {bound.value:g}"
@@ -97,14 +95,6 @@ def _one(name: str, bound: Threshold, new: Subject, sign: int) -> Finding:
     if min(sign * interval[0], sign * interval[1]) >= sign * bound.value:
         return Finding(name, HOLDS, text, numbers)
     return Finding(name, CANNOT_TELL if kept else FAILS, f"{text}, the whole interval", numbers)
-
-
-def _interval(kind: Kind, value: float, stderr: float, n: int) -> tuple[float, float] | None:
-    if not math.isfinite(stderr):
-        return None
-    if kind.share and n and 0 <= value <= 1:
-        return share_interval(value, stderr, n)
-    return normal_interval(value, stderr)
 
 
 class AtLeast(Bounds):

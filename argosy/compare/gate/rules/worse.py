@@ -25,16 +25,10 @@ def not_worse(name: str, new: Subject, reference: Subject, margin: float | None,
     A margin is held where the one-sided interval of level 1 - alpha excludes it, fails where the interval is wholly
     beyond it, and cannot be told else (non-inferiority; Schuirmann, 1987).
     """
-    found = compared(name, new, reference)
-    if isinstance(found, str):
-        return Finding(name, CANNOT_TELL, f"{name} {found}: evaluate both with the same suite and data")
-    better = found.kind.better
-    if not better:
-        return Finding(name, CANNOT_TELL, f"{name}: neither higher nor lower is better, so nothing of it is worse")
-    numbers = numbers_of(found)
-    if why := undecided(found, max(new.unscored(name), reference.unscored(name))):
-        return Finding(name, CANNOT_TELL, f"{change(found)}: {why}", numbers)
-    loss = -better * found.difference.value
+    found = decidable(name, new, reference)
+    if isinstance(found, Finding):
+        return found
+    loss, numbers = -found.kind.better * found.difference.value, numbers_of(found)
     known = memory(name, reference, new)
     if margin is None:
         could = minimum_detectable_effect(found.tested.stderr)
@@ -47,6 +41,18 @@ def not_worse(name: str, new: Subject, reference: Subject, margin: float | None,
     text = f"{change(found)}; may be worse by {worst}, allowed {amount(found, margin)}"
     more = ("; more items would tell" if status == CANNOT_TELL else "") + known
     return Finding(name, status, text + more, {**numbers, "worst": bounds.high, "margin": margin})
+
+
+def decidable(name: str, new: Subject, reference: Subject) -> Contrast | Finding:
+    """The change of a metric from the reference, or the finding that nothing can be told from it, and why."""
+    found = compared(name, new, reference)
+    if isinstance(found, str):
+        return Finding(name, CANNOT_TELL, f"{name} {found}: evaluate both with the same suite and data")
+    if not found.kind.better:
+        return Finding(name, CANNOT_TELL, f"{name}: neither way is better, so no change is better or worse")
+    if why := undecided(found, max(new.unscored(name), reference.unscored(name))):
+        return Finding(name, CANNOT_TELL, f"{change(found)}: {why}", numbers_of(found))
+    return found
 
 
 def undecided(found: Contrast, unscored: int = 0) -> str:
@@ -150,16 +156,15 @@ class BetterOn(Rule):
             return found
         # The k best of n: Bonferroni over the choice, so that the best one by chance is not called better.
         ranked = sorted(found, key=lambda f: (f.p_value is None, f.significant != HOLDS, f.p_value or 0.0))
-        return [f if f.p_value is None else replace(f, p_value=min(1.0, f.p_value * len(found)))
+        n = len(found)
+        return [f if f.p_value is None else replace(f, p_value=min(1.0, f.p_value * n), least=min(1.0, f.least * n))
                 for f in ranked[: self.least]]
 
     def _one(self, name: str, new: Subject, reference: Subject) -> Finding:
-        contrast = compared(name, new, reference)
-        if isinstance(contrast, str):
-            return Finding(name, CANNOT_TELL, f"{name} {contrast}: evaluate both with the same suite and data")
-        if why := undecided(contrast, max(new.unscored(name), reference.unscored(name))):
-            return Finding(name, CANNOT_TELL, f"{change(contrast)}: {why}", numbers_of(contrast))
+        contrast = decidable(name, new, reference)
+        if isinstance(contrast, Finding):
+            return contrast
         gain = contrast.kind.better * contrast.difference.value
         text = change(contrast) + memory(name, reference, new)
         return Finding(name, FAILS, text, numbers_of(contrast), contrast.tested.p_value,
-                       HOLDS if gain > 0 else FAILS)
+                       HOLDS if gain > 0 else FAILS, contrast.tested.least)
