@@ -33,7 +33,8 @@ def rows(seed: int, *, natural: float = 0.0, seen: float = 0.0, share: float = 0
         found.append({"task": "facts", "variant": "memorisation", "id": str(n), "place": [n % 4, 4],
                       "scores": [text.tolist(), answer.tolist()]})
         found += [{"task": "facts", "variant": form, "id": f"{n}#{form}", "item": str(n),
-                   "correct": bool(rng.random() < 0.97), "chosen": 0, "gold": 0, "scores": []} for form in ("plain", "permuted")]  # fmt: skip
+                   "correct": bool(rng.random() < 0.97), "chosen": 0, "gold": 0, "scores": []}
+                  for form in ("plain", "permuted")]  # fmt: skip
     return found
 
 
