@@ -31,8 +31,8 @@ def add_cluster(parser: argparse.ArgumentParser, default: str) -> None:
     add_access(parser)
 
 
-def add_access(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a cluster."""
+def add_access(parser: argparse.ArgumentParser, *, server: bool = True) -> None:
+    """Add the options of a cluster; --server is for a command that an Argo server can answer."""
     group = parser.add_argument_group("cluster")
     group.add_argument("--profile", type=_given, metavar="NAME|FILE",
                        help="cluster profile (default: ARGOSY_PROFILE, else the cluster's)")
@@ -40,7 +40,8 @@ def add_access(parser: argparse.ArgumentParser) -> None:
                        help="namespace of the workflows (default: the profile's)")
     group.add_argument("--context", type=_given, metavar="NAME", help="context of the kubeconfig")
     group.add_argument("--server", type=_given, metavar="URL",
-                       help="URL of an Argo server (default: ARGO_SERVER); token: ARGO_TOKEN")
+                       help="URL of an Argo server (default: ARGO_SERVER); token: ARGO_TOKEN" if server
+                       else argparse.SUPPRESS)
     group.add_argument("--insecure", action="store_true", help="do not verify the certificate")
 
 

@@ -23,14 +23,16 @@ MORE = "It asks Kubernetes itself, through the kubeconfig, also where ARGO_SERVE
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    add_access(parser)
+    add_access(parser, server=False)
     parser.add_argument("--deep", action="store_true", help="also start a pod of each image, which writes the store")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each finding; return 1 where one fails."""
     if args.server:
-        raise InputError("--server: an Argo server cannot check a cluster; use --context")
+        raise InputError("--server: an Argo server shows neither rights nor what is installed, so this asks Kubernetes "
+                         "itself: leave --server out, and set KUBECONFIG or --context; 'argosy status --on argo --all "
+                         f"--server {args.server}' tries the server")
     from workflows.argo.client.kubernetes import KubernetesClient
     from workflows.argo.doctor.check import examine
 
@@ -52,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _cluster(args: argparse.Namespace) -> Cluster:
     from workflows.argo.client.api import DEFAULT_NAMESPACE
-    from workflows.argo.client.kubernetes import KubernetesClient, KubernetesTransport
+    from workflows.argo.client.kubernetes import HINT, KubernetesClient, KubernetesTransport
     from workflows.argo.client.transport import ApiError
     from workflows.argo.doctor.check import Cluster
     from workflows.argo.doctor.installed import default_of
 
     named = named_profile(args)
-    api = KubernetesTransport(args.context or "", insecure=args.insecure)
+    api = KubernetesTransport(args.context or "", insecure=args.insecure, hint=f"{HINT}. {MORE}")
     namespace = args.namespace or os.environ.get("ARGO_NAMESPACE") or (named.namespace if named else api.namespace)
     client = KubernetesClient(api, namespace or DEFAULT_NAMESPACE)
     profile, name = named, profile_name(args) or DEFAULT_PROFILE

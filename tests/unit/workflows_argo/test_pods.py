@@ -14,7 +14,7 @@ from argosy.errors import InputError
 from argosy.store.step_files import OUTPUTS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
 from workflows.argo.attempts import NONE, SHUTDOWN, failures_digest, stopped
-from workflows.argo.handoff import tasks_of
+from workflows.argo.handoff import GIVEN, tasks_of
 from workflows.argo.manifests.evaluate import evaluate_template
 from workflows.argo.manifests.lifecycle import lifecycle_template
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
@@ -73,6 +73,21 @@ def test_wrong_parameters_fail_in_the_plan_with_the_laptop_s_words(tmp_path: Pat
     assert wrong.returncode == 2
     assert "dessert" in wrong.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_misspelt_parameter_of_the_workflow_is_refused_by_the_plan(tmp_path: Path) -> None:
+    """The expression for their names was tried with Argo 4.1.2's own package `util/template`."""
+    profiles = write_profile(tmp_path)
+    for template in (lifecycle_template, evaluate_template):
+        spec = template(load_profile("laptop")).to_dict()["spec"]
+        [plan_] = [each["container"] for each in spec["templates"] if each["name"] == "plan"]
+        fields = plan_["args"][plan_["args"].index("--fields") + 1]
+        assert fields.split() == [each["name"] for each in spec["arguments"]["parameters"]]
+        assert {"name": GIVEN, "value": "{{=sprig.join(' ', keys(workflow.parameters))}}"} in plan_["env"]
+        given = ("plan", spec["workflowMetadata"]["labels"]["argosy/pipeline"], "--workflow", "wf", "--profile", "here")
+        wrong = pod(profiles, *given, "--fields", fields, env={GIVEN: "profile json preference image-tag"})
+        assert wrong.returncode == 2
+        assert "has no parameter 'preference'; nearest: " in wrong.stderr
 
 
 def test_a_step_that_fails_is_tried_again_as_often_as_the_profile_says_and_wrong_input_never(tmp_path: Path) -> None:

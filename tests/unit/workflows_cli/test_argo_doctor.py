@@ -243,6 +243,25 @@ def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(
     assert container["envFrom"] == [{"secretRef": {"name": "hub"}}]
 
 
+def test_a_profile_of_another_store_than_the_templates(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("other.yaml").write_text(yaml.safe_dump(PROFILE | {"storage": {"claim": "elsewhere"}}))
+    assert main(["doctor", "--profile", "other.yaml"]) == 1
+    words = "the templates are of the store claim store, at /store/runs, and the profile team has claim elsewhere"
+    assert f"FAIL  profiles    {words}" in capsys.readouterr().out
+
+
+def test_without_a_kubeconfig_no_argo_server_is_proposed(
+    api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--server", "http://argo"]) == 2
+    assert "shows neither rights nor what is installed" in capsys.readouterr().err
+    monkeypatch.setenv("KUBECONFIG", "absent")
+    assert main(["doctor"]) == 2
+    err = capsys.readouterr().err
+    assert "set KUBECONFIG to a file that is there, or --context. It asks Kubernetes itself" in err
+    assert "--server" not in err
+
+
 def test_profiles_live_side_by_side(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     [own] = manifests(load_profile("team.yaml"))["profile"]
     [other] = manifests(load_profile("gpu"))["profile"]

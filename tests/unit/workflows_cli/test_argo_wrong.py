@@ -102,7 +102,7 @@ def test_a_kubeconfig_that_is_none(
     for argv in (["status", "--on", "argo"], ["doctor"]):
         assert main(argv) == 2
         err = capsys.readouterr().err
-        assert all(word in err for word in [*words, "--server URL of an Argo server"]), err
+        assert all(word in err for word in [*words, "set KUBECONFIG to a file that is there, or --context"]), err
 
 
 def test_a_kubeconfig_that_is_a_directory_or_not_set(

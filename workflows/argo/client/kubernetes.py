@@ -14,14 +14,18 @@ from workflows.argo.client.transport import ApiError, Json, Transport
 from workflows.argo.profile.profile import config_map
 
 DEFAULT = "~/.kube/config"
-HINT = "set KUBECONFIG to a file that is there, or --context, or --server URL of an Argo server"
+HINT = "set KUBECONFIG to a file that is there, or --context"
+OR_SERVER = f"{HINT}, or --server URL of an Argo server"
 GROUP = "/apis/argoproj.io/v1alpha1/namespaces"
 METADATA_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
 
 
-def load_access(settings: Any, context: str) -> str:
+def load_access(settings: Any, context: str, hint: str) -> str:
     """Fill `settings` (a kubernetes.client.Configuration) from the kubeconfig, or from a pod's own account.
+
+    Args:
+        hint: what errors say to do.
 
     Returns:
         The context's namespace; empty where it names none.
@@ -35,9 +39,9 @@ def load_access(settings: Any, context: str) -> str:
     try:
         return _load(config, settings, context)
     except config.ConfigException as error:
-        raise InputError(f"no cluster: {_looked()} ({str(error).rstrip('.')}); {HINT}") from None
+        raise InputError(f"no cluster: {_looked()} ({str(error).rstrip('.')}); {hint}") from None
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
-        raise _broken(error) from None
+        raise _broken(error, hint) from None
 
 
 def _load(config: Any, settings: Any, context: str) -> str:
@@ -73,20 +77,20 @@ def _looked() -> str:
     return f"KUBECONFIG is {given}, {'which names none' if there else 'where no file is'}"
 
 
-def _broken(error: Exception) -> InputError:
+def _broken(error: Exception, hint: str) -> InputError:
     """Name the first file that is no YAML or no mapping; kubectl's own parser may take one that ours calls broken."""
     files = [path for path in _files() if path.exists()]
     for path in files:
         try:
             data = read_yaml(path).data
         except InputError as wrong:
-            return InputError(f"the kubeconfig cannot be read: {wrong}; {HINT}")
+            return InputError(f"the kubeconfig cannot be read: {wrong}; {hint}")
         if not isinstance(data, dict):
             return InputError(f"the kubeconfig {path} is a {type(data).__name__}, allowed: a mapping with clusters, "
-                              f"users and contexts, as 'kubectl config view' shows one; {HINT}")
+                              f"users and contexts, as 'kubectl config view' shows one; {hint}")
     names = ", ".join(map(str, files)) or "of this pod"
     return InputError(f"the kubeconfig {names} is broken: {type(error).__name__}: {error}; 'kubectl config view' tells "
-                      f"more; {HINT}")
+                      f"more; {hint}")
 
 
 class KubernetesTransport(Transport):
@@ -96,11 +100,11 @@ class KubernetesTransport(Transport):
         namespace: of the context; empty where it names none.
     """
 
-    def __init__(self, context: str = "", *, insecure: bool = False) -> None:
+    def __init__(self, context: str = "", *, insecure: bool = False, hint: str = OR_SERVER) -> None:
         from kubernetes import client
 
         settings = client.Configuration()
-        self.namespace = load_access(settings, context)
+        self.namespace = load_access(settings, context, hint)
         if insecure:
             settings.verify_ssl = False
         super().__init__(settings, f"the cluster at {settings.host}")

@@ -48,7 +48,12 @@ def profiles(cluster: Cluster) -> Iterator[Found]:
     template = cluster.get(f"/apis/argoproj.io/v1alpha1/namespaces/{cluster.namespace}/workflowtemplates/lifecycle")
     parameters = (((template or {}).get("spec") or {}).get("arguments") or {}).get("parameters") or []
     own = next((str(each.get("value", "")) for each in parameters if each["name"] == "profile"), "")
-    if own and own not in names:
+    there = _store_of(template or {"spec": {}})
+    if there and there != cluster.profile.storage.description:
+        fix = f"--profile of that store, or the manifests of this profile: {cluster.install}"
+        yield Found("FAIL", f"the templates are of the store {there}, and the profile {cluster.profile.name} has "
+                    f"{cluster.profile.storage.description}: its workflows would be refused", fix)  # fmt: skip
+    elif own and own not in names:
         fix = f"argosy manifests --profile {own} --out DIR && kubectl apply -f DIR/{own}/profile.yaml"
         yield Found("FAIL", f"the templates name the profile {own}, whose ConfigMap is not there", fix)
     else:

@@ -10,7 +10,7 @@ from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.attempts import LATE, cause, failures_digest, memory_factors, memory_step, stopped
-from workflows.argo.handoff import OUTPUTS
+from workflows.argo.handoff import GIVEN, OUTPUTS
 from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry, volumes
 from workflows.argo.pod.outputs import MEMORY
@@ -18,6 +18,7 @@ from workflows.argo.profile.profile import TEMPLATE_STORE, Profile
 
 STEP = "step"
 MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
+GIVEN_NAMES = "{{=sprig.join(' ', keys(workflow.parameters))}}"  # not the values: a config may be long
 FINISH_S = 1800  # seconds that the exit handler has, at least
 
 
@@ -175,12 +176,13 @@ def _of_task(output: str, task: StageTask) -> str:
 def _plan(profile: Profile, planned: Planned) -> Container:
     outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary", *planned.plan_outputs]
     args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,
-            "--image-tag", parameter("image-tag"), "--priority", parameter("priority")]  # fmt: skip
+            "--image-tag", parameter("image-tag"), "--priority", parameter("priority"),
+            "--fields", " ".join(each.name for each in planned.fields)]  # fmt: skip
     return container(
         PLAN,
         profile,
         [*args, *planned.plan_args],
-        env=[(TEMPLATE_STORE, profile.storage.description), *planned.plan_env],
+        env=[(TEMPLATE_STORE, profile.storage.description), (GIVEN, GIVEN_NAMES), *planned.plan_env],
         outputs=[_output(name) for name in outputs] + [_output(FINISH, global_name=FINISH)],
         active_deadline_seconds=profile.plan_deadline_s,
         retry_strategy=retry(profile, LATE),

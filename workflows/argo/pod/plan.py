@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from argosy.config.explain import likely
 from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.store.files import make_directory, write_json
-from workflows.argo.handoff import OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
+from workflows.argo.handoff import GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
@@ -31,11 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="first", default="")
     parser.add_argument("--to", dest="last", default="")
     parser.add_argument("--promote", default="no")
+    parser.add_argument("--fields", default="", help="the template's parameters")
     parser.add_argument("--outputs", type=Path, default=Path(OUTPUTS))
 
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Plan and hand over."""
+    _check_parameters(arguments.template, arguments.fields.split())
     check_store(profile, os.environ.get(TEMPLATE_STORE, profile.storage.description))
     with planning(profile, arguments.workflow):
         if arguments.template == "evaluate":
@@ -43,6 +46,13 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
 
             return plan_night(profile, arguments)
         return _plan_lifecycle(profile, arguments)
+
+
+def _check_parameters(template: str, fields: Sequence[str]) -> None:
+    """Raise InputError where the workflow was given a parameter that its template does not have: Argo ignores it."""
+    for name in os.environ.get(GIVEN, "").split():
+        if fields and name not in (*fields, "json"):  # Argo's own `workflow.parameters.json`
+            raise InputError(f"the WorkflowTemplate {template} has no parameter {name!r}; {likely(name, fields)}")
 
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
