@@ -64,6 +64,8 @@ class Chain:
             rng = Random(f"{seed}/{variant.name}/{item.id}") if variant.draws else _UNUSED
             changes = variant.as_example if example else variant
             drafts = [changed for draft in drafts for changed in changes.apply(_allowed(draft, variant), rng)]
+            if not drafts:
+                raise RuntimeError(f"the variant {variant.name} made nothing of {item.id}: raise NotApplicable(reason)")
         if any(draft.golds and not _asks_for_several(draft) for draft in drafts):
             raise NotApplicable(_SEVERAL)
         return drafts

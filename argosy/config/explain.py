@@ -91,6 +91,8 @@ def _fields(cls: type[BaseModel], path: KeyPath) -> str:
     defaults = {name: default_at(cls, (*path, name)) for name in names}
     examples = (f", such as {{{name}: {value}}}" for name, value in defaults.items() if isinstance(value, int | float))
     more = ", ..." if len(names) > _FIELDS else ""
+    if not names:
+        return "{}, since the pipeline sets all of its fields"
     return f"a mapping of its fields ({', '.join(names[:_FIELDS])}{more}){next(examples, '')}"
 
 

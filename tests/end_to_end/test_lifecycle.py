@@ -61,13 +61,12 @@ def test_run_again_it_runs_nothing(store: Path) -> None:
 
 
 def test_a_changed_field_runs_its_stage_and_what_follows(store: Path) -> None:
-    before = {"data", "clean", "tokenizer", "tokenize", "pretrain", "long_context", "anneal"}
+    after = {"sft", "twin", "reward_model", "dpo", "rlhf"}
     changed = planned(store, "sft.learning_rate=0.0005")
     kept = {node.id for node in changed.nodes if node.state == "done"}
-    assert kept == {node.id for node in changed.nodes if node.name in before or node.part.split("-")[0] in before}
-    assert {node.name for node in changed.to_run} == {
-        "sft", "twin", "reward_model", "dpo", "rlhf", "evaluate", "compare"
-    }  # fmt: skip
+    assert {node.name for node in changed.to_run} == {*after, "evaluate", "compare"}
+    assert kept == {node.id for node in changed.nodes if node.name not in {*after, "compare"} and
+                    node.part.split("-")[0] not in after}
 
 
 def test_killed_at_random_moments_it_ends_in_the_same_bytes(store: Path, tmp_path: Path) -> None:

@@ -30,12 +30,16 @@ def test_the_variant(monkeypatch: pytest.MonkeyPatch) -> None:
     from evals.forms import labelled_form
     from evals.items import Item
     from evals.question import Draft
+    from evals.variants import NotApplicable
 
     module = load("ReversedOptions", "reversed_options", monkeypatch)
     item = Item(id="1", lang="en", question="?", choices=("a", "b", "c", "d"), answer=0)
     [draft] = module.ReversedOptions().apply(Draft.of(item, labelled_form), Random(0))
     assert (draft.choices, draft.gold, draft.origin) == (("d", "c", "b", "a"), 3, (3, 2, 1, 0))
     assert draft.render(None).prompt.startswith("?\nA. d B. c C. b D. a")
+    last = Item(id="2", lang="en", question="?", choices=("a", "b", "All of the above"), answer=2)
+    with pytest.raises(NotApplicable):
+        module.ReversedOptions().apply(Draft.of(last, labelled_form), Random(0))
 
 
 def test_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +47,7 @@ def test_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
 
     module = load("(Probe)", "certainty", monkeypatch)
     model = SimpleNamespace(text_loglikelihood=lambda texts: [SimpleNamespace(logprob=0.0, tokens=3) for _ in texts])
-    found = module.Certainty(name="c", texts=("a", "b")).measure(model, None)
+    found = module.Certainty(name="c", texts=("a", "b")).measure(model, SimpleNamespace(limit=None))
     assert found.measures["probability"].value == 1.0
     assert [row["id"] for row in found.rows] == ["0", "1"]
 

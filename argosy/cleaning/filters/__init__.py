@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from pydantic import ValidationError
+
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
+from argosy.config.explain import config_error
 from argosy.plugins import classes, unknown
 
 
@@ -21,7 +24,7 @@ def parse_filters(value: object) -> object:
     """Turn names, {"name": ..., thresholds} and configs into configs; for a pydantic before-validator.
 
     Raises:
-        ValueError: there is no filter of a name; the nearest one is named.
+        ValueError: there is no filter of a name, or a threshold is wrong; the nearest name is given.
     """
     if not isinstance(value, Sequence) or isinstance(value, str):
         return value
@@ -37,7 +40,10 @@ def _parse(item: object) -> object:
     name = fields["name"]
     if name not in registered():
         raise ValueError(unknown(name, registered(), "filter"))
-    return registered()[name].config_class.model_validate(fields)
+    try:
+        return registered()[name].config_class.model_validate(fields)
+    except ValidationError as error:
+        raise ValueError(f"filter {name}: {config_error(registered()[name].config_class, error)}") from None
 
 
 def make_filters(configs: Sequence[FilterConfig], resources: Resources) -> list[Filter[Any]]:

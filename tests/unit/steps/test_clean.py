@@ -109,7 +109,7 @@ def test_word_lists_are_read_and_named_when_unreadable(tmp_path: Path, data: str
     [
         (["near_dedupe"], "unknown filter 'near_dedupe'; did you mean 'near_dedup'"),
         ([{"name": "toxicity", "min_wieght": 3}], "min_wieght"),
-        ([{"name": "near_dedup", "similarity": 1.5}], "less than or equal to 1"),
+        ([{"name": "near_dedup", "similarity": 1.5}], "filter near_dedup: similarity is 1.5, allowed: 1 or less"),
         ([7], "7 is not a filter"),
     ],
 )

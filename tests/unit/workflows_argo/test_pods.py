@@ -34,11 +34,11 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(tmp_path: Pat
     assert planned.returncode == 0, planned.stderr
     given = batches(tmp_path / "out")
     order = [task.name for task in tasks_of(lifecycle(LifecycleConfig()))]
-    assert [task for task in order if given[task]] == ["data", "clean", "tokenizer", "tokenize"]
+    laptop = plan(lifecycle(compose("tiny")), tmp_path / "laptop", None, "tokenize")
+    assert [task for task in order if given[task]] == [node.name for node in laptop.nodes]
     for task in order:
         assert run_batches(profiles, given[task]) == [0] * len(given[task])
 
-    laptop = plan(lifecycle(compose("tiny")), tmp_path / "laptop", None, "tokenize")
     assert run_plan(laptop, plain=True).exit_code == 0
     for node in laptop.to_run:
         name = Path(node.dir).name

@@ -50,6 +50,8 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         (["status", "extra"], "status does not take extra"),
         (["plan", "--preset", "tiy"], "preset is 'tiy', allowed: demo, tiny; nearest: tiny"),
         (["plan", "sft.lerning_rate=1"], "sft.lerning_rate is not a field; nearest: sft.learning_rate"),
+        (["plan", "clean.filters=[{name: gopher_quality, min_word: 3}]"],
+         "clean.filters is wrong: filter gopher_quality: min_word is not a field; nearest: min_words"),
         (["plan", "sft.learning_rate=fast"], "sft.learning_rate=fast: sft.learning_rate is 'fast', allowed: a number"),
         (["plan", "sft"], "override 'sft' is not of the form stage.field=value"),
         (["plan", "--config", "absent.yaml"], "cannot read absent.yaml: No such file"),
