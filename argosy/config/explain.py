@@ -114,7 +114,8 @@ def config_error(
     """
     found: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
-        found.setdefault(_path(cls, detail["loc"]), []).append(detail)
+        loc = tuple(map(str, detail["loc"])) if detail["type"] == "invalid_key" else detail["loc"]  # as YAML has keys
+        found.setdefault(_path(cls, loc), []).append(detail)
     lines = []
     for path, details in found.items():
         problem = _problem(cls, path, details)
@@ -196,7 +197,7 @@ def _problem(cls: type[BaseModel], path: KeyPath, details: list[ErrorDetails]) -
     first, key = details[0], path[-1:] == (_KEY,)
     path = path[:-2] if key else path
     name = ".".join(map(str, path))
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "invalid_key"):
         return f"{name} {_unknown(cls, path)}"
     if first["type"] == "missing":
         return f"{name} is missing, and has no default"

@@ -20,6 +20,13 @@ class _Loader(yaml.SafeLoader):
     """SafeLoader with YAML 1.2's numbers and booleans: PyYAML follows 1.1, where 1e-3 (no dot) is a string, 12:30:45 is
     45045, 010 is 8, and the key `on` is true."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Construct a value; one that cannot be, such as the date 2024-99-99, is an error with its line."""
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
+
 
 _TAGS = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -94,7 +101,7 @@ def _parse(text: str, source: str) -> tuple[Any, dict[KeyPath, int]]:
         raise InputError(f"{source}{where}: {BROKEN}: {error.problem or error.context}") from None
     except RecursionError:
         raise InputError(f"{source}: nested deeper than {MOST_LEVELS} levels") from None
-    except (yaml.YAMLError, ValueError) as error:  # a date such as 2024-99-99
+    except yaml.YAMLError as error:
         raise InputError(f"{source}: {BROKEN}: {error}") from None
 
 
@@ -123,5 +130,7 @@ def _mark(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], source: str
             if below in lines:
                 line = key.start_mark.line + 1
                 raise InputError(f"{source}, line {line}: {key.value} is here twice (before: line {lines[below]})")
+            if key.tag.endswith(":null"):
+                raise InputError(f"{source}, line {key.start_mark.line + 1}: there is no key before ':'")
             lines[below] = key.start_mark.line + 1
             _mark(value, below, lines, source)

@@ -13,6 +13,7 @@ import difflib
 import glob
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -97,9 +98,11 @@ def named_files(file: str) -> list[str]:
         InputError: `file` is no suite.
     """
     path = Path(file)
-    if not path.is_file():
+    try:
+        state = path.stat()
+    except (OSError, ValueError):  # whoever reads it says so
         return []
-    return files_of(_sections(_loaded(path, path.stat().st_mtime_ns, path.stat().st_size)))
+    return files_of(_sections(_loaded(path, state.st_mtime_ns, state.st_size))) if stat.S_ISREG(state.st_mode) else []
 
 
 def check_names(names: Iterable[str], where: str) -> None:
