@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,12 +11,35 @@ from argosy.data.schemas import Message, ParseError
 from argosy.errors import InputError
 
 
+LONGEST_S = 60.0  # of the template for one turn, which takes milliseconds
+
+
+def check_ends(tokenizer: Any) -> None:
+    """Refuse a chat template that goes on and on: it is a program of whoever made the checkpoint.
+
+    Raises:
+        InputError: it has not ended after LONGEST_S.
+    """
+    def render() -> None:
+        with contextlib.suppress(Exception):  # whoever uses it says what is wrong with it
+            tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False)
+
+    if tokenizer.chat_template:
+        thread = threading.Thread(target=render, name="chat template", daemon=True)
+        thread.start()
+        thread.join(LONGEST_S)
+        if thread.is_alive():
+            raise InputError(f"the chat template of the checkpoint's tokenizer has not ended after {LONGEST_S:g} s for "
+                             "one short turn: correct its chat_template")
+
+
 def check_template(tokenizer: Any) -> None:
     """Refuse a tokenizer whose template cannot tell the assistant's tokens.
 
     Raises:
-        InputError: it has no chat template, or one without {% generation %}.
+        InputError: it has no chat template, one without {% generation %}, or one that does not end.
     """
+    check_ends(tokenizer)
     template = tokenizer.chat_template
     if not template or "generation" not in template:
         raise InputError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from argosy.models.chat import answer_start, end_tokens
+from argosy.models.chat import answer_start, check_ends, end_tokens
 from argosy.models.checkpoint import Checkpoint
 from argosy.models.generate import Decoding, GreedyDecoder, Tokens, before_stops, by_reach, generate, in_batches
 from argosy.models.load import load_model, loading
@@ -73,6 +73,7 @@ class LanguageModel:
         logging.getLogger("transformers").setLevel(logging.ERROR)
         with loading(checkpoint.path):
             encoder = load_encoder(checkpoint.path)
+        check_ends(encoder.tokenizer)
         model = load_model(checkpoint.path, dtype="auto").eval()
         where = _device(device)
         if where == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
