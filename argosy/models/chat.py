@@ -10,7 +10,6 @@ from typing import Any
 from argosy.data.schemas import Message, ParseError
 from argosy.errors import InputError
 
-
 LONGEST_S = 60.0  # of the template for one turn, which takes milliseconds
 
 
