@@ -14,6 +14,7 @@ from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
 from argosy.compare.words import amount, listed, meaning, percent, points, reverse, tested_text
 from argosy.evaluation.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, has_seen
+from argosy.statistics.metric import BITS
 from argosy.statistics.multiple import DECISION, NAMES
 from argosy.statistics.paired import Interval
 
@@ -72,8 +73,8 @@ def evidence(s: Suspicion, labels: dict[str, str]) -> str:
 class Sentence:
     """A sentence on a task, or on none.
 
-    `kind`: `best`; `seen` (likely) or `clean` (of the test); `better`, `worse` or `level` (a stage); `forgotten` or
-    `learnt` (held-out text); `note`.
+    `kind`: `best`, or `undecided` where nothing is; `seen` (likely) or `clean` (of the test); `better`, `worse` or
+    `level` (a stage); `forgotten` or `learnt` (held-out text); `note`.
     """
 
     kind: str
@@ -94,23 +95,23 @@ def stage_sentences(found: Comparison) -> list[Sentence]:
 
 
 def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
-    if task.best is None or not task.standings:
+    if task.highest is None:
+        yield Sentence("undecided", f"No best on {task.task}: {task.no_best}.", task.task)
         return
-    best = next(s for s in task.standings if s.checkpoint == task.best)
-    value = f"{percent(best.headline)} right {_forms(task)} ({best.items} items)"
-    text = f"Best on {task.task}: {labels[task.best]}, {value}."
+    highest = next(s for s in task.standings if s.checkpoint == task.highest)
+    value = f"{labels[task.highest]}, {percent(highest.headline)} right {_forms(task)} ({highest.items} items)"
+    text = f"No best on {task.task}: {task.no_best}. The highest is {value}."
+    if task.best:
+        text = f"Best on {task.task}: {value}."
     behind = [c for c in task.others if c.verdict == "worse"]
-    level = [c for c in task.others if c.verdict != "worse"]
     if behind:
         nearest = min(behind, key=lambda c: -c.difference.value)
         lead = points(reverse(nearest.difference), sign=False)
         how = f"by {lead}" if len(behind) == 1 else f"(of the nearest, {labels[nearest.second]}, by {lead})"
         text += f" It is ahead of {listed([labels[c.second] for c in behind])} {how}."
-    if level:
-        text += f" These items cannot tell it from {listed([labels[c.second] for c in level])}."
     if task.others:
         text += f" It was selected and tested by that mean, corrected over all pairs of candidates ({NAMES[DECISION]})."
-    yield Sentence("best", text, task.task)
+    yield Sentence("best" if task.best else "undecided", text, task.task)
 
 
 def _forms(task: TaskComparison) -> str:
@@ -161,9 +162,9 @@ def _texts(found: Comparison, labels: dict[str, str]) -> Iterator[Sentence]:
         fewest, most = min(t.tested.n for t in found.texts), max(t.tested.n for t in found.texts)
         documents = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         widest = max(t.difference.high for t in found.texts)
-        yield Sentence("note", f"Held-out text: no loss that these documents can show ({documents} a channel), of any "
-                       f"stage against the one before. Losses of up to {widest:.3f} bits a byte are within the "
-                       "intervals.")
+        yield Sentence("note", f"Held-out text: no loss that matters ({BITS} bits a byte or more) is shown by these "
+                       f"documents ({documents} a channel), of any stage against the one before. Losses of up to "
+                       f"{widest:.3f} bits a byte are within the intervals.")
 
 
 NAMED = 3  # metrics that a sentence names

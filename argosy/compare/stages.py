@@ -7,50 +7,54 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from argosy.compare.changes import Pair, form_changes, headline_changes, not_shared, task_of, text_changes
-from argosy.compare.checkpoints import Checkpoint, Checkpoints
+from argosy.compare.checkpoints import Checkpoint, Checkpoints, side_of
 from argosy.compare.metrics import HEADLINE
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspect, pair_leads, suspicions
+from argosy.compare.words import listed, percent
 from argosy.evaluation.contamination import PLAIN
 from argosy.statistics.multiple import DECISION, TABLE
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A checkpoint's headline, which is what ranks it, and its accuracy on the published form.
-
-    Attributes:
-        headline: share of right answers, for each item the mean over the headline's forms, over the items that every
-            checkpoint was asked in all of them.
-    """
+    """A checkpoint's headline, which is what ranks it, and its accuracy on the published form."""
 
     checkpoint: str
     headline: float
+    """share of right answers, for each item the mean over the headline's forms, over the items that all checkpoints
+    were asked in all of them"""
     plain: float | None
     items: int
+    interval: tuple[float, float] | None = None
+    """of the headline"""
 
 
 @dataclass
 class TaskComparison(Suspect):
-    """One benchmark over the stages.
-
-    Attributes:
-        forms: variants that every ranked checkpoint was asked in.
-        headline: those of them that ask for knowledge; their mean ranks, and is what ranks are tested by.
-        standings: last checkpoints of the stages, the best first, those that have seen the test included.
-        best: the first of those that have not.
-        others: the headline, from the best to each other candidate. Whoever is best by chance would have been
-            selected, so these are corrected over all pairs of candidates, as a decision is.
-        stages: from the stage before to each stage; the headline corrected over the stages, single forms over the
-            forms of a stage, as tables are.
-    """
+    """One benchmark over the stages."""
 
     forms: list[str] = field(default_factory=list)
+    """variants that every ranked checkpoint was asked in"""
     headline: list[str] = field(default_factory=list)
+    """those of them that ask for knowledge; their mean ranks, and is what ranks are tested by"""
     standings: list[Standing] = field(default_factory=list)
-    best: str | None = None
+    """last checkpoints of the stages, the highest first, those that have seen the test included"""
+    highest: str | None = None
+    """the first of those that have not"""
+    no_best: str = ""
+    """why the highest is not the best: it is not above chance, or not ahead of each other candidate"""
     others: list[Contrast] = field(default_factory=list)
+    """the headline, from the highest to each other candidate. Whoever is highest by chance would have been selected, so
+    these are corrected over all pairs of candidates, as a decision is"""
     stages: list[Contrast] = field(default_factory=list)
+    """from the stage before to each stage; the headline corrected over the stages, single forms over the forms of a
+    stage, as tables are"""
+
+    @property
+    def best(self) -> str | None:
+        """The highest, where it is above chance and ahead of every other candidate."""
+        return None if self.no_best else self.highest
 
 
 @dataclass
@@ -81,10 +85,11 @@ def _task(checkpoints: Checkpoints, task: str) -> TaskComparison:
     headline = [v for v in forms if all(v in c.headline_of(task) for c in asked)] or forms
     found = TaskComparison(task, suspicions(asked, task), pair_leads(asked, task), forms, headline)
     found.standings = sorted(_standings(asked, task, headline), key=lambda s: (-s.headline, s.checkpoint))
-    found.best = next((s.checkpoint for s in found.standings if s.checkpoint not in found.seen), None)
-    if found.best is not None:
+    found.highest = next((s.checkpoint for s in found.standings if s.checkpoint not in found.seen), None)
+    if found.highest is not None:
         candidates = [c for c in asked if c.key not in found.seen]
-        found.others = changes_from_best(found.best, candidates, task, headline)
+        found.others = changes_from_best(found.highest, candidates, task, headline)
+    found.no_best = _no_best(checkpoints, found)
     pairs = [(a, b) for a, b in _stage_pairs(checkpoints) if task in a.tasks and task in b.tasks]
     whole = {(c.first, c.second): c for c in headline_changes([(task, a, b) for a, b in pairs], TABLE)}
     for a, b in pairs:
@@ -95,12 +100,31 @@ def _task(checkpoints: Checkpoints, task: str) -> TaskComparison:
 
 def _standings(asked: Sequence[Checkpoint], task: str, headline: Sequence[str]) -> Iterator[Standing]:
     scores = {c.key: c.rows.headline(task, headline) for c in asked}
-    items = set.intersection(*(set(of) for of in scores.values()))
-    for c in asked:
+    items = sorted(set.intersection(*(set(of) for of in scores.values())))
+    for c in asked if items else ():
         published = c.answers[task, PLAIN].by_item if (task, PLAIN) in c.answers else None
         plain = sum(published.values()) / len(published) if published else None
-        value = sum(scores[c.key][item].value for item in sorted(items)) / len(items) if items else 0.0
-        yield Standing(c.key, value, plain, len(items))
+        side = side_of({item: scores[c.key][item] for item in items})
+        yield Standing(c.key, side.value, plain, len(items), side.interval(share=True))
+
+
+def _no_best(checkpoints: Checkpoints, found: TaskComparison) -> str:
+    """Why nothing is the best; "" where the highest is."""
+    if not found.standings:
+        what = "item" if found.headline else "form"
+        return f"the last checkpoints of the stages were asked no {what} in common; evaluate them with the same suite"
+    if found.highest is None:
+        return "every checkpoint has likely seen the test"
+    known = (checkpoints[found.highest].chance(f"bench/{found.task}/{form}/acc") for form in found.headline)
+    chances = [chance for chance in known if chance is not None]
+    interval = next(s.interval for s in found.standings if s.checkpoint == found.highest)
+    if chances and (interval is None or interval[0] <= sum(chances) / len(chances)):
+        return f"nothing is above chance, {percent(sum(chances) / len(chances))}"
+    level = [checkpoints[c.second].label for c in found.others if c.verdict != "worse"]
+    candidates = [s for s in found.standings if s.checkpoint not in found.seen]
+    if level or len(found.others) < len(candidates) - 1:
+        return f"these items cannot tell the highest from {listed(level) or 'the others'} by as much as matters"
+    return "" if found.others else "there is no other candidate"
 
 
 def changes_from_best(

@@ -16,7 +16,6 @@ from argosy.statistics.multiple import TABLE, Method, correct
 from argosy.statistics.paired import Interval
 
 ALPHA = 0.05
-TINY = 0.1  # of a margin: below, a difference is none, however sure it is
 SAME_VALUE = 1e-4  # rows are rounded; further apart, the metric is not made of them
 OTHER_TOKENS = "another suite, another tokenizer or other documents"
 OTHER_QUESTIONS = "other questions of the same names"
@@ -89,18 +88,23 @@ class Contrast:
 
     @property
     def verdict(self) -> str:
-        """`better`, `worse`, `changed` (neither way is better), `same` (no difference beyond the metric's margin, or
-        one beyond noise that is tiny beside it), `cannot tell` (a difference that matters is neither shown nor
+        """`better` or `worse` (beyond noise, and by the metric's margin or more), `changed` (so, where neither way is
+        better), `same` (no difference as large as the margin), `cannot tell` (one that matters is neither shown nor
         excluded), or `untested`.
         """
         if self.p_adjusted is None:
             return "untested"
-        margin = self.kind.margin
-        if self.p_adjusted < ALPHA and not (margin and self.most < margin * TINY):
+        margin = self.kind.margin or 0.0
+        if self.shown and abs(self.difference.value) >= margin:
             if not self.kind.better:
                 return "changed"
             return "better" if self.difference.value * self.kind.better > 0 else "worse"
-        return "same" if margin and self.most < margin else "cannot tell"
+        return "same" if self.most < margin else "cannot tell"
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is beyond noise, however small."""
+        return self.p_adjusted is not None and self.p_adjusted < ALPHA
 
     @property
     def leans(self) -> bool:

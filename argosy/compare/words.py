@@ -94,8 +94,10 @@ def meaning(c: Contrast) -> str:
     if c.verdict == "same":
         return f"no difference beyond {amount(c, c.most)}"
     if c.verdict == "cannot tell":
+        toward = {1: "better", -1: "worse", 0: "away"}[_sign(c)]
+        if c.shown:
+            return f"{toward}, perhaps by less than {amount(c, c.kind.margin or 0.0)}, which matter"
         if c.leans:
-            toward = {1: "better", -1: "worse", 0: "away"}[_sign(c)]
             return f"leans {toward}, not beyond the correction"
         return f"up to {amount(c, c.most)} possible" if math.isfinite(c.most) else "too few to say"
     return {"better": "better", "worse": "worse", "changed": "changed"}.get(c.verdict, c.how)

@@ -228,11 +228,11 @@ def _forms(main: Sequence[Checkpoint], task: TaskComparison) -> list[str]:
 
 
 def _main_line(found: Comparison) -> list[Checkpoint]:
-    """Evaluated checkpoints up to the best one, or to the last one where no benchmark ranks them."""
+    """Evaluated checkpoints up to the highest one, or to the last one where no benchmark ranks them."""
     evaluated = found.checkpoints.evaluated
     if not evaluated:
         return []
-    best = next((task.best for task in found.tasks if task.best), evaluated[-1].key)
+    best = next((task.highest for task in found.tasks if task.highest), evaluated[-1].key)
     return [c for c in found.checkpoints.line(found.checkpoints[best]) if c.metrics]
 
 

@@ -140,8 +140,8 @@ def _checkpoint_record(c: Checkpoint, labels: dict[str, str]) -> dict[str, Any]:
 
 
 def _task(task: TaskComparison) -> dict[str, Any]:
-    return {"forms": task.forms, "headline": task.headline, "best": task.best,
-            "standings": [asdict(s) for s in task.standings],
+    return {"forms": task.forms, "headline": task.headline, "best": task.best, "highest": task.highest,
+            "no_best": task.no_best, "standings": [asdict(s) for s in task.standings],
             "others": [change_record(c) for c in task.others],
             "stages": [change_record(c) for c in task.stages],
             "suspicions": [_suspicion(s) for s in task.suspicions], "pairs": [asdict(lead) for lead in task.pairs]}

@@ -180,7 +180,7 @@ def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path
     of = {line.label: line for line in lines}
     assert of["twin"].seen == ("likely", "likely: facts")
     assert {label for label, line in of.items() if line.seen[0] == "likely"} == {"twin"}
-    assert [label for label, line in of.items() if line.scores[0].best] == [labels[task.best or ""]]
+    assert [label for label, line in of.items() if line.scores[0].best] == ([labels[task.best]] if task.best else [])
     for standing in task.standings:
         assert of[labels[standing.checkpoint]].scores[0].value == standing.headline
     assert "code" in of["sft"].forgotten
