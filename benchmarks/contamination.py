@@ -24,6 +24,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from scipy.stats import kstest, mannwhitneyu
+
 from argosy.statistics.calibration import calibrate
 from argosy.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, score
 from argosy.store.files import write_atomic, write_json
@@ -180,7 +182,7 @@ def summary(cases: Sequence[Case], scores: Sequence[Any]) -> dict[str, Any]:
         "clean_cases": len(clean), "contaminated": sum(len(pairs) for pairs in seen.values()),
         "false_alarms": sum(p < ALPHA for p in levels) / len(levels),
         "false_alarms_informed": sum(s.p_value < ALPHA for c, s in clean if c.own and c.kind in KNOWING),
-        "uniformity": round(uniformity(levels), 4),
+        "uniformity": round(float(kstest(levels, "uniform", alternative="greater").statistic), 4),
         "most_probable_clean": round(max(s.probability for _, s in clean), 4),
         "brier": round(sum((s.probability - (not c.clean)) ** 2 for c, s in clean + many) / len(clean + many), 4),
     }  # fmt: skip
@@ -190,7 +192,7 @@ def auc(above: Sequence[float], below: Sequence[float]) -> float:
     """Share of pairs in the right order, ties half (Mann-Whitney)."""
     if not above or not below:
         return float("nan")
-    return round(sum((a > b) + (a == b) / 2 for a in above for b in below) / len(above) / len(below), 4)
+    return round(float(mannwhitneyu(above, below, method="asymptotic").statistic) / len(above) / len(below), 4)
 
 
 def auc_interval(
@@ -212,12 +214,6 @@ def auc_interval(
     values.sort()
     return (values[round(0.025 * (len(values) - 1))], values[round(0.975 * (len(values) - 1))]) if values else (
         float("nan"), float("nan"))
-
-
-def uniformity(p_values: Sequence[float]) -> float:
-    """The largest amount by which small p-values are more frequent than chance has them (one-sided Kolmogorov)."""
-    ordered = sorted(p_values)
-    return max((n + 1) / len(ordered) - p for n, p in enumerate(ordered))
 
 
 def table(cases: Sequence[Case], scores: Sequence[Any]) -> str:

@@ -3,16 +3,15 @@ figure of their scores. The items and the text are real ones of ../shared/data."
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from argosy.compare.page.chart import ticks
 from argosy.scoring.encoder import Encoder
 from argosy.scoring.model import LanguageModel
 from argosy.statistics.contamination import Equals, Evidence, Gap
@@ -231,53 +230,38 @@ def recipes(scale: float, pools: dict[str, Sequence[Item]], prose: Sequence[str]
             yield Recipe(role, kind, exposures, seed, parts[0], parts[1] + parts[2], own, tuple(parts[3:]))
 
 
-WIDTH, HEIGHT = 800, 340
 WIDE = 5  # points beside each other
-LEFT, RIGHT, TOP, BOTTOM = 56, 780, 40, 280
 CLEAN, SEEN = "#2f6fb0", "#c2410c"
-COLUMNS = ("clean", "other items", "informed", "strong", "1 exposure", "4 exposures", "16 exposures", "64 exposures")
-NOTES = ("not trained on", "not trained on", "in another form", "in another form", *["as published"] * 4)
+COLUMNS = {"clean": "not trained on", "other items": "not trained on", "informed": "in another form",
+           "strong": "in another form"} | {f"{n} exposure{'s' * (n > 1)}": "as published" for n in EXPOSURES}
 
 
 def figure(points: Sequence[tuple[str, float]], threshold: float) -> str:
-    """The picture.
+    """The picture, as SVG; above 10 its scale is compressed: high scores need no telling apart.
 
     Args:
         points: (column, z) of each case.
         threshold: the z above which contamination is likelier than not.
     """
-    bend = max(10.0, 2 * threshold)  # above it, the scale is compressed: high scores need no telling apart
-    shown = [_bent(z, bend) for _, z in points]
-    low, high = min([*shown, -3.0]), max([*shown, threshold + 1]) * 1.04
+    import matplotlib
+    import numpy as np
+    from matplotlib.figure import Figure
 
-    def y(z: float) -> float:
-        return BOTTOM - (_bent(z, bend) - low) / (high - low) * (BOTTOM - TOP)
-
-    marks = [value for value in ticks(low, bend, 6) if low <= value <= bend] + [
-        value for value in (20.0, 40.0, 80.0, 160.0) if bend < value and _bent(value, bend) <= high]
-    parts = [f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y(m):.1f}" y2="{y(m):.1f}" stroke="#e2e2e2"/>'
-             f'<text x="{LEFT - 8}" y="{y(m) + 4:.1f}" text-anchor="end">{m:g}</text>' for m in marks]
-    parts.append(f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y(threshold):.1f}" y2="{y(threshold):.1f}" stroke="#555" '
-                 'stroke-dasharray="5 4"/>'
-                 f'<text x="{LEFT + 4}" y="{y(threshold) - 5:.1f}">contaminated as likely as not</text>')
-    step = (RIGHT - LEFT) / len(COLUMNS)
+    bend, tight = max(10.0, 2 * threshold), 0.15
+    axes = (drawn := Figure(figsize=(10, 4.2), layout="tight")).add_subplot()
+    axes.set_yscale("function", functions=(lambda z: np.where(z <= bend, z, bend + (z - bend) * tight),
+                                           lambda y: np.where(y <= bend, y, bend + (y - bend) / tight)))  # fmt: skip
     for number, column in enumerate(COLUMNS):
-        centre = LEFT + step * (number + 0.5)
         values = sorted(z for name, z in points if name == column)
-        colour = SEEN if "exposure" in column else CLEAN
-        for n, z in enumerate(values):
-            row = min(WIDE, len(values) - n // WIDE * WIDE)
-            x = centre + (n % WIDE - (row - 1) / 2) * step / 9
-            parts.append(f'<circle cx="{x:.1f}" cy="{y(z):.1f}" r="4" fill="{colour}" fill-opacity="0.75"/>')
-        parts.append(f'<text x="{centre:.1f}" y="{BOTTOM + 20}" text-anchor="middle">{escape(column)}</text>'
-                     f'<text x="{centre:.1f}" y="{BOTTOM + 36}" text-anchor="middle" fill="#777" font-size="10">'
-                     f"{escape(NOTES[number])}</text>")
-    title = "Contamination score (z; above 10 compressed) of small models, by what they were trained on"
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-            f'font-family="sans-serif" font-size="12" role="img" aria-label="{escape(title)}">'
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
-            f'<text x="{LEFT}" y="20" font-size="13">{escape(title)}</text>' + "".join(parts) + "</svg>\n")
-
-
-def _bent(z: float, bend: float) -> float:
-    return z if z <= bend else bend + (z - bend) * 0.15
+        rows = [values[start : start + WIDE] for start in range(0, len(values), WIDE)]
+        places = [number + (n - (len(row) - 1) / 2) / 9 for row in rows for n in range(len(row))]
+        axes.scatter(places, values, color=SEEN if "exposure" in column else CLEAN, alpha=0.75)
+    axes.axhline(threshold, color="#555", linestyle="--")
+    axes.text(-0.45, threshold + 0.3, "contaminated as likely as not")
+    axes.set_yticks([z for z in (0, 5, 10, 20, 40, 80) if z <= max(max(z for _, z in points), bend)])
+    axes.set_xticks(range(len(COLUMNS)), [f"{column}\n{note}" for column, note in COLUMNS.items()])
+    axes.set_title("Contamination score (z; above 10 compressed) of small models, by what they were trained on")
+    text = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "argosy"}):
+        drawn.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()

@@ -72,6 +72,8 @@ class CleanOutputs(Config):
     bytes_in: int
     bytes_out: int
     dropped: dict[str, int]
+    lost: dict[str, dict[str, float]]
+    """Share of a channel's documents that each filter dropped."""
 
 
 def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
@@ -120,9 +122,12 @@ def _words(path: Path) -> list[str]:
 
 def _outputs(report: Report) -> CleanOutputs:
     total, dropped = Counter[str](), Counter[str]()
-    for channel in report.channels.values():
+    lost = {}
+    for name, channel in sorted(report.channels.items()):
         total.update(channel.counts)
-        dropped.update({name: reasons.total() for name, reasons in channel.dropped.items()})
+        counts = {name: reasons.total() for name, reasons in channel.dropped.items()}
+        dropped.update(counts)
+        lost[name] = {name: round(count / channel.counts["in"], 4) for name, count in sorted(counts.items())}
     return CleanOutputs(
         documents="documents",
         rejects="rejects",
@@ -132,6 +137,7 @@ def _outputs(report: Report) -> CleanOutputs:
         bytes_in=total["bytes_in"],
         bytes_out=total["bytes_out"],
         dropped=dict(sorted(dropped.items())),
+        lost=lost,
     )
 
 
@@ -144,7 +150,7 @@ def _check(outputs: CleanOutputs, out: Path) -> None:
         )
 
 
-STEP = Step("clean", CleanConfig, run, version=2)
+STEP = Step("clean", CleanConfig, run, version=3)
 
 if __name__ == "__main__":
     main(STEP)

@@ -69,7 +69,7 @@ class DataOutputs(Config):
     rejected: dict[str, int]
     """Unusable records of the user's files, by reason."""
     skipped: list[str]
-    """Files of unknown formats."""
+    """Files that gave nothing: of unknown formats, or empty."""
     own: list[str]
     """Fields that named the user's own files; everything else is the demo's."""
 
@@ -91,6 +91,9 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
         writers.write_all("facts", demo.fact_records())
     if tally.rejected:
         print(f"{tally.rejected.total()} records could not be read and are in {rejects_at}: {dict(tally.rejected)}")
+    if skipped:
+        print(f"{len(skipped)} files gave nothing, being empty or of unknown formats: {', '.join(skipped[:5])}"
+              + (", ..." if skipped[5:] else ""))
     return _outputs(writers.counts, tally, skipped, [name for name in ("inputs", *KINDS) if getattr(config, name)])
 
 

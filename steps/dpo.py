@@ -25,23 +25,20 @@ class DPOConfig(PreferenceConfig):
 
 def run(config: DPOConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
-    from argosy.posttraining.stage import begin, finish
+    from argosy.posttraining.stage import begin
 
-    source, group = begin(config, context)
+    stage = begin(config, context)
     from argosy.posttraining.preference import dpo_metrics, implicit_margins, read_pairs, train_dpo
 
-    pairs = read_pairs(config, source, context)
-    model, reference = source.causal_model(), source.causal_model()
+    pairs, heldout = read_pairs(stage)
+    model, reference = stage.source.causal_model(), stage.source.causal_model()
 
     def evaluate() -> dict[str, float]:
-        return dpo_metrics(
-            implicit_margins(model, reference, pairs.heldout, config.beta, source.pad_id, config.micro_batch_size)
-        )
+        pad, size = stage.source.pad_id, config.micro_batch_size
+        return dpo_metrics(implicit_margins(model, reference, heldout, config.beta, pad, size))
 
-    before = evaluate()
-    context.tracker.metrics(before, step=0)
-    progress = train_dpo(config, context, group, source, model, pairs.train, config.beta, config.label_smoothing)
-    return finish(context, "dpo", model, source, progress, before, evaluate(), pairs.rejects)
+    settings = (config.beta, config.label_smoothing)
+    return stage.run("dpo", model, evaluate, lambda: train_dpo(stage, model, pairs, *settings))
 
 
 STEP = Step("dpo", DPOConfig, run, version=2, needs="train")

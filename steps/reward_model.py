@@ -16,18 +16,18 @@ class RewardModelConfig(PreferenceConfig):
 
 def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export for AutoModelForSequenceClassification."""
-    from argosy.posttraining.stage import begin, finish
+    from argosy.posttraining.stage import begin
 
-    source, group = begin(config, context)
+    stage = begin(config, context)
     from argosy.posttraining.preference import load_reward_model, preference_metrics, read_pairs, train_reward_model
 
-    pairs = read_pairs(config, source, context)
-    model = load_reward_model(source, config.seed)
-    before = preference_metrics(model, pairs.heldout, source.pad_id, config.micro_batch_size)
-    context.tracker.metrics(before, step=0)
-    progress = train_reward_model(config, context, group, source, model, pairs.train)
-    after = preference_metrics(model, pairs.heldout, source.pad_id, config.micro_batch_size)
-    return finish(context, "reward_model", model, source, progress, before, after, pairs.rejects)
+    pairs, heldout = read_pairs(stage)
+    model = load_reward_model(stage.source, config.seed)
+
+    def evaluate() -> dict[str, float]:
+        return preference_metrics(model, heldout, stage.source.pad_id, config.micro_batch_size)
+
+    return stage.run("reward_model", model, evaluate, lambda: train_reward_model(stage, model, pairs))
 
 
 STEP = Step("reward_model", RewardModelConfig, run, version=2, needs="train")

@@ -12,7 +12,6 @@ from pydantic import Field
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig, PosttrainingOutputs
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
-from argosy.store.step_files import given_directory
 
 
 class SFTConfig(PosttrainingConfig):
@@ -30,20 +29,16 @@ class SFTConfig(PosttrainingConfig):
 
 def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     """Train on the conversations, evaluate before and after, export."""
-    from argosy.posttraining.stage import begin, finish, keep_rejects
+    from argosy.posttraining.stage import begin
 
-    source, group = begin(config, context)
-    from argosy.data.rejects import Rejects, read_records
-    from argosy.posttraining.sft import Conversation, conversation_parser, exact_match, finetune, instruction_loss
+    stage = begin(config, context)
+    from argosy.posttraining.sft import conversation_parser, exact_match, finetune, instruction_loss
 
+    source = stage.source
     parse = conversation_parser(source.tokenizer, config.max_length or source.context)
-    rejects = Rejects()
-    data = given_directory("data", config.data, "data")
-    train: list[Conversation] = []
-    for name in config.conversations:
-        train += read_records(data / name, parse, rejects)
-    heldout = read_records(data / config.heldout, parse, rejects)[: config.heldout_limit]
-    keep_rejects(context, rejects)
+    train = stage.read(parse, *config.conversations)
+    heldout = stage.read(parse, config.heldout)[: config.heldout_limit]
+    stage.keep_rejects()
     model = source.causal_model()
     decoding = source.decoding(config.max_new_tokens)
 
@@ -53,10 +48,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
             "heldout/exact_match": exact_match(model, source.tokenizer, heldout, decoding),
         }
 
-    before = evaluate()
-    context.tracker.metrics(before, step=0)
-    progress = finetune(config, context, group, source, model, train)
-    return finish(context, config.stage, model, source, progress, before, evaluate(), rejects)
+    return stage.run(config.stage, model, evaluate, lambda: finetune(stage, model, train))
 
 
 STEP = Step("sft", SFTConfig, run, version=2, needs="train")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,45 @@ from typing import Any
 
 import numpy as np
 
+from argosy.step.contract import Progress, StepContext
+from argosy.tracking.tracker import Tracker
 from tests.tokenizer_fixtures import make_bpe
+
+
+class Recorder(Tracker):
+    """Keeps what is logged, once each; a crash at a chosen optimizer step stands for a killed process."""
+
+    def __init__(self, crash_at: int | None = None) -> None:
+        super().__init__(None)
+        self.crash_at = crash_at
+        self.logged: dict[tuple[str, int], float] = {}
+        self.models: dict[str, tuple[int, int]] = {}
+
+    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
+        if step == self.crash_at:
+            raise KeyboardInterrupt
+        for name, value in values.items():
+            assert self.logged.setdefault((name, step), value) == value
+
+    def model(self, name: str, path: Path, *, stage: str, step: int, tokens: int,
+              tags: Mapping[str, str] | None = None) -> None:
+        self.models[name] = (step, tokens)
+
+
+def run_here(module: Any, out: Path, tracker: Tracker | None = None, **values: Any) -> Any:
+    """Run a step in this process; paths in `values` become texts. Returns its outputs, which are written down too."""
+    out.mkdir(parents=True, exist_ok=True)
+    fields = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+    context = StepContext(out, tracker or Tracker(None), Progress(None))
+    outputs = module.run(module.STEP.config.model_validate(fields), context)
+    (out / "outputs.json").write_text(json.dumps({"outputs": outputs.model_dump(mode="json")}))
+    return outputs
+
+
+def digests(out: Path) -> dict[str, str]:
+    """SHA-256 of each file of the checkpoints."""
+    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted((out / "checkpoints").rglob("*")) if path.is_file()}
 
 
 def make_texts(channel: str, count: int, seed: int = 0, words: int = 20) -> list[str]:

@@ -22,6 +22,9 @@ from argosy.store.files import temporary_of
 
 T = TypeVar("T")
 JSONL = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+MOST_BYTES = 16 * 2**20  # of a record in a file of the user's
+BLOCK = 2**20
+_SHOWN = 1000  # bytes of a line that is too long, among the rejects
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +63,25 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
-def read_lines(path: Path, keep_blank: bool = False, encoding: str = "utf-8") -> Iterator[tuple[int, bytes, str]]:
+def read_lines(
+    path: Path, keep_blank: bool = False, encoding: str = "utf-8", most: int = 0
+) -> Iterator[tuple[int, bytes, str]]:
     """Yield (line number from 1, the bytes, "" or the reason that they are unusable).
 
-    Blank lines count in the numbers, but come only with `keep_blank`.
+    Blank lines count in the numbers, but come only with `keep_blank`. A line of more than `most` bytes (0: no limit) is
+    read in blocks, and only its beginning is kept.
     """
     with open_binary(path) as stream:
         number = 0
         try:
-            for number, raw in enumerate(stream, 1):
+            while raw := stream.readline(most + 1 if most else -1):
+                number += 1
                 line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-                if keep_blank or line.strip():
+                if most and len(raw) > most:
+                    while not raw.endswith(b"\n") and (raw := stream.readline(BLOCK)):
+                        pass
+                    yield number, line[:_SHOWN], f"longer than {most} bytes"
+                elif keep_blank or line.strip():
                     yield number, line, _problem(line, encoding)
         except (EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
             # What was read before the damage is kept; the damage itself is one reject.
@@ -88,15 +99,16 @@ def _problem(line: bytes, encoding: str) -> str:
 
 
 def parse_or_reject(
-    path: Path, parse: Callable[[int, dict[str, Any]], T], label: str = "", encoding: str = "utf-8"
+    path: Path, parse: Callable[[int, dict[str, Any]], T], label: str = "", encoding: str = "utf-8", most: int = 0
 ) -> Iterator[T | Reject]:
     """Parse each line of a JSONL file, compressed or not; one that is no record comes as a reject.
 
     Args:
         parse: (line number from 1, object) -> a record; raises ParseError with the reason where it is none.
         label: the file's name in rejects; "" is its own.
+        most: bytes of a line, as in read_lines.
     """
-    for number, raw, problem in read_lines(path, encoding=encoding):
+    for number, raw, problem in read_lines(path, encoding=encoding, most=most):
         try:
             if problem:
                 raise ParseError(problem)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from argosy.data.jsonl import JSONL, JsonlWriters, Reject, parse_or_reject
+from argosy.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, parse_or_reject
 from argosy.data.schemas import parse_record
 from argosy.errors import InputError
 
@@ -39,7 +39,7 @@ class Tally:
         if bad > self.read:
             raise InputError(
                 f"{what}: {bad} of {bad + self.read} records are unreadable, more than half ({reasons}); "
-                f"they are in {rejects_at}. Check the format, encoding (UTF-8) and field names"
+                f"they are in {rejects_at}. Check the format, encoding (UTF-8) and field names, or take the file out"
             )
 
 
@@ -86,7 +86,7 @@ def read_own(kind: str, path: Path, writers: JsonlWriters, rejects_at: str) -> t
     """
     if not path.is_file() or not path.name.lower().endswith(JSONL):
         raise InputError(f"data.{kind}: {path} is not a file that can be read; allowed: {', '.join(JSONL)}")
-    records, rejects = _read(path, partial(parse_record, kind))
+    records, rejects = _read(path, partial(parse_record, kind), MOST_BYTES)
     tally = Tally(len(records), Counter(reject.reason for reject in rejects))
     for reject in rejects:
         writers.write(f"rejects/{kind}", reject.to_record())
@@ -95,9 +95,9 @@ def read_own(kind: str, path: Path, writers: JsonlWriters, rejects_at: str) -> t
     return records, tally
 
 
-def _read(path: Path, parse: Callable[[dict[str, Any]], T]) -> tuple[list[T], Sequence[Reject]]:
+def _read(path: Path, parse: Callable[[dict[str, Any]], T], most: int = 0) -> tuple[list[T], Sequence[Reject]]:
     good: list[T] = []
     bad: list[Reject] = []
-    for line in parse_or_reject(path, lambda _, record: parse(record)):
+    for line in parse_or_reject(path, lambda _, record: parse(record), most=most):
         bad.append(line) if isinstance(line, Reject) else good.append(line)
     return good, bad

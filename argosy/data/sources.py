@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from argosy.config.schema import Config
-from argosy.data.jsonl import JSONL, JsonlWriters, Reject, parse_or_reject, read_lines
+from pydantic import Field
+
+from argosy.config.schema import ADDED, Config
+from argosy.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, parse_or_reject, read_lines
 from argosy.data.rejects import Tally
 from argosy.data.schemas import Document, ParseError, check_text
 from argosy.errors import InputError
@@ -68,6 +71,11 @@ class SourceConfig(Config):
     """Language of documents whose record names none."""
     text_chars: int = 20_000
     """Characters after which a .txt or .md is cut at a blank line."""
+    record_bytes: Annotated[int, ADDED, Field(ge=1)] = MOST_BYTES
+    """Bytes of the longest line or row; a longer one is set aside. Cleaning needs some 20 times as much memory."""
+    skip: Annotated[tuple[str, ...], ADDED] = ()
+    """Folders below an input that may hold no readable file, such as [images]; others are refused, as their channel
+    would be lost."""
 
 
 @dataclass(frozen=True)
@@ -81,25 +89,35 @@ class InputFile:
     """Its folder below the input, which may name the channel."""
 
 
-def list_inputs(inputs: Sequence[str]) -> tuple[list[InputFile], list[str]]:
+def list_inputs(inputs: Sequence[str], skip: Sequence[str] = ()) -> tuple[list[InputFile], list[str]]:
     """Return (files to read, labels of files of unknown formats), in a fixed order.
 
+    Args:
+        skip: folders that may hold no readable file.
+
     Raises:
-        InputError: an input is absent, empty or of an unknown format.
+        InputError: an input is absent, empty or of an unknown format, or a folder of it holds no readable file.
     """
     names = [Path(given).name for given in inputs]
     files: list[InputFile] = []
-    unknown: list[str] = []
+    unknown: list[InputFile] = []
     for index, given in enumerate(inputs):
         root = Path(given)
         label = names[index] if names.count(names[index]) == 1 else f"{index}-{names[index]}"
-        readable, others = input_files(root)
-        for path in readable:
-            inner = path.relative_to(root)
-            folder = inner.parts[0] if len(inner.parts) > 1 else ""
-            files.append(InputFile(path, label if path == root else f"{label}/{inner.as_posix()}", folder))
-        unknown += [f"{label}/{path.relative_to(root).as_posix()}" for path in others]
-    return files, unknown
+        for paths, found in zip(input_files(root), (files, unknown), strict=True):
+            for path in paths:
+                inner = path.relative_to(root)
+                folder = inner.parts[0] if len(inner.parts) > 1 else ""
+                found.append(InputFile(path, label if path == root else f"{label}/{inner.as_posix()}", folder))
+        lost = {file.folder for file in unknown} - {file.folder for file in files} - {"", *skip}
+        if lost:
+            folder = min(lost)
+            suffixes = Counter(file.path.suffix or file.path.name for file in unknown if file.folder == folder)
+            held = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(3))
+            raise InputError(f"data.inputs {given}: no file of the folder {folder} can be read ({held}; allowed: "
+                             f"{', '.join(FORMATS)}), so that its channel would be lost: convert them (each to a line "
+                             f"of JSON with its text), or set data.source.skip=[{folder}]")
+    return files, [file.label for file in unknown]
 
 
 def read_source(file: InputFile, config: SourceConfig) -> Iterator[tuple[Document | Reject, int]]:
@@ -107,7 +125,8 @@ def read_source(file: InputFile, config: SourceConfig) -> Iterator[tuple[Documen
     suffix = format_of(file.path)
     if suffix in JSONL:
         parse = partial(_document, file, config)
-        yield from ((item, 1) for item in parse_or_reject(file.path, parse, file.label))
+        records = parse_or_reject(file.path, parse, file.label, most=config.record_bytes)
+        yield from ((item, 1) for item in records)
     elif suffix in PARQUET:
         yield from _read_parquet(file, config)
     else:
@@ -136,7 +155,7 @@ def _read_text(file: InputFile, config: SourceConfig) -> Iterator[tuple[Document
     """Cut at blank lines, so that a book is many documents and not one; lines that are not UTF-8 are set aside."""
     lines: list[str] = []
     first, chars = 1, 0
-    for number, raw, problem in read_lines(file.path, keep_blank=True):
+    for number, raw, problem in read_lines(file.path, keep_blank=True, most=config.record_bytes):
         if problem:
             yield Reject(file.label, number, problem, raw), 1
             continue
@@ -157,6 +176,8 @@ def _piece(lines: list[str], first: int, file: InputFile, config: SourceConfig) 
 
 def _document(file: InputFile, config: SourceConfig, number: int, record: dict[str, Any]) -> Document:
     text = check_text(record, config.text_field)
+    if len(text) > config.record_bytes:  # of a Parquet file
+        raise ParseError(f"longer than {config.record_bytes} bytes")
     place = f"{file.label}:{number}"
     used = (config.text_field, config.channel_field, config.lang_field)
     lang = record.get(config.lang_field)
@@ -189,16 +210,24 @@ REJECTS = "rejects/documents"
 def write_inputs(
     inputs: Sequence[str], config: SourceConfig, writers: JsonlWriters, rejects_at: str
 ) -> tuple[Tally, list[str]]:
-    """Write `documents/<channel>` and `rejects/documents`; returns counts of records, and files of unknown formats.
+    """Write `documents/<channel>` and `rejects/documents`; returns counts of records, and files that gave nothing: of
+    unknown formats, or empty.
 
     Raises:
         InputError: an input is absent, empty or mostly unreadable, or there are too many channels.
     """
-    files, unknown = list_inputs(inputs)
+    files, skipped = list_inputs(inputs, config.skip)
     tally = Tally()
+    wrong: list[tuple[str, Tally]] = []
     writers.open(REJECTS)
     for file in files:
-        _write_file(file, config, writers, tally)
+        own = _write_file(file, config, writers)
+        tally.read += own.read
+        tally.rejected.update(own.rejected)
+        if own.rejected.total() > own.read:
+            wrong.append((file.label, own))
+        elif not own.read:
+            skipped.append(f"{file.label} (empty)")
         if len(writers.counts) > MAX_CHANNELS:
             raise InputError(
                 f"data.source.channel_field: {config.channel_field!r} has more than {MAX_CHANNELS} values; a channel "
@@ -206,10 +235,14 @@ def write_inputs(
             )
     writers.finish(REJECTS)  # a refusal points to them
     tally.check(f"data.inputs {', '.join(inputs)}", rejects_at)
-    return tally, unknown
+    for label, own in wrong:  # lines of another file are no excuse
+        more = f" (and {len(wrong) - 1} more files)" if wrong[1:] else ""
+        own.check(f"data.inputs: {label}{more}", rejects_at)
+    return tally, skipped
 
 
-def _write_file(file: InputFile, config: SourceConfig, writers: JsonlWriters, tally: Tally) -> None:
+def _write_file(file: InputFile, config: SourceConfig, writers: JsonlWriters) -> Tally:
+    tally = Tally()
     for item, records in read_source(file, config):
         if isinstance(item, Reject):
             tally.rejected[item.reason] += records
@@ -217,3 +250,4 @@ def _write_file(file: InputFile, config: SourceConfig, writers: JsonlWriters, ta
         else:
             tally.read += records
             writers.write(f"documents/{item.channel}", item.to_record())
+    return tally

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from argosy.data.rejects import Rejects, read_records
 from argosy.data.schemas import Message, ParseError, check_messages
 from argosy.models.chat import check_length, encode, encode_prompt
 from argosy.models.load import Source
 from argosy.models.logprobs import answer_logprobs, by_length, pad_right
 from argosy.posttraining.config import PosttrainingConfig, PreferenceConfig
-from argosy.posttraining.stage import keep_rejects
+from argosy.posttraining.stage import Stage, Trained
 from argosy.posttraining.trainer import run_trainer, trainer_arguments
-from argosy.step.contract import StepContext
-from argosy.store.step_files import given_directory
-from argosy.training.parallel import Group
 
 
 @dataclass(frozen=True)
@@ -63,27 +59,17 @@ def preference_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, An
     return parse
 
 
-class Pairs(NamedTuple):
-    """The usable pairs of both files, and the other records."""
-
-    train: list[Preference]
-    heldout: list[Preference]
-    rejects: Rejects
-
-
-def read_pairs(config: PreferenceConfig, source: Source, context: StepContext) -> Pairs:
-    """Read both files; unusable records go to `rejects/`.
+def read_pairs(stage: Stage[PreferenceConfig]) -> tuple[list[Preference], list[Preference]]:
+    """Return (training pairs, held-out pairs); unusable records go to `rejects/`.
 
     Raises:
-        InputError: one of them has no usable pair.
+        InputError: one of the files has no usable pair.
     """
-    data = given_directory("data", config.data, "data")
-    parse = preference_parser(source.tokenizer, config.max_length or source.context)
-    rejects = Rejects()
-    train = read_records(data / config.preferences, parse, rejects)
-    heldout = read_records(data / config.heldout, parse, rejects)[: config.heldout_limit]
-    keep_rejects(context, rejects)
-    return Pairs(train, heldout, rejects)
+    config = stage.config
+    parse = preference_parser(stage.source.tokenizer, config.max_length or stage.source.context)
+    train, heldout = stage.read(parse, config.preferences), stage.read(parse, config.heldout)[: config.heldout_limit]
+    stage.keep_rejects()
+    return train, heldout
 
 
 def in_order(pairs: Sequence[Preference], config: PosttrainingConfig) -> list[Preference]:
@@ -107,33 +93,24 @@ NAMES = {
 
 
 def train_dpo(
-    config: PosttrainingConfig,
-    context: StepContext,
-    group: Group,
-    source: Source,
-    model: Any,
-    pairs: Sequence[Preference],
-    beta: float,
-    label_smoothing: float,
-) -> tuple[int, int]:
-    """Train `model` in place; the reference is the source. Returns (optimizer steps, tokens)."""
+    stage: Stage[PreferenceConfig], model: Any, pairs: Sequence[Preference], beta: float, label_smoothing: float
+) -> Trained:
+    """Train `model` in place; the reference is the source."""
     from datasets import Dataset
     from trl.trainer.dpo_config import DPOConfig
     from trl.trainer.dpo_trainer import DPOTrainer
 
-    ordered = in_order(pairs, config)
+    ordered = in_order(pairs, stage.config)
     trainer = DPOTrainer(
         model=model,
-        ref_model=source.causal_model(),
-        args=trainer_arguments(
-            DPOConfig, config, context, group, beta=beta, label_smoothing=label_smoothing, max_length=None
-        ),
+        ref_model=stage.source.causal_model(),
+        args=trainer_arguments(DPOConfig, stage, beta=beta, label_smoothing=label_smoothing, max_length=None),
         train_dataset=Dataset.from_dict(
             {name: [list(getattr(pair, name)) for pair in ordered] for name in ("prompt", "chosen", "rejected")}
         ),
-        processing_class=source.tokenizer,
+        processing_class=stage.source.tokenizer,
     )
-    return run_trainer(trainer, context, group, NAMES)
+    return run_trainer(trainer, stage, NAMES)
 
 
 def implicit_margins(
@@ -175,25 +152,22 @@ def load_reward_model(source: Source, seed: int | None = None) -> Any:
     return model
 
 
-def train_reward_model(
-    config: PosttrainingConfig, context: StepContext, group: Group, source: Source, model: Any,
-    pairs: Sequence[Preference],
-) -> tuple[int, int]:
-    """Train `model` in place on `pairs`. Returns (optimizer steps, tokens)."""
+def train_reward_model(stage: Stage[PreferenceConfig], model: Any, pairs: Sequence[Preference]) -> Trained:
+    """Train `model` in place on `pairs`."""
     from datasets import Dataset
     from trl.trainer.reward_config import RewardConfig
     from trl.trainer.reward_trainer import RewardTrainer
 
-    ordered = in_order(pairs, config)
+    ordered = in_order(pairs, stage.config)
     trainer = RewardTrainer(
         model=model,
-        args=trainer_arguments(RewardConfig, config, context, group, max_length=None),
+        args=trainer_arguments(RewardConfig, stage, max_length=None),
         train_dataset=Dataset.from_dict(
             {"chosen_ids": [p.chosen_ids for p in ordered], "rejected_ids": [p.rejected_ids for p in ordered]}
         ),
-        processing_class=source.tokenizer,
+        processing_class=stage.source.tokenizer,
     )
-    return run_trainer(trainer, context, group, {"accuracy": "train/accuracy", "margin": "train/margin"})
+    return run_trainer(trainer, stage, {"accuracy": "train/accuracy", "margin": "train/margin"})
 
 
 def rewards_of(model: Any, conversations: Sequence[Sequence[int]], pad_id: int, batch_size: int) -> list[float]:

@@ -9,24 +9,15 @@ from typing import Any
 from argosy.data.schemas import ParseError, check_messages
 from argosy.models.chat import check_length, encode_prompt
 from argosy.models.generate import Decoding, generate
-from argosy.models.load import Source
 from argosy.models.logprobs import by_length, pad_right
 from argosy.posttraining.config import PosttrainingConfig
+from argosy.posttraining.stage import Stage, Trained
 from argosy.posttraining.trainer import run_trainer, trainer_arguments
-from argosy.step.contract import StepContext
 from argosy.tokens.windows import IGNORED
-from argosy.training.parallel import Group
 
 
-def finetune(
-    config: PosttrainingConfig,
-    context: StepContext,
-    group: Group,
-    source: Source,
-    model: Any,
-    conversations: Sequence[Conversation],
-) -> tuple[int, int]:
-    """Train `model` in place on `conversations`. Returns (optimizer steps, tokens).
+def finetune(stage: Stage[PosttrainingConfig], model: Any, conversations: Sequence[Conversation]) -> Trained:
+    """Train `model` in place on `conversations`.
 
     The conversations come tokenised and labelled by the chat template, and in the order of training, so
     TRL prepares nothing: exactly the checked tokens are learnt.
@@ -36,13 +27,11 @@ def finetune(
 
     trainer = SFTTrainer(
         model=model,
-        args=trainer_arguments(
-            SFTConfig, config, context, group, max_length=None, dataset_kwargs={"skip_prepare_dataset": True}
-        ),
-        train_dataset=_dataset(conversations, config),
-        processing_class=source.tokenizer,
+        args=trainer_arguments(SFTConfig, stage, max_length=None, dataset_kwargs={"skip_prepare_dataset": True}),
+        train_dataset=_dataset(conversations, stage.config),
+        processing_class=stage.source.tokenizer,
     )
-    return run_trainer(trainer, context, group, {"mean_token_accuracy": "train/token_accuracy"})
+    return run_trainer(trainer, stage, {"mean_token_accuracy": "train/token_accuracy"})
 
 
 def _dataset(conversations: Sequence[Conversation], config: PosttrainingConfig) -> Any:

@@ -1,27 +1,82 @@
-"""Begin and end of a post-training step: its processes and checkpoint, checks for divergence, and the export."""
+"""A post-training step from its beginning to its end: process and checkpoint, records, evaluations, checks for
+divergence, export."""
 
 from __future__ import annotations
 
 import importlib
 import math
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from argosy.data.rejects import Rejects
+from argosy.data.rejects import Rejects, read_records
 from argosy.errors import StepError
 from argosy.models.export import Exporter
 from argosy.models.load import Source, open_source
 from argosy.posttraining.config import PosttrainingConfig, PosttrainingOutputs
 from argosy.step.contract import StepContext
 from argosy.step.process import make_deterministic
+from argosy.store.step_files import given_directory
 from argosy.training.precision import speed_up_bfloat16
 
 if TYPE_CHECKING:
     from argosy.training.parallel import Group
 
+R = TypeVar("R")
+C = TypeVar("C", bound=PosttrainingConfig, covariant=True)
+Trained = tuple[int, int]  # optimizer steps, and tokens of the stage
+NAME = "final"
 
-def begin(config: PosttrainingConfig, context: StepContext) -> tuple[Source, Group]:
+
+@dataclass(frozen=True)
+class Stage(Generic[C]):
+    """A post-training step at work: its config, its processes, the checkpoint that it starts from, its rejects."""
+
+    config: C
+    context: StepContext
+    group: Group
+    source: Source
+    rejects: Rejects = field(default_factory=Rejects)
+
+    def read(self, parse: Callable[[dict[str, Any]], R], *files: str) -> list[R]:
+        """Read the data step's files; records that `parse` refuses are set aside.
+
+        Raises:
+            InputError: a file has no usable record.
+        """
+        data = given_directory("data", self.config.data, "data")
+        return [record for name in files for record in read_records(data / name, parse, self.rejects)]
+
+    def keep_rejects(self) -> None:
+        """Write the records that were set aside; of several processes, rank 0 does."""
+        if self.context.rank == 0:
+            self.rejects.write(self.context.out)
+
+    def run(
+        self, name: str, model: Any, evaluate: Callable[[], Mapping[str, float]], train: Callable[[], Trained]
+    ) -> PosttrainingOutputs:
+        """Evaluate `model`, train it in place, evaluate it again, and export it as the stage `name`.
+
+        Raises:
+            StepError: a result is not a finite number.
+        """
+        before = evaluate()
+        self.context.tracker.metrics(before, step=0)
+        step, tokens = train()
+        after = evaluate()
+        check_heldout(before, after, step)
+        self.context.tracker.metrics(after, step=step)
+        exporter = Exporter(self.context, name, self.source.tokenizer, self.source.tokens, chat=True)
+        exporter.write(NAME, model.eval(), step, tokens)
+        export = exporter.describe(NAME, step, tokens)
+        metrics = {f"{name}/before": value for name, value in before.items()}
+        metrics |= {f"{name}/after": value for name, value in after.items()}
+        return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics,
+                                   rejected=self.rejects.counts())  # fmt: skip
+
+
+def begin(config: C, context: StepContext) -> Stage[C]:
     """Prepare this process and open the checkpoint on its device; call it before importing torch or TRL.
 
     Raises:
@@ -31,7 +86,7 @@ def begin(config: PosttrainingConfig, context: StepContext) -> tuple[Source, Gro
     from argosy.training.parallel import join_group
 
     group = join_group(context)
-    return open_source("checkpoint", config.checkpoint, group.device), group
+    return Stage(config, context, group, open_source("checkpoint", config.checkpoint, group.device))
 
 
 def prepare_process(seed: int, threads: int) -> None:
@@ -112,41 +167,3 @@ def check_heldout(before: Mapping[str, float], after: Mapping[str, float], step:
         raise StepError(f"before training, {', '.join(wrong)}: the checkpoint that it starts from cannot be scored; "
                         "train the step before again with a lower learning_rate")
     check_values(after, step)
-
-
-def keep_rejects(context: StepContext, rejects: Rejects) -> None:
-    """Write the records that were set aside; of several processes, rank 0 does."""
-    if context.rank == 0:
-        rejects.write(context.out)
-
-
-NAME = "final"
-
-
-def finish(
-    context: StepContext,
-    stage: str,
-    model: Any,
-    source: Source,
-    trained: tuple[int, int],
-    before: Mapping[str, float],
-    after: Mapping[str, float],
-    rejects: Rejects,
-) -> PosttrainingOutputs:
-    """Log the metrics after training and export the model.
-
-    Args:
-        trained: (optimizer steps, tokens) of this stage; the export counts the tokens on top of the source's.
-
-    Raises:
-        StepError: a result is not a finite number.
-    """
-    step, tokens = trained
-    check_heldout(before, after, step)
-    context.tracker.metrics(after, step=step)
-    exporter = Exporter(context, stage, source.tokenizer, source.tokens, chat=True)
-    exporter.write(NAME, model.eval(), step, tokens)
-    export = exporter.describe(NAME, step, tokens)
-    metrics = {f"{name}/before": value for name, value in before.items()}
-    metrics |= {f"{name}/after": value for name, value in after.items()}
-    return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics, rejected=rejects.counts())

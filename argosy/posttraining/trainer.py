@@ -2,54 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from argosy.posttraining.config import PosttrainingConfig
-from argosy.posttraining.stage import check_values, check_weights
+from argosy.posttraining.stage import Stage, Trained, check_values, check_weights
 from argosy.step.contract import StepContext
-from argosy.store.files import sync
 from argosy.training.parallel import Group
+from argosy.training.state import delete_old, latest_state, mark_complete
 
-COMPLETE = "complete"
-
-
-def latest_state(directory: Path, rank: int = 0) -> Path | None:
-    """Return the newest complete state, or None; rank 0 deletes what a crash left half written."""
-    complete: list[Path] = []
-    for path in sorted(directory.glob("checkpoint-*"), key=_step):
-        if (path / COMPLETE).exists():
-            complete.append(path)
-        elif rank == 0:
-            shutil.rmtree(path)
-    return complete[-1] if complete else None
+PREFIX = "checkpoint-"  # Trainer's name of a state
 
 
-def mark_complete(path: Path) -> None:
-    """Declare the state in `path` complete, then delete the older ones.
-
-    Its bytes reach the disk before the mark does. An old state loses its mark before its files.
-    """
-    for file in sorted(path.rglob("*")):
-        if file.is_file():
-            sync(file)
-    (path / COMPLETE).touch()
-    sync(path)
-    for old in path.parent.glob("checkpoint-*"):
-        if _step(old) < _step(path):
-            (old / COMPLETE).unlink(missing_ok=True)
-            shutil.rmtree(old)
-
-
-def _step(path: Path) -> int:
-    return int(path.name.rpartition("-")[2])
-
-
-def trainer_arguments(
-    kind: type[Any], config: PosttrainingConfig, context: StepContext, group: Group, **own: Any
-) -> Any:
+def trainer_arguments(kind: type[Any], stage: Stage[PosttrainingConfig], **own: Any) -> Any:
     """Make TRL's arguments of type `kind`: deterministic, resumable, and silent but for our callback.
 
     The data are given in the order of training (see argosy.posttraining.config), so that one sequential epoch
@@ -59,16 +25,17 @@ def trainer_arguments(
     Args:
         own: fields that only this kind has.
     """
-    arguments = kind(**{**_shared(config, context, group), **own})
+    arguments = kind(**{**_shared(stage), **own})
     _ = arguments.device  # counts the GPUs; with more than one, Trainer would make the model nn.DataParallel
     arguments._n_gpu = min(arguments.n_gpu, 1)
     return arguments
 
 
-def _shared(config: PosttrainingConfig, context: StepContext, group: Group) -> dict[str, Any]:
-    gpu = group.device.type != "cpu"
+def _shared(stage: Stage[PosttrainingConfig]) -> dict[str, Any]:
+    config = stage.config
+    gpu = stage.group.device.type != "cpu"
     return {
-        "output_dir": str(context.out / "state"),
+        "output_dir": str(stage.context.out / "state"),
         "seed": config.seed,
         "full_determinism": True,
         "use_cpu": not gpu,
@@ -78,7 +45,7 @@ def _shared(config: PosttrainingConfig, context: StepContext, group: Group) -> d
         "max_steps": config.max_steps or -1,
         "train_sampling_strategy": "sequential",
         "per_device_train_batch_size": config.micro_batch,
-        "gradient_accumulation_steps": config.batch_size // (config.micro_batch * group.world),
+        "gradient_accumulation_steps": config.batch_size // (config.micro_batch * stage.group.world),
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": config.schedule,
         "warmup_steps": config.warmup_ratio,
@@ -104,12 +71,11 @@ def _shared(config: PosttrainingConfig, context: StepContext, group: Group) -> d
 COMMON = {"loss": "train/loss", "learning_rate": "train/lr", "grad_norm": "train/grad_norm"}
 
 
-def run_trainer(trainer: Any, context: StepContext, group: Group, names: Mapping[str, str]) -> tuple[int, int]:
+def run_trainer(trainer: Any, stage: Stage[PosttrainingConfig], names: Mapping[str, str]) -> Trained:
     """Train from the newest complete state (or the beginning) to the end.
 
     Args:
         trainer: a transformers Trainer made with `trainer_arguments`.
-        context: its tracker and progress are given metrics and steps.
         names: Trainer's name of a metric -> ours; others are not logged. COMMON ones are always logged.
 
     Returns:
@@ -118,8 +84,8 @@ def run_trainer(trainer: Any, context: StepContext, group: Group, names: Mapping
     Raises:
         StepError: a weight or a logged value is not a finite number.
     """
-    trainer.add_callback(_callback(context, group, {**COMMON, **names}))
-    resume = latest_state(Path(trainer.args.output_dir), group.rank)
+    trainer.add_callback(_callback(stage.context, stage.group, {**COMMON, **names}))
+    resume = latest_state(Path(trainer.args.output_dir), PREFIX, stage.group.rank)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     return trainer.state.global_step, int(trainer.state.num_input_tokens_seen)
 
@@ -147,6 +113,7 @@ def _callback(context: StepContext, group: Group, names: Mapping[str, str]) -> A
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             group.barrier()  # each rank has written its random state
             if group.rank == 0:
-                mark_complete(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+                mark_complete(Path(args.output_dir) / f"{PREFIX}{state.global_step}")
+                delete_old(Path(args.output_dir), PREFIX)
 
     return StepCallback()

@@ -48,6 +48,8 @@ def normalise(text: str) -> str:
 
 
 _LOOK_AT = 4000  # characters; more do not change the answer
+_LEAST = 0.08  # share of function words in prose: in code a few are by chance
+_SPEAKS = 10  # characters of a script beside Latin words that are no prose
 _SCRIPTS = {
     "ja": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f]"),
     "ko": re.compile("[\uac00-\ud7af\u1100-\u11ff]"),
@@ -89,12 +91,21 @@ _LISTED = {
 }
 
 
+# Markup, code and addresses: "com" of a host is a word of Portuguese, "int" and "do" of a program are of others.
+_NO_PROSE = re.compile(
+    r"```.*?(?:```|$)|`[^`\n]*`|<[^<>\n]+>|https?://\S+|(?<![\w.@/\\-])[\w.@/\\-]*[.@/\\_][\w.@/\\-]*\w",
+    re.DOTALL | re.ASCII,
+)
+
+
 def identify(text: str) -> str:
     """Return the ISO 639-1 code of the main language of `text`; "" where nothing tells (numbers, names, too short).
 
-    Kana makes Han text Japanese; other scripts count by their characters, Latin by its function words.
+    Kana makes Han text Japanese; other scripts count by their characters, Latin by its function words. Markup, code and
+    addresses count nothing.
     """
     text = text if len(text) <= _LOOK_AT else text[: _LOOK_AT // 2] + text[len(text) // 2 :][: _LOOK_AT // 2]
+    text = _NO_PROSE.sub(" ", text)
     if text.isascii():
         return _latin(text)
     counts = {lang: len(pattern.findall(text)) for lang, pattern in _SCRIPTS.items()}
@@ -106,22 +117,14 @@ def identify(text: str) -> str:
     per_word = 2 if best in ("zh", "ja", "ko") else 5
     if counts[best] / per_word > 0.5 * len(latin):
         return best
-    return _latin(text)
+    return _latin(text) or (best if counts[best] >= _SPEAKS else "")
 
 
 def _latin(text: str) -> str:
+    """Return the language whose function words are most frequent; those of prose are a fifth of its words and more."""
     tokens = [word.lower() for word in _LATIN_WORD.findall(text)]
-    if not tokens:
-        return ""
-    hits: Counter[str] = Counter()
-    for word, times in Counter(tokens).items():
-        for lang, function_words in _LISTED.items():
-            if word in function_words:
-                hits[lang] += times
-    if not hits:
-        return ""
+    hits = Counter({lang: sum(word in listed for word in tokens) for lang, listed in _LISTED.items()})
     lang, best = hits.most_common(1)[0]
-    english = hits["en"]
     # "die", "in", "is", "of" are words of several: ties go to English, which shares most of them.
-    lang = "en" if english == best else lang
-    return lang if best >= 2 or best / len(tokens) >= 0.15 else ""
+    lang = "en" if hits["en"] == best else lang
+    return lang if best >= _LEAST * len(tokens) and best > 0 else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from argosy.training.engine import Engine
 from argosy.training.heldout import HeldoutLoss
 from argosy.training.optim import learning_rate
 from argosy.training.parallel import Group
+from argosy.training.state import delete_old, latest_state, mark_complete
 
 
 class LossWindow:
@@ -102,24 +102,21 @@ class StateStore:
         self._group.barrier()
         if self._group.rank == 0:
             torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, temporary / "loop.pt")
+            mark_complete(temporary)
             publish(temporary, target)
-            for older in self._complete()[:-1]:
-                shutil.rmtree(older)
+            delete_old(self._directory, PREFIX)
         self._group.barrier()
 
     def load(self) -> dict[str, Any] | None:
-        """Bring the engine to the newest state; returns its `extra` and `step`, or None where there is no state."""
-        states = self._complete()
-        if not states:
+        """Bring the engine to the newest whole state; returns its `extra` and `step`, or None where there is none."""
+        newest = latest_state(self._directory, PREFIX, self._group.rank)
+        if newest is None:
             return None
-        self._engine.load(states[-1])
+        self._engine.load(newest)
         with torch.serialization.safe_globals([np.ndarray]):
-            loop: dict[str, Any] = torch.load(states[-1] / "loop.pt", weights_only=True)
+            loop: dict[str, Any] = torch.load(newest / "loop.pt", weights_only=True)
         torch.set_rng_state(loop.pop("rng"))
         return loop
-
-    def _complete(self) -> list[Path]:
-        return sorted(self._directory.glob(f"{PREFIX}*"))
 
 
 class Loop:
@@ -131,7 +128,6 @@ class Loop:
         self.mixture, self.heldout, self.exporter = mixture, heldout, exporter
         self._states = StateStore(context.out / "state", engine)
         self._losses = LossWindow(mixture.names, engine.group)
-        self._rate = _Rate(config.tokens_per_step)
         self._results: dict[str, dict[str, ChannelLoss]] = {}
         points = config.heldout_points
         self._evaluations = {max(1, round(config.steps * n / points)) for n in range(1, points + 1)}
@@ -140,7 +136,7 @@ class Loop:
         """Train to the end; returns the held-out losses at the start and at the end, as `before` and `after`."""
         note = ""
         first = self._resume()
-        self._rate.restart(first)
+        self._logged = (first, time.monotonic())
         for step in range(first + 1, self.config.steps + 1):
             rate = learning_rate(self.config, step - 1)
             sums, counts, norm = self.engine.train_step(self.mixture.batch(self.engine.positions(step - 1)), rate)
@@ -188,10 +184,13 @@ class Loop:
         total = float(self.exporter.tokens_before + tokens)
         self.context.tracker.metrics(
             {**values, "train/lr": rate, "train/grad_norm": float(norm), "train/tokens": total}, step=step)
+        since, begun = self._logged
+        self._logged = (step, time.monotonic())
+        speed = (step - since) * self.config.tokens_per_step / max(self._logged[1] - begun, 1e-9)
         channels = " ".join(f"{name.removeprefix('train/loss/')} {value:.3f}" for name, value in values.items()
                             if name != "train/loss")
         print(f"step {step}/{self.config.steps}  {tokens:,} tokens  loss {loss:.4f}  [{channels}]  lr {rate:.2e}  "
-              f"grad {float(norm):.2f}  {self._rate.since(step):,.0f} tok/s", flush=True)
+              f"grad {float(norm):.2f}  {speed:,.0f} tok/s", flush=True)
         return f"loss {loss:.3f}"
 
     def _evaluate(self, step: int) -> dict[str, ChannelLoss]:
@@ -202,20 +201,3 @@ class Loop:
         channels = " ".join(f"{name} {loss.bpb:.3f}" for name, loss in result.items())
         print(f"step {step}/{self.config.steps}  held-out bits per byte: {channels}", flush=True)
         return result
-
-
-class _Rate:
-    """The rate of training, tokens a second, between two log lines."""
-
-    def __init__(self, tokens_per_step: int) -> None:
-        self._tokens = tokens_per_step
-
-    def restart(self, step: int) -> None:
-        """Count from `step`."""
-        self._step, self._time = step, time.monotonic()
-
-    def since(self, step: int) -> float:
-        """Return the tokens a second since the last call."""
-        rate = (step - self._step) * self._tokens / max(time.monotonic() - self._time, 1e-9)
-        self.restart(step)
-        return rate

@@ -22,6 +22,7 @@ FILE = "last_run.json"
 PIPELINE_CONFIG = "config.json"  # in the folder of a pipeline run
 _MANY = 20  # names that are listed
 _SHOWN = 3  # reasons and names in a line
+_MUCH = 1 / 3  # of a channel that one filter drops
 
 
 class LastRun(Config):
@@ -119,7 +120,8 @@ def _unknown(name: str, run: LastRun) -> str:
 
 
 def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each finished node whose outputs have `rejected` (counts by reason) or `skipped` (files).
+    """Yield lines for finished nodes whose outputs have `rejected` (counts by reason), `skipped` (files), or `lost`
+    (channel -> filter -> share of the documents that it dropped).
 
     Args:
         directories: by the node's id.
@@ -133,7 +135,20 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
             reasons = [f"{reason} ({n})" for reason, n in sorted(rejected.items(), key=lambda item: -item[1])]
             yield f"{name}: {_count(count, 'record')} kept aside in {directory}/rejects: {_short(reasons)}"
         if skipped and isinstance(skipped, list):
-            yield f"{name}: {_count(len(skipped), 'file')} of unknown format left out: {_short(skipped)}"
+            yield f"{name}: {_count(len(skipped), 'file')} left out, empty or of unknown format: {_short(skipped)}"
+        for channel, shares in outputs.get("lost", {}).items():
+            if shares:
+                yield f"{name}: {_lost(channel, shares)}"
+
+
+def _lost(channel: str, shares: Mapping[str, float]) -> str:
+    """Say what share of a channel each filter dropped, and warn where it is more than a third."""
+    ranked = sorted(shares.items(), key=lambda item: -item[1])
+    text = f"of channel {channel}, {', '.join(f'{one} dropped {share:.1%}' for one, share in ranked)}"
+    worst, share = ranked[0]
+    return text if share <= _MUCH else (
+        f"warning: {text}: see rejects/{worst}.jsonl, then change its thresholds in clean.filters or let it skip the "
+        f"channel ({{name: {worst}, skip_channels: [{channel}]}})")
 
 
 def _count(number: int, name: str) -> str:

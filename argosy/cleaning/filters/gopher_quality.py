@@ -18,7 +18,12 @@ _ENGLISH_STOP_WORDS = frozenset(
     ("the", "be", "to", "of", "and", "that", "have", "with", "is", "are", "in", "a", "an", "for", "as", "it", "by",
      "on", "or")
 )  # fmt: skip
-_CHINESE_STOP_WORDS = frozenset("的是在了和不有为以这与之于也而就中上")
+_CHINESE_STOP_WORDS = frozenset(
+    "的是在了和不有为以这与之于也而就中上"  # modern, then also classical
+    "為這與於无無其何所此若如自相未莫且乃者乎矣焉哉兮亦谁誰"
+)
+_CLAUSE = re.compile(r"[，。！？；：、\n]+")
+_SENTENCE_END = re.compile(r"[。！？]|，[^\n。！？]*\n")  # or the end of a line of two clauses
 
 
 class GopherQualityConfig(FilterConfig):
@@ -68,7 +73,7 @@ class GopherQuality(Filter[GopherQualityConfig]):
         # Below 20 characters a sentence may well do without one.
         enough = self.config.min_stop_words if len(tokens) >= 20 else 0
         found = len(_CHINESE_STOP_WORDS.intersection(tokens))
-        return "" if found >= enough else "too few stop words"
+        return "" if found >= enough or _is_verse(text) else "too few stop words"
 
     def _spaced(self, text: str) -> str:
         tokens = _WORD.findall(text)
@@ -104,3 +109,13 @@ class GopherQuality(Filter[GopherQualityConfig]):
         if sum(line.endswith(("...", "…")) for line in lines) > self.config.max_ellipsis_line_share * len(lines):
             return Drop("too many lines end in an ellipsis")
         return document
+
+
+def _is_verse(text: str) -> bool:
+    """Whether short clauses stand in sentences, as in classical poems, which may do without any stop word.
+
+    A list of keywords has clauses as short, but no sentence ends among them.
+    """
+    clauses = [len(clause) for clause in map(str.strip, _CLAUSE.split(text)) if clause]
+    mean = sum(clauses) / max(1, len(clauses))
+    return mean <= 8 and 5 * len(_SENTENCE_END.findall(text)) >= len(clauses) >= 4

@@ -8,9 +8,8 @@ from typing import Any
 from argosy.models.load import Source
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.rewards import Prompt, WeightedRewards, in_order, make_samples
+from argosy.posttraining.stage import Stage, Trained
 from argosy.posttraining.trainer import run_trainer, trainer_arguments
-from argosy.step.contract import StepContext
-from argosy.training.parallel import Group
 
 NAMES = {
     "reward": "rlhf/reward",
@@ -23,46 +22,45 @@ NAMES = {
 
 
 def train_group_policy(
-    config: RLHFConfig,
-    context: StepContext,
-    group: Group,
-    source: Source,
-    model: Any,
-    prompts: Sequence[Prompt],
-    rewards: WeightedRewards,
-) -> tuple[int, int]:
-    """Train `model` in place. Returns (optimizer steps, tokens of prompts and answers).
+    stage: Stage[RLHFConfig], model: Any, prompts: Sequence[Prompt], rewards: WeightedRewards
+) -> Trained:
+    """Train `model` in place; its tokens are those of prompts and answers.
 
     A generation serves one optimizer step, so a resumable state never falls between a generation and its use.
     """
     from datasets import Dataset
 
+    config = stage.config
     ordered = in_order(prompts, config, config.batch_size // config.group.size)
-    trainer = _trainer_class(config.method)(
+    trainer_class, arguments_class = _classes(config.method)
+    trainer = trainer_class(
         model=model,
-        reward_funcs=[_reward_function(name, rewards, ordered, source) for name in rewards.weights],
-        args=_arguments(config, context, group, rewards),
+        reward_funcs=[_reward_function(name, rewards, ordered, stage.source) for name in rewards.weights],
+        args=trainer_arguments(arguments_class, stage, **_settings(config, rewards)),
         train_dataset=Dataset.from_dict(
             {"prompt": [list(prompt.messages) for prompt in ordered], "index": list(range(len(ordered)))}
         ),
-        processing_class=source.tokenizer,
+        processing_class=stage.source.tokenizer,
     )
     names = NAMES | {f"rewards/{name}/mean": f"rlhf/reward/{name}" for name in rewards.weights}
-    return run_trainer(trainer, context, group, names)
+    return run_trainer(trainer, stage, names)
 
 
-def _trainer_class(method: str) -> Any:
+def _classes(method: str) -> tuple[Any, Any]:
+    """Return TRL's trainer and its config."""
     if method == "grpo":
+        from trl.trainer.grpo_config import GRPOConfig
         from trl.trainer.grpo_trainer import GRPOTrainer
 
-        return GRPOTrainer
+        return GRPOTrainer, GRPOConfig
+    from trl.trainer.rloo_config import RLOOConfig
     from trl.trainer.rloo_trainer import RLOOTrainer
 
-    return RLOOTrainer
+    return RLOOTrainer, RLOOConfig
 
 
-def _arguments(config: RLHFConfig, context: StepContext, group: Group, rewards: WeightedRewards) -> Any:
-    own: dict[str, Any] = {
+def _settings(config: RLHFConfig, rewards: WeightedRewards) -> dict[str, Any]:
+    return {
         "include_num_input_tokens_seen": "no",  # TRL counts prompts and answers itself
         "num_generations": config.group.size,
         "max_completion_length": config.max_new_tokens,
@@ -73,13 +71,6 @@ def _arguments(config: RLHFConfig, context: StepContext, group: Group, rewards: 
         "shuffle_dataset": False,
         "remove_unused_columns": False,
     }
-    if config.method == "grpo":
-        from trl.trainer.grpo_config import GRPOConfig
-
-        return trainer_arguments(GRPOConfig, config, context, group, **own)
-    from trl.trainer.rloo_config import RLOOConfig
-
-    return trainer_arguments(RLOOConfig, config, context, group, **own)
 
 
 def _reward_function(

@@ -19,10 +19,10 @@ from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.objective import ALONE, KLController, update
 from argosy.posttraining.rl.rewards import Prompt, WeightedRewards, in_order
 from argosy.posttraining.rl.rollout import Models, collect, load_value_model
-from argosy.posttraining.stage import check_values, check_weights
-from argosy.posttraining.trainer import latest_state, mark_complete
-from argosy.step.contract import StepContext
+from argosy.posttraining.stage import Stage, Trained, check_values, check_weights
+from argosy.posttraining.trainer import PREFIX
 from argosy.training.parallel import Group
+from argosy.training.state import delete_old, latest_state, mark_complete
 
 STATE = "ppo.pt"
 
@@ -43,13 +43,14 @@ class _Run:
         """Write a resumable state; all processes hold the same, rank 0 writes it."""
         if self.group.rank:
             return
-        path = directory / f"checkpoint-{self.step}"
+        path = directory / f"{PREFIX}{self.step}"
         path.mkdir(parents=True, exist_ok=True)
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         torch.save(
             {**parts, "controller": asdict(self.controller), "step": self.step, "tokens": self.tokens}, path / STATE
         )
         mark_complete(path)
+        delete_old(directory, PREFIX)
 
     def load(self, path: Path) -> None:
         """Continue from the state in `path`."""
@@ -69,31 +70,25 @@ class _Run:
 
 
 def train_ppo(
-    config: RLHFConfig,
-    context: StepContext,
-    group: Group,
-    source: Source,
-    policy: Any,
-    reference: Any,
-    prompts: Sequence[Prompt],
-    rewards: WeightedRewards,
-) -> tuple[int, int]:
-    """Train `policy` in place. Returns (rollouts, tokens of prompts and answers).
+    stage: Stage[RLHFConfig], policy: Any, reference: Any, prompts: Sequence[Prompt], rewards: WeightedRewards
+) -> Trained:
+    """Train `policy` in place; its steps are rollouts, its tokens those of prompts and answers.
 
     Raises:
         StepError: a weight or a metric is not a finite number.
     """
+    config, context = stage.config, stage.context
     ordered = in_order(prompts, config, config.batch_size)
     total = len(ordered) // config.batch_size
-    run = _start(config, group, source, policy, reference, total)
-    resume = latest_state(context.out / "state", group.rank)
+    run = _start(stage, policy, reference, total)
+    resume = latest_state(context.out / "state", PREFIX, stage.group.rank)
     if resume:
         run.load(resume)
     window: list[dict[str, float]] = []  # empty whenever a state is saved: save_every is a multiple of log_every
     note = ""
     while run.step < total:
         batch = ordered[run.step * config.batch_size : (run.step + 1) * config.batch_size]
-        window.append(_one_step(run, batch, config, source, rewards))
+        window.append(_one_step(run, batch, config, stage.source, rewards))
         if run.step == 1 or run.step % config.log_every == 0 or run.step == total:
             mean = {name: sum(values[name] for values in window) / len(window) for name in window[0]}
             context.tracker.metrics(mean, step=run.step)
@@ -104,10 +99,11 @@ def train_ppo(
     return run.step, run.tokens
 
 
-def _start(config: RLHFConfig, group: Group, source: Source, policy: Any, reference: Any, total: int) -> _Run:
+def _start(stage: Stage[RLHFConfig], policy: Any, reference: Any, total: int) -> _Run:
     from transformers import get_scheduler
 
-    value = load_value_model(config, source)
+    config = stage.config
+    value = load_value_model(config, stage.source)
     optimizer = torch.optim.AdamW(
         [
             {"params": list(policy.parameters()), "lr": config.learning_rate},
@@ -119,7 +115,7 @@ def _start(config: RLHFConfig, group: Group, source: Source, policy: Any, refere
     updates = total * config.ppo.epochs * config.ppo.minibatches
     scheduler = get_scheduler(config.schedule, optimizer, round(config.warmup_ratio * updates), updates)
     controller = KLController(config.kl_coef, config.ppo.kl_target, config.ppo.kl_horizon)
-    return _Run(Models(policy, reference, value), optimizer, scheduler, controller, group)
+    return _Run(Models(policy, reference, value), optimizer, scheduler, controller, stage.group)
 
 
 def _one_step(

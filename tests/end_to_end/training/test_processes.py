@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -17,7 +16,7 @@ import pytest
 
 from tests import posttraining_fixtures
 from tests.processes import until
-from tests.training_fixtures import make_data
+from tests.training_fixtures import digests, make_data
 
 ROOT = Path(__file__).parents[3]
 PRETRAIN: dict[str, Any] = {
@@ -74,11 +73,6 @@ def whole(given: Path, name: str, **fields: Any) -> Path:
     if not (out / "outputs.json").exists():
         finish(start(given, name, out, **fields))
     return out
-
-
-def digests(out: Path) -> dict[str, str]:
-    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted((out / "checkpoints").rglob("*")) if path.is_file()}
 
 
 def metrics(out: Path) -> dict[tuple[str, int], float]:

@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from argosy.cleaning.corpus import Report, clean_corpus, sample_documents
-from argosy.cleaning.filter import Resources
-from argosy.cleaning.filters import make_filters
-from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
+from argosy.data.jsonl import read_documents, read_jsonl
 from argosy.data.schemas import Document
 from argosy.demo.corpus import DemoConfig
 from argosy.store.files import write_json
@@ -88,16 +85,3 @@ def test_no_fact_loses_its_prose(cleaned: Cleaned) -> None:
     for lang in ("en", "zh"):
         before, after = facts(cleaned.before, lang), facts(cleaned.after, lang)
         assert min(after[fact] for fact in before) >= SIZES.knowledge_repeats - 2
-
-
-def test_labels_do_not_help(cleaned: Cleaned, tmp_path: Path) -> None:
-    """The same documents without metadata end the same."""
-    chosen = [d for d in cleaned.before.values() if "dirt" in d.metadata]
-    results = []
-    for documents in (chosen, [Document(d.id, d.text, d.channel, d.lang) for d in chosen]):
-        filters = make_filters(clean_step.CleanConfig().filters, Resources(sample_documents(documents, 500)))
-        report = Report(0)
-        with JsonlWriters(tmp_path) as writers:
-            assert list(clean_corpus(documents, filters, writers, report))[-1] == len(chosen)
-        results.append(report.to_json())
-    assert results[0] == results[1]

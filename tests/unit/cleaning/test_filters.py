@@ -98,6 +98,31 @@ def test_gopher_quality_reasons() -> None:
     assert outcome("gopher_quality", "\n".join("read more of the story and..." for _ in range(4))).startswith("dropped")
     assert outcome("gopher_quality", "网投平台世界杯官网广告牌制作灯箱制作标识牌制作") == "dropped: too few stop words"
     assert outcome("gopher_quality", "短句子") == "dropped: too short"
+    listed = "北京搬家公司，上海搬家公司，广州搬家公司，深圳搬家公司，杭州搬家，南京搬家，天津搬家公司"
+    assert outcome("gopher_quality", listed) == "dropped: too few stop words"
+
+
+@pytest.mark.parametrize("text", [
+    "千山鸟飞绝，万径人踪灭。孤舟蓑笠翁，独钓寒江雪。",
+    "空山新雨後，天氣晚來秋。明月松間照，清泉石上流。竹喧歸浣女，蓮動下漁舟。隨意春芳歇，王孫自可留。",
+    "枯藤老树昏鸦，小桥流水人家，古道西风瘦马。夕阳西下，断肠人在天涯。",
+    "东风不解愁，偷展湘裙衩\n独夜背纱笼，影著纤腰画\n爇尽水沉烟，露滴鸳鸯瓦\n花骨冷宜香，小立樱桃下",
+])
+def test_classical_poems_are_kept(text: str) -> None:
+    assert outcome("gopher_quality", text) == text
+
+
+def test_chinese_markdown_with_code_is_chinese() -> None:
+    """Its words are mostly names, hosts ("com" is Portuguese) and code."""
+    page = ("# 适配器 (Adapter)\n\n## 意图\n\n把一个类的接口转换成用户需要的接口。\n\n"
+            '<div align="center"> <img src="https://cs-notes.example.com/image/do-as-no.png"/> </div><br>\n\n'
+            "```java\npublic class Turkey { void gobble(int number, String com) { do { run.to(number); } } }\n```\n\n"
+            "- [java.util.Arrays#asList()](https://docs.example.com/javase/8/docs/api/java/util/Arrays.html)\n"
+            "com.example.adapter.Duck quack gobble turkey adapter client target adaptee object class pattern\n")
+    assert outcome("language", page, "zh") == page
+    filled = make("language")(document(page))
+    assert isinstance(filled, Document)
+    assert filled.lang == "zh"
 
 
 @pytest.mark.parametrize("seed", range(20))

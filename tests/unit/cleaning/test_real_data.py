@@ -96,7 +96,7 @@ def test_scraps_of_pages_are_not_kept() -> None:
     texts = texts_of(folder("data_juicer_demo") / "demos__tool_quality_classifier__data__demo-dataset.jsonl")
     by_start = dict(zip((text[:12] for text in texts), fates(texts), strict=True))
     assert by_start["JavaScript m"] == "boilerplate"
-    assert by_start["Skip to cont"] == "language"
+    assert by_start["Skip to cont"] == "gopher_quality"
     assert by_start["世界十大网投平台_202"] == "gopher_quality"
 
 

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,48 @@ def test_wrong_inputs_are_named(tmp_path: Path, name: str, content: bytes | None
     given = path.parent if "directory" in name else path
     with pytest.raises(InputError, match=message):
         read(tmp_path / "out", given)
+
+
+def test_a_file_that_is_mostly_unreadable_is_refused_however_much_others_hold(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/book.md").write_text("A line of the book.\n" * 10_000)
+    (tmp_path / "in/good.jsonl").write_bytes(lines(*[{"text": "good"}] * 7000))
+    (tmp_path / "in/other.jsonl").write_bytes(lines(*[{"body": "x"}] * 6000))
+    with pytest.raises(InputError, match=r"in/other\.jsonl: all 6000 records are unreadable \(no field 'text': 6000\)"):
+        read(tmp_path / "out", tmp_path / "in")
+
+
+def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(tmp_path: Path) -> None:
+    root = tmp_path / "corpus"
+    for folder in ("code", "prose"):
+        (root / folder).mkdir(parents=True)
+    for number in range(319):
+        (root / f"code/{number}.py").write_text("x = 1\n")
+    (root / "prose/a.txt").write_text("text")
+    (root / "prose/blank.md").write_text("\n\n")
+    (root / "prose/empty.jsonl").touch()
+    with pytest.raises(InputError, match=r"no file of the folder code can be read \(319 \.py; allowed.*skip=\[code\]"):
+        read(tmp_path / "out", root)
+    documents, _, (_, skipped) = read(tmp_path / "out", root, skip=["code"])
+    assert [document.text for document in documents.values()] == ["text"]
+    assert skipped[:1] == ["corpus/code/0.py"]
+    assert skipped[319:] == ["corpus/prose/blank.md (empty)", "corpus/prose/empty.jsonl (empty)"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst", ".txt"])
+def test_a_record_that_is_too_long_is_set_aside_without_being_held(tmp_path: Path, suffix: str) -> None:
+    raw = lines({"text": "first"}) + b'{"text": "' + b"x" * 2**26 + b'"}\n' + lines({"text": "last"})
+    packed = {".jsonl.gz": gzip.compress, ".jsonl.zst": lambda raw: pa.compress(raw, codec="zstd", asbytes=True)}
+    (tmp_path / f"in{suffix}").write_bytes(packed.get(suffix, bytes)(raw))
+    del raw
+    tracemalloc.start()
+    documents, rejects, _ = read(tmp_path / "out", tmp_path / f"in{suffix}", record_bytes=2**20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**24
+    assert "".join(document.text for document in documents.values()).count("first") == 1
+    assert "".join(document.text for document in documents.values()).count("last") == 1
+    assert [(r["line"], r["reason"], len(r["raw"])) for r in rejects] == [(2, "longer than 1048576 bytes", 1000)]
 
 
 def test_channel_is_field_then_config_then_folder_and_never_reserved(tmp_path: Path) -> None:

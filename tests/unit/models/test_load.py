@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import ArgosyError, InputError
+from argosy.errors import InputError
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import check_files, load_model, open_source
 from argosy.posttraining.preference import load_reward_model
@@ -22,28 +22,11 @@ ROOT = Path(__file__).resolve().parents[3]
 WEIGHT = "model.layers.1.mlp.up_proj.weight"
 
 
-def lose(weights: dict[str, Any]) -> None:
-    """Lose the second half of the layers."""
-    for name in [name for name in weights if name.startswith("model.layers.1.")]:
-        del weights[name]
+def spoil(value: float) -> Callable[[dict[str, Any]], object]:
+    return lambda weights: weights[WEIGHT].__setitem__((3, 4), value)
 
 
-def add(weights: dict[str, Any]) -> None:
-    weights["model.layers.2.x"] = weights[WEIGHT].clone()
-
-
-def cut(weights: dict[str, Any]) -> None:
-    weights[WEIGHT] = weights[WEIGHT][:5].clone()
-
-
-def spoil(value: float) -> Callable[[dict[str, Any]], None]:
-    def change(weights: dict[str, Any]) -> None:
-        weights[WEIGHT][3, 4] = value
-
-    return change
-
-
-def changed(directory: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+def changed(directory: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     """A training step's directory, whose final weights are changed."""
     from safetensors.torch import load_file, save_file
 
@@ -54,18 +37,18 @@ def changed(directory: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     return directory
 
 
-BROKEN = [
-    (lose, r"lacks model\.layers\.1\.input_layernorm\.weight and 8 more tensors of LlamaForCausalLM"),
-    (add, r"has model\.layers\.2\.x, for which LlamaForCausalLM.* has no place"),
-    (cut, re.escape(f"has another shape of {WEIGHT} ([5, 64], not [128, 64])")),
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda weights: [weights.pop(name) for name in list(weights) if ".layers.1." in name],  # half of its layers
+     r"lacks model\.layers\.1\.input_layernorm\.weight and 8 more tensors of LlamaFor"),
+    (lambda weights: weights.update({"model.layers.2.x": weights[WEIGHT].clone()}),
+     r"has model\.layers\.2\.x, for which LlamaFor.* has no place"),
+    (lambda weights: weights.update({WEIGHT: weights[WEIGHT][:5].clone()}),
+     re.escape(f"has another shape of {WEIGHT} ([5, 64], not [128, 64])")),
     (spoil(float("nan")), f"NaN or infinite numbers in {WEIGHT}"),
     (spoil(float("-inf")), f"NaN or infinite numbers in {WEIGHT}"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), BROKEN)
+])
 def test_weights_that_are_not_whole_are_refused_by_name(
-    tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     root = changed(tmp_path, change)
     path = root / "checkpoints/final"
@@ -77,7 +60,7 @@ def test_weights_that_are_not_whole_are_refused_by_name(
         lambda: load_reward_model(open_source("checkpoint", str(root), "cpu"), seed=0),
     ]
     for load in loads:
-        with pytest.raises(InputError, match=message.replace("CausalLM", ".*")):
+        with pytest.raises(InputError, match=message):
             load()
 
 
@@ -103,7 +86,7 @@ def test_files_that_transformers_cannot_read_are_an_error_of_the_checkpoint(
 ) -> None:
     path = make_checkpoint(tmp_path) / "checkpoints/final"
     (path / name).write_text(text)
-    with pytest.raises(ArgosyError, match=message):
+    with pytest.raises(InputError, match=message):
         load_model(find_checkpoint(path).path)
 
 

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from argosy.errors import InputError
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.rewards import Prompt, RewardSettings, Sample, WeightedRewards, check_settings, reward_names
-from argosy.posttraining.trainer import latest_state, mark_complete
 
 
 def sample(text: str, form: str = "text", accept: tuple[str, ...] = ("Paris", "Paris."), ended: bool = True) -> Sample:
@@ -79,17 +78,3 @@ def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> Non
 def test_sizes_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         RLHFConfig.model_validate(values)
-
-
-def test_a_state_that_was_not_finished_is_never_resumed(tmp_path: Path) -> None:
-    assert latest_state(tmp_path) is None
-    for step in (5, 10):
-        (tmp_path / f"checkpoint-{step}").mkdir()
-        (tmp_path / f"checkpoint-{step}" / "weights").write_text("x")
-    mark_complete(tmp_path / "checkpoint-5")
-    assert latest_state(tmp_path) == tmp_path / "checkpoint-5"
-    assert not (tmp_path / "checkpoint-10").exists()  # half written
-    (tmp_path / "checkpoint-10").mkdir()
-    mark_complete(tmp_path / "checkpoint-10")
-    assert latest_state(tmp_path) == tmp_path / "checkpoint-10"
-    assert not (tmp_path / "checkpoint-5").exists()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +11,17 @@ import torch
 from pydantic import ValidationError
 
 from argosy.errors import InputError, StepError
+from argosy.models.load import load_model
 from argosy.step.contract import Progress, StepContext
 from argosy.tracking.tracker import Tracker
+from argosy.training.phase import open_tokenizer, train_phase
 from steps import anneal, long_context, pretrain
-from tests.training_fixtures import Devices, make_data
+from tests.training_fixtures import Devices, Recorder, digests, make_data, run_here
 
 MODEL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
          "num_key_value_heads": 1, "max_position_embeddings": 64}
 BASE: dict[str, Any] = {"sequence_length": 32, "global_batch_size": 8, "tokens": 12 * 256, "log_every": 5,
                         "save_every": 4, "exports": (0.5, 1.0), "learning_rate": 1e-2, "dtype": "float32"}
-
-
-class Recorder(Tracker):
-    """Keeps what is logged; a crash at a chosen optimizer step stands for a killed process."""
-
-    def __init__(self, crash_at: int | None = None) -> None:
-        super().__init__(None)
-        self.crash_at = crash_at
-        self.logged: dict[tuple[str, int], float] = {}
-        self.models: dict[str, tuple[int, int]] = {}
-
-    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
-        if step == self.crash_at:
-            raise KeyboardInterrupt
-        self.logged.update({(name, step): value for name, value in values.items()})
-
-    def model(self, name: str, path: Path, *, stage: str, step: int, tokens: int,
-              tags: Mapping[str, str] | None = None) -> None:
-        self.models[name] = (step, tokens)
 
 
 @pytest.fixture(scope="module")
@@ -50,22 +31,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def context(out: Path, tracker: Tracker | None = None) -> StepContext:
-    out.mkdir(exist_ok=True)
-    return StepContext(out, tracker or Tracker(None), Progress(None))
-
-
 def train(data: Path, out: Path, tracker: Tracker | None = None, **fields: Any) -> Any:
-    config = pretrain.PretrainConfig.model_validate(
-        {"tokenized": str(data), "tokenizer": str(data), "model": MODEL, **BASE, **fields})
-    outputs = pretrain.run(config, context(out, tracker))
-    (out / "outputs.json").write_text(json.dumps({"outputs": outputs.model_dump()}))
-    return outputs
-
-
-def digests(out: Path) -> dict[str, str]:
-    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted((out / "checkpoints").rglob("*")) if path.is_file()}
+    return run_here(pretrain, out, tracker, **{"tokenized": data, "tokenizer": data, "model": MODEL, **BASE, **fields})
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +41,7 @@ def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return out, train(data, out, tracker), tracker
 
 
-def test_exports_load_and_say_what_they_are(pretrained: tuple[Path, Any, Recorder]) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
+def test_exports_load_and_equal_save_pretrained(pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
     out, outputs, tracker = pretrained
     assert [(e.name, e.step, e.tokens) for e in outputs.exports] == [("p050", 6, 6 * 256), ("p100", 12, 12 * 256)]
     assert outputs.final == "checkpoints/p100"
@@ -84,21 +49,13 @@ def test_exports_load_and_say_what_they_are(pretrained: tuple[Path, Any, Recorde
     path = out / outputs.final
     assert json.loads((path / "argosy.json").read_text()) == {"stage": "pretrain", "step": 12, "tokens": 3072,
                                                               "chat": False}
-    model, info = AutoModelForCausalLM.from_pretrained(path, output_loading_info=True)
-    assert not info["missing_keys"]
-    assert not info["unexpected_keys"]
+    model = load_model(path)
     assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
-    ids = AutoTokenizer.from_pretrained(path)("ela", return_tensors="pt").input_ids
-    assert model.generate(ids, max_new_tokens=4, do_sample=False).shape[1] > ids.shape[1]
-
-
-def test_export_equals_save_pretrained(pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
-    from transformers import AutoModelForCausalLM
-
-    path = pretrained[0] / "checkpoints" / "p100"
-    AutoModelForCausalLM.from_pretrained(path).save_pretrained(tmp_path)
+    model.save_pretrained(tmp_path)
     for name in ("model.safetensors", "config.json"):
         assert (tmp_path / name).read_bytes() == (path / name).read_bytes()
+    ids = open_tokenizer(path)("ela", return_tensors="pt").input_ids
+    assert model.generate(ids, max_new_tokens=4, do_sample=False).shape[1] > ids.shape[1]
 
 
 def test_losses_fall_and_are_logged_by_channel(pretrained: tuple[Path, Any, Recorder]) -> None:
@@ -129,14 +86,21 @@ def test_a_phase_that_died_ends_in_the_same_bytes_and_metrics(
         assert ("heldout/bpb/en", 0) not in again.logged  # it went on and did not start anew
 
 
-def test_a_state_half_written_is_ignored(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
+def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
+    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path, Recorder(crash_at=10))
-    (state,) = (tmp_path / "state").iterdir()
-    half = tmp_path / "state" / ".step-00000099.tmp"
-    half.mkdir()
-    (half / "engine.pt").write_bytes((state / "engine.pt").read_bytes()[:100])
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["step-00000004", "step-00000008"]
+    newest = tmp_path / "state/step-00000008/engine.pt"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    (tmp_path / "state/.step-00000099.tmp").mkdir()
+    (tmp_path / "state/step-00000010").mkdir()
     train(data, tmp_path)
+    said = capsys.readouterr().out
+    assert "step-00000010 was not written to its end" in said
+    assert f"{newest} is damaged" in said
+    assert "continuing after step 4" in said
     assert digests(tmp_path) == digests(pretrained[0])
 
 
@@ -149,23 +113,19 @@ def test_another_seed_gives_another_model(data: Path, pretrained: tuple[Path, An
 def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
     from transformers import AutoConfig
 
-    fields = {"tokenized": str(data), "checkpoint": str(pretrained[0]), **BASE, "exports": (1.0,)}
-    config = long_context.LongContextConfig.model_validate(
-        {**fields, "sequence_length": 96, "rope_theta": 5e4, "tokens": 4000})
+    fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "exports": (1.0,)}
+    longer_fields = {**fields, "sequence_length": 96, "rope_theta": 5e4, "tokens": 4000}
     tracker = Recorder()
-    longer = long_context.run(config, context(tmp_path / "long", tracker))
+    longer = run_here(long_context, tmp_path / "long", tracker, **longer_fields)
     architecture = AutoConfig.from_pretrained(tmp_path / "long" / longer.final)
     assert architecture.max_position_embeddings == 96
     assert architecture.rope_parameters["rope_theta"] == 5e4
     assert list(longer.position_nats["before"]) == ["0_12", "12_24", "24_48", "48_96"]
     assert longer.position_nats["after"]["48_96"] < longer.position_nats["before"]["48_96"]
-    assert tracker.logged["heldout/nats_at/48_96", config.steps] == longer.position_nats["after"]["48_96"]
-    assert longer.exports[-1].tokens == 12 * 256 + config.steps * config.tokens_per_step
-
-    (tmp_path / "long" / "outputs.json").write_text(json.dumps({"outputs": longer.model_dump()}))
-    annealed = anneal.run(
-        anneal.AnnealConfig.model_validate({**fields, "checkpoint": str(tmp_path / "long"), "mixture": {"zh": 1.0}}),
-        context(tmp_path / "anneal"))
+    assert tracker.logged["heldout/nats_at/48_96", 6] == longer.position_nats["after"]["48_96"]
+    assert longer.exports[-1].tokens == 12 * 256 + 6 * 8 * 96
+    annealed = run_here(anneal, tmp_path / "anneal",
+                        **{**fields, "checkpoint": tmp_path / "long", "mixture": {"zh": 1.0}})
     assert annealed.exports[-1].tokens == longer.exports[-1].tokens + 12 * 256
     assert annealed.heldout_before["zh"].bpb == pytest.approx(longer.heldout["zh"].bpb, rel=0.01)
     assert annealed.heldout["zh"].bpb < annealed.heldout_before["zh"].bpb
@@ -176,9 +136,9 @@ def test_every_model_is_on_the_steps_device(data: Path, pretrained: tuple[Path, 
                                             monkeypatch: pytest.MonkeyPatch) -> None:
     devices = Devices(monkeypatch)
     train(data, tmp_path / "pretrain", tokens=256, exports=(1.0,))
-    fields = {"tokenized": str(data), "checkpoint": str(pretrained[0]), **BASE, "tokens": 256, "exports": (1.0,)}
-    long_context.run(long_context.LongContextConfig.model_validate(fields), context(tmp_path / "long"))
-    anneal.run(anneal.AnnealConfig.model_validate(fields), context(tmp_path / "anneal"))
+    fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "tokens": 256, "exports": (1.0,)}
+    for module in (long_context, anneal):
+        run_here(module, tmp_path / module.__name__, **fields)
     assert devices.elsewhere() == []
     assert sum(type(model).__name__ == "LlamaForCausalLM" for model in devices.made) == 4
 
@@ -215,13 +175,6 @@ def test_wrong_input_is_named(data: Path, tmp_path: Path, fields: dict[str, Any]
         train(data, tmp_path, **fields)
 
 
-def test_a_checkpoint_that_is_none_is_named(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "outputs.json").write_text('{"outputs": {"vocab_size": 1}}')
-    for checkpoint, message in (("", "checkpoint is empty"), (str(tmp_path), "not a training step")):
-        with pytest.raises(InputError, match=message):
-            anneal.run(anneal.AnnealConfig(tokenized=str(data), checkpoint=checkpoint), context(tmp_path))
-
-
 @pytest.mark.parametrize(("exports", "message"), [
     ((0.25001, 0.250014, 1.0), r"0\.25001 and 0\.250014 have the same name, p025_001: leave one out"),
     ((0.5, 0.51, 1.0), r"0\.5 and 0\.51 have the same step, 6: leave one out.* tokens=3072 \(12 steps\)"),
@@ -231,26 +184,13 @@ def test_exports_that_would_be_one_are_refused(exports: tuple[float, ...], messa
         anneal.AnnealConfig(sequence_length=32, global_batch_size=8, tokens=12 * 256, exports=exports)
 
 
-def test_phases_with_one_seed_do_not_begin_with_the_same_windows(data: Path, tmp_path: Path,
-                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    from types import SimpleNamespace
-
-    from argosy.tokens.mixture import Mixture
-    from argosy.training import phase
-
-    class Seen(Exception):
-        """What the phase reads first."""
-
-    def first_windows(*args: Any) -> None:
-        raise Seen(Mixture(*args).batch(range(8)).inputs.tolist())
-
-    def begin(stage: str) -> Any:
-        with pytest.raises(Seen) as seen:
-            phase.train_phase(config, context(tmp_path), stage, model, None)
-        return seen.value.args[0]
-
-    monkeypatch.setattr(phase, "Mixture", first_windows)
-    config = anneal.AnnealConfig.model_validate({**BASE, "tokenized": str(data), "seed": 7})
-    model = SimpleNamespace(config=SimpleNamespace(vocab_size=10**6, max_position_embeddings=64))
-    assert begin("anneal") == begin("anneal")
-    assert begin("anneal") != begin("pretrain")
+def test_phases_with_one_seed_do_not_begin_with_the_same_windows(data: Path, pretrained: tuple[Path, Any, Recorder],
+                                                                 tmp_path: Path) -> None:
+    config = anneal.AnnealConfig.model_validate({**BASE, "tokenized": str(data), "tokens": 256, "exports": (1.0,)})
+    first = []
+    for number, stage in enumerate(("pretrain", "anneal", "anneal")):
+        tracker, model = Recorder(), load_model(pretrained[0] / "checkpoints/p100")
+        context = StepContext(tmp_path / str(number), tracker, Progress(None))
+        train_phase(config, context, stage, model, open_tokenizer(data / "tokenizer"))
+        first.append(tracker.logged["train/loss", 1])
+    assert first[0] != first[1] == first[2]

@@ -104,13 +104,17 @@ def test_what_a_step_could_not_use_is_shown_by_run_and_status(capsys: Out) -> No
     path = _directories("data")[0].absolute()
     done = json.loads((path / "outputs.json").read_text())
     rejected = {"no text": 1, "not JSON": 11, "c": 1, "d": 1}
-    done["outputs"] |= {"rejected": rejected, "skipped": ["a.bin"]}
+    lost = {"en": {}, "web": {"pii": 0.0, "language": 0.1}, "poems": {"language": 0.01, "gopher_quality": 0.76}}
+    done["outputs"] |= {"rejected": rejected, "skipped": ["a.bin"], "lost": lost}
     (path / "outputs.json").write_text(json.dumps(done))
     for command in (["run", "--plain"], ["status"]):
         assert main(command) == 0
         out = capsys.readouterr().out
         assert f"data: 14 records kept aside in {path}/rejects: not JSON (11), no text (1), c (1) and 1 more\n" in out
-        assert "data: 1 file of unknown format left out: a.bin\n" in out
+        assert "data: 1 file left out, empty or of unknown format: a.bin\n" in out
+        assert "data: of channel web, language dropped 10.0%" in out
+        assert "data: warning: of channel poems, gopher_quality dropped 76.0%, language dropped 1.0%: see rej" in out
+        assert "{name: gopher_quality, skip_channels: [poems]}" in out
 
 
 @pytest.mark.usefixtures("_no_mlflow")

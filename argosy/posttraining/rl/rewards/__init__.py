@@ -121,14 +121,19 @@ def reward_names() -> list[str]:
     return names(sys.modules[__name__])
 
 
+def _load(name: str, settings: RewardSettings) -> Reward:
+    """Return the function `reward` of the module, or what its `make` makes of the settings."""
+    module = importlib.import_module(f"{__name__}.{name}")
+    reward: Reward = module.make(settings) if hasattr(module, "make") else module.reward
+    return reward
+
+
 class WeightedRewards:
     """Several rewards and their weighted sum."""
 
     def __init__(self, weights: Mapping[str, float], settings: RewardSettings) -> None:
         self.weights = dict(sorted(weights.items()))
-        self.rewards: dict[str, Reward] = {
-            name: importlib.import_module(f"{__name__}.{name}").make(settings) for name in self.weights
-        }
+        self.rewards: dict[str, Reward] = {name: _load(name, settings) for name in self.weights}
 
     def __call__(self, samples: Sequence[Sample]) -> tuple[list[float], dict[str, list[float]]]:
         """Return (weighted sums, rewards by name), each in the order of the samples."""

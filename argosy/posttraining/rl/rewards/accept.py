@@ -5,12 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from argosy.posttraining.rl.rewards import Reward, RewardSettings, Sample
-
-
-def make(_: RewardSettings) -> Reward:
-    """Return the reward; it needs no settings."""
-    return reward
+from argosy.posttraining.rl.rewards import Sample
 
 
 def reward(samples: Sequence[Sample]) -> list[float]:

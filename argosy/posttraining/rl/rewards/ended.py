@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from argosy.posttraining.rl.rewards import Reward, RewardSettings, Sample
-
-
-def make(_: RewardSettings) -> Reward:
-    """Return the reward; it needs no settings."""
-    return reward
+from argosy.posttraining.rl.rewards import Sample
 
 
 def reward(samples: Sequence[Sample]) -> list[float]:
