@@ -41,7 +41,12 @@ def workflow(
                    {"name": "summary", "value": SUMMARY.format(todo=todo)}]  # fmt: skip
         nodes += _retry(f"{name}.plan", name, "plan", [plan], outputs)
     for task, given in batches.items():
-        found = [_retry(f"{name}.{task}({n}:{batch})", name, "step", given[batch]) for n, batch in enumerate(given)]
+        alone = len(given) == 1 and not task.startswith("evaluate")  # one node: called by its plain name
+        found = [_retry(f"{name}.{task}" if alone else f"{name}.{task}({n}:{item(batch)})", name, "step", given[batch],
+                        batch=batch) for n, batch in enumerate(given)]  # fmt: skip
+        if alone:
+            nodes += found[0]
+            continue
         group = _node(f"{name}.{task}", name, "TaskGroup", _worst([each[0]["phase"] for each in found]))
         nodes += [group, *(node for each in found for node in each)]
     nodes += [_node(f"{name}.{task}", name, "Skipped", "Omitted", "omitted: depends condition not met")
@@ -84,12 +89,21 @@ def identity(node: str, name: str) -> str:
     return name if node == name else f"{name}-{value}"
 
 
-def _retry(node: str, name: str, template: str, pods: Sequence[Pod], outputs: Sequence[Json] = ()) -> list[Json]:
+def item(batch: str) -> str:
+    """What the display name of a batch's node holds of its name."""
+    return batch.rpartition("-")[2]
+
+
+def _retry(
+    node: str, name: str, template: str, pods: Sequence[Pod], outputs: Sequence[Json] = (), batch: str = ""
+) -> list[Json]:
     tries = [_pod(f"{node}({n})", name, template, pod) for n, pod in enumerate(pods)]
     last = pods[-1]
     phase = "Running" if last.phase == "Pending" else last.phase
     top = _node(node, name, "Retry", phase)
     top |= {"children": [each["id"] for each in tries], "startedAt": _at(pods[0].start)}
+    if batch:
+        top["inputs"] = {"parameters": [{"name": "batch", "value": batch}, {"name": "memory", "value": "1000"}]}
     if phase == "Succeeded":
         top["outputs"] = {"exitCode": "0", "parameters": list(outputs)}
     elif phase == "Failed":

@@ -24,6 +24,7 @@ from workflows.plan import PlannedNode
 
 FOLDER = ".argo"
 OUTPUTS = "/tmp/argosy"  # where pods leave what Argo reads as output parameters and artifacts
+COMMON = "common"  # output parameter: what the names of a task's batches have in common after its own name
 WEBHOOK = "ARGOSY_WEBHOOK"  # the variable with a URL that is a secret
 GIVEN = "ARGOSY_PARAMETERS"  # the variable with the names of the workflow's parameters, misspelt ones too
 Key = tuple[str, frozenset[str]]  # stage, stages that it depends on
@@ -42,6 +43,8 @@ class Task:
     """Names of the tasks that it depends on."""
     needs: str
     """The image that its step needs."""
+    parts: bool = True
+    """Whether its nodes are parts, which are dealt to pods; else it is one node."""
 
     @property
     def parameter(self) -> str:
@@ -56,15 +59,25 @@ def tasks_of(nodes: Iterable[Node]) -> list[Task]:
     """Group `nodes`, which come each after what it depends on, into tasks; so do the tasks."""
     upstream: dict[Key, dict[Key, None]] = {}
     needs: dict[Key, str] = {}
+    parts: dict[Key, bool] = {}
     for node in nodes:
         key = _key(node)
         upstream.setdefault(key, {}).update((_key(other), None) for each in node.upstream.values() for other in each)
-        needs[key] = definition(node.step).needs
+        needs[key], parts[key] = definition(node.step).needs, bool(node.part)
     own = _own(upstream)
     return [
-        Task(_name(key, own), key[0], own[key], tuple(_name(other, own) for other in before), needs[key])
+        Task(_name(key, own), key[0], own[key], tuple(_name(other, own) for other in before), needs[key], parts[key])
         for key, before in upstream.items()
     ]
+
+
+def nearest_upstream(tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """List, by task, the tasks that it depends on but not through another one; `tasks` come in their order."""
+    every: dict[str, set[str]] = {}
+    for task in tasks:
+        every[task.name] = {*task.upstream}.union(*(every[name] for name in task.upstream))
+    return {task.name: [name for name in task.upstream if not any(name in every[other] for other in task.upstream)]
+            for task in tasks}  # fmt: skip
 
 
 def assign(nodes: Sequence[PlannedNode], tasks: Sequence[Task]) -> dict[str, list[PlannedNode]]:

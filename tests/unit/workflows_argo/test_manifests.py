@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from workflows.argo.handoff import assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.manifests.evaluate import evaluate_template
 from workflows.argo.manifests.lifecycle import lifecycle_template
-from workflows.argo.pod.outputs import mebibytes, memory_mb, pod_patch
+from workflows.argo.pod.fit import check_node, mebibytes, memory_mb, need
+from workflows.argo.pod.outputs import pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
 from workflows.compose import compose
 from workflows.graph import Resources
@@ -50,6 +52,25 @@ def test_each_task_waits_for_what_its_nodes_depend_on(tmp_path: Path) -> None:
         assert {of_node[other] for other in node.upstream} <= set(tasks[of_node[node.id]].upstream)
     assert {"evaluate-sft", "evaluate-pretrain"} <= set(tasks)
     assert "anneal" not in tasks["evaluate-pretrain"].upstream  # it does not wait for later training
+
+
+def test_the_graph_of_the_ui_reads_like_the_lifecycle() -> None:
+    """A stage of one part is called by its name; nothing is drawn twice; no node has children that the UI hides."""
+    spec = lifecycle_template(load_profile("laptop")).to_dict()["spec"]
+    tasks = {each["name"]: each for each in spec["templates"][0]["dag"]["tasks"]}
+    after = {name: set(re.findall(r"([a-z-]+)\.(?:Succeeded|Skipped)", each.get("depends", "")))
+             for name, each in tasks.items()}  # fmt: skip
+    assert {name for name, each in tasks.items() if "withParam" in each} == {n for n in tasks if "evaluate-" in n}
+    assert (after["data"], after["tokenize"], after["rlhf"]) == ({"plan"}, {"tokenizer"}, {"reward-model"})
+    children = {name: [other for other, before in after.items() if name in before] for name in tasks}
+    assert max(map(len, children.values())) <= 3  # of more, the UI shows the first and the last
+    every = {name: {n for other in before for n in (other, *_before(after, other))} for name, before in after.items()}
+    for task in tasks_of(FULL):
+        assert {*task.upstream, "plan"} <= every[task.name]
+
+
+def _before(after: dict[str, set[str]], name: str) -> set[str]:
+    return after[name].union(*(_before(after, other) for other in after[name]))
 
 
 @pytest.mark.parametrize(
@@ -158,8 +179,44 @@ def test_a_command_that_the_image_lacks_is_not_tried_again() -> None:
     templates = {each["name"]: each for each in spec["templates"]}
     for name in ("plan", "step", "finish", "promote"):
         codes = templates[name]["retryStrategy"]["expression"].partition("[")[2].partition("]")[0]
-        assert set(codes.split(", ")) == {"'1'", "'2'", "'126'", "'127'", "'128'"}
+        assert set(codes.split(", ")) == {"'1'", "'2'", "'126'", "'127'"}  # 128 is a node's fault
 
+
+def test_a_retry_keeps_off_failed_nodes_where_the_profile_says_so() -> None:
+    for elsewhere in (False, True):
+        profile = Profile.model_validate({"storage": {"claim": "a"}, "retry": {"elsewhere": elsewhere}})
+        [step] = [each for each in lifecycle_template(profile).to_dict()["spec"]["templates"] if each["name"] == "step"]
+        assert ("affinity" in step["retryStrategy"]) is elsewhere
+
+
+def test_a_host_s_store_is_mounted_alone_and_its_mutexes_are_its_own() -> None:
+    def step(**storage: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        spec = lifecycle_template(Profile.model_validate({"storage": storage})).to_dict()["spec"]
+        return spec, next(each for each in spec["templates"] if each["name"] == "step")
+
+    spec, template = step(host_path="/var/lib/argosy")
+    assert spec["volumes"][0]["hostPath"]["path"] == "/var/lib/argosy/runs"
+    assert template["container"]["volumeMounts"][0]["mountPath"] == "/store/runs"
+    stores = ({"claim": "a"}, {"claim": "b"}, {"claim": "a", "directory": "tests"})
+    names = {step(**store)[1]["synchronization"]["mutexes"][0]["name"] for store in stores}
+    assert len(names) == len(stores)
+    assert all("{{inputs.parameters.batch}}" in name for name in names)
+
+
+def test_the_default_preset_fits_a_node_of_two_cores_and_single_cores_run_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = plan(lifecycle(compose("demo")), tmp_path).nodes
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 2**21, "SC_PAGE_SIZE": 4096}.__getitem__)  # 8 GiB
+    laptop = load_profile("laptop")
+    check_node(planned, laptop)
+    room = need(laptop, "clean", Resources(1, 1.0))
+    assert 2 * room.cpu <= 2 - 0.42  # beside controller, server, MLflow, S3, reconciler and DNS
+    whole = laptop.model_copy(update={"cpu_share": 1.0})
+    with pytest.raises(InputError, match="stage tokenizer asks for 2.05 cores .* the node has 2, .* cpu_share"):
+        check_node(planned, whole)
+    check_node(planned, load_profile("gpu"))  # of its nodes the plan's pod knows nothing
 
 def test_a_profile_that_is_not_there_names_the_nearest() -> None:
     with pytest.raises(InputError, match="laptop"):

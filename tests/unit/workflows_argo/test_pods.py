@@ -133,7 +133,7 @@ def test_gpus_that_do_not_divide_the_batch_are_an_error_of_the_plan() -> None:
 
 
 def test_the_config_is_recorded_as_composed_and_a_line_s_pods_fit_each_of_its_nodes(tmp_path: Path) -> None:
-    profiles = write_profile(tmp_path, stages={"pretrain": {"devices": {"gpus": 2}}})
+    profiles = write_profile(tmp_path, stages={"pretrain": {"devices": {"gpus": 2}, "cpu": "1"}})
     assert plan_pod(profiles, tmp_path / "out").returncode == 0
     assert json.loads((tmp_path / "out/patches").read_text())["pretrain"].count("nvidia.com/gpu") == 2
     [config] = (tmp_path / "store/.pipelines").glob("*/config.json")

@@ -137,7 +137,7 @@ def test_a_node_that_failed_without_a_failed_pod_goes_on_from_the_plan_or_is_sub
 ) -> None:
     """The pod ended well while the workflow was stopped: Argo's own retry would start nothing and fail again."""
     stopped = workflow("w", "Failed", {"data": {"data-1": (Pod(),)}}, plan=Pod())
-    node = stopped["status"]["nodes"][identity("w.data(0:data-1)", "w")]
+    node = stopped["status"]["nodes"][identity("w.data", "w")]
     node |= {"phase": "Failed", "message": "Stopped with strategy 'Stop'"}
     api.workflows = {"w": stopped}
     assert exit_code("retry", "w") == 0
@@ -155,7 +155,7 @@ def test_logs_of_a_task_are_those_of_its_last_attempt(
 ) -> None:
     tries = (Pod("Failed", code=75), Pod(start=30, end=40))
     api.workflows = {"w": workflow("w", "Succeeded", {"clean": {"clean-0123": tries}}, plan=Pod())}
-    node = identity("w.clean(0:clean-0123)(1)", "w")
+    node = identity("w.clean(1)", "w")
     pod = f"w-step-{node.rpartition('-')[2]}"
     api.logs = {pod: 'one\ntime=now level=INFO msg="sub-process exited" argo=true\n二\n'}
     pods = [{"metadata": {"name": pod, "annotations": {"workflows.argoproj.io/node-id": node}}}]

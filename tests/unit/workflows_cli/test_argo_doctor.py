@@ -61,6 +61,8 @@ def healthy() -> dict[str, Any]:
         SELF: lambda _, __: {"status": {"allowed": True}},
         OTHERS: lambda _, body: {"status": {"allowed": body["spec"]["user"].endswith(":argosy-executor")}},
         f"{CORE}/persistentvolumeclaims/store": claim(),
+        "/api/v1/nodes": {"items": [worker("2"), worker("1")]},
+        "/api/v1/pods": {"items": [service("0.5")]},
         "/apis/scheduling.k8s.io/v1/priorityclasses/high": {"value": 1},
         f"{CORE}/configmaps/slots": {"data": {"training": "2"}},
         f"{CORE}/configmaps/artifact-repositories": {"metadata": {}, "data": {"s3": "s3: {bucket: argosy}"}},
@@ -77,6 +79,17 @@ def controller(tag: str, ready: int = 1) -> dict[str, Any]:
 
 def claim(phase: str = "Bound", mode: str = "ReadWriteMany") -> dict[str, Any]:
     return {"spec": {"accessModes": [mode]}, "status": {"phase": phase}}
+
+
+def worker(cpu: str, **labels: str) -> dict[str, Any]:
+    allocatable = {"cpu": cpu, "memory": "8Gi", "ephemeral-storage": "10Gi", "pods": "110"}
+    return {"metadata": {"name": f"node-{cpu}", "labels": labels}, "status": {"allocatable": allocatable}}
+
+
+def service(cpu: str) -> dict[str, Any]:
+    resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
+    return {"metadata": {"name": "mlflow"}, "status": {"phase": "Running"},
+            "spec": {"nodeName": "node-2", "containers": [{"name": "main", "resources": resources}]}}  # fmt: skip
 
 
 def doctor(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, list[str]]:
@@ -114,6 +127,9 @@ LACKS: list[tuple[str, Any, str, str]] = [
     (f"{CORE}/secrets/hub", None, "FAIL", "there is no Secret hub"),
     (f"{CORE}/secrets/hooks", None, "FAIL", "there is no Secret hooks"),
     ("/version", {"major": "1", "minor": "27"}, "warn", "Kubernetes ?"),
+    ("/api/v1/nodes", {"items": []}, "warn", "no node is ready for pods"),
+    ("/api/v1/nodes", {"items": [worker("1")]}, "FAIL", "stage tokenizer asks for 1.45 cores"),
+    ("/api/v1/pods", {"items": [service("0.7")]}, "FAIL", "Argo's), the largest node has 1.3: its pods"),
 ]  # fmt: skip
 
 

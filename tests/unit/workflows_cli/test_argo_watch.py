@@ -227,7 +227,7 @@ def test_the_command_ends_with_the_workflow_s_code_and_ctrl_c_leaves_it_alone(
 
 def test_the_report_is_linked_where_it_is_an_artifact(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     found = workflow("w", "Succeeded", {"compare": {"compare-1": (Pod(),)}}, plan=PLANNED)
-    [node] = [each for each in found["status"]["nodes"].values() if each["name"].endswith("(0:compare-1)(0)")]
+    [node] = [each for each in found["status"]["nodes"].values() if each["name"].endswith("compare(0)")]
     node["outputs"]["artifacts"] = [{"name": "report", "s3": {"key": "k"}}]
     api.workflows = {"w": found}
     assert main(["watch", "w"]) == 0

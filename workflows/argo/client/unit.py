@@ -69,7 +69,7 @@ def unit_of(workflow: str, node: Json, nodes: Mapping[str, Json]) -> Unit:
     began = min(filter(None, map(_started, pods)), default=0.0)
     ended = max((seconds(pod.get("finishedAt")) for pod in pods), default=0.0)
     code = (last.get("outputs") or {}).get("exitCode")
-    task, label, batch = _names(workflow, node["name"])
+    task, label, batch = _names(workflow, node)
     return Unit(
         task=task, label=label, batch=batch, state=state, message=_message(last, node),
         exit_code=int(code) if code is not None else None, attempts=tuple(pods), started=began,
@@ -90,14 +90,15 @@ def _state(node: Json, last: Json) -> State:
     return "pending" if state == "running" and last.get("phase", "Pending") == "Pending" else state
 
 
-def _names(workflow: str, name: str) -> tuple[str, str, str]:
-    """Split `wf.task(0:batch)`, `wf.task` or `wf.onExit.finish` into task, label and batch."""
-    name = name.removeprefix(workflow).removeprefix(".")
+def _names(workflow: str, node: Json) -> tuple[str, str, str]:
+    """Split `wf.task(0:1of3)`, `wf.task` or `wf.onExit.finish` into task, label and batch, which is an input."""
+    name = str(node["name"]).removeprefix(workflow).removeprefix(".")
     if name.split(".")[0] == "onExit":
         return FINISH, FINISH, FINISH
     task, _, item = name.partition("(")
     task = task.partition(".")[0]  # `report.show` is the pod of `report`
-    batch = item.partition(":")[2].removesuffix(")") or task
+    inputs = {each["name"]: each.get("value") for each in (node.get("inputs") or {}).get("parameters") or []}
+    batch = str(inputs.get("batch") or item.partition(":")[2].removesuffix(")") or task)
     part = _BATCH_OF.search(batch)
     return task, f"{task}/{part[1]}" if part and part[1] != "1of1" else task, batch
 

@@ -24,7 +24,9 @@ from workflows.argo.handoff import OUTPUTS
 from workflows.argo.profile.profile import Profile, config_map
 
 WORKFLOW = "{{workflow.name}}"
-NO_RETRY = ("1", "2", "126", "127", "128")  # failed for good, wrong input, no such command in the image
+# Failed for good, wrong input, no such command. Not 128: the container runtime could not start the container, for want
+# of a device or a mount of its node.
+NO_RETRY = ("1", "2", "126", "127")
 STORE, SCRATCH, PROFILES = "store", "scratch", "profiles"
 PROFILES_AT = "/etc/argosy/profiles"
 # What a pod asks for that only plans or reports; a step's pod gets its stage's resources.
@@ -33,6 +35,8 @@ LIGHT = m.ResourceRequirements(
     limits={"memory": "1Gi"},  # plans of 10,000 nodes take 300 MB
 )
 REPORT, SHOW = "report", "show"
+# Argo's executor could not send an artifact, after attempts of its own: the workflow does not wait for more of them.
+UNSENT = "lastRetry.message matches '^(wait|supervisor): '"
 FILES = {"report": "report.html", "comparison": "comparison.html"}  # artifacts that the UI shows in the node's panel
 
 
@@ -96,6 +100,7 @@ def retry(profile: Profile, *unless: str) -> RetryStrategy:
         limit=str(given.interruptions + given.failures + given.out_of_memory),
         retry_policy="Always",
         expression=" && ".join((worth_retrying(), *(f"not ({each})" for each in unless))),
+        affinity=m.RetryAffinity(node_anti_affinity={}) if given.elsewhere else None,
         backoff=m.Backoff(duration=str(given.pause_s), factor=2, cap=str(given.longest_pause_s)),
     )
 
@@ -119,7 +124,7 @@ def _secrets(profile: Profile) -> list[SecretEnvFrom] | None:
 def mounts(profile: Profile) -> list[m.VolumeMount]:
     """Mount the pod's volumes."""
     return [
-        m.VolumeMount(name=STORE, mount_path=profile.storage.path),
+        m.VolumeMount(name=STORE, mount_path=profile.storage.mount_path),
         m.VolumeMount(name=SCRATCH, mount_path="/tmp"),
         m.VolumeMount(name=PROFILES, mount_path=PROFILES_AT, read_only=True),
         *(m.VolumeMount.model_validate(each) for each in profile.defaults.volume_mounts),
@@ -136,7 +141,7 @@ def volumes(profile: Profile) -> list[m.Volume]:
     elif storage.uri:  # of which it holds a part
         store = m.Volume(name=STORE, empty_dir=m.EmptyDirVolumeSource(size_limit=storage.scratch))
     else:
-        host = m.HostPathVolumeSource(path=storage.host_path, type="DirectoryOrCreate")
+        host = m.HostPathVolumeSource(path=storage.node_directory, type="DirectoryOrCreate")
         store = m.Volume(name=STORE, host_path=host)
     return [
         store,
@@ -166,7 +171,7 @@ def report_task(profile: Profile, after: str, *how: str) -> Tail:
     tries = m.RetryStrategy(
         limit="3",
         retry_policy="Always",
-        expression=worth_retrying(),
+        expression=f"{worth_retrying()} && not ({UNSENT})",
         backoff=m.Backoff(duration=str(profile.retry.pause_s), factor=2),
     )
     outputs: list[Parameter] = [artifact(name, file) for name, file in FILES.items()]  # type: ignore[misc]

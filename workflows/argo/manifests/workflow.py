@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.attempts import LATE, cause, failures_digest, memory_factors, memory_step, stopped
-from workflows.argo.handoff import GIVEN, OUTPUTS
+from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, nearest_upstream
 from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry, volumes
 from workflows.argo.pod.outputs import MEMORY
@@ -64,7 +65,7 @@ def _step(profile: Profile, name: str, slot: str) -> Container:
         resources=None,
         pod_spec_patch=_patch(profile),
         retry_strategy=retry(profile),
-        synchronization=_synchronization(slot),
+        synchronization=_synchronization(profile, slot),
     )
 
 
@@ -74,9 +75,10 @@ def _patch(profile: Profile) -> str:
     return f"{{{{=sprig.replace('{MEMORY}', string(int({given})) + 'Mi', inputs.parameters.patch)}}}}"
 
 
-def _synchronization(slot: str) -> m.Synchronization:
-    """Let workflows that share a node take turns, without a waiting pod; training takes a slot, where asked."""
-    mutexes = [m.Mutex(name="{{inputs.parameters.batch}}")]
+def _synchronization(profile: Profile, slot: str) -> m.Synchronization:
+    """Let workflows that share a node of a store take turns, without a waiting pod; training takes a slot."""
+    store = hashlib.sha256(profile.storage.description.encode()).hexdigest()[:8]
+    mutexes = [m.Mutex(name=f"{{{{inputs.parameters.batch}}}}-{store}")]
     if not slot:
         return m.Synchronization(mutexes=mutexes)
     name, key = slot.split("/")
@@ -151,16 +153,18 @@ def _settings(profile: Profile) -> dict[str, Any]:
 
 def _dag(profile: Profile, planned: Planned) -> DAG:
     tasks: list[Task | m.DAGTask] = [Task(name=PLAN, template=PLAN)]
+    upstream = nearest_upstream(planned.tasks)  # an edge more, and the UI hides the children of a node
     for task in planned.tasks:
-        before = [f"({name}.Succeeded || {name}.Skipped)" for name in task.upstream]
+        before = [f"({name}.Succeeded || {name}.Skipped)" for name in upstream[task.name]]
+        how, batch = _dealt(task) if task.parts else _alone(task)
         tasks.append(
             Task(
                 name=task.name,
                 template=template_of(profile, task),
-                depends=" && ".join([f"{PLAN}.Succeeded", *before]),
-                with_param=f"{{{{tasks.{PLAN}.outputs.parameters.{task.parameter}}}}}",
+                depends=" && ".join(before) or f"{PLAN}.Succeeded",
+                **how,
                 arguments=[
-                    Parameter(name="batch", value="{{item}}"),
+                    Parameter(name="batch", value=batch),
                     Parameter(name="patch", value=_of_task("patches", task)),
                     Parameter(name="memory", value=_of_task("memory", task)),
                 ],
@@ -169,12 +173,30 @@ def _dag(profile: Profile, planned: Planned) -> DAG:
     return DAG(name=MAIN, fail_fast=False, target=planned.target, tasks=[*tasks, *planned.after.tasks])
 
 
+def _alone(task: StageTask) -> tuple[dict[str, Any], str]:
+    """Make a task of one node: skipped where the plan has no batch for it, and called by its plain name."""
+    batch = f"sprig.join('', fromJSON({_output_of(task.parameter)}))"
+    return {"when": f"{{{{={batch} != ''}}}}"}, f"{{{{={batch}}}}}"
+
+
+def _dealt(task: StageTask) -> tuple[dict[str, Any], str]:
+    """Make a task of parts: a pod for each batch, called by what tells it from the others, such as `1of3`."""
+    same = f"'{task.name}-' + {_output_of(COMMON)}"
+    names = f"map(fromJSON({_output_of(task.parameter)}), {{trimPrefix(#, {same})}})"
+    batch = f"{task.name}-{{{{tasks.{PLAN}.outputs.parameters.{COMMON}}}}}{{{{item}}}}"
+    return {"with_param": f"{{{{=toJson({names})}}}}"}, batch
+
+
+def _output_of(name: str) -> str:
+    return f"tasks.{PLAN}.outputs.parameters['{name}']"
+
+
 def _of_task(output: str, task: StageTask) -> str:
-    return f"{{{{=sprig.fromJson(tasks.{PLAN}.outputs.parameters.{output})['{task.name}']}}}}"
+    return f"{{{{=fromJSON({_output_of(output)})['{task.name}']}}}}"
 
 
 def _plan(profile: Profile, planned: Planned) -> Container:
-    outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary", *planned.plan_outputs]
+    outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary", COMMON, *planned.plan_outputs]
     args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,
             "--image-tag", parameter("image-tag"), "--priority", parameter("priority"),
             "--fields", " ".join(each.name for each in planned.fields)]  # fmt: skip

@@ -12,7 +12,7 @@ from argosy.errors import InputError
 from argosy.store.files import make_directory, read_json, write_json
 from argosy.tracking.ship import Unavailable
 from workflows.argo.attempts import RETRY, say_why
-from workflows.argo.handoff import EVALUATE, FOLDER, WEBHOOK, Batch, Handoff, deal
+from workflows.argo.handoff import COMMON, EVALUATE, FOLDER, WEBHOOK, Batch, Handoff, deal
 from workflows.argo.objectstore.pods import judging
 from workflows.argo.pod.outputs import note_report, with_devices, write_output, write_outputs
 from workflows.argo.pod.run import sending
@@ -41,6 +41,7 @@ def plan_night(profile: Profile, arguments: argparse.Namespace) -> int:
     write_outputs(whole, [EVALUATE], {STAGE: batches}, profile, arguments, describe(nights))
     write_output(arguments.outputs, "judge", "yes" if nights or alarms(store, arguments.workflow) else "no")
     write_output(arguments.outputs, "finish", "yes" if nights else "no")
+    write_output(arguments.outputs, COMMON, "")  # a night has batches of several pipelines
     return 0
 
 

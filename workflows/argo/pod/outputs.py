@@ -15,8 +15,9 @@ from argosy.step.process import thread_environment
 from argosy.store.files import make_directory, read_json, read_record, write_json
 from workflows.argo.handoff import FOLDER, OUTPUTS, Batch, Task, read_handoff
 from workflows.argo.objectstore.pods import reporting
+from workflows.argo.pod.fit import cores, device_counts, memory_mb
 from workflows.argo.profile.profile import Profile
-from workflows.argo.profile.settings import Devices, Placement
+from workflows.argo.profile.settings import Placement
 from workflows.graph import Resources, StageResources, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan
@@ -49,7 +50,7 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     main: dict[str, Any] = {
         "name": "main",
         "image": profile.images.of(needs, tag),
-        "resources": _resources(placement, resources),
+        "resources": _resources(profile, placement, resources),
         "env": list(_environment(placement, resources)),
     }
     if placement.secrets:
@@ -66,32 +67,13 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     return {"containers": [main], **grace, **_pod(placement, volumes)}
 
 
-def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:
-    """Return the memory of a pod of `stage` in its first attempt, in MiB."""
-    own = profile.of_stage(stage).memory
-    return mebibytes(own) if own else max(64, round(resources.memory_gb * 1e9 / 2**20))
-
-
-def mebibytes(quantity: str) -> int:
-    """Convert a Kubernetes quantity of bytes into MiB."""
-    units = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "m": 1e-3}
-    number = quantity.rstrip("mkMGTi")
-    return max(1, round(float(number) * units.get(quantity[len(number) :], 1) / 2**20))
-
-
-def _resources(placement: Placement, resources: Resources) -> dict[str, Any]:
-    devices = _device_counts(placement.devices, resources.gpus)
-    requests = {"cpu": placement.cpu or str(resources.cores), "memory": MEMORY, **devices}
+def _resources(profile: Profile, placement: Placement, resources: Resources) -> dict[str, Any]:
+    devices = device_counts(placement.devices, resources.gpus)
+    requests = {"cpu": cores(profile, placement, resources), "memory": MEMORY, **devices}
     limits = {"memory": MEMORY, **devices}
     if placement.ephemeral_storage:
         requests["ephemeral-storage"] = limits["ephemeral-storage"] = placement.ephemeral_storage
     return {"requests": requests, "limits": limits}
-
-
-def _device_counts(devices: Devices, gpus: int | None) -> dict[str, str]:
-    """Count the node's GPUs, as its config or the profile sets them, and the profile's other devices."""
-    gpus = devices.gpus if gpus is None else gpus
-    return ({devices.resource: str(gpus)} if gpus else {}) | {name: str(count) for name, count in devices.rdma.items()}
 
 
 def _environment(placement: Placement, resources: Resources) -> Iterator[Mapping[str, str]]:

@@ -12,9 +12,10 @@ from argosy.config.explain import likely
 from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.store.files import make_directory, write_json
-from workflows.argo.handoff import GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
+from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.finish import FINISHED
+from workflows.argo.pod.fit import check_node
 from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
 from workflows.compose import compose
@@ -60,6 +61,7 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
     nodes = lifecycle(with_devices(config, profile))
     planned = plan(nodes, profile.storage.root, arguments.first or None, arguments.last or None)
     _check_promotion(planned, arguments.promote)
+    check_node(planned.to_run, profile)
     hand_over(planned, config, config.name, tasks_of(lifecycle(LifecycleConfig())), profile, arguments)
     return 0
 
@@ -100,6 +102,7 @@ def hand_over(
         write_json(path.parent / FINISHED, {"status": "FINISHED"})
     write_outputs(planned, tasks, batches, profile, arguments, describe(planned))
     write_output(arguments.outputs, "finish", "no" if unchanged else "yes")
+    write_output(arguments.outputs, COMMON, f"{pipeline}-")
 
 
 def _batches(assigned: Mapping[str, list[PlannedNode]], pipeline: str, most: int) -> dict[str, dict[str, Batch]]:

@@ -36,6 +36,9 @@ class Profile(Config):
     images: Images = Images()
     defaults: Placement = Placement()
     stages: Mapping[str, Placement] = Field(default_factory=dict)
+    cpu_share: float = Field(0.7, gt=0, le=1)
+    """Share of a stage's cores that its pod asks for. It may use more, having no limit; what is left is for the
+    services of the node and Argo's own containers."""
     user: int = Field(1000, ge=1)
     """Uid and gid of all containers; never root."""
     retry: Retry = Retry()

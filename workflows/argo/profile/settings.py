@@ -160,6 +160,16 @@ class Storage(Config):
         return f"{where}, at {self.root}"
 
     @property
+    def node_directory(self) -> str:
+        """With `host_path`, the node's directory that pods mount: the store alone, not what lies beside it."""
+        return f"{self.host_path}/{self.directory}".rstrip("/")
+
+    @property
+    def mount_path(self) -> str:
+        """Where pods mount the volume: `path`, or with `host_path` the store itself."""
+        return self.root if self.host_path else self.path
+
+    @property
     def root(self) -> str:
         """The store's directory, as pods see it."""
         return f"{self.path}/{self.directory}".rstrip("/")
@@ -194,6 +204,8 @@ class Retry(Config):
     pause_s: int = Field(10, ge=0)
     """Before the first retry; doubles up to `longest_pause_s`."""
     longest_pause_s: int = Field(300, ge=1)
+    elsewhere: bool = False
+    """Keep a retry off every node where an attempt of it failed; for pools with more nodes than that may be."""
 
 
 class Keep(Config):

@@ -1,0 +1,90 @@
+"""The size of a stage's pod against that of a node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from argosy.errors import InputError
+from workflows.argo.profile.profile import Profile
+from workflows.argo.profile.settings import Devices, Placement
+from workflows.graph import Resources
+from workflows.plan import PlannedNode
+
+EXECUTOR = 0.05  # cores that Argo's own container beside each step asks for (argo-install/base/argo)
+_UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+@dataclass(frozen=True)
+class Room:
+    """Cores, bytes of memory and devices that a pod asks for, or that a node has."""
+
+    cpu: float
+    memory: float
+    devices: Mapping[str, float] = field(default_factory=dict)
+
+
+def amount(quantity: str) -> float:
+    """Convert a Kubernetes quantity into cores, bytes or a count."""
+    number = quantity.rstrip("mkMGTi")
+    return float(number) * _UNITS.get(quantity[len(number) :], 1)
+
+
+def cores(profile: Profile, placement: Placement, resources: Resources) -> str:
+    """Return the cores that a step's container asks for, as a quantity: its share, unless the profile says so many."""
+    return placement.cpu or f"{round(1000 * resources.cores * profile.cpu_share)}m"
+
+
+def device_counts(devices: Devices, gpus: int | None) -> dict[str, str]:
+    """Count the node's GPUs, as its config or the profile sets them, and the profile's other devices."""
+    gpus = devices.gpus if gpus is None else gpus
+    return ({devices.resource: str(gpus)} if gpus else {}) | {name: str(count) for name, count in devices.rdma.items()}
+
+
+def mebibytes(quantity: str) -> int:
+    """Convert a Kubernetes quantity of bytes into MiB."""
+    return max(1, round(amount(quantity) / 2**20))
+
+
+def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:
+    """Return the memory of a pod of `stage` in its first attempt, in MiB."""
+    own = profile.of_stage(stage).memory
+    return mebibytes(own) if own else max(64, round(resources.memory_gb * 1e9 / 2**20))
+
+
+def need(profile: Profile, stage: str, resources: Resources) -> Room:
+    """Return what a pod of `stage` asks for, Argo's container with it."""
+    placement = profile.of_stage(stage)
+    devices = {name: float(count) for name, count in device_counts(placement.devices, resources.gpus).items()}
+    cpu = amount(cores(profile, placement, resources)) + EXECUTOR
+    return Room(cpu, memory_mb(profile, stage, resources) * 2.0**20, devices)
+
+
+def too_large(stage: str, asked: Room, there: Room, where: str) -> str:
+    """Return why a pod of `stage` does not fit; "" where it does."""
+    if asked.cpu > there.cpu + 1e-9:
+        return f"stage {stage} asks for {asked.cpu:g} cores ({EXECUTOR:g} of them Argo's), {where} has {there.cpu:g}"
+    if asked.memory > there.memory:
+        return f"stage {stage} asks for {asked.memory / 2**30:.1f} GiB of memory, {where} has {there.memory / 2**30:.1f}"
+    for name, count in asked.devices.items():
+        if count > there.devices.get(name, 0):
+            return f"stage {stage} asks for {count:g} {name}, {where} has {there.devices.get(name, 0):g}"
+    return ""
+
+
+def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
+    """Refuse a plan with a pod that does not fit the node which all of its pods run on, where there is but that one.
+
+    Raises:
+        InputError: it would wait for ever.
+    """
+    if not profile.storage.host_path:
+        return  # other nodes may be larger; `argosy doctor` looks at all of them
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # the node's, not the limit of this pod
+    here = Room(float(os.cpu_count() or 1), memory)
+    for stage, resources in {node.name: node.resources for node in nodes}.items():
+        asked = need(profile, stage, resources)
+        if why := too_large(stage, Room(asked.cpu, asked.memory), here, "the node"):
+            raise InputError(f"{why}, so that its pod would wait for ever: lower resources.{stage}.cores and .memory_gb "
+                             f"of the config, or stages.{stage}.cpu and .memory or cpu_share of the profile")
