@@ -166,7 +166,7 @@ def test_names_that_templates_use_exist(built):
     maps = [each["configMap"]["name"] for each in reconciler["volumes"] if "configMap" in each]
     assert maps == [found["metadata"]["name"]]
     host = [each["hostPath"]["path"] for each in reconciler["volumes"] if "hostPath" in each]
-    assert host == ([profile.storage.host_path] if profile.storage.host_path else [])
+    assert host == ([profile.storage.node_directory] if profile.storage.host_path else [])
 
 
 def test_a_reconciler_of_a_bucket_has_its_credentials_and_a_volume_of_its_own(built):

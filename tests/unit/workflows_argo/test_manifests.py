@@ -214,7 +214,7 @@ def test_the_default_preset_fits_a_node_of_two_cores_and_single_cores_run_side_b
     room = need(laptop, "clean", Resources(1, 1.0))
     assert 2 * room.cpu <= 2 - 0.42  # beside controller, server, MLflow, S3, reconciler and DNS
     whole = laptop.model_copy(update={"cpu_share": 1.0})
-    with pytest.raises(InputError, match="stage tokenizer asks for 2.05 cores .* the node has 2, .* cpu_share"):
+    with pytest.raises(InputError, match=r"stage tokenizer asks for 2.05 cores .* the node has 2, .* cpu_share"):
         check_node(planned, whole)
     check_node(planned, load_profile("gpu"))  # of its nodes the plan's pod knows nothing
 

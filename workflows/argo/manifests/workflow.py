@@ -196,7 +196,8 @@ def _of_task(output: str, task: StageTask) -> str:
 
 
 def _plan(profile: Profile, planned: Planned) -> Container:
-    outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary", COMMON, *planned.plan_outputs]
+    outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary", COMMON,
+               *planned.plan_outputs]  # fmt: skip
     args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,
             "--image-tag", parameter("image-tag"), "--priority", parameter("priority"),
             "--fields", " ".join(each.name for each in planned.fields)]  # fmt: skip

@@ -66,7 +66,8 @@ def too_large(stage: str, asked: Room, there: Room, where: str) -> str:
     if asked.cpu > there.cpu + 1e-9:
         return f"stage {stage} asks for {asked.cpu:g} cores ({EXECUTOR:g} of them Argo's), {where} has {there.cpu:g}"
     if asked.memory > there.memory:
-        return f"stage {stage} asks for {asked.memory / 2**30:.1f} GiB of memory, {where} has {there.memory / 2**30:.1f}"
+        gib = asked.memory / 2**30
+        return f"stage {stage} asks for {gib:.1f} GiB of memory, {where} has {there.memory / 2**30:.1f}"
     for name, count in asked.devices.items():
         if count > there.devices.get(name, 0):
             return f"stage {stage} asks for {count:g} {name}, {where} has {there.devices.get(name, 0):g}"
@@ -86,5 +87,5 @@ def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
     for stage, resources in {node.name: node.resources for node in nodes}.items():
         asked = need(profile, stage, resources)
         if why := too_large(stage, Room(asked.cpu, asked.memory), here, "the node"):
-            raise InputError(f"{why}, so that its pod would wait for ever: lower resources.{stage}.cores and .memory_gb "
-                             f"of the config, or stages.{stage}.cpu and .memory or cpu_share of the profile")
+            raise InputError(f"{why}, so that its pod would wait for ever: lower resources.{stage}.cores and "
+                             f".memory_gb of the config, or stages.{stage}.cpu, .memory or cpu_share of the profile")
