@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from random import Random
 
 LANGS = ("en", "zh")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -78,19 +79,31 @@ class OpenItem:
 AnyItem = Item | OpenItem
 
 
+def mixed(item: Item) -> Item:
+    """Put the options in an order that the item's id decides, where the right one is always published at one place;
+    lm-eval's form keeps its requests."""
+    if item.harness_only:
+        return item
+    order = list(range(len(item.choices)))
+    Random(f"order/{item.id}").shuffle(order)
+    rights = tuple(sorted(order.index(right) for right in item.answers))
+    form = item.harness
+    if form is not None:
+        prompts = form.prompts if len(form.prompts) == 1 else tuple(form.prompts[old] for old in order)
+        form = replace(form, prompts=prompts, continuations=tuple(form.continuations[old] for old in order))
+    return replace(item, choices=tuple(item.choices[old] for old in order), answers=rights, harness=form, mixed=True,
+                   answer=rights[0] if rights else order.index(item.answer))  # fmt: skip
+
+
 @dataclass
 class Items:
     """The items of one file, the number of other lines by the reason why they are none, and these lines: file, place
-    among its records (from 1), reason."""
+    among its records (from 1), reason. `warnings`: what is strange about them all."""
 
     items: list[AnyItem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     rejects: list[tuple[str, int, str]] = field(default_factory=list)
-
-    def reject(self, file: str, record: int, reason: str) -> None:
-        """Count a record that is no item, and keep its place."""
-        self.left_out[reason] += 1
-        self.rejects.append((file, record, reason))
+    warnings: list[str] = field(default_factory=list)
 
 
 class BrokenItem(Exception):
@@ -103,6 +116,7 @@ def merged(parts: Sequence[Items]) -> Items:
     for part in parts:
         found.left_out += part.left_out
         found.rejects += part.rejects
+        found.warnings += part.warnings
         for item in part.items:
             if item.id in seen:
                 found.left_out["id is there twice"] += 1

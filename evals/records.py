@@ -1,30 +1,22 @@
-"""Records of benchmark files: cutting a file into them, and reading their fields, each in one way, never guessed.
-
-A reader of a field raises BrokenItem with the reason where the field is absent or wrong.
-"""
+"""Records of benchmark files: what a file is cut into before its fields are read (evals/fields.py)."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from argosy.data.jsonl import Reject, parse_or_reject
 from argosy.errors import InputError
-from evals.items import LANGS, LETTERS, BrokenItem, Item
+from evals.items import BrokenItem
 
 Record = Mapping[str, Any]
 Records = Iterator[Record | BrokenItem]
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BOM = b"\xef\xbb\xbf"
-_AROUND = " \t\r\n()[]{}<>.:,、。"
 
 
 def json_lines(path: Path, encoding: str = "utf-8") -> Records:
@@ -111,74 +103,3 @@ def read_bytes(path: Path, size: int = -1) -> bytes:
     if data.startswith(_UTF16):
         raise InputError(f"{path} is UTF-16; save it as UTF-8")
     return data
-
-
-def text(record: Record, name: str) -> str:
-    """Read a field that is a text, without space around it."""
-    if name not in record or record[name] is None:
-        raise BrokenItem(f"no {name}")
-    value = record[name]
-    if not isinstance(value, str) or not value.strip():
-        raise BrokenItem(f"{name} is not a text")
-    return value.strip()
-
-
-def label_index(value: object, labels: Sequence[str] = LETTERS) -> int:
-    """Read the index of a label: "B", "b", "(B)", "B." and full-width "Ｂ" are all 1."""
-    label = unicodedata.normalize("NFKC", value).strip(_AROUND) if isinstance(value, str) else value
-    known = [unicodedata.normalize("NFKC", label).strip(_AROUND).upper() for label in labels]
-    if not isinstance(label, str) or label.upper() not in known:
-        raise BrokenItem("answer is not a label of the choices")
-    return known.index(label.upper())
-
-
-def label_indexes(value: object) -> tuple[int, ...]:
-    """Read the indexes of several labels: "ACD", "A,C,D", "ＡＣ" or ["A", "C"], each once, in order."""
-    joined = "".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    letters = re.sub(r"[\s,、，;()]+", "", unicodedata.normalize("NFKC", joined)).upper()
-    if not letters or not set(letters) <= set(LETTERS):
-        raise BrokenItem("answer is not a label of the choices")
-    return tuple(sorted({LETTERS.index(letter) for letter in letters}))
-
-
-def number_index(value: object, first: int) -> int:
-    """Read the index of a number, or of its digits, where counting begins at `first` (0 or 1)."""
-    if isinstance(value, str):
-        digits = unicodedata.normalize("NFKC", value).strip()
-        value = int(digits) if re.fullmatch(r"-?[0-9]+", digits) else value
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise BrokenItem("answer is not a number")
-    return value - first
-
-
-def checked(
-    id: str, lang: str, question: str, choices: Iterable[object], answer: int, *, answers: tuple[int, ...] = (),
-    subject: str = "", cluster: str = "",
-) -> Item:  # fmt: skip
-    """Make an item of its fields, when they are one."""
-    found = list(choices)
-    texts = [choice.strip() for choice in found if isinstance(choice, str) and choice.strip()]
-    if len(texts) < len(found):
-        raise BrokenItem("choices are not a list of texts")
-    if not 2 <= len(texts) <= len(LETTERS):
-        raise BrokenItem(f"number of choices is not within 2 to {len(LETTERS)}")
-    if len(set(texts)) < len(texts):
-        raise BrokenItem("two choices are the same")
-    if not all(0 <= right < len(texts) for right in (answer, *answers)):
-        raise BrokenItem("answer is not among the choices")
-    if not question.strip():
-        raise BrokenItem("question is not a text")
-    if lang not in LANGS:
-        raise BrokenItem(f"lang is not one of {', '.join(LANGS)}")
-    answers = answers if len(answers) > 1 else ()
-    return Item(id, lang, question.strip(), tuple(texts), answer, answers, subject, cluster)
-
-
-def mixed(item: Item) -> Item:
-    """Put the options in an order that the item's id decides, for formats that publish the right one first."""
-    order = list(range(len(item.choices)))
-    Random(f"order/{item.id}").shuffle(order)
-    rights = tuple(sorted(order.index(right) for right in item.answers))
-    answer = rights[0] if rights else order.index(item.answer)
-    choices = tuple(item.choices[old] for old in order)
-    return replace(item, choices=choices, answer=answer, answers=rights, mixed=True)

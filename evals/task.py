@@ -8,10 +8,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from argosy.config.schema import Config
+from evals.fields import Fields
 from evals.items import AnyItem
 
-_OF_FILES = ("files", "shots", "hf", "format", "config", "split", "shots_split", "revision", "encoding", "index_from",
-             "optional")  # fmt: skip
+_OF_FILES = ("files", "shots", "hf", "format", "fields", "config", "split", "shots_split", "revision", "encoding",
+             "index_from", "optional")  # fmt: skip
 
 
 class TaskSpec(Config):
@@ -23,6 +24,10 @@ class TaskSpec(Config):
     """The same for the items that few-shot examples come from."""
     format: str = ""
     """Name of a format (evals/formats); "": argosy's for JSONL, MMLU's for CSV."""
+    fields: Fields | None = None
+    """Names of the fields of JSONL, a JSON list or a CSV with a header, in place of a format."""
+    mixed: bool | None = None
+    """Whether options get an order that the item's id decides; None: where one place has nearly all right options."""
     lang: Literal["", "en", "zh"] = ""
     """Language of all items, where the format does not know it."""
     subject: str = ""
@@ -78,6 +83,8 @@ class TaskSpec(Config):
     def _has_a_source(self) -> Self:
         if not self.files and not self.hf and not self.lm_eval:
             raise ValueError("give files, or hf (a dataset of Hugging Face), or lm_eval (a task of lm-eval's own)")
+        if self.format and self.fields:
+            raise ValueError("fields are given beside format, which knows its fields: leave one of them out")
         defaults = type(self).model_fields
         if self.lm_eval and (given := [name for name in _OF_FILES if getattr(self, name) != defaults[name].default]):
             raise ValueError(f"{given[0]} is given beside lm_eval, whose task has its own items: leave one of them out")

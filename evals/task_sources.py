@@ -6,6 +6,7 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -134,31 +135,32 @@ def _last(path: Path, folders: int) -> tuple[str, ...]:
 
 def read_file(path: Path, spec: TaskSpec, limit: int | None, name: str = "") -> Items:
     """Read the items of a file once for all checkpoints of a process. `name`: the beginning of ids; "": its stem."""
-    about = (spec.format, spec.lang, spec.subject, spec.encoding, spec.index_from)
-    return _read_again_when_changed(path, limit, name, about, path.stat().st_mtime_ns if path.is_file() else 0)
+    about = {field: getattr(spec, field) for field in ("format", "lang", "subject", "encoding", "index_from", "fields")}
+    settings = tuple({**about, "mix": spec.mixed}.items())
+    return _read_again_when_changed(path, limit, name, settings, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
 @lru_cache(maxsize=512)
-def _read_again_when_changed(path: Path, limit: int | None, name: str, about: tuple[Any, ...], changed: int) -> Items:
-    format, lang, subject, encoding, index_from = about
-    return read_items(
-        path, limit, format, lang=lang, subject=subject, encoding=encoding, index_from=index_from, name=name
-    )
+def _read_again_when_changed(
+    path: Path, limit: int | None, name: str, settings: tuple[tuple[str, Any], ...], changed: int
+) -> Items:
+    return read_items(path, limit, name=name, **dict(settings))
 
 
 def sample(items: Items, size: int) -> Items:
     """Draw `size` of the items in their order: those whose ids have the smallest digests, whatever else there is."""
     ranked = sorted(items.items, key=lambda item: sha256(item.id.encode()).digest())
     kept = {item.id for item in ranked[:size]}
-    return Items([item for item in items.items if item.id in kept], items.left_out.copy(), items.rejects)
+    return replace(items, items=[item for item in items.items if item.id in kept], left_out=items.left_out.copy())
 
 
 def _hub_part(spec: TaskSpec, config: str, split: str, data: Path, limit: int | None) -> Items:
     where = f"{spec.hf}{f' ({config})' if config else ''}, split {split}"
-    format = find_format(spec.format)
-    at = At(config or split, 0, spec.lang, spec.subject or config, spec.index_from)
+    format = find_format(spec.format, fields=spec.fields)
+    at = At(config or split, 0, spec.lang, spec.subject, config, spec.index_from)
     name = _local(spec.hf, data)
-    found = parse_records(_rows(name, config, split, spec.revision, where, _changed(name)), format, at, limit)
+    rows = _rows(name, config, split, spec.revision, where, _changed(name))
+    found = parse_records(rows, format, at, limit, spec.mixed)
     if not found.items:
         raise InputError(f"{where}: no usable item; rows left out: {dict(found.left_out) or 'none, it is empty'}")
     return found

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from argosy.judging.judges import Judge
     from argosy.judging.records import Answer, Prompt
 
-VERDICTS, KEPT = "verdicts.jsonl", "state/replies.jsonl"
+VERDICTS, KEPT = "verdicts.jsonl", "state/replies"
 UNANSWERED = "verdicts"  # the part that a retry repeats: the entry of `again` and `failed`
 
 
@@ -115,7 +115,6 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     left_out: Counter[str] = Counter()
     prompts = read_prompts(Path(config.prompts), left_out)[: config.limit]
     labels = read_labels(Path(config.labels), left_out) if config.labels else {}
-    (context.out / KEPT).parent.mkdir(parents=True, exist_ok=True)
     first, second = (_answers(name, config, context, prompts, left_out) for name in ("first", "second"))
     judge = _judge(config)
     judged = ask(judge, prompts, first, second, context.out / KEPT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from argosy.judging.judges import Comparison, Judge, Preference
 from argosy.judging.metrics import Verdict
 from argosy.judging.records import Answer, Prompt
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.workers import Journal, key_of
 
 FORWARD, BACKWARD = "forward", "backward"
 Key = tuple[str, str]  # id of a prompt, order
@@ -55,7 +55,7 @@ def ask(
     """Judge the prompts that both models answered, in both orders; equal answers are a tie without the judge.
 
     Args:
-        kept: JSONL file of the judge's replies; each is appended as it comes, and none is requested twice.
+        kept: directory of the judge's replies; each is written as it comes, and none is requested twice.
         progress: is called with (replies so far, replies in all).
     """
     both = [prompt for prompt in prompts if prompt.id in first and prompt.id in second]
@@ -81,20 +81,21 @@ def ask(
 def _replies(
     judge: Judge, comparisons: Mapping[Key, Comparison], kept: Path, progress: Callable[[int, int], None]
 ) -> dict[Key, Preference]:
-    """Collect replies that were kept before a kill, and those to the other comparisons."""
-    replies = _read(kept)
+    """Collect replies that were kept before a kill, and those to the other comparisons; one that names no answer is
+    requested again another time."""
+    journal = Journal(kept)
+    names = {key: key_of("reply", comparison) for key, comparison in comparisons.items()}
+    replies = {key: Preference(first) for key, name in names.items() if (first := journal.get(name)) is not None}
     missing = [key for key in comparisons if key not in replies]
-    with open(kept, "a", encoding="utf-8") as file:
 
-        def save(index: int, preference: Preference) -> None:
-            name, order = key = missing[index]
-            replies[key] = preference
-            record = {"id": name, "order": order, "first": preference.first, "reason": preference.reason}
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            file.flush()
-            progress(len(replies), len(comparisons))
+    def save(index: int, preference: Preference) -> None:
+        key = missing[index]
+        replies[key] = preference
+        if preference.first is not None:
+            journal.put(names[key], preference.first)
+        progress(len(replies), len(comparisons))
 
-        judge.prefer([comparisons[key] for key in missing], save)
+    judge.prefer([comparisons[key] for key in missing], save)
     return replies
 
 
@@ -108,16 +109,3 @@ def _add(judgements: Judgements, name: str, replies: Mapping[Key, Preference], l
     judgements.left_out[failed.reason] += 1
     if failed.retryable:
         judgements.retryable[failed.reason] += 1
-
-
-def _read(kept: Path) -> dict[Key, Preference]:
-    """Read replies that were kept. A last line that was cut, and those that failed, are requested again."""
-    if not kept.is_file():
-        return {}
-    text = kept.read_text(encoding="utf-8")
-    whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-    if sum(map(len, whole)) < len(text):
-        kept.write_text("".join(whole), encoding="utf-8")
-    records = map(json.loads, whole)
-    return {(record["id"], record["order"]): Preference(record["first"])
-            for record in records if record["first"] is not None}  # fmt: skip

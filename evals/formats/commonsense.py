@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from evals.fields import Fields, text
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem
-from evals.records import Record, Records, checked, label_index, number_index, text, with_labels
+from evals.records import Record, Records, with_labels
 
 
 class HellaSwag(Format):
@@ -17,21 +18,18 @@ class HellaSwag(Format):
     cluster."""
 
     name = "hellaswag"
+    fields = Fields(choices="endings", answer="label", cluster="source_id")
+    first = 0
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         """Read one item."""
-        endings = record.get("endings")
-        if not isinstance(endings, list) or not all(isinstance(ending, str) for ending in endings):
-            raise BrokenItem("endings are not a list of texts")
         if record.get("label") in (None, ""):
             raise BrokenItem("no label: the test split is published without")
-        answer = number_index(record["label"], at.index_from or 0)
         more = str(record.get("ctx_b") or "").capitalize()
         scene = f"{text(record, 'activity_label')}: {text(record, 'ctx_a')} {more}"
-        choices = [without_marks(ending) for ending in endings]
-        source = str(record.get("source_id") or "")
-        item_id = at.id if record.get("ind") is None else f"{at.file}/{record['ind']}"
-        return [checked(item_id, at.lang or self.lang, without_marks(scene), choices, answer, cluster=source)]
+        endings = [without_marks(each) if isinstance(each, str) else each for each in record.get("endings") or ()]
+        own_id = "" if record.get("ind") is None else f"{at.file}/{record['ind']}"
+        return [self.item({**record, "endings": endings}, at, question=without_marks(scene), id=own_id)]
 
 
 def without_marks(value: str) -> str:
@@ -44,6 +42,8 @@ class Piqa(Format):
     `label` (Hugging Face)."""
 
     name = "piqa"
+    fields = Fields(question="goal", choices=("sol1", "sol2"), answer="label")
+    first = 0
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
         """Read a record a line."""
@@ -53,37 +53,23 @@ class Piqa(Format):
         """Read one item."""
         if record.get("label") is None:
             raise BrokenItem("no label: put the file of labels beside it")
-        answer = number_index(record["label"], at.index_from or 0)
-        choices = [text(record, "sol1"), text(record, "sol2")]
-        return [checked(str(record.get("id") or at.id), at.lang or self.lang, text(record, "goal"), choices, answer)]
+        return [self.item(record, at)]
 
 
-class Siqa(Format):
+class Siqa(Piqa):
     """`{"context", "question", "answerA", "answerB", "answerC"}`, with the right one's number from 1 in
     `dev-labels.lst` beside `dev.jsonl` or in `label` (Hugging Face), or its letter in `correct`. Questions about one
     context are a cluster."""
 
     name = "siqa"
-
-    def records(self, path: Path, encoding: str = "utf-8") -> Records:
-        """Read a record a line."""
-        yield from with_labels(path, encoding)
+    fields = Fields(choices=("answerA", "answerB", "answerC"), answer="label", cluster="context")
+    first = 1
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         """Read one item."""
-        context = text(record, "context")
-        choices = [text(record, f"answer{letter}") for letter in "ABC"]
-        question = f"{context} {text(record, 'question')}"
-        item_id = str(record.get("id") or at.id)
-        return [checked(item_id, at.lang or self.lang, question, choices, _answer(record, at), cluster=context)]
-
-
-def _answer(record: Record, at: At) -> int:
-    if record.get("label") is not None:
-        return number_index(record["label"], 1 if at.index_from is None else at.index_from)
-    if record.get("correct") is not None:
-        return label_index(record["correct"])
-    raise BrokenItem("no label: put the file of labels beside it")
+        question = f"{text(record, 'context')} {text(record, 'question')}"
+        label = record.get("correct") if record.get("label") is None else record["label"]
+        return super().parse({**record, "question": question, "label": label}, at)
 
 
 class Winogrande(Format):
@@ -91,14 +77,12 @@ class Winogrande(Format):
     two sentences of a pair are a cluster (their qID is the same up to its last `-`)."""
 
     name = "winogrande"
+    fields = Fields(question="sentence", choices=("option1", "option2"), id="qID")
+    first = 1
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         """Read one item."""
-        sentence = text(record, "sentence")
-        if sentence.count("_") != 1:
+        if text(record, "sentence").count("_") != 1:
             raise BrokenItem("sentence has not one gap")
-        choices = [text(record, "option1"), text(record, "option2")]
-        answer = number_index(text(record, "answer"), 1 if at.index_from is None else at.index_from)
-        item_id = str(record.get("qID") or at.id)
-        pair = item_id.rpartition("-")[0] if record.get("qID") else ""
-        return [checked(item_id, at.lang or self.lang, sentence, choices, answer, cluster=pair)]
+        answer, pair = text(record, "answer"), str(record.get("qID") or "").rpartition("-")[0]
+        return [self.item({**record, "answer": answer}, at, cluster=pair)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from argosy.errors import InputError
+from evals.fields import Fields, options, text
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem
-from evals.records import Record, Records, checked, csv_records, csv_rows, label_index, number_index, text
+from evals.records import Record, Records, csv_records, csv_rows
 
 _ROW = "row is not question, choices, letter or index"
 
@@ -20,6 +20,8 @@ class Mmlu(Format):
 
     name = "mmlu"
     suffixes = (".csv",)
+    first = 0
+    a_file_a_subject = True
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
         """Read a record a row."""
@@ -39,24 +41,7 @@ class Mmlu(Format):
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         """Read one item; none of a header."""
-        if "header" in record:
-            return []
-        lacking = next((name for name in ("question", "choices", "answer") if name not in record), None)
-        if lacking:
-            raise BrokenItem(f"no {lacking}")
-        subject = str(record.get("subject") or at.subject)
-        answer = self._index(record["answer"], at)
-        choices = list(record["choices"])
-        return [checked(at.id, at.lang or self.lang, str(record["question"]), choices, answer, subject=subject)]
-
-    def _index(self, value: object, at: At) -> int:
-        digits = value.strip() if isinstance(value, str) else ""
-        try:
-            if not isinstance(value, str) or (digits.isascii() and digits.isdigit()):
-                return number_index(value, at.index_from or 0)
-            return label_index(value)
-        except BrokenItem:
-            raise BrokenItem(_ROW) from None
+        return [] if "header" in record else [self.item(record, at)]
 
 
 class CEval(Format):
@@ -65,6 +50,8 @@ class CEval(Format):
     name = "ceval"
     lang = "zh"
     suffixes = (".csv",)
+    fields = Fields(choices=tuple("abcdefgh"), id="")
+    a_file_a_subject = True
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
         """Read a record a row.
@@ -80,14 +67,9 @@ class CEval(Format):
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         """Read one item."""
-        fields = {str(name).lower(): value for name, value in record.items()}
-        question, answer = text(fields, "question"), text(fields, "answer")
-        columns = [letter for letter in "abcdefgh" if str(fields.get(letter) or "").strip()]
-        if columns != list("abcdefgh"[: len(columns)]):
-            raise BrokenItem("an option is empty")
-        choices = [str(fields[letter]) for letter in columns]
-        right = label_index(answer)
-        return [checked(at.id, at.lang or self.lang, question, choices, right, subject=at.subject)]
+        record = {str(name).lower(): value for name, value in record.items()}
+        text(record, "answer")
+        return [self.item(record, at)]
 
 
 class Cmmlu(CEval):
@@ -102,28 +84,19 @@ class Arc(Format):
     Labels are A-E or 1-5; the right option is the one whose label is `answerKey`."""
 
     name = "arc"
+    fields = Fields(question="stem", answer="answerKey")
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         """Read one item."""
         question = record.get("question", record.get("question_stem"))
         inner = question if isinstance(question, Mapping) else {"stem": question, "choices": record.get("choices")}
-        labels, texts = _options(inner.get("choices"))
-        name = str(record.get("id") or at.id)
-        lang = at.lang or self.lang
-        return [checked(name, lang, text(inner, "stem"), texts, label_index(text(record, "answerKey"), labels))]
+        if not options(inner, "choices").labels:
+            raise BrokenItem("choices are not labels with texts")
+        text(record, "answerKey")
+        return [self.item({**record, **inner}, at)]
 
 
 class OpenBookQA(Arc):
     """OpenBookQA (Mihaylov et al., 2018) has ARC's fields."""
 
     name = "openbookqa"
-
-
-def _options(choices: Any) -> tuple[list[str], list[Any]]:
-    """Read labels and texts."""
-    try:
-        if isinstance(choices, Mapping):
-            return list(choices["label"]), list(choices["text"])
-        return [choice["label"] for choice in choices], [choice["text"] for choice in choices]
-    except (TypeError, KeyError):
-        raise BrokenItem("choices are not labels with texts") from None

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evals.fields import checked, label_indexes
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem
-from evals.records import Record, Records, checked, json_list, label_indexes
+from evals.records import Record, Records, json_list
 
 _OPTION = re.compile(r"(?<![A-Za-z$\\{^_])([A-GＡ-Ｇ])\s?[．.、](?!\s*[、，])")
 _NUMBER = r"(?:[（(]\s*{0}\s*[)）]|(?<!\d){0}\s*[．.、](?!\d)|^\s*{0}\s(?=[A-Z一-鿿]))"
@@ -137,7 +138,8 @@ class Gaokao(Format):
             raise BrokenItem("question is not a text")
         if not isinstance(answers, list) or not answers:
             raise BrokenItem("no answer")
-        subject = at.subject.partition("_")[2].removesuffix("_MCQs") if at.subject[:1].isdigit() else at.subject
+        subject = at.subject or at.stem
+        subject = subject.partition("_")[2].removesuffix("_MCQs") if subject[:1].isdigit() else subject
         lang = at.lang or ("en" if subject.startswith("English") else self.lang)
         questions = _questions(clean(text, lang), len(answers))
         if questions is None:

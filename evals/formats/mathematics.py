@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Iterable
 
+from evals.fields import Fields, text
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem, OpenItem
-from evals.records import Record, checked, label_index, number_index, text
+from evals.records import Record
 
 
 class Gsm8k(Format):
@@ -34,13 +35,11 @@ class MathQA(Format):
 
     name = "mathqa"
     suffixes = (".json", ".jsonl")
+    fields = Fields(question="Problem", answer="correct", subject="category")
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         """Read one item."""
-        choices = split_options(text(record, "options"))
-        answer = label_index(text(record, "correct"))
-        subject = str(record.get("category") or "")
-        return [checked(at.id, at.lang or self.lang, text(record, "Problem"), choices, answer, subject=subject)]
+        return [self.item({**record, "choices": split_options(text(record, "options"))}, at)]
 
 
 def _joined(options: str) -> str:
@@ -79,14 +78,12 @@ class Instructions(Format):
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         """Read one item."""
         asked, answer = text(record, "instruction"), text(record, "answer")
-        lang = at.lang or self.lang
         if _MATH in asked:
-            question, _, options = asked.rpartition(_MATH)
-            return [checked(at.id, lang, question, split_options(options), label_index(answer))]
+            question, _, listed = asked.rpartition(_MATH)
+            return [self.item({**record, "choices": split_options(listed)}, at, question=question)]
         question, *parts = _OPTION.split(_END.sub("", asked))
         if [int(number) for number in parts[::2]] != list(range(1, len(parts) // 2 + 1)) or not parts:
             raise BrokenItem("options could not be split")
         named = _NAMED.fullmatch(answer)
-        if named is None:
-            raise BrokenItem("answer is not a label of the choices")
-        return [checked(at.id, lang, _ASKED.sub("", question), parts[1::2], number_index(named[1], 1))]
+        found = {"choices": parts[1::2], "answer": int(named[1]) - 1 if named else answer}
+        return [self.item(found, at, question=_ASKED.sub("", question))]

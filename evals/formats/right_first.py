@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evals.fields import Fields, text
 from evals.formats import At, Format
-from evals.items import AnyItem, BrokenItem
-from evals.records import Record, Records, checked, csv_records, mixed, text
+from evals.items import AnyItem, BrokenItem, mixed
+from evals.records import Record, Records, csv_records
 
 ASKED = {"en": "Which sentence is better English?", "zh": "哪个句子更通顺？"}
 
@@ -20,13 +21,15 @@ class Blimp(Format):
     probes of suite `blimp` compare the sentences alone. The subject is the phenomenon (UID)."""
 
     name = "blimp"
+    fields = Fields(subject="UID")
+    a_file_a_subject = True
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         """Read one item."""
-        sentences = [text(record, "sentence_good"), text(record, "sentence_bad")]
-        lang, subject = at.lang or self.lang, str(record.get("UID") or at.subject)
-        return [mixed(checked(f"{subject}/{record.get('pairID', at.number)}", lang, ASKED[lang], sentences, 0,
-                              subject=subject))]  # fmt: skip
+        lang = at.lang or self.lang
+        pair = {**record, "choices": [text(record, "sentence_good"), text(record, "sentence_bad")], "answer": 0}
+        own_id = f"{record.get('UID') or at.subject or at.stem}/{record.get('pairID', at.number)}"
+        return [mixed(self.item(pair, at, question=ASKED[lang], id=own_id))]
 
 
 class TruthfulQAOne(Format):
@@ -36,6 +39,7 @@ class TruthfulQAOne(Format):
 
     name = "truthfulqa_mc1"
     suffixes = (".csv",)
+    fields = Fields(subject="category")
     targets = "mc1_targets"
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
@@ -47,11 +51,8 @@ class TruthfulQAOne(Format):
         right, wrong = self._targets(record[self.targets]) if self.targets in record else self._columns(record)
         if not right or not wrong:
             raise BrokenItem("no right or no wrong answer")
-        choices, answers = [*right, *wrong], tuple(range(len(right)))
-        subject = str(record.get("category") or "")
-        question = text(record, "question")
-        item = checked(at.id, at.lang or self.lang, question, choices, 0, answers=answers, subject=subject)
-        return [mixed(item)]
+        found = {**record, "choices": [*right, *wrong], "answer": [*range(len(right))]}
+        return [mixed(self.item(found, at))]
 
     def _columns(self, record: Record) -> tuple[list[str], list[str]]:
         return [text(record, "best answer")], split_answers(text(record, "incorrect answers"))

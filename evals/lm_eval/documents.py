@@ -2,54 +2,44 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from argosy.errors import InputError, StepError
-from argosy.text.scripts import HAN
+from evals.fields import language_of
 from evals.items import LETTERS, BrokenItem, HarnessForm, Item, Items, merged
 from evals.lm_eval.load import Stamp, load, load_error, stamp
 from evals.lm_eval.prompts import are_labels, split_prompt
-from evals.records import mixed
+from evals.reading import collected
 from evals.task import TaskSpec
 
 Doc = Mapping[str, Any]
 LETTERS_ALONE = "options are letters, and their texts cannot be told from the question"
 NO_QUESTION = "has no question apart from its options"
 _SAME = "two choices are the same"
-_HAN = re.compile(f"[{HAN}]")
-_SAMPLE = 100  # documents that show whether the right option is always published first
-_FEWEST = 5  # documents that can show it
 
 
-def items_of(task: Any, docs: Sequence[Doc], *, lang: str, subject: str, name: str, limit: int | None) -> Items:
+def items_of(
+    task: Any, docs: Iterable[Doc], *, lang: str, subject: str, name: str, limit: int | None, mix: bool | None = None
+) -> Items:
     """Turn documents into items, at most `limit`; one that lm-eval cannot ask, or without a right option, is left out.
 
     Args:
         task: a ConfigurableTask of type multiple_choice.
         lang, subject: of all; "": zh where there are Chinese characters, and the task's name.
         name: the beginning of ids.
+        mix: see `evals.reading.collected`.
     """
-    found, first_places = Items(), []
-    for number, doc in enumerate(docs):
-        if limit is not None and len(found.items) >= limit and number >= _SAMPLE:
-            break
+
+    def made(number: int, doc: Doc) -> Item | BrokenItem:
         try:
-            item = _item(task, doc, f"{name}/{number}", lang, subject or task.task_name)
+            return _item(task, doc, f"{name}/{number}", lang, subject or task.task_name)
         except BrokenItem as reason:
-            found.left_out[str(reason)] += limit is None or len(found.items) < limit
-            continue
-        if number < _SAMPLE:
-            first_places.append(item.answer)
-        if limit is None or len(found.items) < limit:
-            found.items.append(item)
-    if len(first_places) >= _FEWEST and len(set(first_places)) == 1:
-        found.items = [_mixed(item) if isinstance(item, Item) else item for item in found.items]
-    return found
+            return reason
+
+    return collected(([made(number, doc)] for number, doc in enumerate(docs)), name, limit, mix)
 
 
 def _item(task: Any, doc: Doc, id: str, lang: str, subject: str) -> Item:
@@ -70,7 +60,7 @@ def _item(task: Any, doc: Doc, id: str, lang: str, subject: str) -> Item:
     if len(texts) > len(LETTERS):
         only = f"number of choices is not within 2 to {len(LETTERS)}"
     texts = tuple(text.strip() for text in texts) if not only else texts
-    lang = lang or ("zh" if _HAN.search(question + "".join(texts)) else "en")
+    lang = lang or language_of(question, *texts)
     several = rights if len(rights) > 1 else ()
     return Item(id, lang, question, texts, rights[0], several, subject, "", form, only)
 
@@ -104,27 +94,6 @@ def rights_of(task: Any, doc: Doc, choices: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted({each for each in found if isinstance(each, int) and 0 <= each < len(choices)}))
 
 
-def _mixed(item: Item) -> Item:
-    """Put its options in an order that its id decides, where the right one is always published at one place; lm-eval's
-    form keeps its requests."""
-    if item.harness is None or item.harness_only:
-        return item
-    numbered = replace(item, choices=tuple(map(str, range(len(item.choices)))))
-    order = [int(number) for number in mixed(numbered).choices]
-    form = item.harness
-    prompts = form.prompts if len(form.prompts) == 1 else tuple(form.prompts[old] for old in order)
-    moved = replace(form, prompts=prompts, continuations=tuple(form.continuations[old] for old in order))
-    rights = tuple(sorted(order.index(right) for right in item.answers))
-    return replace(
-        item,
-        choices=tuple(item.choices[old] for old in order),
-        harness=moved,
-        answers=rights,
-        answer=rights[0] if rights else order.index(item.answer),
-        mixed=True,
-    )
-
-
 def lm_eval_items(spec: TaskSpec, limit: int | None, *, examples: bool = False) -> Items:
     """Read the items of a task of lm-eval, or of all tasks of a group, at most `limit` of each; with `examples` those
     that its few-shot examples come from (none where these are the items themselves).
@@ -139,7 +108,7 @@ def lm_eval_items(spec: TaskSpec, limit: int | None, *, examples: bool = False) 
         name, kind = next(iter(wrong.items()), (spec.lm_eval, "none"))
         raise InputError(f"lm-eval's task {name} is of type {kind}: variants are made of multiple_choice tasks of YAML "
                          "alone; name it in benchmarks.lm_eval to run it as it is")  # fmt: skip
-    about = {"lang": spec.lang, "subject": spec.subject}
+    about = {"lang": spec.lang, "subject": spec.subject, "mix": spec.mixed}
     parts = [Items([], Counter({f"task {name} is of type {kind}": 1 for name, kind in wrong.items()}))]
     for name, task in tasks.items():
         if name not in wrong and not examples:

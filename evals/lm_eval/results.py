@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,13 +10,12 @@ from typing import Any
 from argosy.evaluation.items import digest
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.scorer import Fit
-from argosy.text.scripts import HAN
 from evals.answers import NO_NUMBER, OTHER_ANSWER, TOO_LONG
+from evals.fields import language_of
 from evals.lm_eval.documents import rights_of
 
 Row = dict[str, Any]
 Sample = Mapping[str, Any]
-_HAN = re.compile(f"[{HAN}]")
 _RIGHT = ("acc", "exact_match", "em", "pass@1")  # the first that a task has says whether an answer is right
 
 
@@ -44,7 +42,7 @@ def rows_of(name: str, task: Any, samples: Sequence[Mapping[str, Any]], results:
     for sample in samples:
         prompt = str(sample["arguments"][0][0]) if sample["arguments"] else ""
         row: Row = {"task": name, "variant": variant_of(sample["filter"]), "id": f"{name}/{sample['doc_id']}",
-                    "item": f"{name}/{sample['doc_id']}", "lang": "zh" if _HAN.search(prompt) else "en"}  # fmt: skip
+                    "item": f"{name}/{sample['doc_id']}", "lang": language_of(prompt)}  # fmt: skip
         row |= {metric: float(sample[metric]) for metric in means if metric in sample}
         row["asked"] = _digest(task, sample)
         row |= _answer(task, sample, row.get(right_metric(row) or ""))

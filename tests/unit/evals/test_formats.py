@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from argosy.errors import InputError
+from evals.fields import label_index, label_indexes, number_index
 from evals.formats import At, find_format, registered
-from evals.items import BrokenItem, Item, OpenItem
+from evals.items import BrokenItem, Item, OpenItem, mixed
 from evals.reading import parse_records, read_items
-from evals.records import label_index, label_indexes, mixed, number_index
 
 
 def write_jsonl(path: Path, records: Sequence[Any]) -> Path:

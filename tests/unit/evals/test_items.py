@@ -17,7 +17,7 @@ BROKEN = {
     "[1]": "not a JSON object",
     '{"id": "b"}': "no question",
     GOOD.replace('"a"', '"c"').replace("1}", "2}"): "answer is not among the choices",
-    GOOD.replace('"a"', '"d"').replace("1}", "true}"): "answer is not among the choices",
+    GOOD.replace('"a"', '"d"').replace("1}", "true}"): "answer is not a number",
     GOOD.replace('"a"', '"e"').replace("乙", "甲"): "two choices are the same",
     GOOD.replace('"a"', '"f"').replace("zh", "xx"): "lang is not one of en, zh",
     GOOD.replace('"a"', '"g"').replace("问？", " "): "question is not a text",

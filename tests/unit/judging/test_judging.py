@@ -174,8 +174,8 @@ def test_a_kill_loses_no_reply_and_asks_none_twice(tmp_path: Path) -> None:
     )
     with pytest.raises(KeyboardInterrupt):
         ask(Script(lambda c: float(c.first < c.second), stop=7), *arguments)
-    with open(tmp_path / "kept", "a") as file:
-        file.write('{"id": "9", "or')  # the line that was being written
+    [kept] = (tmp_path / "kept").iterdir()
+    kept.write_text(kept.read_text() + '{"id": "9", "or')  # the line that was being written
     again = Script(lambda c: float(c.first < c.second))
     verdicts, *_ = ask(again, *arguments)
     assert again.asked == 24 - 7
