@@ -7,10 +7,10 @@ one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ _PADDING, _PADDING_CPU = 4096, 64  # tokens that can be computed while a forward
 _COMPUTED_CPU = 1024  # tokens at a time: with more, what the layers hand on leaves the caches
 _ATTENTION = 1.0  # how much slower attention's arithmetic is than that of matrices of weights
 
+R = TypeVar("R")
 Request = tuple[Tokens, Tokens]  # context, continuation
 
 
@@ -107,23 +108,33 @@ class Scorer:
 
     def next_token(self, contexts: Sequence[Tokens]) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield (index of the context, log-probabilities of the next token [vocabulary], float32), in any order."""
-        import torch
-
-        def read(parts: Parts, laid: Grid, queries: Sequence[Query]) -> list[torch.Tensor]:
-            values = torch.cat([log_softmax(blocks) for _, blocks in parts])
-            return [values[int(places[-1])] for places, _ in zip(laid.places, queries, strict=True)]
-
         cut = [context[-self.max_length :] for context in contexts]
         self.cut += sum(len(context) > self.max_length for context in contexts)
-        owners = _owners([Query(context, len(context) - 1, ()) for context in cut if context])
-        queries = list(owners)
+        owners: dict[Query, list[int]] = {}
+        for index, context in enumerate(cut):
+            if context:
+                owners.setdefault(Query(context, len(context) - 1, ()), []).append(index)
+        for query, values in self.distributions(list(owners), lambda logprobs, _: logprobs[-1]):
+            yield from ((index, values) for index in owners[query])
+
+    def distributions(
+        self, queries: Sequence[Query], read: Callable[[torch.Tensor, Query], R]
+    ) -> Iterator[tuple[Query, R]]:
+        """Yield (query, what `read` makes of its log-probabilities [place, vocabulary], float32), in any order.
+
+        Args:
+            queries: each once.
+        """
+        import torch
+
+        def read_all(parts: Parts, laid: Grid, members: Sequence[Query]) -> list[R]:
+            values = torch.cat([log_softmax(blocks) for _, blocks in parts])
+            return [read(values[places], query) for places, query in zip(laid.places, members, strict=True)]
+
         for batch in plan(queries, replace(self._limits(), vocabulary=self.forward.vocabulary)):
             rows = [[queries[index] for index in row] for row in batch.rows]
-            results = iter(self.forward.run(batch.prefix, rows, read))
-            for query in (each for row in rows for each in row):
-                values = next(results)
-                for index in owners[query]:
-                    yield index, values
+            results = self.forward.run(batch.prefix, rows, read_all)
+            yield from zip((query for row in rows for query in row), results, strict=True)
 
     def _computed(self, queries: Sequence[Query]) -> list[TokenScores]:
         """Score different queries, by the journal or now."""
@@ -163,13 +174,6 @@ class Scorer:
         cpu = self.forward.model.device.type == "cpu"
         padding, computed = (_PADDING_CPU, _COMPUTED_CPU) if cpu else (_PADDING, math.inf)
         return Limits(self.batch_tokens, self.max_length, logits, pair, padding, self.short, computed)
-
-
-def _owners(queries: Sequence[Query]) -> dict[Query, list[int]]:
-    owners: dict[Query, list[int]] = {}
-    for index, query in enumerate(queries):
-        owners.setdefault(query, []).append(index)
-    return owners
 
 
 def _read(parts: Parts, laid: Grid, queries: Sequence[Query]) -> list[TokenScores]:

@@ -6,7 +6,6 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from argosy.config.schema import Config
-from argosy.errors import InputError, StepError
+from argosy.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.heldout.documents import check_vocabulary
 from argosy.evaluation.heldout.metrics import declaration
-from argosy.models.generate import Tokens, is_out_of_memory
+from argosy.models.generate import Tokens
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import Query
 from argosy.statistics.intervals import Estimate, auc, mean
 from argosy.tokens.reader import Split, TokenizedChannel, read_channels
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 ATTACKS = ("loss", "zlib", "min_k", "min_k_plus")
 SPLITS: tuple[Split, ...] = ("train", "heldout")
 _ROWS = 512  # outputs whose distributions are in memory in double precision
-_LOGITS = 2**26  # of one forward pass
 
 
 class MemorisationProbe(Config):
@@ -149,8 +148,7 @@ def _score_channel(
 
 
 def token_statistics(model: LanguageModel, sequences: Sequence[Tokens]) -> list[TokenStatistics]:
-    """Compute the statistics of sequences of at least two tokens, their first being given; those of one length go
-    together.
+    """Compute the statistics of sequences of at least two tokens, their first being given.
 
     Raises:
         InputError: the model is not transformers' (its backend gives no whole distributions).
@@ -158,49 +156,23 @@ def token_statistics(model: LanguageModel, sequences: Sequence[Tokens]) -> list[
     """
     if not callable(model.model):
         raise InputError("memorisation needs whole distributions, which vLLM does not give: take backend: transformers")
-    vocabulary = int(model.model.config.get_text_config().vocab_size)
-    statistics: dict[int, TokenStatistics] = {}
-    order = sorted(range(len(sequences)), key=lambda index: (-len(sequences[index]), index))
-    for length, group in groupby(order, key=lambda index: len(sequences[index])):
-        same = list(group)
-        most = max(1, min(model.scorer.batch_tokens // length, _LOGITS // (length * vocabulary)))
-        for start in range(0, len(same), most):
-            chosen = same[start : start + most]
-            statistics.update(zip(chosen, _computed(model.model, [sequences[i] for i in chosen]), strict=True))
-    return [statistics[index] for index in range(len(sequences))]
+    queries = [Query(tokens[:-1], 0, tokens[1:]) for tokens in sequences]
+    statistics = dict(model.scorer.distributions(list(dict.fromkeys(queries)), _statistics))
+    return [statistics[query] for query in queries]
 
 
-def _computed(model: Any, sequences: Sequence[Tokens]) -> list[TokenStatistics]:
-    """Compute sequences of one length; halves of them where memory does not suffice for all."""
-    import torch
-
-    try:
-        with torch.inference_mode():
-            inputs = torch.tensor([tokens[:-1] for tokens in sequences], device=model.device)
-            logits = model(input_ids=inputs, use_cache=False).logits
-            return [_read(values, tokens[1:]) for values, tokens in zip(logits, sequences, strict=True)]
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-    if len(sequences) == 1:
-        raise StepError(f"one text of {len(sequences[0])} tokens does not fit into memory: use a device with more")
-    middle = len(sequences) // 2
-    return _computed(model, sequences[:middle]) + _computed(model, sequences[middle:])
-
-
-def _read(logits: torch.Tensor, targets: Tokens) -> TokenStatistics:
-    """Read the statistics of logits [token, vocabulary]."""
+def _statistics(logs: torch.Tensor, query: Query) -> TokenStatistics:
+    """Read the statistics of log-probabilities [token, vocabulary]."""
     import torch
 
     parts: list[NDArray[np.float64]] = []
-    for start in range(0, len(targets), _ROWS):
-        own = logits[start : start + _ROWS].double()
-        ids = torch.tensor(targets[start : start + _ROWS], device=logits.device)
-        logs = own - own.logsumexp(-1, keepdim=True)
-        chosen = logs.gather(1, ids[:, None])[:, 0]
-        probs = logs.exp()
-        centre = (probs * logs).sum(-1)
-        spread = ((probs * logs.square()).sum(-1) - centre.square()).clamp_min(1e-12).sqrt()
+    for start in range(0, len(query.targets), _ROWS):
+        own = logs[start : start + _ROWS].double()
+        ids = torch.tensor(query.targets[start : start + _ROWS], device=logs.device)
+        chosen = own.gather(1, ids[:, None])[:, 0]
+        probs = own.exp()
+        centre = (probs * own).sum(-1)
+        spread = ((probs * own.square()).sum(-1) - centre.square()).clamp_min(1e-12).sqrt()
         greedy = (own.argmax(-1) == ids).double()
         parts.append(torch.stack([chosen, greedy, (chosen - centre) / spread]).cpu().numpy())
     logprobs, greedy_all, z = np.concatenate(parts, axis=1)
