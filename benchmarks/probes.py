@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from argosy.evaluation.suite import load_suite
-from benchmarks.side_by_side import SHAPE, THREADS, Side, best_batch, command, largest_difference, make_model, shared
+from benchmarks.side_by_side import Duel, command, make_model, shared
 from probes.kinds.relation import Question, Relation, fill, questions, read_relations
 from probes.sources import read_pairs
 
@@ -45,40 +45,16 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """The figures."""
     groups = {"blimp": blimp(args.part), "pararel": pararel(args.part), "next_token": next_token(args.part)}
     make_model(folder / "model", [text for kind in KINDS for group in groups[kind] for text in group] * 4)
-    sides = {name: Side("benchmarks.probes", "--side", name, "--model", str(folder / "model"))
-             for name in ("ours", "peer")}  # fmt: skip
+    duel = Duel("benchmarks.probes", folder / "model")
     tuning = [text for kind in KINDS[:2] for group in groups[kind] for text in group[:2]]
     tuning = Random(0).sample(tuning, min(args.tuning, len(tuning)))
-    batch = args.batch or best_batch(sides["peer"], BATCHES, kind="blimp", groups=[tuning])
-    sides["ours"].ask(kind="blimp", groups=[tuning[:8]])  # the first pass, which the peer's tuning had
-    seconds = {(kind, name): 0.0 for kind in KINDS for name in sides}
-    cpu = dict.fromkeys(sides, 0.0)
-    difference = 0.0
+    duel.tune(args.batch, BATCHES, kind="blimp", groups=[tuning])
     for turn in range(args.rounds):
-        for number, kind in enumerate(KINDS):
+        for kind in KINDS:
             part = groups[kind][turn :: args.rounds]
-            order = ("ours", "peer") if (turn + number) % 2 else ("peer", "ours")
-            asked = {name: sides[name].ask(kind=kind, groups=part, **({"batch": batch} if name == "peer" else {}))
-                     for name in order}  # fmt: skip
-            for name, found in asked.items():
-                seconds[kind, name] += found["seconds"]
-                cpu[name] += found["cpu_s"]
-            difference = max(difference, largest_difference(asked["ours"]["result"], asked["peer"]["result"]))
-            print(f"{kind}, turn {turn + 1}: {_count(kind, part)} sentences, ours {asked['ours']['seconds']:.1f} s, "
-                  f"peer {asked['peer']['seconds']:.1f} s", flush=True)  # fmt: skip
-    assert difference <= 1e-4, f"log-probabilities differ by {difference}"
-    peaks = {name: side.close() for name, side in sides.items()}
-    totals = {name: sum(seconds[kind, name] for kind in KINDS) for name in sides}
-    counts = {kind: _count(kind, groups[kind]) for kind in KINDS}
-    count = sum(counts.values())
-    ratios = {kind: round(seconds[kind, "peer"] / seconds[kind, "ours"], 3) for kind in KINDS}
-    return {"name": "probes", "ratio": round(totals["peer"] / totals["ours"], 3), "unit": "sentences/s",
-            "cpu_ratio": round(cpu["peer"] / cpu["ours"], 3),
-            "ours": round(count / totals["ours"], 2), "peer": round(count / totals["peer"], 2), "ratios": ratios,
-            "ours_peak_mib": round(peaks["ours"]), "peer_peak_mib": round(peaks["peer"]),
-            "largest_difference": float(f"{difference:.2g}"), "sentences": counts, "peer_batch": batch,
-            "of": "BLiMP, ParaRel" if shared("blimp").is_dir() else "generated", "threads": THREADS,
-            "model": SHAPE}  # fmt: skip
+            duel.turn(kind, _count(kind, part), kind=kind, groups=part)
+    return {"name": "probes", "unit": "sentences/s", **duel.figures(),
+            "of": "BLiMP, ParaRel" if shared("blimp").is_dir() else "generated"}  # fmt: skip
 
 
 def _ours(model: str) -> Any:

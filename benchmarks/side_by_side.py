@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -95,11 +96,55 @@ def shared(name: str) -> Path:
     return within if within.is_dir() else beside
 
 
-def best_batch(peer: Side, sizes: tuple[int, ...], **task: Any) -> int:
-    """The batch size with which the peer is fastest at a task (each twice, the second time counts)."""
-    seconds = {size: [peer.ask(batch=size, **task)["seconds"] for _ in range(2)][1] for size in sizes}
-    print("peer by batch size: " + ", ".join(f"{size}: {found:.1f} s" for size, found in seconds.items()), flush=True)
-    return min(seconds, key=seconds.__getitem__)
+class Duel:
+    """Our side and the peer's at the same tasks in turns; both have to find the same scores."""
+
+    def __init__(self, module: str, model: Path) -> None:
+        self.sides = {name: Side(module, "--side", name, "--model", str(model)) for name in ("ours", "peer")}
+        self.batch, self._turns, self.difference = 0, 0, 0.0
+        self.seconds: Counter[tuple[str, str]] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.cpu: Counter[str] = Counter()
+
+    def tune(self, batch: int, sizes: tuple[int, ...], **task: Any) -> None:
+        """Choose the peer's batch size, `batch` or the fastest at a task (each twice, the second time counts), and have
+        our side's imports and first pass done, as the peer's are then."""
+        peer, ours = self.sides["peer"], self.sides["ours"]
+        seconds = {size: [peer.ask(batch=size, **task)["seconds"] for _ in range(2)][1] for size in sizes if not batch}
+        print(f"peer's seconds by batch size: {seconds}", flush=True)
+        self.batch = batch or min(seconds, key=seconds.__getitem__)
+        ours.ask(**task)
+
+    def turn(self, kind: str, count: int, **task: Any) -> None:
+        """Give both a task of a kind with `count` parts, each first in every other turn."""
+        order = ("ours", "peer") if self._turns % 2 else ("peer", "ours")
+        found = {name: self.sides[name].ask(**task, **({"batch": self.batch} if name == "peer" else {}))
+                 for name in order}  # fmt: skip
+        for name, answer in found.items():
+            self.seconds[kind, name] += answer["seconds"]
+            self.cpu[name] += answer["cpu_s"]
+        self._turns, self.counts[kind] = self._turns + 1, self.counts[kind] + count
+        ours, peer = found["ours"], found["peer"]
+        self.difference = max(self.difference, largest_difference(ours["result"], peer["result"]))
+        print(f"{kind}: {count}, ours {ours['seconds']:.1f} s, peer {peer['seconds']:.1f} s", flush=True)
+
+    def figures(self) -> dict[str, Any]:
+        """End both; the figures of all turns.
+
+        Raises:
+            AssertionError: scores differ by more than 1e-4.
+        """
+        assert self.difference <= 1e-4, f"log-probabilities differ by {self.difference}"
+        peaks = {name: round(side.close()) for name, side in self.sides.items()}
+        total = {name: sum(self.seconds[kind, name] for kind in self.counts) for name in self.sides}
+        count = sum(self.counts.values())
+        return {"ratio": round(total["peer"] / total["ours"], 3),
+                "cpu_ratio": round(self.cpu["peer"] / self.cpu["ours"], 3),
+                "ours": round(count / total["ours"], 3), "peer": round(count / total["peer"], 3),
+                "ratios": {k: round(self.seconds[k, "peer"] / self.seconds[k, "ours"], 3) for k in self.counts},
+                "counts": dict(self.counts), "ours_peak_mib": peaks["ours"], "peer_peak_mib": peaks["peer"],
+                "largest_difference": float(f"{self.difference:.2g}"), "peer_batch": self.batch, "threads": THREADS,
+                "model": SHAPE}  # fmt: skip
 
 
 def largest_difference(ours: dict[str, list[float]], peer: dict[str, list[float]]) -> float:

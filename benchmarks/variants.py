@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.side_by_side import SHAPE, THREADS, Side, best_batch, command, largest_difference, make_model, shared
+from benchmarks.side_by_side import Duel, command, make_model, shared
 
 MMLU = shared("mmlu")
 VARIANTS: dict[str, Any] = {
@@ -42,31 +42,12 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     make_model(folder / "model", [text for item in items for text in (item["question"], *item["choices"])] * 4)
     parts = [items[args.tuning :][turn :: args.rounds] for turn in range(args.rounds)]
     files = [_write(folder / f"{number}.jsonl", part) for number, part in enumerate([items[: args.tuning], *parts])]
-    sides = {name: Side("benchmarks.variants", "--side", name, "--model", str(folder / "model"))
-             for name in ("ours", "peer")}  # fmt: skip
-    batch = args.batch or best_batch(sides["peer"], BATCHES, items=files[0])
-    sides["ours"].ask(items=files[0])  # imports and the first pass, which the peer's tuning had
-    seconds, cpu = {"ours": 0.0, "peer": 0.0}, {"ours": 0.0, "peer": 0.0}
-    difference = 0.0
-    for turn, file in enumerate(files[1:]):
-        asked = {name: sides[name].ask(items=file, **({"batch": batch} if name == "peer" else {}))
-                 for name in (("ours", "peer"), ("peer", "ours"))[turn % 2]}  # fmt: skip
-        for name, found in asked.items():
-            seconds[name] += found["seconds"]
-            cpu[name] += found["cpu_s"]
-        difference = max(difference, largest_difference(asked["ours"]["result"], asked["peer"]["result"]))
-        print(f"turn {turn + 1}: {len(asked['ours']['result'])} questions, ours {asked['ours']['seconds']:.1f} s, "
-              f"peer {asked['peer']['seconds']:.1f} s", flush=True)  # fmt: skip
-    assert difference <= 1e-4, f"log-probabilities differ by {difference}"
-    peaks = {name: side.close() for name, side in sides.items()}
-    count = sum(map(len, parts))
-    return {"name": "variants", "ratio": round(seconds["peer"] / seconds["ours"], 3), "unit": "items/s",
-            "cpu_ratio": round(cpu["peer"] / cpu["ours"], 3), "ours": round(count / seconds["ours"], 3),
-            "peer": round(count / seconds["peer"], 3), "ours_peak_mib": round(peaks["ours"]),
-            "peer_peak_mib": round(peaks["peer"]),
-            "largest_difference": float(f"{difference:.2g}"), "items": count, "variants": list(VARIANTS),
-            "of": "MMLU" if MMLU.is_dir() else "generated", "peer_batch": batch, "threads": THREADS,
-            "model": SHAPE}  # fmt: skip
+    duel = Duel("benchmarks.variants", folder / "model")
+    duel.tune(args.batch, BATCHES, items=files[0])
+    for part, file in zip(parts, files[1:], strict=True):
+        duel.turn("items", len(part), items=file)
+    return {"name": "variants", "unit": "items/s", **duel.figures(), "variants": list(VARIANTS),
+            "of": "MMLU" if MMLU.is_dir() else "generated"}  # fmt: skip
 
 
 def _ours(model: str) -> Any:
