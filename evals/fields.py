@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from argosy.config.schema import Config
 from argosy.text.scripts import HAN
+from evals.extract.listed import CIRCLED, without_labels, without_list
 from evals.items import LANGS, LETTERS, BrokenItem, Item
 from evals.records import Record
 
 _AROUND = " \t\r\n()[]{}<>.:,、。（）【】"
-_CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳㉑㉒㉓㉔㉕㉖"
 _HAN = re.compile(f"[{HAN}]")
 _NO_LABEL, _NOT_AMONG = "answer is not a label of the choices", "answer is not among the choices"
 
@@ -89,7 +89,7 @@ def place_of(value: object, found: Options, first: int | None, *, in_any_form: b
     if isinstance(value, int) and not found.labels:
         return number_index(value, first or 0)
     places = {place for place, each in enumerate(found.texts) if in_any_form and each == str(value).strip()}
-    for labels in [found.labels or LETTERS, _CIRCLED if in_any_form else ""]:
+    for labels in [found.labels or LETTERS, CIRCLED if in_any_form else ""]:
         with suppress(BrokenItem):
             places.add(label_index(value, labels))
     if first is not None and not places and isinstance(value, str):
@@ -111,7 +111,7 @@ def _bare(label: object) -> str | None:
     if isinstance(label, bool) or not isinstance(label, str | int):
         return None
     bare = str(label).strip(_AROUND)
-    return bare if bare in _CIRCLED else unicodedata.normalize("NFKC", bare).strip(_AROUND).upper()
+    return bare if bare in CIRCLED else unicodedata.normalize("NFKC", bare).strip(_AROUND).upper()
 
 
 def label_indexes(value: object) -> tuple[int, ...]:
@@ -139,7 +139,7 @@ def checked(
 ) -> Item:  # fmt: skip
     """Make an item of its fields, when they are one."""
     found = list(choices)
-    texts = [choice.strip() for choice in found if isinstance(choice, str) and choice.strip()]
+    texts = without_labels([choice.strip() for choice in found if isinstance(choice, str) and choice.strip()])
     if len(texts) < len(found):
         raise BrokenItem("choices are not a list of texts")
     if not 2 <= len(texts) <= len(LETTERS):
@@ -153,4 +153,4 @@ def checked(
     if lang not in LANGS:
         raise BrokenItem(f"lang is not one of {', '.join(LANGS)}")
     answers = answers if len(answers) > 1 else ()
-    return Item(id, lang, question.strip(), tuple(texts), answer, answers, subject, cluster)
+    return Item(id, lang, without_list(question.strip(), texts), texts, answer, answers, subject, cluster)

@@ -5,36 +5,55 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from argosy.statistics.intervals import Estimate, mean
 from argosy.statistics.metric import Metric, probability, share
 from evals.answers import NO_ANSWER, Answer, generated
 from evals.question import Question
+from evals.variants.permuted import moved_on
 
 METRICS: dict[str, Metric] = {
     "acc": share(chance="chance"),
-    "acc_norm": share(),
-    "acc_bytes": share(minor=True),
-    "mass": probability(),
-    "acc_all": share(minor=True),
-    "consistency": share(minor=True),
-    "acc_averaged": share(minor=True),
-    "acc_pride": share(),
+    "acc_norm": share(chance="chance"),
+    "acc_bytes": share(minor=True, chance="chance"),
+    "mass": probability(chance="chance"),
+    **dict.fromkeys(("acc_all", "consistency", "acc_averaged"), share(minor=True)),  # theirs: `chances`
+    "acc_pride": share(chance="chance"),
     "position_bias": probability("lower", minor=True),
     "unparsable": share("lower"),
     "chance": share("neither", minor=True),
 }
+_EQUAL = 1e-9  # share by which two likelihoods differ that are one, but for rounding
 
 
-def averaged_is_right(group: Sequence[Answer]) -> bool:
-    """Tell whether the right option is the likeliest after averaging its probability over the orders of an item."""
+def averaged_is_right(group: Sequence[Answer]) -> float:
+    """Give 1 where the right option is the likeliest after averaging its probability over the orders of an item, and
+    its share where several are as likely: they are to one who looks at places alone."""
     totals: dict[int, float] = {}
     for a in group:
         for origin, weight in zip(a.question.origin, probabilities(a.scores), strict=True):
             totals[origin] = totals.get(origin, 0.0) + weight
-    best = max(totals, key=lambda origin: totals[origin])
-    return best == group[0].question.origin[group[0].question.gold]
+    return _credit(totals, group[0].question.origin[group[0].question.gold])
+
+
+def _credit(values: Mapping[int, float], right: int) -> float:
+    most = max(values.values())
+    best = [key for key, value in values.items() if math.isclose(value, most, rel_tol=_EQUAL, abs_tol=_EQUAL)]
+    return (right in best) / len(best)
+
+
+def in_rounds(group: Sequence[Answer]) -> list[Answer]:
+    """Keep the questions of an item that, together, have each of its options at each place equally often: orders and
+    those moved on from them (`permuted`), or the same order in other words. Others are left out."""
+    if len({a.question.origin for a in group}) == 1:
+        return list(group)
+    rounds: dict[tuple[int, ...], list[Answer]] = {}
+    for a in group:
+        order = a.question.origin
+        rounds.setdefault(moved_on(order, order.index(min(order))), []).append(a)
+    return [a for each in rounds.values() if len({a.question.origin for a in each}) == len(each[0].question.origin)
+            for a in each]  # fmt: skip
 
 
 def pride(groups: Sequence[Sequence[Answer]]) -> Estimate | None:
@@ -47,7 +66,7 @@ def pride(groups: Sequence[Sequence[Answer]]) -> Estimate | None:
         groups = [group for group in groups if len(group[0].scores) in priors]
     if not groups:
         return None
-    right = [float(_debiased_is_right(group, priors[len(group[0].scores)])) for group in groups]
+    right = [_debiased_is_right(group, priors[len(group[0].scores)]) for group in groups]
     return mean(right, [group[0].question.cluster or group[0].question.item for group in groups])
 
 
@@ -63,12 +82,11 @@ def place_priors(groups: Sequence[Sequence[Answer]]) -> dict[int, list[float]]:
     return {n: [math.log(math.fsum(p) / len(each)) for p in zip(*each, strict=True)] for n, each in found.items()}
 
 
-def _debiased_is_right(group: Sequence[Answer], prior: Sequence[float]) -> bool:
+def _debiased_is_right(group: Sequence[Answer], prior: Sequence[float]) -> float:
     if len(group) > 1:
         return averaged_is_right(group)
     [a] = group
-    debiased = [score - log for score, log in zip(a.scores, prior, strict=True)]
-    return debiased.index(max(debiased)) == a.question.gold
+    return _credit(dict(enumerate(score - log for score, log in zip(a.scores, prior, strict=True))), a.question.gold)
 
 
 def probabilities(scores: Sequence[float]) -> list[float]:
@@ -87,8 +105,8 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
     probability, TruthfulQA's MC2); unparsable (where answers are generated: those without one); chance (the
     acc of a guess). Where an item has several questions also acc_all (all of them right); where these have the
     same options in other orders or words, consistency (all of them the same choice), acc_averaged (right after
-    averaging the choices' probabilities) and position_bias (see there). Questions for calibration count in acc_pride
-    alone (evals/metrics.py).
+    averaging the choices' probabilities over orders in which each is at each place equally often) and position_bias
+    (see there); of a guess they have their own (`chances`). Questions for calibration count in acc_pride alone.
     """
     counted = [a for a in answers if not a.question.calibration]
     if not counted:
@@ -139,12 +157,24 @@ def _metrics_of_items(groups: list[list[Answer]], n: int) -> dict[str, Estimate]
     if not all(_comparable(group) for group in groups):
         return found
     found["consistency"] = mean([float(len({_choice(a) for a in group}) == 1) for group in groups], clusters)
-    if all(a.scores for group in groups for a in group):
-        found["acc_averaged"] = mean([float(averaged_is_right(group)) for group in groups], clusters)
+    rounds = [each for group in groups if (each := in_rounds(group))]
+    if rounds and all(a.scores for group in groups for a in group):
+        clusters = [_cluster(group[0]) for group in rounds]
+        found["acc_averaged"] = mean([averaged_is_right(group) for group in rounds], clusters)
     answers = [a for group in groups for a in group]
     if all(a.question.origin and a.question.chance >= 1 / len(a.question.origin) for a in answers):
         found["position_bias"] = Estimate(position_bias(answers), math.nan, n)
     return found
+
+
+def chances(answers: Sequence[Answer]) -> dict[str, float]:
+    """Compute what one who draws each answer has of the metrics over the questions of an item: acc_all (all right),
+    consistency (all the same), acc_averaged (right, in items that have whole rounds of orders)."""
+    groups = list(_by_item(a for a in answers if not a.question.calibration))
+    each = {"acc_all": [math.prod(a.question.chance for a in group) for group in groups],
+            "consistency": [group[0].question.chance ** (len(group) - 1) for group in groups],
+            "acc_averaged": [group[0].question.chance for group in groups if in_rounds(group)]}  # fmt: skip
+    return {name: round(math.fsum(values) / len(values), 9) for name, values in each.items() if values}
 
 
 def _comparable(group: Sequence[Answer]) -> bool:

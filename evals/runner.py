@@ -16,7 +16,7 @@ from argosy.scoring.scorer import Fit
 from evals.answers import NO_NUMBER, TOO_LONG, Answer, answer, generated
 from evals.items import Item
 from evals.memorisation import memorisation
-from evals.metrics import METRICS, metrics
+from evals.metrics import METRICS, chances, metrics
 from evals.question import Question
 from evals.questions import Batch, make_questions, read_tasks
 from evals.section import Benchmarks
@@ -138,8 +138,10 @@ def _collect(findings: Findings, batch: Batch, answers: Sequence[tuple[Answer | 
         for name in task.groups[given.question.item]:
             groups.setdefault(f"{task.name}_{name}", []).append(given)
     for name, chosen in groups.items():
+        own = chances(chosen)
         for metric, estimate in metrics(chosen).items():
             kind = METRICS[metric] if batch.chain.directed else replace(METRICS[metric], better="neither")
+            kind = replace(kind, chance=own.get(metric, kind.chance))
             findings.add(f"bench/{name}/{variant}/{metric}", estimate, kind)
     findings.rows += [_row(batch, given) for given in answered]
 

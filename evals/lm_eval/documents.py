@@ -8,15 +8,14 @@ from functools import lru_cache
 from typing import Any
 
 from argosy.errors import InputError, StepError
+from evals.extract.listed import LETTERS_ALONE, are_labels, split_prompt
 from evals.fields import language_of
 from evals.items import LETTERS, BrokenItem, HarnessForm, Item, Items, merged
 from evals.lm_eval.load import Stamp, load, load_error, stamp
-from evals.lm_eval.prompts import are_labels, split_prompt
 from evals.reading import collected
 from evals.task import TaskSpec
 
 Doc = Mapping[str, Any]
-LETTERS_ALONE = "options are letters, and their texts cannot be told from the question"
 NO_QUESTION = "has no question apart from its options"
 _SAME = "two choices are the same"
 
@@ -52,9 +51,13 @@ def _item(task: Any, doc: Doc, id: str, lang: str, subject: str) -> Item:
         raise BrokenItem(f"lm-eval cannot ask it: {type(error).__name__}") from None
     if not rights:
         raise BrokenItem("answer is not among the choices")
-    split = split_prompt(prompt, choices, doc) if isinstance(prompt, str) else ("", choices)
+    only = ""
+    try:
+        split = split_prompt(prompt, choices, doc) if isinstance(prompt, str) else ("", choices)
+    except BrokenItem as reason:
+        split, only = (prompt, choices), str(reason)
     question, texts = split or (prompt, choices)
-    only = LETTERS_ALONE if split is None else NO_QUESTION if not question else ""
+    only = only or (LETTERS_ALONE if split is None else NO_QUESTION if not question else "")
     if not only and (len(set(texts)) < len(texts) or not all(texts)):
         only = _SAME if all(texts) else "choices are not a list of texts"
     if len(texts) > len(LETTERS):

@@ -10,6 +10,7 @@ from random import Random
 from typing import ClassVar
 
 from argosy.plugins import classes
+from evals.extract.listed import stand_in_order
 from evals.question import Draft
 
 
@@ -65,8 +66,11 @@ _OPTION = re.compile(
     r"|\bof the (above|others)\b|^(all|none|neither|both)\.?$"
     r"|\b(both|neither|either|only|and|or)\s+\(?[A-J]\)?(\s*(and|or|nor|,|&|\.|$))"
     r"|^\(?[A-J]\)?\s*(and|or|&|,)\s*\(?[A-J]\)?\.?$"
-    r"|以上|上述|都对|都不对|都正确|都错|全错|全对|皆是|皆非|均(是|不|对|正确|错)"
-    r"|[A-J]\s*[和与或、]\s*[A-J]",
+    r"|以上|上述|都对|都不对|都正确|都错|全错|全对|皆是|皆非|均(是|不|对|正确|错)|没有正确(答案|选项)"
+    r"|其[他它余](选项|答案|各项|几项|[两三四]个?(选项|答案|项))\s*(均|都|全|皆)"
+    r"|^(二者|两者|三者|四者|全部)?(都|均|皆|全)(可以?|是|不是|不对|有可能|有|没有|无|不可以?)。?$"
+    r"|(?<![A-Z])[A-J]\s*[和与或及、]\s*[A-J](?![A-Z])"
+    r"|^[A-J](\s*[,，]\s*[A-J])+\s*(均|都|全|皆)(可以?|是|不是|对|不对|正确)?。?$",
     re.IGNORECASE,
 )
 _ABOVE = re.compile(r"\babove\b|以上|上述", re.IGNORECASE)
@@ -115,6 +119,15 @@ def added_about_others(choices: Sequence[str], origin: Sequence[int], *, above: 
     """Tell whether an option that a variant added is about the others; `above`: about those that stand before it."""
     added = [choice for choice, old in zip(choices, origin, strict=True) if old < 0]
     return any(_ABOVE.search(choice) for choice in added) if above else options_refer_to_options(added)
+
+
+def all_named(question: str, choices: Sequence[str]) -> bool:
+    """Tell whether a question names all the options in their order ("is 3 or 4 larger?"), so that one that a variant
+    drops is still to be read."""
+    return _named(question, tuple(choices))
+
+
+_named = lru_cache(maxsize=1 << 16)(stand_in_order)
 
 
 def refers_to_options(question: str, choices: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from evals.question import Draft
-from evals.variants import NotApplicable, Variant, options_refer_to_options, right_among_others
+from evals.variants import NotApplicable, Variant, all_named, options_refer_to_options, right_among_others
 
 
 def check(draft: Draft) -> None:
@@ -15,6 +15,8 @@ def check(draft: Draft) -> None:
         raise NotApplicable("an option speaks of the other options")
     if -1 in draft.origin:
         raise NotApplicable("has a none-option already")
+    if all_named(draft.question, draft.choices):
+        raise NotApplicable("its question names all the options")
     if right_among_others(draft.question):
         raise NotApplicable("its right answer is the best of those shown")
 

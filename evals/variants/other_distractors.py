@@ -11,7 +11,7 @@ from random import Random
 
 from evals.items import Item
 from evals.question import Draft, Pool
-from evals.variants import NotApplicable, Variant, any_text_may_be_right, options_refer_to_options
+from evals.variants import NotApplicable, Variant, all_named, any_text_may_be_right, options_refer_to_options
 
 _WINDOW = 11  # candidates that the wrong options are drawn from
 _ENDS = (".", "。", "．", ";", "；", "!", "?", "？")
@@ -38,6 +38,8 @@ class OtherDistractors(Variant):
             raise NotApplicable("an option speaks of the other options")
         if any(_COMBINATION.match(choice) for choice in draft.choices):
             raise NotApplicable("its options are combinations of what the question lists")
+        if all_named(draft.question, draft.choices):
+            raise NotApplicable("its question names all the options")
         if any_text_may_be_right(draft.question):
             raise NotApplicable("an option of another question may be right here")
         right, n = draft.choices[draft.gold], len(draft.choices) - 1
@@ -120,6 +122,18 @@ def _kind(text: str) -> Kind:
     return any(character.isdigit() for character in text), text[:1].isupper(), text.endswith(_ENDS)
 
 
+# Different words for one answer, of which a question has one option at most.
+_UNKNOWN = re.compile(
+    r"(?:it )?(?:can(?:no|'|’)?t|can not|could not|couldn't|is impossible to|not) (?:be )?"
+    r"(?:determined?|known?|answer(?:ed|able)?|tell|told|say|inferred|enough (?:info|information|data))"
+    r"|unknown|undetermined|unanswerable|(?:there is )?(?:not enough|insufficient) (?:info|information|data)"
+    r"|(?:条件不足，?)?(?:无法|不能|难以)(?:确定|判断|知道|得知)|不(?:确定|知道)|未知",
+    re.IGNORECASE,
+)
+
+
 def same(text: str) -> str:
-    """Strip a text of differences that make no other answer: case, spaces, marks at its ends."""
-    return "".join(text.casefold().split()).strip(".,;:。，；：")
+    """Strip a text of differences that make no other answer: case, spaces, marks at its ends; all words for "unknown"
+    are one."""
+    bare = text.strip(" \t\n.,;:。，；：")
+    return "unknown" if _UNKNOWN.fullmatch(bare) else "".join(bare.casefold().split())

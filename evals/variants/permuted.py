@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, permutations, repeat
+from itertools import permutations
 from math import factorial
 from random import Random
 
@@ -19,11 +18,12 @@ MOST_LISTED = 5  # options up to which all orders (120) are listed
 class Permuted(Variant):
     """One question for each of `k` orders, none of them the published one; k=0: all orders, with the published.
 
-    The right option comes to every place in turn, its published place last, among wrong ones in an order that is
-    drawn; no order comes twice. So with `k` a multiple of the number of options, each item has its right option at
-    each place equally often, and a model that prefers a place gains nothing; with one fewer, the orders and the
-    published one do so together. Accuracy is over all questions; consistency, position bias and the accuracy of
-    averaged probabilities are over the orders of each item (evals.metrics).
+    Orders come in rounds: an order that is drawn, moved on by one place, by two, and so on, so that in a round each
+    option, right or wrong, is at each place once; the round's last order has the right option at its published place.
+    No order comes twice. So with `k` a multiple of the number of options a model that prefers places gains nothing,
+    and with one fewer, the right option is at each place once among the orders and the published one. Accuracy is over
+    all questions; consistency, position bias and the accuracy of averaged probabilities are over the orders of each
+    item (evals.metrics).
     """
 
     name = "permuted"
@@ -42,43 +42,33 @@ class Permuted(Variant):
             raise NotApplicable("an added option speaks of those above it, and has to stay the last")
         n = len(draft.choices)
         if self.k:
-            return [reordered(draft, order) for order in _orders(n, draft.gold, min(self.k, factorial(n) - 1), rng)]
+            orders = _orders(n, draft.gold, min(self.k, factorial(n) - 1), rng)
+            return [draft.with_options(order) for order in orders]
         if n > MOST_LISTED:
             raise NotApplicable(f"has more than {MOST_LISTED} options, too many orders")
-        return [reordered(draft, order) for order in permutations(range(n))]
+        return [draft.with_options(order) for order in permutations(range(n))]
 
 
 def _orders(n: int, gold: int, k: int, rng: Random) -> list[tuple[int, ...]]:
-    """Draw `k` orders of `n` options but the published one, the right option's place going round."""
-    published = tuple(range(n))
-    found: dict[tuple[int, ...], None] = {}
-    left = Counter(dict.fromkeys(range(n), factorial(n - 1)))  # orders with the right option at a place
-    left[gold] -= 1  # the published one
-    for place in _places(n, gold, rng):
-        if len(found) == k:
-            break
-        if not left[place]:
-            continue
-        left[place] -= 1
-        order = published
-        while order == published or order in found:
-            wrong = [old for old in range(n) if old != gold]
-            rng.shuffle(wrong)
-            order = (*wrong[:place], gold, *wrong[place:])
-        found[order] = None
-    return list(found)
+    """Draw `k` orders of `n` options but the published one, round after round; that of the published one comes last."""
+    published, found, rounds = tuple(range(n)), list[tuple[int, ...]](), {tuple(range(n))}
+    places = [place for place in range(n) if place != gold]
+    rng.shuffle(places)
+    while len(found) < k:
+        others = [*range(1, n)]
+        while len(rounds) < factorial(n - 1) and (0, *others) in rounds:
+            rng.shuffle(others)
+        rounds.add((0, *others))
+        order = (0, *others)
+        moved = [moved_on(order, order.index(gold) - place) for place in (*places, gold)]
+        found += [each for each in moved if each != published]
+    return found[:k]
 
 
-def _places(n: int, gold: int, rng: Random) -> Iterator[int]:
-    """Yield all places in a drawn order, the published one last, again and again."""
-    others = [place for place in range(n) if place != gold]
-    rng.shuffle(others)
-    return chain.from_iterable(repeat((*others, gold)))
-
-
-def reordered(draft: Draft, order: tuple[int, ...]) -> Draft:
-    """Put the options in the order `order` (old index at each new place)."""
-    return draft.with_options(order)
+def moved_on(order: Sequence[int], by: int) -> tuple[int, ...]:
+    """Move an order on: the option at place `by` comes first."""
+    by %= len(order)
+    return (*order[by:], *order[:by])
 
 
 @dataclass(frozen=True)
@@ -105,6 +95,6 @@ class Pride(Variant):
             raise NotApplicable("an added option speaks of those above it, and has to stay the last")
         if rng.random() >= self.share:
             return [draft]
-        n = len(draft.choices)
-        orders = [[*range(shift, n), *range(shift)] for shift in range(1, n)]
+        published = range(len(draft.choices))
+        orders = [moved_on(published, by) for by in published[1:]]
         return [draft, *(replace(draft.with_options(order), calibration=True) for order in orders)]

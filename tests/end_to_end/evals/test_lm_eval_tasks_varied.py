@@ -10,10 +10,10 @@ import pytest
 from argosy.errors import InputError, StepError
 from argosy.evaluation.findings import Findings
 from evals.chain import parse_chain
+from evals.extract.listed import split_prompt
 from evals.items import Item, Items
 from evals.lm_eval.documents import LETTERS_ALONE, NO_QUESTION
 from evals.lm_eval.model import ArgosyLM
-from evals.lm_eval.prompts import split_prompt
 from evals.question import Question
 from evals.reading import read_items
 from evals.runner import run_benchmarks
