@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from argosy.demo.facts import load_facts
+from argosy.demo.knowledge import benchmark_items
+from evals.answers import Answer, answer
 from evals.chain import Chain, parse_chain
-from evals.items import Item
+from evals.formats import At, find_format
+from evals.items import Item, merged
+from evals.metrics import METRICS, chances, metrics
 from evals.question import CUE, Draft, Pool, Question
-from evals.reading import read_items
+from evals.reading import parse_item, parse_records, read_items
 from evals.variants import NotApplicable
 from evals.variants.single_answers import YES_NO
 from tests.evaluation_fixtures import make_items
@@ -53,17 +59,54 @@ def generated_items() -> list[Item]:
     return [Item(f"{n}", i.lang, i.question, i.choices, i.answer) for n, i in enumerate(found)]
 
 
+AGIEVAL = {"en": "Q: {} Answer Choices: {}\nA: Among A through D, the answer is",
+           "zh": "问题：{} 选项：{}\n答案：从A到D, 我们应选择"}  # fmt: skip
+
+
+def _written(kind: str) -> Iterator[dict[str, object]]:
+    """Records as BIG-bench's (the right option first), AGIEval's (options listed in the question with the labels that
+    they begin with), BBH's (a list without labels) and BBQ's (one option is a wording of "unknown")."""
+    unknown = ["Not known", "Can't answer", "Undetermined", "Not enough info", "Cannot be determined"]
+    for n, item in enumerate(make_items(1000)):
+        texts = [item.choices[item.answer], *(each for at, each in enumerate(item.choices) if at != item.answer)]
+        texts, answer = (texts, 0) if kind == "right_first" else ([*item.choices], item.answer)
+        question = item.question
+        if kind == "listed":
+            texts = [f"({label}){text}" for label, text in zip("ABCD", texts, strict=True)]
+            question = AGIEVAL[item.lang].format(question, " ".join(texts))
+        if kind == "bullets":
+            question = f"{question}\nOptions:\n" + "\n".join(f"- {text}" for text in texts)
+        if kind == "unknown":
+            texts[(answer + 1 + n % 3) % 4] = unknown[n % 5]
+        yield {"id": str(n), "lang": item.lang, "question": question, "choices": texts, "answer": answer}
+
+
+def _facts() -> list[Item]:
+    return [parse_item(dict(record)) for record in benchmark_items(load_facts(), 0)]
+
+
+PUBLISHED = {"mmlu": ("mmlu/*test*.csv", ""), "gaokao": ("gaokao_bench/*Objective_Q*.json", "gaokao"),
+             "truthfulqa": ("truthfulqa/*TruthfulQA.csv", "truthfulqa_mc1"), "blimp": ("blimp/*.jsonl", "blimp"),
+             **{name: (f"commonsense_mc/*{name}*test*.json", "instructions")
+                for name in ("openbookqa", "piqa", "social_i_qa", "winogrande", "mathqa")}}  # fmt: skip
+MADE = ("right_first", "listed", "bullets", "unknown", "facts")
+
+
 @cache
-def benchmark(name: str) -> list[Item]:
-    """All items of a benchmark of the shared data: mmlu, gaokao or openbookqa."""
-    where = {"mmlu": ("mmlu/*test*.csv", ""), "gaokao": ("gaokao_bench/*Objective_Q*.json", "gaokao"),
-             "openbookqa": ("commonsense_mc/*openbookqa*.json", "instructions")}  # fmt: skip
-    pattern, form = where[name]
-    files = [path for path in sorted(DATA.glob(pattern)) if "Subjective" not in path.name]
-    if not files:
-        pytest.skip(f"{DATA / pattern} is not there: benchmarks are read from beside the checkout")
-    items = [item for path in files for item in read_items(path, format=form).items]
-    return [item for item in items if isinstance(item, Item)]
+def source(name: str) -> list[Item]:
+    """At most 1,000 items of what the shared data has, of the demo, or of records in other benchmarks' forms."""
+    if name == "facts":
+        return _facts()
+    if name in MADE:
+        found = parse_records(_written(name), find_format("argosy"), At(name)).items
+    else:
+        pattern, form = PUBLISHED[name]
+        files = [path for path in sorted(DATA.glob(pattern)) if "Subjective" not in path.name]
+        if not files:
+            pytest.skip(f"{DATA / pattern} is not there: benchmarks are read from beside the checkout")
+        found = merged([read_items(path, format=form) for path in files]).items
+    items = [item for item in found if isinstance(item, Item)]
+    return Random(name).sample(items, min(1000, len(items)))
 
 
 def made(chain: Chain, found: Sequence[Item], at_least: float = 1 / 3) -> Made:
@@ -77,7 +120,7 @@ def made(chain: Chain, found: Sequence[Item], at_least: float = 1 / 3) -> Made:
         except NotApplicable:
             continue
         all_made.append((item, drafts, questions))
-    assert len(all_made) > len(found) * at_least
+    assert len(all_made) >= len(found) * at_least
     return all_made
 
 
@@ -134,52 +177,33 @@ def _listed(draft: Draft) -> str:
     return " ".join(f"{label}{after}{choice}" for label, choice in zip(draft.labels, draft.choices, strict=False))
 
 
-# Guessers that see no question: by the place, or the length, of an option.
-GUESSERS = ("place 0", "place 1", "place 2", "place 3", "longest", "shortest", "middle")
+# Guessers that see no question: by the place, or the length, of an option; "none" takes an option that was added.
+GUESSERS = ("place 0", "place 1", "last", "longest", "shortest", "none", "at random")
 
 
-def guessed(drafts: Iterable[Draft]) -> dict[str, float]:
-    """The share that each guesser has right; of equally long options it takes each as often."""
-    return _shares(_guesses(draft.choices, draft.gold) for draft in drafts)
-
-
-def guessed_as_published(items: Iterable[Item]) -> dict[str, float]:
-    """The same of items that are asked as they are."""
-    return _shares(_of_item(item.choices, item.answer) for item in items)
-
-
-def _shares(found: Iterable[dict[str, float]]) -> dict[str, float]:
-    right, n = dict.fromkeys(GUESSERS, 0.0), 0
-    for guesses in found:
-        n += 1
-        for guesser, credit in guesses.items():
-            right[guesser] += credit
-    return {guesser: credit / n for guesser, credit in right.items()}
-
-
-def _guesses(choices: Sequence[str], gold: int) -> dict[str, float]:
-    """The guessers that are right, each by its share."""
-    sizes = [len(choice) for choice in choices]
-    size, mean = sizes[gold], sum(sizes) / len(sizes)
-    found = {GUESSERS[gold]: 1.0} if gold < 4 else {}
-    if size == max(sizes):
-        found["longest"] = 1 / sizes.count(size)
-    if size == min(sizes):
-        found["shortest"] = 1 / sizes.count(size)
-    far = [abs(one - mean) for one in sizes]
-    if far[gold] == min(far):
-        found["middle"] = 1 / far.count(far[gold])
+def guess(guesser: str, draft: Draft, question: Question, rng: Random) -> Answer:
+    """The answer of a guesser; of equally good options any."""
+    n, sizes = len(draft.choices), [len(text) for text in draft.choices]
+    best = {"place 0": [0], "place 1": [1], "last": [n - 1], "at random": [*range(n)],
+            "longest": [at for at in range(n) if sizes[at] == max(sizes)],
+            "shortest": [at for at in range(n) if sizes[at] == min(sizes)],
+            "none": [at for at in range(n) if draft.origin[at] == -1] or [*range(n)]}[guesser]  # fmt: skip
+    chosen = rng.choice(best)
+    found = answer(question, [-4.0 * (at != chosen) for at in range(n)])
+    assert found is not None
     return found
 
 
-_of_item = cache(_guesses)  # every variant is held against the same items
-
-
-def noise(drafts: Sequence[Draft]) -> float:
-    """Four standard errors of a share of about a quarter."""
-    return 4 * math.sqrt(0.25 * 0.75 / len({draft.item.id for draft in drafts}))
-
-
-def chance(drafts: Sequence[Draft]) -> float:
-    """The share of a guess."""
-    return sum(1 / len(draft.choices) for draft in drafts) / len(drafts)
+def guessed(guesser: str, found: Made) -> dict[str, tuple[float, float, float]]:
+    """Of each metric of a guesser's answers that has a chance: its value, the chance, and four standard errors."""
+    rng = Random(guesser)
+    answers = [guess(guesser, draft, question, rng) for _, drafts, questions in found
+               for draft, question in zip(drafts, questions, strict=True)]  # fmt: skip
+    values, own = metrics(answers), chances(answers)
+    shown = {}
+    for name, estimate in values.items():
+        if METRICS[name].chance or name in own:
+            by_chance = own.get(name, values["chance"].value)
+            noise = 4 * math.sqrt(max(by_chance * (1 - by_chance), 1e-4) / len(found))
+            shown[name] = estimate.value, by_chance, noise
+    return shown

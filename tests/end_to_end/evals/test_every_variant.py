@@ -1,69 +1,86 @@
-"""What every variant promises, on every item of MMLU, GAOKAO (zh, several right options) and OpenBookQA."""
+"""What every variant promises, on up to 1,000 items of every multiple-choice source that is shipped or beside the
+checkout."""
 
 import pytest
 
 from evals.chain import Chain
+from evals.extract.listed import stand_in_order
 from evals.items import Item
 from evals.question import Draft
-from tests.variant_properties import CHAIN, CHAINS, benchmark, chance, check, guessed, guessed_as_published, made, noise
+from evals.variants import all_named
+from tests.variant_properties import CHAIN, CHAINS, GUESSERS, MADE, PUBLISHED, check, guessed, made, source
 
-BENCHMARKS = ("mmlu", "gaokao", "openbookqa")
+PLAIN = next(chain for chain in CHAIN if chain.name == "plain")
 EVERY = [chain for chain in CHAIN if chain.name not in ("all_orders", "few_shot")]
-# What is a third of GAOKAO at least, and of others: the rest asks for what is not so, the best, any true statement.
-SOME = {"other_distractors": 0.2, "cloze": 0.3}
+LISTED = ("mmlu", "gaokao", "openbookqa", "listed", "bullets", "unknown")
+DROPS = ("none_of_the_others", "none_control", "none_either", "wicked", "other_distractors")
+# All of them ask the same whatever the option's place: these metrics tell it of no guesser by place.
+BY_PLACE = ("place 0", "place 1", "last")
+ALONE = ("acc_all", "consistency")  # one who prefers a text is consistent; they tell it of guesses that are drawn
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", LISTED)
 @pytest.mark.parametrize("chain", EVERY, ids=lambda chain: chain.name)
 def test_every_variant_on_every_item(chain: Chain, name: str) -> None:
-    found = made(chain, benchmark(name), SOME.get(chain.name, 0.55))
-    drafts = []
-    for item, of_item, questions in found:
-        check(chain, item, of_item, questions)
+    for item, drafts, questions in made(chain, source(name), 0.02):
+        check(chain, item, drafts, questions)
         if chain.name == "permuted":
-            _orders(item, of_item)
-        drafts += of_item
-    _leaks_nothing(chain.name, [item for item, _, _ in found], [draft for draft in drafts if not draft.calibration])
+            _orders(item, drafts)
 
 
 def _orders(item: Item, drafts: list[Draft]) -> None:
-    """Inverted, each order gives the item; none is the published one; right options are at each place equally often."""
+    """Inverted, each order gives the item; none is the published one; every option is at each place equally often."""
     n = len(item.choices)
     for draft in drafts:
         inverse = sorted(range(n), key=lambda place: draft.origin[place])
         assert tuple(draft.choices[place] for place in inverse) == item.choices
         assert draft.origin != tuple(range(n))
     assert len({draft.origin for draft in drafts}) == len(drafts)
-    assert n != 4 or sorted(draft.gold for draft in drafts) == [0, 1, 2, 3]
+    assert n != 4 or all(len({draft.origin[place] for draft in drafts}) == 4 for place in range(4))
 
 
-def _leaks_nothing(name: str, items: list[Item], drafts: list[Draft]) -> None:
-    """Who sees no question is right no more often than in the published form, or than chance where that is less."""
-    if name in ("none_of_the_others", "none_control"):
-        drafts = [draft for draft in drafts if len(draft.choices) == 4]
-        always = sum(draft.origin[draft.gold] == -1 for draft in drafts) / len(drafts)
-        assert always == (name == "none_of_the_others")  # read together: what one gives the other takes
-        return
-    drafts = [draft for draft in drafts if not draft.golds and len(draft.choices) in (2, 4)]
-    one_right = [item for item in items if len(item.choices) == 4 and len(item.answers) < 2]
-    before, by_chance = guessed_as_published(one_right), chance(drafts)
-    for guesser, right in guessed(drafts).items():
-        assert right <= max(before[guesser], by_chance) + noise(drafts), guesser
-        if guesser.startswith("place") and name == "permuted":
-            assert right == by_chance == 0.25
-        if name == "other_distractors" and not guesser.startswith("place"):
-            assert abs(right - by_chance) <= noise(drafts), guesser
-    if name in ("wicked", "none_either"):
-        always = sum(draft.origin[draft.gold] == -1 for draft in drafts) / len(drafts)
-        assert abs(always - chance(drafts)) <= noise(drafts)
+@pytest.mark.parametrize("name", [*MADE, *PUBLISHED])
+@pytest.mark.parametrize("chain", [each for each in CHAIN if each.name in (*DROPS, "cloze")], ids=lambda c: c.name)
+def test_nothing_that_a_variant_removes_stands_in_the_prompt(chain: Chain, name: str) -> None:
+    found = made(chain, source(name), 0)
+    for item, drafts, questions in found:
+        for draft, question in zip(drafts, questions, strict=True):
+            if chain.name in DROPS or not all_named(item.question, item.choices):
+                assert not stand_in_order(question.prompt, item.choices)
+            for at in set(range(len(item.choices))) - {*draft.origin}:
+                assert f"){item.choices[at]}" not in question.prompt
+    assert found or name in ("blimp", "winogrande", "truthfulqa", "mathqa", "social_i_qa")
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", [*MADE, *PUBLISHED])
+@pytest.mark.parametrize("chain", [each for each in CHAIN if each.name in ("plain", "permuted", "pride", "wicked",
+                                   "none_either", "other_distractors")], ids=lambda each: each.name)  # fmt: skip
+def test_who_sees_no_question_is_at_the_stated_chance(chain: Chain, name: str) -> None:
+    """Within noise for places and draws; by length no better than in the published form."""
+    found = made(chain, source(name), 0)
+    if len(found) < 100:
+        pytest.skip(f"{len(found)} items of {name} can be asked so")
+    asked = {item.id for item, _, _ in found}
+    published = [each for each in made(PLAIN, source(name), 0) if each[0].id in asked]
+    for guesser in GUESSERS:
+        before = guessed(guesser, published)["acc"][0]
+        for metric, (value, chance, noise) in guessed(guesser, found).items():
+            if metric in ALONE and guesser in BY_PLACE:
+                assert value <= chance + noise, (guesser, metric)  # the right option is at each place in turn
+            elif metric in ALONE:
+                assert guesser != "at random" or abs(value - chance) <= noise, (guesser, metric)
+            elif guesser in (*BY_PLACE, "at random") and (metric != "acc" or chain.name == "permuted"):
+                assert abs(value - chance) <= noise, (guesser, metric)
+            else:
+                assert value <= max(before, chance) + noise, (guesser, metric)
+
+
+@pytest.mark.parametrize("name", ["mmlu", "gaokao", "openbookqa"])
 def test_examples_are_others_in_the_same_form_and_balanced(name: str) -> None:
     chain = next(chain for chain in CHAIN if chain.name == "few_shot")
     shots = CHAINS["few_shot"]["few_shot"]["n"]  # type: ignore[index]
     last: tuple[str, list[str]] = ("", [])
-    for item, [draft], [question] in made(chain, benchmark(name), 0.9):
+    for item, [draft], [question] in made(chain, source(name), 0.7):
         asked = draft.render(None).prompt
         assert question.prompt.endswith(asked)
         head = question.prompt.removesuffix(asked)
@@ -73,4 +90,4 @@ def test_examples_are_others_in_the_same_form_and_balanced(name: str) -> None:
             answers = [part[0] for part in head.split(cue)[1:] if part[1:3] == "\n\n"]
             last = head, answers
         assert len(last[1]) == shots
-        assert len(set(last[1])) == shots or len(item.choices) != 4 or item.subject == "English_Cloze_Test"
+        assert len(set(last[1])) >= shots - 1 or len(item.choices) != 4 or item.subject == "English_Cloze_Test"
