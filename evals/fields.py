@@ -89,7 +89,8 @@ def place_of(value: object, found: Options, first: int | None, *, in_any_form: b
     if isinstance(value, int) and not found.labels:
         return number_index(value, first or 0)
     places = {place for place, each in enumerate(found.texts) if in_any_form and each == str(value).strip()}
-    for labels in [found.labels or LETTERS, CIRCLED if in_any_form else ""]:
+    sets = [LETTERS[: len(found.texts)], CIRCLED[: len(found.texts)]] if in_any_form else [LETTERS]
+    for labels in [found.labels] if found.labels else sets:
         with suppress(BrokenItem):
             places.add(label_index(value, labels))
     if first is not None and not places and isinstance(value, str):

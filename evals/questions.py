@@ -82,6 +82,8 @@ def read_tasks(
 def _note_rejects(findings: Findings, task: str, read: Items) -> None:
     for why, n in read.left_out.items():
         findings.leave_out(f"bench/{task}", why, n)
+    if read.warnings:
+        findings.warnings[f"bench/{task}"] = "; ".join(read.warnings)
     findings.rejects += [{"task": task, "file": file, "record": number, "reason": why}
                          for file, number, why in read.rejects]  # fmt: skip
 

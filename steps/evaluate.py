@@ -109,6 +109,8 @@ class EvaluateOutputs(Config):
     """those of `failed` that the next run retries; in outputs.json alone"""
     cut: dict[str, int] = Field(default_factory=dict)
     """number of prompts that exceeded the context and lost their beginning"""
+    warnings: dict[str, str] = Field(default_factory=dict)
+    """what is strange about a task's items, all of them"""
     kinds: tuple[dict[str, Any], ...] = ()
     """declarations of the metrics (argosy.statistics.metric)"""
 
@@ -139,8 +141,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     outputs = _outputs(findings, checkpoint, suite.name)
     _write(outputs, findings, context.out)
     _log(config, context, outputs, findings, checkpoint)
-    for line in describe_gaps(outputs.failed, outputs.cut, outputs.left_out):
-        print(line)
+    print(*describe_gaps(outputs.model_dump()), sep="\n")
     return outputs
 
 
@@ -148,13 +149,14 @@ def _evaluate(
     config: EvaluateConfig, context: StepContext, sections: Sections, checkpoint: Checkpoint, model: LanguageModel
 ) -> Findings:
     from argosy.evaluation.findings import Findings
+    from argosy.scoring.workers import reporter
 
     chat = config.chat == "on" or (config.chat == "auto" and checkpoint.chat)
     findings = Findings()
-    for done, (name, ask) in enumerate(sections.items()):
-        context.progress.update(done, len(sections), "sections", name, force=True)
+    for name, ask in sections.items():
+        context.progress.update(0, 0, "requests", name, force=True)
+        model.scorer.work.progress = reporter(context.progress, name)
         findings.merge(ask(model, chat))
-    context.progress.update(len(sections), len(sections), "sections", force=True)
     return findings
 
 
@@ -232,18 +234,16 @@ def _check_kept(findings: Findings, out: Path) -> None:
 def _outputs(findings: Findings, checkpoint: Checkpoint, suite: str) -> EvaluateOutputs:
     from argosy.statistics.metric import as_records
 
+    maps = {name: dict(sorted(getattr(findings, name).items()))
+            for name in ("metrics", "stderr", "counts", "failed", "cut", "warnings")}
     return EvaluateOutputs(
         checkpoint=checkpoint.label(),
         suite=suite,
-        metrics=dict(sorted(findings.metrics.items())),
-        stderr=dict(sorted(findings.stderr.items())),
-        counts=dict(sorted(findings.counts.items())),
         left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
         headline={task: sorted(variants) for task, variants in sorted(findings.headline.items())},
-        failed=dict(sorted(findings.failed.items())),
         again=tuple(sorted(findings.retryable)),
-        cut=dict(sorted(findings.cut.items())),
         kinds=tuple(as_records(findings.kinds)),
+        **maps,
     )
 
 
@@ -264,13 +264,13 @@ def _log(
     )
 
 
-def describe_gaps(
-    failed: Mapping[str, str], cut: Mapping[str, int], left_out: Mapping[str, Mapping[str, int]]
-) -> Iterator[str]:
-    """Yield lines about parts without a result, cut prompts and items that were left out."""
-    yield from (f"failed: {where}: {why}" for where, why in failed.items())
-    yield from (f"{where}: {n} prompts exceeded the context and lost their beginning" for where, n in cut.items())
-    for where, reasons in left_out.items():
+def describe_gaps(outputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines about parts without a result, strange ones, cut prompts and items that were left out."""
+    yield from (f"failed: {where}: {why}" for where, why in outputs.get("failed", {}).items())
+    yield from (f"{where}: {why}" for where, why in outputs.get("warnings", {}).items())
+    yield from (f"{where}: {n} prompts exceeded the context and lost their beginning"
+                for where, n in outputs.get("cut", {}).items())
+    for where, reasons in outputs["left_out"].items():
         yield f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}"
 
 
@@ -294,7 +294,7 @@ def _digest(config: EvaluateConfig, out: Path) -> str:
     return hashlib.sha256(json.dumps(questions, sort_keys=True).encode()).hexdigest()[:12]
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=9, needs="train")
+STEP = Step("evaluate", EvaluateConfig, run, version=10, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

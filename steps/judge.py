@@ -92,7 +92,7 @@ class JudgeOutputs(Config):
     left_out: dict[str, int]
     """prompts without a verdict, by reason"""
     failed: dict[str, str] = Field(default_factory=dict)
-    """reason of the missing verdicts that a retry may give"""
+    """reasons of the verdicts that the judge did not give"""
     again: tuple[str, ...] = ()
     """entries of `failed` that the next run retries"""
 
@@ -155,9 +155,10 @@ def _check_judged(name: str, judged: Judgements, prompts: int) -> None:
 
 
 def _failed(judged: Judgements) -> dict[str, str]:
-    if not judged.retryable:
-        return {}
-    return {UNANSWERED: f"of {judged.prompts} prompts, {_counted(judged.retryable)}"}
+    from argosy.judging.ask import NO_ANSWER
+
+    missing = {reason: n for reason, n in judged.left_out.items() if reason != NO_ANSWER}
+    return {UNANSWERED: f"of {judged.prompts} prompts, {_counted(missing)}"} if missing else {}
 
 
 def _counted(reasons: Mapping[str, int]) -> str:

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.evaluation.suite import FOLDERS, find_suite, load_suite
+from argosy.evaluation.suite import FOLDERS, check_apart, find_suite, load_suite
 from argosy.training.config import TrainConfig
 from steps.evaluate import EvaluateConfig, check_suite
 from workflows.graph import Node, Stages
@@ -35,6 +35,8 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
     """Add a node for each export of `trained` and each suite; returns them."""
     common = {name: getattr(config, name) for name in EvaluateConfig.model_fields if name in config.model_fields_set}
     nodes = []
+    if any(find_suite(name, "evaluate.suites").parent not in FOLDERS for name in config.suites):
+        check_apart(sorted(config.suites))
     for name, which in sorted(config.suites.items()):
         suite = suite_fields(name)
         for node in trained:

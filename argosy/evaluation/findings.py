@@ -35,6 +35,8 @@ class Findings:
     """those of `failed` that a retry may mend (a network that was down, a package that was not there)"""
     cut: dict[str, int] = field(default_factory=dict)
     """number of prompts that exceeded the context and lost their beginning, by task and variant"""
+    warnings: dict[str, str] = field(default_factory=dict)
+    """what is strange about a task's items, all of them"""
     rejects: list[dict[str, Any]] = field(default_factory=list)
     """records of files that are no items: task, file, place among its records (from 1), reason"""
 
@@ -77,6 +79,7 @@ class Findings:
         self.failed.update(other.failed)
         self.retryable |= other.retryable
         self.cut.update(other.cut)
+        self.warnings.update(other.warnings)
         for task, variants in other.headline.items():
             self.headline[task] = sorted({*self.headline.get(task, ()), *variants})
         for where, reasons in other.left_out.items():

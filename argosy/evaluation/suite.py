@@ -29,6 +29,7 @@ _YAML = (".yaml", ".yml")
 _NAME = re.compile(r"\w[\w. -]*")
 C = TypeVar("C", bound=Config)
 Find = Callable[[str], str]
+_NOT_OF_A_TASK = ("limit", "variants", "only", "optional", "categories", "source", "defined_in")
 Sections = dict[str, Any]  # benchmarks, probes and heldout, as a suite's YAML has them
 
 ROOT = "ARGOSY_BENCHMARKS"  # the folder of published benchmarks, or `huggingface`
@@ -89,6 +90,26 @@ def load_suite(name: str) -> Suite:
     folder = Path(os.path.abspath(path.parent))
     sections = {**_sections(suite), "benchmarks": _with_used_tasks(suite.benchmarks, folder)}
     return suite.model_copy(update=with_paths(folder, sections))
+
+
+def check_apart(names: Iterable[str]) -> None:
+    """Check that a task, and a variant of it, means one thing in all suites that have it: its metrics have one name.
+
+    Raises:
+        InputError: two suites have another task, or variant, of one name.
+    """
+    found: dict[str, tuple[str, Any]] = {}
+    for name in names:
+        suite = load_suite(name)
+        for task, spec in ((suite.benchmarks or {}).get("tasks") or {}).items():
+            fields = dict(spec) if isinstance(spec, Mapping) else {"files": spec}
+            chains = {**(suite.benchmarks or {}).get("variants", {"plain": None}), **fields.get("variants", {})}
+            source = {key: value for key, value in fields.items() if key not in _NOT_OF_A_TASK}
+            for what, meaning in ((task, source), *((f"{task}/{variant}", chain) for variant, chain in chains.items())):
+                other, known = found.setdefault(what, (suite.name, meaning))
+                if known != meaning:
+                    raise InputError(f"suites {other} and {suite.name} have another {what} each: the metrics "
+                                     f"bench/{what}/... would be one; give it another name in one of them")
 
 
 def named_files(file: str) -> list[str]:

@@ -13,6 +13,7 @@ from argosy.judging.records import Answer, Prompt
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.workers import Journal, key_of
 
+NO_ANSWER = "one of the two has no answer"
 FORWARD, BACKWARD = "forward", "backward"
 Key = tuple[str, str]  # id of a prompt, order
 
@@ -68,7 +69,7 @@ def ask(
     replies = _replies(judge, comparisons, kept, progress)
     judgements = Judgements([], Counter(), Counter(), len(comparisons) // 2)
     if missing := len(prompts) - len(both):
-        judgements.left_out["one of the two has no answer"] = missing
+        judgements.left_out[NO_ANSWER] = missing
     for prompt in both:
         lengths = (len(first[prompt.id].text), len(second[prompt.id].text))
         if (prompt.id, FORWARD) not in comparisons:

@@ -167,7 +167,8 @@ class LanguageModel:
                    for batch in in_batches([prompts[index] for index in group], max_tokens, self.scorer.batch_tokens)]
         tasks = [(tuple(prompts[index] for index in batch), tuple(stops), max_tokens, tuple(ends)) for batch in batches]
         texts: dict[int, list[int]] = {}
-        for number, made in self.scorer.work.run("texts", tasks, lambda task: self.compute("texts", task)):
+        sizes = list(map(len, batches))
+        for number, made in self.scorer.work.run("texts", tasks, lambda task: self.compute("texts", task), sizes):
             texts.update(zip(batches[number], made, strict=True))
         return [texts[index] for index in range(len(prompts))]
 

@@ -142,7 +142,8 @@ class Scorer:
         batches = plan(queries, self._limits())
         tasks = [(batch.prefix, tuple(tuple(queries[index] for index in row) for row in batch.rows))
                  for batch in batches]  # fmt: skip
-        for number, dumped in self.work.run("scores", tasks, self.compute):
+        sizes = [sum(map(len, batch.rows)) for batch in batches]
+        for number, dumped in self.work.run("scores", tasks, self.compute, sizes):
             members = [index for row in batches[number].rows for index in row]
             scores.update(zip(members, map(TokenScores.load, dumped), strict=True))
         return [scores[index] for index in range(len(queries))]

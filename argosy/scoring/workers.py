@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 
 from argosy.errors import StepError
 from argosy.scoring.cache import Records
+from argosy.step.contract import Progress
 
 _AHEAD = 2  # batches that a process is given at a time, so that it never waits for the next one
 
@@ -79,19 +81,35 @@ class Work:
     journal: Journal | None = None
     helpers: Sequence[Helper] = ()
     """processes beside this one"""
+    progress: Callable[[int, int], None] = lambda done, total: None
+    """is called with the requests that are computed so far, and those that are planned"""
+    _done: int = 0
+    _planned: int = 0
     _pools: list[ProcessPoolExecutor] = field(default_factory=list)
 
-    def run(self, kind: str, tasks: Sequence[Any], compute: Callable[[Any], Any]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, kind: str, tasks: Sequence[Any], compute: Callable[[Any], Any], sizes: Sequence[int]
+    ) -> Iterator[tuple[int, Any]]:
         """Yield (index of the task, its result) in any order; results are made of lists, numbers and texts.
 
         Args:
             kind: of the tasks, as `Computer.compute` takes it.
             tasks: made of tuples, numbers and texts.
             compute: a task in this process.
+            sizes: requests of each task.
 
         Raises:
             StepError: a process has ended.
         """
+        self._planned += sum(sizes)
+        for index, result in self._results(kind, tasks, compute):
+            self._done += sizes[index]
+            self.progress(self._done, self._planned)
+            yield index, result
+
+    def _results(
+        self, kind: str, tasks: Sequence[Any], compute: Callable[[Any], Any]
+    ) -> Iterator[tuple[int, Any]]:
         keys = [key_of(kind, task) for task in tasks] if self.journal is not None else []
         left = deque[int]()
         for index in range(len(tasks)):
@@ -141,6 +159,25 @@ class Work:
         for pool in self._pools:
             pool.shutdown(wait=False, cancel_futures=True)
         self._pools = []
+
+
+def reporter(progress: Progress, section: str) -> Callable[[int, int], None]:
+    """Report computed requests to progress.json, and once a minute to the log, with the time that is left."""
+    started, said = time.monotonic(), time.monotonic()
+    first: int | None = None
+
+    def report(done: int, total: int) -> None:
+        nonlocal first, said
+        now = time.monotonic()
+        first = done if first is None else first
+        left = (now - started) * (total - done) / (done - first) if done > first else 0.0
+        note = f"{section}, {left / 60:.0f} min left" if left >= 60 else section
+        progress.update(done, total, "requests", note)
+        if now - said >= 60:
+            said = now
+            print(f"{section}: {done} of {total} requests, {left / 60:.0f} min left", flush=True)
+
+    return report
 
 
 def _result(future: Future[Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from argosy.errors import InputError, StepError
 from argosy.evaluation.findings import Findings, reason
 from argosy.statistics.intervals import Estimate
-from argosy.statistics.metric import SHARE, Better, Metric, find, probability, share
+from argosy.statistics.metric import BITS, SHARE, Better, Metric, find, probability, share
 from evals.lm_eval.load import load, load_error
 from evals.lm_eval.model import ArgosyLM
 from evals.lm_eval.results import aggregate, mark_group, right_metric, rows_of, scored_samples, variant_of
@@ -17,8 +17,15 @@ from evals.lm_eval.results import aggregate, mark_group, right_metric, rows_of, 
 # Not OSError and RuntimeError: a full disk or a device that fails is no matter of a task.
 _STOPS = (ArithmeticError, AssertionError, AttributeError, ConnectionError, ImportError, LookupError,
           NotImplementedError, TypeError, ValueError)  # fmt: skip
-# The scales of lm-eval's own metrics, of which its tasks declare the better direction alone.
-_SCALES = dict.fromkeys(("acc", "acc_*", "*_acc", "exact_match", "em", "pass@*"), share()) | {"f1": probability()}
+# The scales of lm-eval's own metrics, of which its tasks declare the better direction alone; others are taken to be
+# from 0 to 1, as most of them are.
+_SCALES = {
+    **dict.fromkeys(("acc", "acc_*", "*_acc", "exact_match", "em", "pass@*", "mc1"), share()),
+    **dict.fromkeys(("bleu*", "rouge*", "chrf*", "ter"), Metric("neither", "points of 100", 1.0)),
+    **dict.fromkeys(("bits_per_byte", "loglikelihood*"), Metric("neither", "", BITS)),
+    "*perplexity": Metric("neither", "perplexity", 0.1),
+    "*": probability(),
+}
 
 
 @dataclass
@@ -141,7 +148,7 @@ def _collect(
 
 def kind_of(metric: str, higher_is_better: Mapping[str, bool | None]) -> Metric:
     """Take over the direction that a task of lm-eval declares for its metric; none where it declares none."""
-    scale = find(metric, _SCALES) or Metric("neither")
+    scale = find(metric, _SCALES) or probability()
     is_higher = higher_is_better.get(metric)
     better: Better = "neither" if is_higher is None else "higher" if is_higher else "lower"
     return Metric(better, scale.unit, scale.matters, minor=metric == "acc_bytes" and scale.unit == SHARE)

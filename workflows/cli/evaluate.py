@@ -44,10 +44,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate with each suite and print; return 1 where a task failed. A suite that cannot be run is named, and the
     others go on."""
+    from argosy.evaluation.suite import check_apart
+
     common = _config(args)
     suites = args.suite or ["core"]
     if len(suites) == 1:
         return int(_evaluate(common, suites[0], args))
+    check_apart(suites)
     codes = {0}
     for suite in suites:
         try:
@@ -136,7 +139,7 @@ def _lines(outputs: Mapping[str, Any]) -> list[str]:
         by_chance = f"chance {chance:.2f}" if chance is not None else ""
         rows.append(["/".join(parts), f"{value:.3f}", error, by_chance, f"n {counts[name]}"])
     lines = columns(rows, right=(1, 4)).splitlines()
-    return [*lines, *describe_gaps(outputs.get("failed", {}), outputs.get("cut", {}), outputs["left_out"])]
+    return [*lines, *describe_gaps(outputs)]
 
 
 def _of_one_language(name: str, metrics: Mapping[str, float], counts: Mapping[str, int]) -> bool:

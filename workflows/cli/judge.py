@@ -27,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", type=Path, metavar="FILE", help="JSONL of people's verdicts: id, winner")
     parser.add_argument("--max-new-tokens", type=positive, default=256, metavar="N", help="of an answer (default: 256)")
     parser.add_argument("--limit", type=positive, metavar="N", help="the first N prompts")
+    parser.add_argument("--again", action="store_true", help="ask once more for the verdicts that are missing")
     add_store(parser)
 
 
@@ -36,12 +37,12 @@ def run(args: argparse.Namespace) -> int:
     from argosy.store.step_files import read_outputs
     from workflows.local.runner import run_single
 
-    out = run_single("judge", _config(args), args.store)
+    out = run_single("judge", _config(args), args.store, again=args.again)
     outputs = read_outputs(out)
     print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["intervals"], outputs["faults"],
                              outputs["left_out"])))
     for why in outputs["failed"].values():
-        print(f"without a verdict: {why}" + ("; run it again to ask for these alone" if outputs["again"] else ""))
+        print(f"without a verdict: {why}; {'run it again' if outputs['again'] else '--again'} asks for these alone")
     print(f"each verdict with both answers: {out / outputs['verdicts']}")
     return 0
 

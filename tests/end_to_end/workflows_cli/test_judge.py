@@ -68,7 +68,7 @@ def test_what_a_server_did_not_answer_is_said_and_asked_when_the_command_is_run_
     with judge_server(lambda text, _: (503, {}) if down and "river" in text else (200, "C")) as asked:
         command = ["judge", a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m"]
         assert main(command) == 0
-        said = "of 2 prompts, 1 x the judge did not answer after 1 attempts (HTTP 503); run it again to ask for these"
+        said = "of 2 prompts, 1 x the judge did not answer after 1 attempts (HTTP 503); run it again asks for these"
         assert f"without a verdict: {said} alone" in capsys.readouterr().out
         down = False
         assert main(command) == 0
