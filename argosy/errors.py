@@ -1,7 +1,5 @@
 """Errors that are for people: each names what is wrong, what is allowed and what to do."""
 
-from __future__ import annotations
-
 
 class ArgosyError(Exception):
     """Base of every error that is shown without a traceback; `exit_code` is the process's."""

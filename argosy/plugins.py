@@ -1,7 +1,5 @@
 """Plug-ins: a variant, rule, format, probe, filter, reward, check or command is one file, found by its place."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import pkgutil

@@ -10,8 +10,6 @@ starts a pod for each of fewer parts. The last line is JSON; `ratio` is the peer
 profile applied again at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

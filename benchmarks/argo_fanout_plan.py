@@ -1,7 +1,5 @@
 """The plan pod of `benchmarks.argo_fanout`: many small parts, handed over by what hands a lifecycle's over."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

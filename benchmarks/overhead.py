@@ -7,8 +7,6 @@ task starts the very process that our step is, without what the runner adds. `pe
 less the same for that bare process. The last line is JSON; `ratio` is the faster peer's elapsed time a step over ours.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

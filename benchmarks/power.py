@@ -7,8 +7,6 @@ both models' answers and makes the comparison that the gate makes of items that 
 what `items_needed` and `power` plan with.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 

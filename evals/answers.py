@@ -1,7 +1,5 @@
 """Answers to questions: from scores of continuations, or from generated texts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
     dropped: [{none_of_the_others: {drop: right}}, labels] # several, one after the other
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """Forms that render a draft: labelled options, a generated answer, the form of a task of lm-eval."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Signs that a model has seen items: the published order of options against other orders of the same."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

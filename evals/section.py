@@ -1,7 +1,5 @@
 """The `benchmarks` section of a suite, and its validation before a model is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

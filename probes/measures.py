@@ -10,8 +10,6 @@ Where the text's first bytes merge with the prefix's last ones into one token (a
 the prefix's remaining bytes come at all (token healing).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The base of the kinds of probes: its input, its result, the declarations of its measures, and the form of prompts."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

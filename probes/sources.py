@@ -1,7 +1,5 @@
 """Files that probes read: documents, pairs of texts, and the data step's facts as cloze prompts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Hu et al. 2024 (MiniCPM), OLMo 2 (2025): what a model sees while the rate falls 
     python -m steps.anneal --config '{"checkpoint": DIR, "tokenized": DIR}' --out DIR
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -6,8 +6,6 @@ Writes `report.html` (one file that needs no network) and `comparison.json` (the
 the report shorter. See docs/report.md.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -91,8 +89,8 @@ def _all_steps(config: CompareConfig) -> Iterator[str]:
 
 
 def question_texts(
-    evaluations: Iterable[Path], wanted: Sequence[Key], data: str = "", tell: Callable[[str], object] = len
-) -> dict[Key, Asked]:
+    evaluations: Iterable[Path], wanted: "Sequence[Key]", data: str = "", tell: Callable[[str], object] = len
+) -> "dict[Key, Asked]":
     """Questions made again from the suites of the evaluations, as far as these are here; a page without the others is
     still a page.
 

@@ -5,8 +5,6 @@ Xiong et al. 2023, "Effective long-context scaling of foundation models".
     python -m steps.long_context --config '{"checkpoint": DIR, "tokenized": DIR, "sequence_length": 512}' --out DIR
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field

@@ -3,8 +3,6 @@
 It writes `data.bin` slice by slice, and continues after a kill from the slices that are there.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -3,8 +3,6 @@
     python -m steps.pretrain --config '{"tokenized": DIR, "tokenizer": DIR, "tokens": 1000000}' --out DIR
 """
 
-from __future__ import annotations
-
 from argosy.config.schema import Upstream
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext

@@ -1,7 +1,5 @@
 """Tokenized documents and conversations: token ids on disk, split in training and held-out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial

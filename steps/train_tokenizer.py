@@ -1,7 +1,5 @@
 """The tokenizer: byte-level BPE on a balanced sample of the cleaned documents."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

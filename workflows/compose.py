@@ -1,7 +1,5 @@
 """The lifecycle's config, composed of a preset, a YAML file and overrides."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """A pipeline as plain data: nodes, each one step with its config and its inputs, in the order in which they depend
 on each other."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +55,7 @@ class Node:
     step: str
     """Module below `steps`."""
     config: Config
-    inputs: Mapping[str, Node | Sequence[Node]] = field(default_factory=dict)
+    inputs: "Mapping[str, Node | Sequence[Node]]" = field(default_factory=dict)
     """Config field (of type Upstream or Upstreams) -> the node, or nodes, whose directory it gets."""
     part: str = ""
     """Tells the parts of one name apart."""
@@ -78,7 +76,7 @@ class Node:
         return definition(self.step)
 
     @cached_property
-    def upstream(self) -> dict[str, tuple[Node, ...]]:
+    def upstream(self) -> "dict[str, tuple[Node, ...]]":
         """Upstream nodes by field, always as a tuple."""
         return {name: (value,) if isinstance(value, Node) else tuple(value) for name, value in self.inputs.items()}
 

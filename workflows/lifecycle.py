@@ -18,8 +18,6 @@ Each stage is a file of `steps/`; the library under it is a folder:
 A new stage is a file of `steps/`, a field of LifecycleConfig and a line of `lifecycle`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Self
 

@@ -1,7 +1,5 @@
 """The state of each node's directory, and why a node has to run: read from the store alone."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping

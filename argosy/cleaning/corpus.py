@@ -1,7 +1,5 @@
 """One pass of a corpus through the filters, its report, and benchmark items among the records for post-training."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 A new filter is one new file in `argosy/cleaning/filters/`: CONTRIBUTING.md has one.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tests of a difference between two checkpoints: paired by question or document, or by two standard errors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -8,8 +8,6 @@ A field's role says how it enters a node's digest:
     processes: Annotated[int, ADDED] = 1         # newer than results that exist: counts where it is not its default
 """
 
-from __future__ import annotations
-
 import enum
 import types
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The typed dictionaries are what generators make and, through `parse_record`, wha
 other keys are kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,7 +36,7 @@ class Document:
     """Anything else; cleaning does not look at it."""
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Document:
+    def from_record(cls, record: Mapping[str, Any]) -> "Document":
         """Make the document of a JSONL record (docs/architecture.md); other keys are ignored.
 
         Raises:

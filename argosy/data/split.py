@@ -1,7 +1,5 @@
 """Choices by hash, the same on every machine: held-out documents and records, seeds, permutations."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

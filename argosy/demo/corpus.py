@@ -1,7 +1,5 @@
 """The demo's data from a seed: documents with dirt, and everything that is made of the fact tables."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Well-known facts in English and Chinese: their tables, their split, wordings of each, four-option questions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

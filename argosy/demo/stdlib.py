@@ -5,8 +5,6 @@ Prose is pydoc's topics and docstrings of 80 characters and more, packed to abou
 definitions up to 2,500 characters, a larger class cut between its methods, under a comment that names the file.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -5,8 +5,6 @@ key whose values are of several kinds has a column a kind: the plain name for th
 others. A value of no kind is JSON text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
@@ -147,7 +145,7 @@ def has_items(directory: Path | str) -> bool:
     return any((Path(directory) / name).is_file() for name in (ITEMS, OLD_ITEMS))
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _table(rows: Sequence[Mapping[str, Any]]) -> "Table":
     import pyarrow as pa
 
     kinds = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "str": pa.string(),

@@ -3,8 +3,6 @@
 A judge gets a question about two answers to one prompt, in the prompt's language.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Prompts, answers and people's verdicts from JSONL files; lines that are none are counted by reason."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A judge's verdicts for people, beside the faults that rules see in the answers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Checkpoints by their directory: an export of a training step, or any directory that transformers loads."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path

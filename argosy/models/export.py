@@ -1,7 +1,5 @@
 """Export of a training step's checkpoints, with equal bytes for equal weights."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Generation of text: answers of a model to prompts, sampled or greedy, and greedy decoding of many prompts at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

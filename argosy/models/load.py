@@ -1,8 +1,6 @@
 """Weights of a checkpoint, loaded by transformers and checked: no tensor is missing, left over, of another shape or
 not a number. transformers itself fills what is missing with random numbers and goes on."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """Log-probabilities of answers in padded batches, and the Kullback-Leibler divergence of a policy from its
 reference."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

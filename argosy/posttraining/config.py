@@ -1,7 +1,5 @@
 """Config and outputs that all post-training steps share, and the order of examples that follows from them."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ vLLM schedules and keeps prefixes itself, so requests are neither joined nor pac
 `prompt_logprobs`; in another precision or with other kernels than transformers' they differ in their last digits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,7 +67,7 @@ def open_model(
 
 def _open_vllm(
     checkpoint: Checkpoint, batch_tokens: int, processes: int, work: Work, cache: Path | None, seed: int
-) -> VLLMLanguageModel:
+) -> "VLLMLanguageModel":
     """Load an export into vLLM's engine; `processes` are GPUs that one model is spread over."""
     try:
         import vllm  # type: ignore[import-not-found]
@@ -114,7 +112,7 @@ class VLLMScorer(Scorer):
         outputs = self.run(prompts, temperature=0, max_tokens=1, prompt_logprobs=1, detokenize=False)
         return [_scores(query, output.prompt_logprobs).dump() for query, output in zip(queries, outputs, strict=True)]
 
-    def next_token(self, contexts: Sequence[Tokens]) -> Iterator[tuple[int, torch.Tensor]]:
+    def next_token(self, contexts: Sequence[Tokens]) -> "Iterator[tuple[int, torch.Tensor]]":
         """Yield distributions as Scorer does; the engine gives the log-probability of every token."""
         import torch
 

@@ -4,8 +4,6 @@ A score from the cache was computed in another batch, so its last digits may dif
 less than 1e-5 in float32): a step whose bytes count has no cache.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import math

@@ -4,8 +4,6 @@ A piece of a character has bytes too, which its decoded text (a replacement sign
 bytes as printable characters (Radford et al., GPT-2), SentencePiece writes a space as "▁" and byte fallback as <0xE4>.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -6,8 +6,6 @@ computed once and kept as keys and values (Zheng et al., SGLang's RadixAttention
 batch.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -156,7 +154,7 @@ class _Interval:
     saved: float = 0.0
     chosen: tuple[tuple[int, int, int], ...] = ()
 
-    def take(self, other: _Interval) -> None:
+    def take(self, other: "_Interval") -> None:
         self.first = min(self.first, other.first)
         self.saved += other.saved
         self.chosen += other.chosen

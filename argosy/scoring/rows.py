@@ -5,8 +5,6 @@ SpecInfer, 2023), so each sequence is computed as if it stood alone. Tokens are 
 those after it up to its `end`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +50,7 @@ class TokenScores:
         return [self.logprobs.tolist(), self.greedy.astype(int).tolist()]
 
     @classmethod
-    def load(cls, dumped: list[list[Any]]) -> TokenScores:
+    def load(cls, dumped: list[list[Any]]) -> "TokenScores":
         """Read such lists."""
         return cls(np.array(dumped[0], dtype=np.float64), np.array(dumped[1], dtype=np.bool_))
 

@@ -1,7 +1,5 @@
 """The calibration of the contamination score: effects of clean models, and the curve from a score to a probability."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

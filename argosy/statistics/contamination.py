@@ -14,8 +14,6 @@ has over its equals, in which the answer is the same:
 Each is an effect: the mean over items in units of its root mean square, so that it is as large for 200 items as for
 2,000."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -111,7 +109,7 @@ class Calibration:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Calibration:
+    def from_json(cls, found: Mapping[str, Any]) -> "Calibration":
         """What `as_json` gave."""
         nulls = {name: Null(**null) for name, null in found["nulls"].items()}
         return cls(nulls, found["intercept"], found["slope"], found.get("about", ""))

@@ -4,8 +4,6 @@ A maker gives every metric with its kind, `findings.add("bench/facts/plain/acc",
 carries the kinds (`kinds`). A comparison reads them there and guesses nothing from a name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase

@@ -4,8 +4,6 @@ A step reads only what its config names and writes only below `context.out`. `ou
 and atomically, means done; it holds nothing that differs between two runs of the same config (times,
 hosts and the MLflow run are in `run.json` beside it), so a laptop's and a cluster's are equal."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """Events that a step's process sends to its runner, and where its output goes meanwhile."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -39,7 +37,7 @@ class Events:
         """Tell whether a runner listens."""
         return self._file is not None
 
-    def __enter__(self) -> Events:
+    def __enter__(self) -> "Events":
         return self
 
     def __exit__(self, *_: object) -> None:

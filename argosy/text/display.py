@@ -1,7 +1,5 @@
 """Text of the data as it may be shown, and aligned columns of it for terminals."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A rule is a function below with the decorator `@_rule`, and has the function's n
 there, and None where it does not apply (the answer is in another language or format), so that it counts in no share.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -5,8 +5,6 @@ and hardly by chance. A line's runs of characters that are UTF-8 sequences in so
 if there is evidence in the line: several sequences, punctuation (â€™), or a symbol within a word (RÄ«ga).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

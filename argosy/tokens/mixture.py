@@ -3,8 +3,6 @@
 So there is no sampler state: a run resumes at any k in O(1), and its global batches are the same at any world size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache

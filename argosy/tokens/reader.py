@@ -1,7 +1,5 @@
 """Reader of a tokenize step's directory: token ids, document offsets and sizes of each channel, memory-mapped."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 A shard is a channel of a split: ids, offsets and byte counts (docs/architecture.md).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from array import array
@@ -31,7 +29,7 @@ Pieces = Sequence[tuple[str, bool]]
 class Encoder:
     """An encoder of batches; a piece that spells a special token stays text."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: "Tokenizer") -> None:
         self._tokenizer = tokenizer
         self._special = {token: tokenizer.get_vocab()[token] for token in SPECIAL_TOKENS}
 
@@ -197,7 +195,7 @@ class TokensWriter:
             for name, splits in sorted(self._channels.items())
         }
 
-    def __enter__(self) -> TokensWriter:
+    def __enter__(self) -> "TokensWriter":
         return self
 
     def __exit__(

@@ -1,7 +1,5 @@
 """The tokenizer: special tokens and chat template, training of a byte-level BPE, its directory and its digest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,7 +73,7 @@ _PATTERN = (
 )
 
 
-def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> "Tokenizer":
     """Train byte-pair encoding (Sennrich et al. 2016) over bytes: any text round-trips, nothing is unknown.
 
     Args:
@@ -111,7 +109,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> T
     return tokenizer
 
 
-def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
+def save_tokenizer(tokenizer: "Tokenizer", directory: Path) -> None:
     """Write tokenizer.json, its config and the chat template."""
     directory.mkdir(parents=True, exist_ok=True)
     write_atomic(directory / "tokenizer.json", tokenizer.to_str(pretty=True))
@@ -129,7 +127,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
     )
 
 
-def load_tokenizer(directory: Path) -> Tokenizer:
+def load_tokenizer(directory: Path) -> "Tokenizer":
     """Load the tokenizer for encoding documents: text that spells a special token stays text.
 
     Raises:

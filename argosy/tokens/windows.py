@@ -5,8 +5,6 @@ Truncations Improve Language Modeling"). The bins depend on the lengths alone; d
 interchangeable, so that each epoch packs other documents together at no cost.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """python -m argosy.tracking ship: send the spools of a store to MLflow."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import select

@@ -1,7 +1,5 @@
 """Config and outputs of the phases of training."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Literal, Self
 

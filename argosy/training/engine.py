@@ -1,7 +1,5 @@
 """Engines that run the forward, the backward and the optimizer: their common base, plain torch, and DeepSpeed."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

@@ -1,7 +1,5 @@
 """Held-out loss by channel and by position: nats, perplexity, and bits per byte of exactly the tokens scored."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ in neural networks"; the update is scaled to AdamW's size (0.2 * sqrt(max(rows, 
 scalable for LLM training"), so that one learning rate serves both. Matrices of one shape are orthogonalised in one
 batched product, which is what makes it cheap on a CPU."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """The processes that train together: sums over them, and the share of each in a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta

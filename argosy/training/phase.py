@@ -1,7 +1,5 @@
 """One phase of training, from its config to its outputs: model, data, engine, loop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ torch then multiplies number by number, 20 to 50 times slower than in float32. W
 repeat: a product of two bfloat16 numbers is exact in float32, sums are float32, and the result is rounded once.
 """
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable

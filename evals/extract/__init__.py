@@ -1,7 +1,5 @@
 """Rules that find the answer in a generated text: their base class, and the scan that finds them."""
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from typing import ClassVar

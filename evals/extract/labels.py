@@ -1,7 +1,5 @@
 """Rules for labels of options, and how labels stand in a text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from functools import cache

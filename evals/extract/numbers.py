@@ -1,7 +1,5 @@
 """Rules for numbers: the last or the first of a text, and GSM8K's as lm-eval reads it."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 

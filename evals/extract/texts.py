@@ -1,7 +1,5 @@
 """Rules for texts: the whole answer, a stated one, the contents of a box."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

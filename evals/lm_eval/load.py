@@ -1,7 +1,5 @@
 """Tasks of lm-eval by their names, from the package and from folders of YAML, and the texts of their prompts."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from functools import cache, lru_cache

@@ -1,7 +1,5 @@
 """Our scorer as a model of lm-eval, which runs its tasks here."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

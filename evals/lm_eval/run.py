@@ -1,7 +1,5 @@
 """Tasks of lm-eval by their names, in a suite of ours: they run as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any

@@ -2,8 +2,6 @@
 `metadata`.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +117,7 @@ class VariantTask(Task):  # type: ignore[misc]
         self._filters = [build_filter_ensemble("none", [["take_first", None]])]
 
     @classmethod
-    def of(cls, name: str, questions: Sequence[Question]) -> VariantTask:
+    def of(cls, name: str, questions: Sequence[Question]) -> "VariantTask":
         """Make a task of questions that exist already."""
         return cls({"task": name, "questions": list(questions)})
 

@@ -1,7 +1,5 @@
 """A word problem with other numbers, and its answer calculated again."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Forms in which the options' texts are scored: the question alone, or with the options woven into its sentence."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from random import Random

@@ -1,7 +1,5 @@
 """The answer is generated, not chosen among continuations."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

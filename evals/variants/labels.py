@@ -1,7 +1,5 @@
 """Other labels than A, B, C, D."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

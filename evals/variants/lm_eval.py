@@ -1,7 +1,5 @@
 """The form that lm-eval's task of the same benchmark has, to compare with published numbers item by item."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

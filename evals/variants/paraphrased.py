@@ -1,7 +1,5 @@
 """Other wordings of a question that mean the same, by rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The published form, unchanged or with a benchmark's own layout."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

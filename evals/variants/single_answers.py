@@ -1,7 +1,5 @@
 """Several right options: several questions with one right answer each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """The item is taught in the prompt, then asked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """Numbers in texts, and calculations of them, without rounding."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The numbers of a word problem's question, and which of them may be others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

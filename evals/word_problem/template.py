@@ -4,8 +4,6 @@ The solution's annotated calculations (GSM8K's `<<48/2=24>>`) are a chain: each 
 an earlier result, or something that words say ("half", "a week"). Where it may be more than one of these, the numbers
 behind all of them are fixed as they are, so that the template is right whichever it is."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Sequence

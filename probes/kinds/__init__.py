@@ -6,8 +6,6 @@ A kind is a Config with a `kind` and `measure(model, scope) -> Measurement`; its
       - {name: json_zh, kind: next_token, cases: [{prefix: "以json输出：", text: "{"}]}
 """
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 

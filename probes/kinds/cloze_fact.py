@@ -1,7 +1,5 @@
 """A fact's answer among others of its kind, over several wordings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar

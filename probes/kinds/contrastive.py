@@ -1,7 +1,5 @@
 """Pairs of texts, a right one against a wrong one: minimal pairs, statements of facts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

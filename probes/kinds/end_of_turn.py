@@ -1,7 +1,5 @@
 """Whether a model ends its answer where the answer is complete, and not before."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar

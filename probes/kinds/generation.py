@@ -1,7 +1,5 @@
 """Texts that a model writes, and the faults that rules see in them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

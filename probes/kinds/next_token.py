@@ -1,7 +1,5 @@
 """Prob(text | prefix): the probability that the model goes on with a given text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self

@@ -1,7 +1,5 @@
 """Openers of answers in the format that a prompt asks for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """PPL(text): the perplexity of whole texts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, Self

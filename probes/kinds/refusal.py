@@ -1,7 +1,5 @@
 """Refusal without generation: the probability of refusals' openings against those of compliance."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal, Self

@@ -1,7 +1,5 @@
 """Facts of a relation in several patterns: the object that a model finds likeliest, and whether wording changes it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """The language in which an answer is about to begin, against that of its question."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import lru_cache
@@ -91,7 +89,7 @@ def _classes(tokenizer: Any) -> dict[str, list[int]]:
     return result
 
 
-def _shares(logprobs: torch.Tensor, classes: dict[str, list[int]]) -> dict[str, Any]:
+def _shares(logprobs: "torch.Tensor", classes: dict[str, list[int]]) -> dict[str, Any]:
     """Sum the probability of each class; `space`: the likeliest token of spaces, and its probability."""
     probs = logprobs.double().exp()
     result: dict[str, Any] = {name: float(probs[classes[name]].sum()) for name in ("zh", "en")}

@@ -1,7 +1,5 @@
 """Winogender schemas: whether a model's reading of a sentence depends on a pronoun's gender."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

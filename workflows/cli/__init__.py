@@ -1,7 +1,5 @@
 """The command line `argosy`. A command is one module of this package with a `COMMAND`; nothing else lists it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """The class of a command, and options that commands share without a config."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`argosy compare`: what got better from one checkpoint to others, what was forgotten, what is noise."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil
@@ -75,7 +73,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--html {args.html}: allowed: a file to be written, in a directory that is there")
 
 
-def _print(found: Compared, args: argparse.Namespace) -> None:
+def _print(found: "Compared", args: argparse.Namespace) -> None:
     if args.json:
         from argosy.compare.page.record import record
 

@@ -1,7 +1,5 @@
 """`argosy doctor`: find what a cluster lacks, and how to fix it."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os
@@ -52,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     return int(counts["FAIL"] > 0)
 
 
-def _cluster(args: argparse.Namespace) -> Cluster:
+def _cluster(args: argparse.Namespace) -> "Cluster":
     from workflows.argo.client.api import DEFAULT_NAMESPACE
     from workflows.argo.client.kubernetes import HINT, KubernetesClient, KubernetesTransport
     from workflows.argo.client.transport import ApiError

@@ -1,7 +1,5 @@
 """`argosy gate`: hold a checkpoint against the rules of promotion."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`argosy init`: write an argosy.yaml to start from."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

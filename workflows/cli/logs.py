@@ -1,7 +1,5 @@
 """`argosy logs NODE`: print the log of a step; -f goes on until it ends."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

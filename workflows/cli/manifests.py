@@ -1,7 +1,5 @@
 """`argosy manifests`: write a cluster's manifests as YAML."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`argosy metrics`: which metrics are worth watching at this scale."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
@@ -60,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _shown(found: list[Watched], args: argparse.Namespace) -> str:
+def _shown(found: "list[Watched]", args: argparse.Namespace) -> str:
     if args.json:
         return json.dumps([_finite(_record(each)) for each in found], indent=1)
     if args.watch:
@@ -71,7 +69,7 @@ def _shown(found: list[Watched], args: argparse.Namespace) -> str:
     return f"{columns(rows, right=(2, *range(4, 11)))}\n\n{NOTE.format(ratio=args.snr, few=FEW)}"
 
 
-def _row(each: Watched) -> tuple[str, ...]:
+def _row(each: "Watched") -> tuple[str, ...]:
     interval = "" if each.interval is None else " to ".join(map(_three, each.interval))
     chance = "" if each.chance is None else f"{each.chance:.3f}"
     numbers = (each.found.signal, each.found.noise, each.found.ratio)
@@ -88,7 +86,7 @@ def _three(value: float) -> str:
     return f"{value:.3f}" if value == 0 or 1e-3 <= abs(value) < 100 else f"{value:.4g}"
 
 
-def _record(each: Watched) -> dict[str, object]:
+def _record(each: "Watched") -> dict[str, object]:
     derived = {name: getattr(each.found, name) for name in ("signal", "noise", "ratio")}
     return {**asdict(each), "found": {**asdict(each.found), **derived}}
 

@@ -1,7 +1,5 @@
 """`argosy nightly`: evaluate new checkpoints, compare them with their references, announce what got worse."""
 
-from __future__ import annotations
-
 import argparse
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -61,13 +59,13 @@ def run(args: argparse.Namespace) -> int:
     return 0 if args.dry_run else _execute(nights, args)
 
 
-def _request(args: argparse.Namespace) -> Request:
+def _request(args: argparse.Namespace) -> "Request":
     from workflows.nightly.night import Request
 
     return Request(tuple(args.checkpoints), args.suites, args.reference, model=args.model)
 
 
-def _execute(nights: list[Night], args: argparse.Namespace) -> int:
+def _execute(nights: "list[Night]", args: argparse.Namespace) -> int:
     from workflows.local.scheduler import Budget
     from workflows.nightly.announce import announce
     from workflows.nightly.night import report_of, run_night

@@ -1,7 +1,5 @@
 """The options that commands share which compose a config: preset, file, overrides, part of the graph."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`argosy plan`: show what a run would do, and why; it changes nothing."""
 
-from __future__ import annotations
-
 import argparse
 
 from workflows.cli.command import Command, add_store

@@ -1,7 +1,5 @@
 """`argosy report`: where the newest report is; --open shows it in the browser."""
 
-from __future__ import annotations
-
 import argparse
 import webbrowser
 from pathlib import Path

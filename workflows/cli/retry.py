@@ -1,7 +1,5 @@
 """`argosy retry`: run failed and stopped nodes of a workflow again."""
 
-from __future__ import annotations
-
 import argparse
 
 from argosy.errors import InputError

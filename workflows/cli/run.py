@@ -1,7 +1,5 @@
 """`argosy run`: run unfinished steps on this machine."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

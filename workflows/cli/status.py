@@ -1,7 +1,5 @@
 """`argosy status`: show how far the last run is, from the files of its steps."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections import Counter

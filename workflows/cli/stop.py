@@ -1,7 +1,5 @@
 """`argosy stop`: end a workflow; finished steps stay finished."""
 
-from __future__ import annotations
-
 import argparse
 from typing import TYPE_CHECKING
 
@@ -37,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _report(found: View, after: str) -> str:
+def _report(found: "View", after: str) -> str:
     """Predict the exit handler's report: its pod starts where the plan's does, and waits for what that waits for."""
     from workflows.argo.client.unit import FINISH
     from workflows.argo.client.view import PLAN

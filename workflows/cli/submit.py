@@ -1,7 +1,5 @@
 """`argosy submit`: start the lifecycle as a workflow on a cluster."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

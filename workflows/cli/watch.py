@@ -1,7 +1,5 @@
 """`argosy watch`: follow a workflow to its end."""
 
-from __future__ import annotations
-
 import argparse
 from typing import TYPE_CHECKING
 
@@ -28,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     return follow(client, name, args)
 
 
-def follow(client: ArgoClient, name: str, args: argparse.Namespace) -> int:
+def follow(client: "ArgoClient", name: str, args: argparse.Namespace) -> int:
     """Watch `name` and summarize it; Ctrl-C leaves it alone."""
     from workflows.argo.client.watch import summary, watch
 

@@ -1,7 +1,5 @@
 """`argosy why`: show what a result was made from, back to configs and input files."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterator

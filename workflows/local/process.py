@@ -1,7 +1,5 @@
 """The process of a node, or of several parts of one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -37,8 +35,8 @@ class StepProcess:
         on_exit: called once with the return code (negative: a signal), after the last event.
     """
 
-    def __init__(self, nodes: Sequence[PlannedNode], share: Share, on_event: Callable[[StepProcess, Event], None],
-                 on_exit: Callable[[StepProcess, int], None]) -> None:
+    def __init__(self, nodes: Sequence[PlannedNode], share: Share, on_event: "Callable[[StepProcess, Event], None]",
+                 on_exit: "Callable[[StepProcess, int], None]") -> None:
         self.nodes, self.share = nodes, share
         self._on_event, self._on_exit = on_event, on_exit
         self._loop = asyncio.get_running_loop()

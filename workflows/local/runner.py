@@ -1,7 +1,5 @@
 """The runner of a plan: starts nodes that are ready, follows their processes, stops cleanly; and of one step alone."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The next node to start: a budget of cores, memory and GPUs, and pure bookkeeping without processes."""
 
-from __future__ import annotations
-
 import heapq
 import math
 import os

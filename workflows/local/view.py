@@ -1,7 +1,5 @@
 """Observers of a run, and the terminal's view: bars, or timestamped lines elsewhere, and a summary at the end."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -203,7 +201,7 @@ class LiveView(_View):
         self._live.stop()
         super().on_end(result)
 
-    def _table(self) -> Table:
+    def _table(self) -> "Table":
         rows = []
         for node, started in self.running.values():
             far = _progress(node, started)
@@ -213,7 +211,7 @@ class LiveView(_View):
         return bars(rows, self.ended, self.total, f"{self.ended} of {self.total} nodes, {elapsed}")
 
 
-def bars(running: Sequence[tuple[str, float | None, str]], ended: int, total: int, summary: str) -> Table:
+def bars(running: Sequence[tuple[str, float | None, str]], ended: int, total: int, summary: str) -> "Table":
     """Draw a bar for each of `running` (label, share or None where it is unknown, text), and one for all."""
     from rich.progress_bar import ProgressBar
     from rich.table import Table

@@ -4,8 +4,6 @@ All is read from the store: evaluations that a finished judgement counts as new 
 has a file `<store>/.nightly/<its name>.json`, so that a crash between the two loses no alarm.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

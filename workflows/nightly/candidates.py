@@ -1,7 +1,5 @@
 """Candidates of a night: checkpoints of a store's finished training steps, and of other stores that MLflow has."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

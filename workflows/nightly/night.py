@@ -1,7 +1,5 @@
 """A night: new checkpoints, their missing evaluations, the reference of each, and the run of it all on this machine."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

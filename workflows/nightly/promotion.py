@@ -1,7 +1,5 @@
 """Promotion: the checkpoint that a model line's alias names, moved where its gate holds, with evidence, and back."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import getpass
@@ -74,9 +72,9 @@ def final_checkpoint(comparison: Path) -> Candidate:
     raise InputError(f"{comparison} compares no checkpoint that can be promoted")
 
 
-def examine(gate: Gate, candidate: Candidate, candidates: Candidates, store: Path, registry: Registry, *, alias: str,
+def examine(gate: "Gate", candidate: Candidate, candidates: Candidates, store: Path, registry: Registry, *, alias: str,
             model: str = "", reference: str = "", fetch: Callable[[Iterable[Path]], None] | None = None,
-            ) -> tuple[Verdict | None, str | None]:
+            ) -> "tuple[Verdict | None, str | None]":
     """Hold a checkpoint against its gate before a promotion, and print the verdict.
 
     Args:
@@ -120,7 +118,7 @@ class Grounds:
     """Directory of the lifecycle's comparison."""
     workflow: str = ""
     """Of Argo."""
-    verdict: Verdict | None = None
+    verdict: "Verdict | None" = None
     """Of the gate; None where the model line has none."""
     force: str = ""
     """Why it is moved although the gate does not hold; "": it is not."""

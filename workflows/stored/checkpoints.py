@@ -1,7 +1,5 @@
 """Checkpoints of a store by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The lineage of a step's directory, read from the store alone, and the training steps with their checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,7 +33,7 @@ class Ancestor:
     run: dict[str, Any]
     done: bool
     files: list[ExternalFile] = field(default_factory=list)
-    upstream: dict[str, list[Ancestor | str]] = field(default_factory=dict)  # str: a digest that is not in the store
+    upstream: "dict[str, list[Ancestor | str]]" = field(default_factory=dict)  # str: a digest that is not in the store
 
     @property
     def name(self) -> str:

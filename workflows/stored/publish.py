@@ -1,7 +1,5 @@
 """A comparison beyond the terminal: an HTML file with the text of its questions, and MLflow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

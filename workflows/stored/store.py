@@ -1,7 +1,5 @@
 """The checkpoints of a store with what evaluation says of them, and the lines that they make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path

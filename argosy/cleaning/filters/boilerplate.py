@@ -4,8 +4,6 @@ The line rules go back to C4 (Raffel et al. 2020) and RefinedWeb (Penedo et al. 
 a document of which little is left goes too.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cache

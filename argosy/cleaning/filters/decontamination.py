@@ -6,8 +6,6 @@ the mark ("The capital of France is") the words count only where at least three 
 A whole question in Chinese begins where no Han character stands before it: 白俄罗斯 (Belarus) is not 俄罗斯 (Russia).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Removal of copies: documents whose text differs at most in case, width, punctuation and space."""
 
-from __future__ import annotations
-
 from hashlib import blake2b
 
 from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources

@@ -5,8 +5,6 @@ corpus itself, one for each script, and a text is judged by its mean log-probabi
 the spread of the sample. Nothing is downloaded, and a corpus of another kind sets its own norm.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -74,7 +72,7 @@ class _Model:
         return float(np.where(self._pairs[at] == pairs, self._scores[at], unseen).mean())
 
 
-def _pairs(text: str) -> npt.NDArray[Any]:
+def _pairs(text: str) -> "npt.NDArray[Any]":
     """Return neighbouring characters as one number each: uint64, (len(text) - 1,)."""
     import numpy as np
 

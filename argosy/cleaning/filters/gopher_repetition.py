@@ -1,7 +1,5 @@
 """Gopher's repetition rules (Rae et al. 2021, table A1), for text with spaces and for Chinese."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

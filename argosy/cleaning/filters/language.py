@@ -1,7 +1,5 @@
 """Removal of unwanted languages; the language is filled in where nobody has said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated
 

@@ -5,8 +5,6 @@ signatures agree in `similarity` of their hashes, which estimates the Jaccard in
 and rows as in FineWeb (Penedo et al. 2024) by default: 14 bands of 8.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any
 from zlib import crc32
 
@@ -66,7 +64,7 @@ class NearDedup(Filter[NearDedupConfig]):
         self._signatures.append(signature)
         return document
 
-    def signature(self, shingles: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def signature(self, shingles: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
         """Return the least value of each hash function over the shingles: uint32, (bands * rows,).
 
         Multiply-shift hashing (Dietzfelbinger et al. 1997), in blocks that fit a processor's cache.
@@ -80,7 +78,7 @@ class NearDedup(Filter[NearDedupConfig]):
         return (least >> np.uint64(32)).astype(np.uint32)
 
 
-def shingle_hashes(text: str, size: int) -> npt.NDArray[Any]:
+def shingle_hashes(text: str, size: int) -> "npt.NDArray[Any]":
     """Return distinct 64-bit hashes of the text's shingles of `size` words; empty if it has fewer words."""
     import numpy as np
 

@@ -4,8 +4,6 @@ Numbers count only where their own check holds (ISO 7064 MOD 11-2 for the reside
 for cards), so that tables of numbers survive.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -4,8 +4,6 @@ A word alone decides little (Dodge et al. 2021 show what C4 lost by one-word rul
 strong ones 2, and a document goes when the weights are many for its length.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Repair of misread encodings and normal forms of characters; texts beyond repair go."""
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

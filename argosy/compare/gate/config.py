@@ -1,7 +1,5 @@
 """The YAML of a gate: its rules by name, with their parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,7 +40,7 @@ class Gate(Config):
         return {**value, "rules": tuple({each: None} if isinstance(each, str) else each for each in given)}
 
     @model_validator(mode="after")
-    def _check(self) -> Gate:
+    def _check(self) -> "Gate":
         for number, each in enumerate(self.rules):
             try:
                 _rule(each, number)

@@ -1,7 +1,5 @@
 """The contract of a gate's rule: its parameters, its findings, and the metrics that a pattern covers."""
 
-from __future__ import annotations
-
 import difflib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -48,7 +46,7 @@ class Rule(Config):
     name: ClassVar[str]
 
     @abstractmethod
-    def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
+    def look(self, new: "Subject", reference: "Subject | None", alpha: float) -> list[Finding]:
         """Return at least one finding. `reference` is None where there is nothing to hold the checkpoint against."""
 
 

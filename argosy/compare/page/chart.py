@@ -1,7 +1,5 @@
 """Line charts as plain geometry, which the template writes as SVG: it works without a script, and in print."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +34,7 @@ class Chart:
     unit: str = ""  # of y: "%" for shares, else a word for the tooltip
     x_text: dict[float, str] = field(default_factory=dict)  # what the tooltip calls an x
 
-    def draw(self) -> Drawing:
+    def draw(self) -> "Drawing":
         """The geometry."""
         return _draw(self)
 

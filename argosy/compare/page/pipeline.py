@@ -1,7 +1,5 @@
 """The steps behind a report: what each was made from, cost and logged, what cleaning dropped, whose data it was."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

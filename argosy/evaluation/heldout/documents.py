@@ -1,7 +1,5 @@
 """Held-out documents of each channel as a model's tokens: from a tokenize step's files, or from raw text."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

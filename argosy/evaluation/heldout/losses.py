@@ -1,7 +1,5 @@
 """Held-out loss by channel, of any checkpoint: on tokenized held-out files, or on raw text of one's own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby

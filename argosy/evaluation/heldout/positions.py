@@ -1,7 +1,5 @@
 """Loss by position in the context, and the gain of a long context over a short one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from itertools import pairwise

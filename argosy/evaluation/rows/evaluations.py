@@ -1,7 +1,5 @@
 """Evaluations of a checkpoint: the settings that each was measured with, and the one that counts of several."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Values that a metric is the mean of, row by row, and the conditions for pairing those of two checkpoints."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -35,7 +33,7 @@ class Value:
     check: Hashable = None
     asked: tuple[tuple[str, str], ...] = ()
 
-    def asked_otherwise(self, other: Value) -> bool:
+    def asked_otherwise(self, other: "Value") -> bool:
         """Whether a question that is in both was asked in other words, with other examples or other options."""
         if self.asked == other.asked or not (self.asked and other.asked):
             return False

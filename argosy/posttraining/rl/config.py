@@ -1,7 +1,5 @@
 """Config of reinforcement learning: shared by GRPO, RLOO and PPO, and of each alone."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import Field, model_validator

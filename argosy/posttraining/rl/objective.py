@@ -2,8 +2,6 @@
 
 Tensors are (answers, T); `mask` is 1 on an answer's tokens, which are one after the other, anywhere in the row."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

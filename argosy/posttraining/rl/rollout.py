@@ -2,8 +2,6 @@
 and KL.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +28,7 @@ class Answers:
     attention: Any
     mask: Any
 
-    def rows(self, index: Any) -> Answers:
+    def rows(self, index: Any) -> "Answers":
         """Return the answers at `index`."""
         return Answers(self.ids[index], self.attention[index], self.mask[index])
 
@@ -143,7 +141,7 @@ class PolicyEvaluation:
     metrics: dict[str, float]
     rewards: list[float]
 
-    def gain(self, before: PolicyEvaluation) -> dict[str, float]:
+    def gain(self, before: "PolicyEvaluation") -> dict[str, float]:
         """Return the mean change of a prompt's sampled reward since `before`, and its standard error (paired by prompt;
         none for one prompt)."""
         changes = [now - then for now, then in zip(self.rewards, before.rewards, strict=True)]

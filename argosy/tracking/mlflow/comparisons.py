@@ -1,7 +1,5 @@
 """A comparison as a run of MLflow: metrics, tables that its own interface shows, and the page as an artifact."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ A registered model is a model line; its versions are checkpoints, found again by
 named before are kept in a tag of the registered model, so that a move can be undone.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -141,7 +139,7 @@ class Registry:
             raise InputError(f"the alias {alias!r} of {name!r} was never moved, so there is nothing to undo")
         return self.at(model, alias)
 
-    def _version_of(self, name: str, logged: LoggedModel) -> str:
+    def _version_of(self, name: str, logged: "LoggedModel") -> str:
         """The version that is this checkpoint, by its tag; made where there is none."""
         client = self._server.client
         if not client.search_registered_models(f"name = {quoted(name)}"):
@@ -177,7 +175,7 @@ class Registry:
         self._server.client.set_registered_model_tag(name, HISTORY.format(alias), json.dumps(history))
 
 
-def find_version(server: Server, name: str, alias: str) -> ModelVersion | None:
+def find_version(server: Server, name: str, alias: str) -> "ModelVersion | None":
     """The version of a registered model by an alias or a number; None where there is no such one."""
     from mlflow.exceptions import MlflowException
 
@@ -191,6 +189,6 @@ def find_version(server: Server, name: str, alias: str) -> ModelVersion | None:
         raise
 
 
-def _version(found: ModelVersion) -> Version:
+def _version(found: "ModelVersion") -> Version:
     tags = dict(found.tags)
     return Version(found.name, str(found.version), tags.get(CHECKPOINT, ""), tags.get("path", ""), tags)

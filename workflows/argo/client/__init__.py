@@ -1,7 +1,5 @@
 """Clients of a cluster: an interface, and the two ways there, kubeconfig and an Argo server."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

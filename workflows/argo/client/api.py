@@ -1,7 +1,5 @@
 """The interface of a cluster's workflows, and the Workflow object that a submission creates."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +30,7 @@ class Summary:
     created: str
 
     @classmethod
-    def of(cls, metadata: Json) -> Summary:
+    def of(cls, metadata: Json) -> "Summary":
         """Read the object's metadata, whose labels say all of it."""
         labels = metadata.get("labels") or {}
         return cls(metadata["name"], labels.get(PIPELINE, ""), labels.get(PHASE, "Pending"),

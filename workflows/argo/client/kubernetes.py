@@ -1,7 +1,5 @@
 """Workflows through the Kubernetes API, as the kubeconfig (or a pod's own account) reaches it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The log of a task's pod, for `argo logs --on argo`; -f goes on until the task ends."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

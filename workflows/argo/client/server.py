@@ -1,7 +1,5 @@
 """Workflows through an Argo server: its REST API, with a token."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The table of `argosy status --on argo`, in the words of the laptop's."""
 
-from __future__ import annotations
-
 import textwrap
 import time
 from collections import Counter
@@ -35,7 +33,7 @@ def describe(found: View, after: str) -> str:
     return "\n".join([*lines, found.plan_line] if found.plan_line else lines)
 
 
-def describe_all(found: Sequence[Summary], limit: int) -> str:
+def describe_all(found: "Sequence[Summary]", limit: int) -> str:
     """List the first `limit` workflows (0: all), and how many more there are."""
     rows = [("WORKFLOW", "PIPELINE", "STATE", "AGE")]
     rows += [(each.name, each.pipeline, each.phase.lower(), duration(time.time() - seconds(each.created)))

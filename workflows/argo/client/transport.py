@@ -1,7 +1,5 @@
 """Requests to the Kubernetes API and the Argo server: JSON in, JSON out, errors that people understand."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import urllib.parse

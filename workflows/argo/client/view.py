@@ -3,8 +3,6 @@
 A task of the DAG is a node `TaskGroup` over its batches; each batch is a node `Retry` over the pods that tried it.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The watch of a workflow to its end: lines for changes, bars in a terminal, a summary."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -26,7 +24,7 @@ LONGEST_PAUSE_S = 60.0
 PATIENCE_S = 900.0  # without an answer; an API server is upgraded in less
 
 
-def make_screen() -> Screen:
+def make_screen() -> "Screen":
     """Choose bars where stdout is a terminal; lines alone elsewhere, and with NO_COLOR."""
     return Screen() if "NO_COLOR" in os.environ or not sys.stdout.isatty() else LiveScreen()
 
@@ -34,7 +32,7 @@ def make_screen() -> Screen:
 class Screen:
     """Lines alone. A context; `show` is given each look at the workflow."""
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> "Screen":
         return self
 
     def __exit__(self, *error: object) -> None: ...
@@ -71,7 +69,7 @@ class LiveScreen(Screen):
         self._live.update(progress_bars(found, time.time()), refresh=True)
 
 
-def progress_bars(found: View, now: float) -> Table:
+def progress_bars(found: View, now: float) -> "Table":
     """Draw the running pods with their progress as Argo knows it; `now` in seconds since the epoch."""
     rows = []
     for unit in (unit for unit in found.units if unit.state == "running"):

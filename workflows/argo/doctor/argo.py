@@ -1,7 +1,5 @@
 """Checks of the API server, its clock, Argo's custom resources and Argo's controller."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A check (a function that looks at a cluster and yields findings), and the run of all checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as OutOfTime

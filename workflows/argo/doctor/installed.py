@@ -1,7 +1,5 @@
 """The difference between what `argosy manifests` writes and what a cluster holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

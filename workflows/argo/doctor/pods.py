@@ -1,7 +1,5 @@
 """The check of --deep: a pod of each image, with the profile's mounts, imports us, writes the store, asks MLflow."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Checks of the things that the profile names: the store, PriorityClasses, semaphores, Secrets, MLflow, artifacts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import yaml

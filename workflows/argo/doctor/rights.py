@@ -1,7 +1,5 @@
 """Checks of rights: you may submit, the executor may report, and steps may do nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from workflows.argo.client.transport import ApiError, Json

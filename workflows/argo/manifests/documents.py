@@ -1,7 +1,5 @@
 """All manifests of a profile, as `kubectl apply` takes them: templates, accounts, roles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The WorkflowTemplate `evaluate`, and the CronWorkflow that starts it every night."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hera.workflows import Container, Parameter, SecretEnv, Task, WorkflowTemplate

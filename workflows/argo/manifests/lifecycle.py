@@ -1,7 +1,5 @@
 """The WorkflowTemplate `lifecycle`, with the promotion that may follow the comparison."""
 
-from __future__ import annotations
-
 from hera.workflows import Container, Parameter, Suspend, Task, WorkflowTemplate
 from hera.workflows import models as m
 

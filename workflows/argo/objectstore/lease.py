@@ -4,8 +4,6 @@ Argo's mutexes keep batches of the same name apart. This is for what they cannot
 batches of other names, and a pod on a node that the cluster has given up but that still runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -44,7 +42,7 @@ class Leases:
         self._thread = threading.Thread(target=self._beat, name="leases", daemon=True)
         self.lost = ""
 
-    def __enter__(self) -> Leases:
+    def __enter__(self) -> "Leases":
         self._thread.start()
         try:
             for path in self._paths:  # in this order everywhere, so that two pods never wait for each other

@@ -1,7 +1,5 @@
 """A local directory that holds a part of what is below a URI, and snapshots of directories that still change."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

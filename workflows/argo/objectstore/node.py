@@ -1,7 +1,5 @@
 """A step's directory in the store and in the pod that works on it, and the thread that pushes it while it grows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The files of a store that a pod fetches: records for those that plan or end, results for those that run."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

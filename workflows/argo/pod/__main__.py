@@ -1,7 +1,5 @@
 """The command line of every pod: python -m workflows.argo.pod plan|run|finish ..."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """The exit handler: the workflow's true status reaches MLflow, with metrics that pods had no time to send."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

@@ -1,7 +1,5 @@
 """The promotion of a lifecycle's final checkpoint, with the evidence; once a person approved."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The reconciler: it tells MLflow how workflows ended whose exit handler could not: terminated, deleted, cut off."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The run of a batch: the local runner on its nodes, with progress and an exit code that tells whether to retry."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Rules of a gate: each `Rule` with a `name` in a module here is found by its place."""
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 

@@ -1,7 +1,5 @@
 """A checkpoint that has seen the test is not promoted for knowing it."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from pathlib import Path
@@ -33,7 +31,7 @@ class Contaminated(Rule):
     reference: bool = False
 
     @model_validator(mode="after")
-    def _can_fail(self) -> Contaminated:
+    def _can_fail(self) -> "Contaminated":
         if self.calibration is not None and not Path(self.calibration).is_file():
             return self  # a run's config is also read where the file is not: `look` says so
         try:

@@ -1,7 +1,5 @@
 """The reward model's score of prompt and answer, as it is (its scale is that of Bradley and Terry, in nats)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from argosy.posttraining.rl.rewards import Reward, RewardSettings, Sample
