@@ -147,7 +147,7 @@ def test_the_config_is_recorded_as_composed_and_a_line_s_pods_fit_each_of_its_no
         both = planned.model_copy(update={"nodes": nodes})
         write_outputs(both, [task], {"data": {}}, load_profile("laptop"), args, "")
         [main] = json.loads(json.loads((args.outputs / "patches").read_text())["data"])["containers"]
-        assert main["resources"]["requests"] == {"cpu": "8", "memory": MEMORY, "nvidia.com/gpu": "1"}
+        assert main["resources"]["requests"] == {"cpu": "5600m", "memory": MEMORY, "nvidia.com/gpu": "1"}
         assert json.loads((args.outputs / "memory").read_text()) == {"data": "15259"}
 
 
