@@ -9,8 +9,6 @@ without the items (some of which know the answers), and every model on items tha
 models with 4 exposures or more against the clean cases; `peer`: that of plain accuracy. The last line is JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -1,8 +1,6 @@
 """Small models whose training text is known (with a benchmark's items, without, or with their knowledge alone), and the
 figure of their scores. The items and the text are real ones of ../shared/data."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -11,8 +11,6 @@ fastest. Every log-probability (of `pararel`: every difference) has to agree to 
 our sentences a second over lm-eval's, of all kinds together; `ratios` has each.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from pathlib import Path

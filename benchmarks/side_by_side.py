@@ -2,8 +2,6 @@
 for them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -7,8 +7,6 @@ it is fastest. Items are MMLU's where `../shared/data/mmlu` is there, else gener
 agree to 1e-4. The last line is JSON; `ratio` is our items a second over lm-eval's, `cpu_ratio` a second of processors.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

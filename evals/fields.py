@@ -3,8 +3,6 @@
 A reader raises BrokenItem with the reason where a field is absent or wrong.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Items of benchmarks; the files they are read from: evals/formats."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,8 +1,6 @@
 """Metrics of answers: accuracies, agreement between the forms of an item, and what is left without a preference for
 places."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

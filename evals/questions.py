@@ -1,7 +1,5 @@
 """Questions of a suite: those of each task in each variant, and chosen ones made again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

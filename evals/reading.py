@@ -1,7 +1,5 @@
 """Reading of benchmark files into items; a record that is none is left out and counted by reason."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Records of benchmark files: what a file is cut into before its fields are read (evals/fields.py)."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Benchmarks of a suite on one checkpoint: all questions are made first, and answered together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress

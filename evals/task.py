@@ -1,7 +1,5 @@
 """A task of a suite: where its items come from, how they are read, and how they are grouped."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 

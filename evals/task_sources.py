@@ -1,7 +1,5 @@
 """Sources of the items of a task: files, datasets of Hugging Face, tasks of lm-eval."""
 
-from __future__ import annotations
-
 import glob
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Cleaning of documents: each passes the filters into its channel's file, or ends with a reason among the rejects."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The data of a run: the demo's from a seed, or documents from the user's own files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -3,8 +3,6 @@
 python -m steps.dpo --config '{"checkpoint": SFT_DIR, "data": DIR}' --out DIR
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from argosy.config.schema import Rate

@@ -3,8 +3,6 @@
 python -m steps.reward_model --config '{"checkpoint": SFT_DIR, "data": DIR}' --out DIR
 """
 
-from __future__ import annotations
-
 from argosy.posttraining.config import PosttrainingOutputs, PreferenceConfig
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext

@@ -3,8 +3,6 @@
 python -m steps.rlhf --config '{"checkpoint": SFT_DIR, "reward_model": RM_DIR, "data": DIR}' --out DIR
 """
 
-from __future__ import annotations
-
 from argosy.errors import InputError
 from argosy.posttraining.config import PosttrainingOutputs
 from argosy.posttraining.rl.config import RLHFConfig

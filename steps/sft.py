@@ -3,8 +3,6 @@
 python -m steps.sft --config '{"checkpoint": DIR, "data": DIR}' --out DIR
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

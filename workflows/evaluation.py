@@ -1,7 +1,5 @@
 """Evaluations of the lifecycle: one node for each checkpoint and suite."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Self
 

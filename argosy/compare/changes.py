@@ -1,7 +1,5 @@
 """Changes between two checkpoints: each form of a benchmark and its headline, held-out text, and what is not shared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from argosy.compare.checkpoints import HELDOUT, Checkpoint, headline_of, kind_among

@@ -1,7 +1,5 @@
 """Checkpoints of training steps with the results of their evaluations; directories that cannot be read are named."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -100,7 +98,7 @@ class Checkpoint:
         """The kind of one of its metrics."""
         return kind_of(name, self.kinds)
 
-    def side(self, name: str, other: Checkpoint | None = None, forms: Sequence[str] = ()) -> Side | None:
+    def side(self, name: str, other: "Checkpoint | None" = None, forms: Sequence[str] = ()) -> Side | None:
         """A metric with the values that it is the mean of; None where it is not known.
 
         A headline is over `forms`, else over those that it was added with, else over those that `other` was asked in

@@ -1,7 +1,5 @@
 """The comparison of entries: every metric of each, and each against the first."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 

@@ -1,7 +1,5 @@
 """Entries of a comparison: checkpoints with the lines that led to them, pairs of them, and the whole comparison."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence
@@ -48,7 +46,7 @@ class At:
     value: float | None = None
 
     @classmethod
-    def parse(cls, text: str, by: str = "") -> At:
+    def parse(cls, text: str, by: str = "") -> "At":
         """`last`, `tokens=1.2M` or `step=500`; and --by alone.
 
         Raises:

@@ -1,7 +1,5 @@
 """The kind of a metric in a comparison: its place on the page, and the declaration of its maker."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

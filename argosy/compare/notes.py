@@ -1,7 +1,5 @@
 """Notes on a comparison: pairs that were not asked the same questions, documents, tokens or template."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

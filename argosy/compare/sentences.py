@@ -1,7 +1,5 @@
 """Sentences of a comparison, the most important first; every number in them is one of its contrasts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The comparison of a pipeline's stages: rankings, and each stage against the one before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations

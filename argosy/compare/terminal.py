@@ -1,7 +1,5 @@
 """A comparison for a terminal, as wide as it is: metrics that got better, were forgotten, or are noise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from argosy.compare.entries import SECTIONS, Compared, Pair

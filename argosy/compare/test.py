@@ -1,7 +1,5 @@
 """The test of one metric between two checkpoints: difference, interval, p-value and verdict."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

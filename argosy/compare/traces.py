@@ -1,7 +1,5 @@
 """Traces of contamination beneath the score: order gaps, and leads that shrink when the form changes."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """Metrics worth watching at this scale: signal over noise of a store's evaluations, or of the lines that are
 compared."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ Mappings merge key by key; lists and values are replaced whole. The dotted overr
 follow OLMo-core; the layers follow Hydra, without its language.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ The value is YAML, with three shortcuts that its field's type decides: text need
 takes one value or several with commas (`data.inputs=a.txt,b.jsonl`), and may be named several times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +25,7 @@ class Override:
     value: Any
     adds: bool = False
 
-    def after(self, given: Mapping[KeyPath, Override]) -> Override:
+    def after(self, given: "Mapping[KeyPath, Override]") -> "Override":
         """Return this one with the values of an earlier override of the same list."""
         before = given.get(self.path)
         if before is None or not (self.adds and isinstance(self.value, list) and isinstance(before.value, list)):

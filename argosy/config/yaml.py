@@ -1,8 +1,6 @@
 """YAML as people write it: every error names file and line, a key given twice is one, 1e-3 is a number, and on, off,
 yes and no are words."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """JSONL files: lines with a reason for each that is no record, and files written whole or not at all."""
 
-from __future__ import annotations
-
 import base64
 import codecs
 import gzip
@@ -222,7 +220,7 @@ class JsonlWriters:
             file.close()
             self._temporary(name).replace(self._root / f"{name}.jsonl")
 
-    def __enter__(self) -> JsonlWriters:
+    def __enter__(self) -> "JsonlWriters":
         return self
 
     def __exit__(

@@ -1,7 +1,5 @@
 """Records of whole files, and the lines of them that cannot be used: set aside with their place and reason."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence

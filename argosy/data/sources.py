@@ -1,7 +1,5 @@
 """The user's own files: found, read into documents and rejects in a fixed order, written to their channels."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

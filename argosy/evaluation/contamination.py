@@ -1,8 +1,6 @@
 """Contamination of a checkpoint by a benchmark: the score of its rows, the verdict in words, and its metrics in
 MLflow."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Findings of an evaluation: metrics with standard errors and counts, a row an item, and the parts without a result."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass, field
@@ -62,7 +60,7 @@ class Findings:
         if is_retryable(error):
             self.retryable.add(where)
 
-    def merge(self, other: Findings) -> None:
+    def merge(self, other: "Findings") -> None:
         """Add the findings of another part.
 
         Raises:

@@ -7,8 +7,6 @@ the files that they name: beside them, below `data`, or below $ARGOSY_BENCHMARKS
         mine: {use: other.yaml, task: theirs}
 """
 
-from __future__ import annotations
-
 import difflib
 import glob
 import os

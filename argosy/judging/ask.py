@@ -1,7 +1,5 @@
 """Answers of two models, and all comparisons of them by one judge, in both orders; a kill loses no reply."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

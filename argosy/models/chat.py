@@ -1,7 +1,5 @@
 """Conversations and prompts as token ids, by the tokenizer's own chat template."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ The reward model is the language model with a head of one number. Its loss is th
 -log sigmoid(r(chosen) - r(rejected)) (Ouyang et al. 2022, eq. 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

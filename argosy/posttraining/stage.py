@@ -1,8 +1,6 @@
 """A post-training step from its beginning to its end: process and checkpoint, records, evaluations, checks for
 divergence, export."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import os
@@ -35,7 +33,7 @@ class Stage(Generic[C]):
 
     config: C
     context: StepContext
-    group: Group
+    group: "Group"
     source: Source
     rejects: Rejects = field(default_factory=Rejects)
 

@@ -1,7 +1,5 @@
 """TRL trainers as parts of a step: arguments, metrics, progress, resumable states, an equal result after a crash."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A checkpoint with its tokenizer: texts in, log-probabilities and greedy texts out."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -55,7 +53,7 @@ class LanguageModel:
     def load(
         cls, checkpoint: Checkpoint, batch_tokens: int = 8192, *, work: Work | None = None, cache: Path | None = None,
         device: int = 0,
-    ) -> LanguageModel:
+    ) -> "LanguageModel":
         """Load an export.
 
         Args:

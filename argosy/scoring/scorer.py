@@ -4,8 +4,6 @@ Requests become queries, which are planned (argosy.scoring.plan), computed (forw
 one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -106,7 +104,7 @@ class Scorer:
         return [np.full(len(continuation), math.nan) if query is None else scores[query].logprobs
                 for query, (_, continuation) in zip(queries, requests, strict=True)]  # fmt: skip
 
-    def next_token(self, contexts: Sequence[Tokens]) -> Iterator[tuple[int, torch.Tensor]]:
+    def next_token(self, contexts: Sequence[Tokens]) -> "Iterator[tuple[int, torch.Tensor]]":
         """Yield (index of the context, log-probabilities of the next token [vocabulary], float32), in any order."""
         cut = [context[-self.max_length :] for context in contexts]
         self.cut += sum(len(context) > self.max_length for context in contexts)
@@ -118,7 +116,7 @@ class Scorer:
             yield from ((index, values) for index in owners[query])
 
     def distributions(
-        self, queries: Sequence[Query], read: Callable[[torch.Tensor, Query], R]
+        self, queries: Sequence[Query], read: "Callable[[torch.Tensor, Query], R]"
     ) -> Iterator[tuple[Query, R]]:
         """Yield (query, what `read` makes of its log-probabilities [place, vocabulary], float32), in any order.
 

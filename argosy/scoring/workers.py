@@ -3,8 +3,6 @@
 The process that computes a batch changes nothing of it: batches are planned before they are dealt.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
@@ -35,7 +33,7 @@ class Computer(Protocol):
 class Helper:
     """Another process that computes batches with the same model."""
 
-    load: Callable[[Helper], Computer]
+    load: "Callable[[Helper], Computer]"
     """a function of a module, which loads the model in that process"""
     checkpoint: Path
     batch_tokens: int

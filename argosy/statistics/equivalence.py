@@ -1,7 +1,5 @@
 """No difference, or no telling: equivalence within a margin, and the difference that a comparison could have found."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist

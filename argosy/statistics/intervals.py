@@ -5,8 +5,6 @@ A difference of right and wrong answers has three values. Which items are drawn 
 each value: a multinomial (bootstrap) or binomial (sign flips) draw has the very distribution of drawing item by
 item."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence

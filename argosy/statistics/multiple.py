@@ -5,8 +5,6 @@ for tables to look through: of what they mark, 5 % are false alarms on average, 
 together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import accumulate
 from typing import Literal, TypeVar

@@ -3,8 +3,6 @@
 Every function takes one value an item (right = 1, wrong = 0, or any score), in the same order for both; several
 questions of one item are averaged first. Results are functions of the data and the seed alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Heineman et al., "Signal and Noise" (2025): a benchmark is good for decisions where models are further apart (signal)
 than the last checkpoints of one training run are among themselves (noise)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 Exit codes: 0 done, 1 failed, 2 wrong input, 130 and 143 stopped by SIGINT and SIGTERM."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import inspect

@@ -1,7 +1,5 @@
 """The process of a step: threads, determinism, signals, its parent, its peak of memory."""
 
-from __future__ import annotations
-
 import os
 import platform
 import resource

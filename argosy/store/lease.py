@@ -4,8 +4,6 @@
 the kernel drops with the process, so two takers cannot both win; the heartbeat, not the lock, says who is alive, since
 a machine that lost power never drops its locks on a network file system."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -32,7 +30,7 @@ class Holder:
     token: str
 
     @classmethod
-    def me(cls) -> Holder:
+    def me(cls) -> "Holder":
         """Describe this process, with a new token."""
         return cls(socket.gethostname(), os.getpid(), process_start(os.getpid()), _machine(), uuid.uuid4().hex)
 

@@ -5,8 +5,6 @@ sentence or more (Grefenstette 1995, "Comparing two language identification sche
 words of each language that few of the others share.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """The loop: optimizer steps from the newest state to the end, with logs, held-out losses, states and exports."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

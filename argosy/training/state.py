@@ -1,7 +1,5 @@
 """Resumable states of a step: directories `<prefix><step>` with the sizes of their files, which show damage."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

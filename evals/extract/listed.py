@@ -1,7 +1,5 @@
 """Lists of options in the text of a question, which variants would otherwise leave there, and prompts of lm-eval's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Formats of benchmark files: their base class, and the scan that finds them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Argosy's own items, as JSONL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from evals.fields import text

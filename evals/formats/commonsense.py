@@ -1,7 +1,5 @@
 """Commonsense benchmarks: HellaSwag, PIQA, Social IQa and Winogrande."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

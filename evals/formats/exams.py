@@ -1,7 +1,5 @@
 """Examinations: MMLU, C-Eval and CMMLU as CSV files, one a subject; ARC and OpenBookQA with labelled options."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """GAOKAO-Bench (Zhang et al., 2023): objective questions of the Chinese university entrance examination."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

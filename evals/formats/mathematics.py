@@ -1,7 +1,5 @@
 """Word problems (GSM8K, MathQA), and multiple choice that LLM-Adapters writes as instructions."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Benchmarks that publish the right option first, so that the item's id decides the order: BLiMP and TruthfulQA."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

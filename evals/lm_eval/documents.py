@@ -1,7 +1,5 @@
 """Documents of lm-eval's multiple-choice tasks as items, so that every variant can be made of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache

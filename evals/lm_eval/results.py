@@ -1,7 +1,5 @@
 """Results of lm-eval's harness: samples that have a score, and rows in the shape that ours have."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Variants of benchmarks: their base class, the scan that finds them, and which items they must leave alone."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence
@@ -41,7 +39,7 @@ class Variant:
         return True
 
     @property
-    def as_example(self) -> Variant:
+    def as_example(self) -> "Variant":
         """The variant that a worked example goes through in its place."""
         return self
 

@@ -1,7 +1,5 @@
 """An option dropped and a last one added that refuses those shown."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -61,7 +59,7 @@ class NoneOfTheOthers(Variant):
         return self.drop == "either"
 
     @property
-    def as_example(self) -> NoneOfTheOthers:
+    def as_example(self) -> "NoneOfTheOthers":
         """With `either`: examples in which "none" is always right, or never, would tell the answer."""
         return NoneOfTheOthers("either")
 

@@ -1,7 +1,5 @@
 """Wrong options that come from other items."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Other orders of the same options, and a model's preference for places measured with them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations

@@ -7,8 +7,6 @@ pods, and the evaluations of each training stage are a task of their own, which 
 It is too large for Argo's parameters. Pods do not import Hera, which only `manifests` needs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

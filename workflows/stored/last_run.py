@@ -1,7 +1,5 @@
 """The last `argosy run` on a store and the configs of its pipelines, so that `status` and `why` need none."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

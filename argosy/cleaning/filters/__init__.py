@@ -1,7 +1,5 @@
 """Filters, one a file: a module here that defines a `Filter` is found by its config's `name`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Gopher's quality rules (Rae et al. 2021, "Scaling Language Models", appendix A.1.1), for English and Chinese."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

@@ -8,8 +8,6 @@ Each EVALUATION is a directory of a step `evaluate`, of another checkpoint that 
 contaminated ones, the shipped curve from z to a probability is kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

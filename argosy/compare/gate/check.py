@@ -1,7 +1,5 @@
 """The check of a checkpoint against a gate: every rule with its evidence, for people and for programs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

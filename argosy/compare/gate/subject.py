@@ -1,7 +1,5 @@
 """The subject of a gate: a checkpoint, with the parts of its evaluations that failed or have no score."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Curves of a page: metrics over training, by checkpoint, by channel and by stage."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -115,7 +113,7 @@ def _below(found: list[Point], top: float) -> list[Point]:
     return [(x1 + (x2 - x1) * (y1 - top) / (y1 - y2), top, None, None), *inside]
 
 
-def _line(number: int, found: Sequence[Point], entry: Entry, kind: Kind, by: str, across: Scale, up: Scale) -> Line:
+def _line(number: int, found: Sequence[Point], entry: Entry, kind: Kind, by: str, across: "Scale", up: "Scale") -> Line:
     at = [(across(q[0]), up(q[1])) for q in found]
     banded = [q for q in found if q[2] is not None and q[3] is not None]
     band = ""

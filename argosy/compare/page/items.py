@@ -1,7 +1,5 @@
 """Questions on which two checkpoints differ, with the probabilities of both: bounded samples, and their numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Tables of a comparison's page: metrics by entry with differences, the scoreboard, and every checkpoint of every
 line."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The nightly verdict: new checkpoints against a reference, which are worse beyond noise, and its page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -41,7 +39,7 @@ class Judged:
     headlines: list[Contrast] = field(default_factory=list)
     forms: list[Contrast] = field(default_factory=list)
     texts: list[Contrast] = field(default_factory=list)
-    gate: Verdict | None = None
+    gate: "Verdict | None" = None
     missing: list[str] = field(default_factory=list)
 
     @property

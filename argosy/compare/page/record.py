@@ -1,7 +1,5 @@
 """A comparison as JSON and as MLflow takes it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """The pages of a comparison: the report of a pipeline, and the page of `argosy compare`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +32,7 @@ class ComparisonPage:
     differing: Differing
 
     @classmethod
-    def of(cls, found: Compared) -> ComparisonPage:
+    def of(cls, found: Compared) -> "ComparisonPage":
         """Look for what differs."""
         return cls(found, differing(found.entries))
 

@@ -1,7 +1,5 @@
 """One checkpoint against another: a point for each metric with its error cross, and the diagonal of equal ones."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tables of checkpoints by metric, and the report at a glance."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 

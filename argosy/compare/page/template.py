@@ -1,7 +1,5 @@
 """The templates of the pages: one HTML file each, with its styles and script; text of data never becomes markup."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -48,7 +46,7 @@ def _text(file: str) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _environment() -> Environment:
+def _environment() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,

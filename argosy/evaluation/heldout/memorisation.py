@@ -1,7 +1,5 @@
 """Memorisation of training text: verbatim continuation, and the difference between training and held-out text."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Mapping, Sequence
@@ -161,7 +159,7 @@ def token_statistics(model: LanguageModel, sequences: Sequence[Tokens]) -> list[
     return [statistics[query] for query in queries]
 
 
-def _statistics(logs: torch.Tensor, query: Query) -> TokenStatistics:
+def _statistics(logs: "torch.Tensor", query: Query) -> TokenStatistics:
     """Read the statistics of log-probabilities [token, vocabulary]."""
     import torch
 

@@ -1,7 +1,5 @@
 """Rows of a checkpoint's evaluations: answers item by item, losses by document, and the values of a metric."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -89,7 +87,7 @@ class Rows:
                 task = measured(str(record["task"]), settings) if is_text(record) else str(record["task"])
                 self.groups.setdefault((task, str(record["variant"])), []).append(record)
 
-    def update(self, other: Rows) -> None:
+    def update(self, other: "Rows") -> None:
         """Take what a newer evaluation found instead of what is here; what is newest comes last."""
         self.parts.append(other)
         for derived in ("_named", "answers"):

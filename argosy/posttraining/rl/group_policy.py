@@ -1,7 +1,5 @@
 """GRPO and RLOO by TRL: a group of answers to each prompt is its own baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A step draws its randomness from (seed, step, rank) alone, so a state holds weig
 no generator. Each process answers its share of a step's prompts; gradients and statistics are of all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The work of one pod over all its attempts, with the laptop's words for its states."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

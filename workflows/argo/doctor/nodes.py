@@ -1,7 +1,5 @@
 """The check that each stage's pod fits a node of the cluster: one that fits none waits for ever."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The container that every template's pod is made of: same command line, same mounts, no rights."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +78,7 @@ class Tail:
     tasks: Sequence[Task] = ()
     templates: Sequence[Container | Suspend | DAG] = ()
 
-    def __add__(self, other: Tail) -> Tail:
+    def __add__(self, other: "Tail") -> "Tail":
         return Tail([*self.tasks, *other.tasks], [*self.templates, *other.templates])
 
 

@@ -1,7 +1,5 @@
 """A WorkflowTemplate whose first pod plans, whose tasks run batches, and whose exit handler reports the end."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field

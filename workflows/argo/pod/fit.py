@@ -1,7 +1,5 @@
 """The size of a stage's pod against that of a node."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

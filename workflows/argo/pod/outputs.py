@@ -1,7 +1,5 @@
 """Outputs of pods: the plan's parameters (batches, each stage's patch), and the report for the UI as artifacts."""
 
-from __future__ import annotations
-
 import argparse
 import html
 import json

@@ -1,7 +1,5 @@
 """A cluster profile as typed YAML, found by name (those that Argosy ships) or as a file of one's own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The parts of a cluster profile: pods by stage, the store, retries, the nightly evaluation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self

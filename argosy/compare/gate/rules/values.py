@@ -1,7 +1,5 @@
 """Rules about a metric's own value: at least, at most."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar

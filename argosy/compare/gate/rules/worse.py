@@ -1,7 +1,5 @@
 """Rules about a comparison with the reference: not worse, no channel worse, better on."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Prompts whose answers a program can check, and rewards of the answers: one module of this folder each."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import math

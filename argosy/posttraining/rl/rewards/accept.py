@@ -1,7 +1,5 @@
 """1 for a right answer, else 0: one of the prompt's accepted strings, or a JSON object whose "answer" is one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """1 for an answer that ended by itself, 0 for one that was cut at the limit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from argosy.posttraining.rl.rewards import Sample

@@ -1,7 +1,5 @@
 """1 for an answer in the format that was asked for, right or wrong, else 0."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 
