@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import re
+from collections.abc import Collection
 from pathlib import Path
 
 from argosy.errors import InputError, StepError
@@ -18,6 +20,10 @@ MORE = """A rules file:
 docs/gate.md has all rules."""
 
 
+_ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]+")  # as MLflow takes them
+_MODEL = re.compile(r"(?!\.+$)[\w.-]+")
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="STAGE (its last checkpoint), STAGE/EXPORT or a "
@@ -28,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", default="", metavar="NAME",
                         help="an alias of the registry or a checkpoint (default: what --alias names)")
     parser.add_argument("--alias", default="reference", metavar="NAME", help="default: reference")
-    parser.add_argument("--model", default="", metavar="NAME", help="registered model (default: the line's name)")
+    parser.add_argument("--model", metavar="NAME", help="registered model (default: the line's name)")
     parser.add_argument("--json", action="store_true", help="the evidence as JSON")
 
 
@@ -37,6 +43,20 @@ def rules_file(text: str) -> Path:
     if not text.strip() or Path(text).expanduser().is_dir():
         raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a YAML file of rules, as docs/gate.md has them")
     return Path(text).expanduser()
+
+
+def check_names(alias: str, model: str | None, lines: Collection[str]) -> None:
+    """Check names before anything is asked or written. A line of the store is known by its own name, whatever that is.
+
+    Raises:
+        InputError: MLflow cannot have an alias or a model of that name.
+    """
+    if not _ALIAS.fullmatch(alias):
+        raise InputError(f"--alias is {alias!r}, allowed: letters, digits, '_' and '-' (MLflow keeps 'latest' and "
+                         "'v1', 'v2', ... for itself)")
+    if model is not None and model not in lines and not _MODEL.fullmatch(model):
+        raise InputError(f"--model is {model!r}, allowed: letters, digits, '_', '-' and '.', or a model line of "
+                         f"the store ({', '.join(lines) or 'none'})")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
     store = args.store.absolute()
     candidates = find_candidates(store)
+    check_names(args.alias, args.model, candidates.lines)
     candidate = last_by_name(args.checkpoint, candidates, store)
     line = candidate.step.line
     gate = gate_for(args.rules, store, line)
@@ -59,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
         raise StepError(f"MLflow does not answer, so it is not known what to compare with: {error}; name a checkpoint "
                         "with --reference") from None
     verdict = hold(gate, candidate, reference, store)
+    if reference is None:
+        verdict.new.notes.append(f"{args.model or line}@{args.alias} names nothing, so there is no reference")
     print(json.dumps(as_json(verdict), indent=1) if args.json else "\n".join(lines(verdict)))
     return 0 if verdict.holds else 1
 

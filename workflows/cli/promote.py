@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError, StepError
 from argosy.store.step_files import read_done
 from workflows.cli.command import Command, add_store
-from workflows.cli.gate import rules_file
+from workflows.cli.gate import check_names, rules_file
 
 if TYPE_CHECKING:
     from argosy.compare.gate.check import Verdict
     from argosy.tracking.mlflow.registry import Registry
     from workflows.nightly.candidates import Candidate, Candidates
-
-_ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]+")  # what MLflow takes
-_MODEL = re.compile(r"(?!\.+$)[\w.-]+")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     store = args.store.absolute()
     candidates = find_candidates(store)
-    _check_names(args, candidates.lines)
+    check_names(args.alias, args.model, candidates.lines)
     registry = Registry(Server(tracking_uri(store), store))
     if args.undo:
         line = args.model or _only(candidates.lines)
@@ -63,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     before, now = promotion.promote(registry, candidate, store, grounds, alias=args.alias, model=args.model or "")
     name = f"{registered_name(args.model or candidate.step.line)}@{args.alias} is {promotion.described(now)}"
     if before == now:
-        gate = "" if verdict else ", and no gate was held"
-        print(f"{name}, {candidate.label}, already: nothing was moved{gate}")
+        gate = "the gate holds" if verdict and verdict.holds else "no gate was held" if verdict is None else "forced"
+        print(f"{name}, {candidate.label}, already: nothing was moved; {gate}")
         return 0
     print(f"{name}, {candidate.label}; it was {promotion.described(before)}")
     return 0
@@ -77,16 +72,6 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--undo holds no gate: leave out --gate, --reference and --force")
     if args.force is not None and not args.force.strip():
         raise InputError("--force is empty: say why, since it is kept beside the promotion")
-
-
-def _check_names(args: argparse.Namespace, lines: Collection[str]) -> None:
-    """Check names before anything is written. A line of the store is known by its own name, whatever that is."""
-    if not _ALIAS.fullmatch(args.alias):
-        raise InputError(f"--alias is {args.alias!r}, allowed: letters, digits, '_' and '-' (MLflow keeps 'latest' and "
-                         "'v1', 'v2', ... for itself)")
-    if args.model is not None and args.model not in lines and not _MODEL.fullmatch(args.model):
-        raise InputError(f"--model is {args.model!r}, allowed: letters, digits, '_', '-' and '.', or a model line of "
-                         f"the store ({', '.join(lines) or 'none'})")
 
 
 def _verdict(args: argparse.Namespace, candidate: Candidate, candidates: Candidates, store: Path,

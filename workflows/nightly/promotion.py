@@ -18,7 +18,7 @@ from argosy.store.step_files import RUN, read_done
 from argosy.tracking.mlflow.registry import Moved, Registry, Version, registered_name
 from argosy.tracking.ship import Unavailable
 from workflows.nightly.candidates import Candidate, Candidates, generating_step
-from workflows.nightly.references import evaluations_of, hold, reference_of
+from workflows.nightly.references import checkpoint_of, evaluations_of, hold, reference_of
 from workflows.stored.lineage import ASIDE
 
 if TYPE_CHECKING:
@@ -74,16 +74,17 @@ def final_checkpoint(comparison: Path) -> Candidate:
 
 def examine(gate: "Gate", candidate: Candidate, candidates: Candidates, store: Path, registry: Registry, *, alias: str,
             model: str = "", reference: str = "", fetch: Callable[[Iterable[Path]], None] | None = None,
-            ) -> "tuple[Verdict | None, str | None]":
-    """Hold a checkpoint against its gate before a promotion, and print the verdict.
+            ) -> "tuple[Verdict, str | None]":
+    """Hold a checkpoint against its gate before a promotion, and print the verdict. One that the alias names already is
+    held against what it named before.
 
     Args:
         reference: an alias or a checkpoint to compare with, instead of the checkpoint that `alias` names.
         fetch: brings the directories of evaluations here.
 
     Returns:
-        The verdict, None where the alias names the checkpoint already; and the checkpoint that the alias names ("":
-        nothing), which it must still name when it is moved, None where it was not compared with.
+        The verdict, and the checkpoint that the alias names ("": nothing), which it must still name when it is moved;
+        None where it was not compared with.
 
     Raises:
         InputError: `reference` is neither.
@@ -91,16 +92,19 @@ def examine(gate: "Gate", candidate: Candidate, candidates: Candidates, store: P
     """
     name = model or candidate.step.line
     named = registry.at(name, alias)
-    if named is not None and named.checkpoint == candidate.key:
-        return None, candidate.key
-    compared = reference_of(reference, alias, name, candidates, store, registry)
+    already = named is not None and named.checkpoint == candidate.key
+    if already and reference in ("", alias):
+        before = registry.before(name, alias)
+        compared = checkpoint_of(before, alias, candidates) if before is not None else None
+    else:
+        compared = reference_of(reference, alias, name, candidates, store, registry)
     if fetch is not None:
         both = [candidate, *([compared] if isinstance(compared, Candidate) else [])]
         fetch(path for each in both for path in evaluations_of(each, store))
     verdict = hold(gate, candidate, compared, store)
     print("\n".join(lines(verdict)), flush=True)
-    if reference and reference != alias:
-        return verdict, None
+    if already or (reference and reference != alias):
+        return verdict, candidate.key if already else None
     return verdict, compared.key if isinstance(compared, Candidate) else compared or ""
 
 
@@ -162,6 +166,9 @@ def _promote(registry: Registry, candidate: Candidate, store: Path, grounds: Gro
     try:
         before = registry.at(name, alias)
         if before is not None and before.checkpoint == candidate.key:
+            if verdict is not None and not verdict.holds and not grounds.force:
+                raise Refused(f"the gate {summary(verdict)}, and {name}@{alias} names it already: nothing was moved; "
+                              "argosy promote --undo lets it name what it did before")
             return before, before
         named = before.checkpoint if before else ""
         if grounds.against is not None and grounds.against != named:

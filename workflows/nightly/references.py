@@ -10,7 +10,7 @@ from argosy.errors import InputError
 from argosy.evaluation.rows.evaluations import in_order
 from argosy.store.provenance import Identities
 from argosy.store.step_files import read_done
-from argosy.tracking.mlflow.registry import Registry
+from argosy.tracking.mlflow.registry import Registry, Version
 from argosy.tracking.mlflow.server import DATABASE, Server, tracking_uri
 from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, from_elsewhere, generating_step
 from workflows.stored.checkpoints import checkpoint_directory
@@ -123,15 +123,20 @@ def reference_of(name: str, alias: str, model: str, candidates: Candidates, stor
     """
     version = registry.at(model, name or alias) if registry is not None else None
     if version is not None:
-        if by_key(version.checkpoint, candidates) is None:
-            add_elsewhere(candidates, [(f"{name or alias} ({version.checkpoint})", version.path)])
-        return by_key(version.checkpoint, candidates) or version.checkpoint
+        return checkpoint_of(version, name or alias, candidates)
     if not name:
         return None
     try:
         return by_name(name, candidates, store, Identities())[-1]
     except InputError as error:
         raise InputError(f"reference: {name!r} is no alias of the registered model {model!r}, and {error}") from None
+
+
+def checkpoint_of(version: Version, name: str, candidates: Candidates) -> Candidate | str:
+    """The checkpoint of a version of the registry; its key where it cannot be seen from here. `name`: of the alias."""
+    if by_key(version.checkpoint, candidates) is None:
+        add_elsewhere(candidates, [(f"{name} ({version.checkpoint})", version.path)])
+    return by_key(version.checkpoint, candidates) or version.checkpoint
 
 
 def gate_for(file: Path | None, store: Path, line: str) -> Gate | None:

@@ -41,7 +41,10 @@ class Stores:
 
     def of(self, store: Path) -> Stored:
         """A store; read once."""
-        return self._stores.setdefault(store.absolute(), Stored(store))
+        here = store.absolute()
+        if here not in self._stores:  # another store's checkpoints may be evaluated in the one that was named
+            self._stores[here] = Stored(store, () if here == self._store.absolute() else (self._store,))
+        return self._stores[here]
 
     def line_of(self, digest: str) -> str:
         """The model line of a training step; "" where no store knows it."""
@@ -69,7 +72,10 @@ class Stores:
         export = export_name(done["outputs"], step, path)
         inner = next(each["path"] for each in done["outputs"]["exports"] if each["name"] == export)
         _check_compares(name, step / inner, f"; what it was measured by is in {step / OUTPUTS}")
-        return self.entry(name, self.of(step.parent), f"{done['made_from']['digest']}/{export}")
+        stored, key = self.of(step.parent), f"{done['made_from']['digest']}/{export}"
+        if (c := stored.by_key(key)) is None or not c.metrics:
+            raise InputError(self._to_evaluate(f"{name} ({step / inner})", step / inner))
+        return self.entry(name, stored, key)
 
     def _elsewhere(self, name: str, path: Path) -> Entry:
         """A model that no step made: known by its bytes."""
@@ -78,17 +84,17 @@ class Stores:
         stored = self.own
         found = next((c for c in stored.checkpoints.every if c.digest == digest), None)
         if found is None:
-            raise InputError(f"{name} is a model that is not evaluated in {self._store} yet: run "
-                             f"'argosy evaluate {path} --store {self._store}' first")
+            raise InputError(self._to_evaluate(f"{name}, a model that no step made,", path))
         return self.entry(name, stored, found.key)
 
+    def _to_evaluate(self, what: str, path: Path) -> str:
+        return (f"{what} is not evaluated in {self._store} yet: run 'argosy evaluate {path} --store {self._store}', "
+                "with the suites of what it is compared to")
+
     def entry(self, name: str, stored: Stored, key: str) -> Entry:
-        """The checkpoint `<digest>/<export>` of a store, with what led to it."""
+        """The checkpoint `<digest>/<export>` of a store, which is evaluated, with what led to it."""
         c = stored.by_key(key)
-        if c is None or not c.metrics:
-            where = f"{name} ({stored.store}, checkpoint {key})"
-            raise InputError(f"{where} is not evaluated yet; 'argosy status' shows how far the last run is, and "
-                             "'argosy run' with its options goes on")
+        assert c is not None
         label = name if name in (c.stage, f"{c.stage}/{c.name}", f"{c.stage}/final") else c.label
         return Entry(name, label, stored.history(c), c)
 
@@ -106,11 +112,11 @@ class Stores:
         return entry
 
     def having(self, result: Result) -> Stored | None:
-        """The store that has the checkpoint evaluated: the one that was named, else the one it lies in."""
+        """The store that has the checkpoint evaluated: the one it lies in, else the one that was named."""
         stores = [self._store]
         if result.path and Path(result.path).is_dir():
             with suppress(InputError):
-                stores.append(step_directory(Path(result.path)).parent)
+                stores.insert(0, step_directory(Path(result.path)).parent)
         for each in map(self.of, stores if result.key else ()):
             if (c := each.by_key(result.key)) is not None and c.metrics:
                 return each

@@ -1,6 +1,6 @@
 """The checkpoints of a store with what evaluation says of them, and the lines that they make."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,15 @@ COMPARISONS = ("compare-", "regressions-", "judge-")
 
 
 class Stored:
-    """A store; its outputs.json are read once, when first asked for."""
+    """A store; its outputs.json are read once, when first asked for.
 
-    def __init__(self, store: Path) -> None:
+    Args:
+        others: stores whose evaluations of its checkpoints count too.
+    """
+
+    def __init__(self, store: Path, others: Sequence[Path] = ()) -> None:
         self.store = store
+        self._others = others
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
@@ -75,15 +80,21 @@ class Stored:
 
     @cached_property
     def _done(self) -> list[tuple[Path, dict[str, Any]]]:
-        paths = sorted(p for p in self.store.iterdir() if p.is_dir()) if self.store.is_dir() else []
-        paths = [p for p in paths if not p.name.startswith((*COMPARISONS, "."))]
-        return [(path, done) for path in paths if (done := read_done(path)) is not None]
+        return _finished(self.store)
 
     @cached_property
     def _evaluations(self) -> list[tuple[Path, dict[str, Any], str]]:
         """Directory, outputs and the digest of the step that made the checkpoint; what counts comes last."""
+        elsewhere = [each for other in self._others for each in _finished(other)]
         found = {path: (path, outputs, source) for path, outputs, source in _evaluations(self._done)}
-        return [found[path] for path, _ in in_order([each for each in self._done if each[0] in found])]
+        found |= {each[0]: each for each in _evaluations(elsewhere) if each[2] in self.trained}
+        return [found[path] for path, _ in in_order([each for each in (*self._done, *elsewhere) if each[0] in found])]
+
+
+def _finished(store: Path) -> list[tuple[Path, dict[str, Any]]]:
+    paths = sorted(p for p in store.iterdir() if p.is_dir()) if store.is_dir() else []
+    paths = [p for p in paths if not p.name.startswith((*COMPARISONS, "."))]
+    return [(path, done) for path in paths if (done := read_done(path)) is not None]
 
 
 def _evaluations(done: list[tuple[Path, dict[str, Any]]]) -> Iterator[tuple[Path, dict[str, Any], str]]:

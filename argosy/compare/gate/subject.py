@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from argosy.compare.changes import change
-from argosy.compare.checkpoints import Checkpoint, headline_of, read_checkpoints
+from argosy.compare.checkpoints import Checkpoint, headline_of, headline_task, read_checkpoints
 from argosy.compare.metrics import UNDECLARED, Kind
 from argosy.compare.test import Contrast
 from argosy.errors import InputError
@@ -53,6 +53,19 @@ class Subject:
     def unscored(self, name: str) -> int:
         """The number of items of a metric that have no score that is a number."""
         return sum(n for where, n in self.lost.items() if covers(name, where))
+
+    def source(self, name: str) -> str:
+        """`, by the suite core with limit 5 (evaluate-...)`: the evaluation that counts for a metric, or for the forms
+        of a headline; "" where none here has it."""
+        task = headline_task(name)
+        names = {name} if task is None else {f"bench/{task}/{form}/acc" for form in self.checkpoint.headline_of(task)}
+        for directory in reversed(self.checkpoint.evaluations):
+            done = read_done(directory) or {"outputs": {}}
+            if names.intersection(done["outputs"].get("metrics", ())):
+                limit = done["made_from"]["config"].get("limit")
+                suite = f"{done['outputs'].get('suite')}{f' with limit {limit}' if limit else ''}"
+                return f", by the suite {suite} ({directory.name})"
+        return ""
 
     def names(self) -> list[str]:
         """Metrics, with a headline for each benchmark."""

@@ -78,6 +78,13 @@ class Registry:
             found = find_version(self._server, registered_name(model), alias)
             return _version(found) if found else None
 
+    def before(self, model: str, alias: str) -> Version | None:
+        """The version that `alias` named before it was moved last; None where it named nothing then."""
+        name = registered_name(model)
+        with self._server.errors():
+            history = self._history(name, alias)
+            return _version(self._server.client.get_model_version(name, history[-1])) if history[-1:] > [""] else None
+
     def move(self, model: str, alias: str, line: str, checkpoint: str, tags: Mapping[str, str],
              evidence: Path | None = None, before: str | None = None) -> Version:
         """Let `alias` name `checkpoint`, which MLflow has, and keep what it named; again changes nothing but tags.

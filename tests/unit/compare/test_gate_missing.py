@@ -13,6 +13,7 @@ from argosy.compare.gate.check import Verdict, check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject, read_subject
 from argosy.compare.page.nightly import judge
+from tests.comparison_fixtures import node
 from tests.gate_fixtures import abilities, answers, subject
 
 SAME = answers(abilities(2000, 0.6, 1), 1)
@@ -47,6 +48,16 @@ def test_few_of_the_items_decide_nothing_whichever_way() -> None:
         assert judged(["not_worse"], new, reference).status == "cannot tell"
     better = subject("b", [True] * 30)
     assert judged(["better_on"], better, full).status == "cannot tell"
+
+
+def test_a_reference_that_was_asked_few_items_is_named_with_its_suite(tmp_path: Path) -> None:
+    full, few = subject("a", SAME), subject("toy", SAME[:30])
+    directory = node(tmp_path, "evaluate", "evaluate", {"suite": "core", "limit": 30},
+                     {"suite": "core", "metrics": few.checkpoint.metrics})
+    few.checkpoint.evaluations.append(directory)
+    for new, reference in ((full, few), (few, full)):
+        evidence = said(judged(["not_worse"], new, reference))
+        assert evidence.endswith(f"; toy has 30, by the suite core with limit 30 ({directory.name})")
 
 
 def test_a_test_that_cannot_reach_the_level_decides_nothing() -> None:

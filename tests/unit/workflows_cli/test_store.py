@@ -230,11 +230,23 @@ def test_compare_by_stage_export_and_directory(capsys: Out) -> None:
     assert "Of one of them only, so not compared: 1 metrics, such as heldout/bpb." in out
 
 
+def test_a_checkpoint_of_another_store_has_the_evaluations_of_both(capsys: Out) -> None:
+    _evaluated_store()
+    Path("other").mkdir()
+    for name in ("sft-000000000001", "evaluate-sft-p100-heldout-000000000077"):
+        Path("runs", name).rename(Path("other", name))
+    assert main(["compare", "twin", "other/sft-000000000001", "--json"]) == 0
+    _, second = json.loads(capsys.readouterr().out)["entries"]
+    assert {name: metric["value"] for name, metric in second["metrics"].items()} == {
+        "bench/quiz/plain/acc": 0.4, "heldout/bpb": 1.5}  # of runs, and of its own
+    assert [each["checkpoint"] for each in second["line"]] == ["sft/p050", "sft"]
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("sft/p055", "sft has no checkpoint 'p055'; nearest: p050"),
-        ("twin/p050", "is not evaluated yet"),
+        ("twin/p050", "/runs/twin-000000000002/checkpoints/p050 --store runs', with the suites of"),
         ("data", "data has not run yet (pending)"),
         ("evaluate", "evaluate is not one node; name a part of it: evaluate/x"),
         ("swin", "'swin' is no node of the last run, and no directory; nearest: twin"),

@@ -10,6 +10,9 @@ from typing import Any, cast
 
 import pytest
 
+from argosy.compare.gate.check import Verdict, check
+from argosy.compare.gate.config import Gate
+from argosy.compare.gate.subject import nobody
 from argosy.tracking.mlflow.registry import HISTORY, Moved, Registry, Version
 from argosy.tracking.mlflow.server import CHECKPOINT, Server, default_uri
 from workflows.cli import main
@@ -109,33 +112,46 @@ def test_a_move_that_was_cut_off_leaves_one_entry_of_history(
     assert [each.checkpoint if each else "" for each in back] == ["b/final", "a/final", ""]
 
 
-def test_what_an_alias_names_already_is_said_and_no_gate_is_held(
+def test_what_an_alias_names_already_is_held_against_what_it_named_before(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    references: list[Any] = []
+
+    def hold(gate: Gate, new: Candidate, reference: Any, store: Path) -> Verdict:
+        references.append(reference)
+        return check(gate, nobody("a"), None)
+
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
-    monkeypatch.setattr(reference, "last_by_name", lambda *_: chosen("a"))
-    monkeypatch.setattr("workflows.nightly.promotion.hold", _killed)
-    (tmp_path / "gate.yaml").write_text("rules: [better_on]")  # no evaluation is there: it would not hold
-    command = ["promote", "sft", "--store", str(tmp_path), "--alias", "five"]
+    monkeypatch.setattr("workflows.nightly.promotion.hold", hold)
+    for name in "ba":
+        monkeypatch.setattr(reference, "last_by_name", lambda *_, name=name: chosen(name))
+        command = ["promote", "sft", "--store", str(tmp_path), "--alias", "five"]
+        assert main(command) == 0
+    assert "tiny@five is a/final (version" in capsys.readouterr().out
     assert main(command) == 0
-    assert "tiny@five is a/final (version 1), a; it was nothing" in capsys.readouterr().out
-    assert main([*command, "--gate", str(tmp_path / "gate.yaml")]) == 0
-    said = capsys.readouterr().out
-    assert said == "tiny@five is a/final (version 1), a, already: nothing was moved, and no gate was held\n"
-    assert len(list((tmp_path / ".promotions").glob("*.json"))) == 1
+    assert capsys.readouterr().out.endswith(", a, already: nothing was moved; no gate was held\n")
+    for rule, options, code, words in (("better_on", [], 1, "tiny@five names it already: nothing was moved"),
+                                       ("better_on", ["--force", "why"], 0, "already: nothing was moved; forced"),
+                                       ("not_worse", [], 0, "already: nothing was moved; the gate holds")):  # fmt: skip
+        (tmp_path / "gate.yaml").write_text(f"rules: [{rule}]")
+        assert main([*command, "--gate", str(tmp_path / "gate.yaml"), *options]) == code
+        said = capsys.readouterr()
+        assert words in said.out + said.err
+    assert references == ["b/final"] * 3
+    assert len(list((tmp_path / ".promotions").glob("*.json"))) == 2
 
 
-@pytest.mark.parametrize("undo", [False, True])
+@pytest.mark.parametrize("command", [["promote", "sft"], ["promote", "--undo"], ["gate", "sft"]])
 @pytest.mark.parametrize(("option", "value"), [("--alias", ""), ("--alias", "a b"), ("--alias", "a/b"),
                                                ("--alias", "a.b"), ("--alias", "latest"), ("--alias", "v2"),
                                                ("--model", ""), ("--model", "a:b"), ("--model", "a b"),
                                                ("--model", "..")])  # fmt: skip
 def test_names_that_mlflow_cannot_take_are_refused_before_anything_is_written(
-    option: str, value: str, undo: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    option: str, value: str, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path / "mlflow"))
-    assert main(["promote", "--undo" if undo else "sft", "--store", str(tmp_path), option, value]) == 2
+    assert main([*command, "--store", str(tmp_path), option, value]) == 2
     said = capsys.readouterr().err
     assert f"{option} is {value!r}, allowed: letters, digits, '_'" in said
     assert not list(tmp_path.iterdir())

@@ -49,8 +49,21 @@ def decidable(name: str, new: Subject, reference: Subject) -> Contrast | Finding
     if not found.kind.better:
         return Finding(name, CANNOT_TELL, f"{name}: neither way is better, so no change is better or worse")
     if why := undecided(found, max(new.unscored(name), reference.unscored(name))):
-        return Finding(name, CANNOT_TELL, f"{change(found)}: {why}", numbers_of(found))
+        fewer = [_smaller(name, new, reference)] if found.how == "paired" else []
+        said = "; ".join([f"{change(found)}: {why}", *filter(None, fewer)])
+        return Finding(name, CANNOT_TELL, said, numbers_of(found))
     return found
+
+
+def _smaller(name: str, *subjects: Subject) -> str:
+    """Name the side that was asked less, and the evaluation that asked it; "" where both were asked as many."""
+    sides = {subject.label: (side, subject) for subject in subjects
+             if (side := subject.checkpoint.side(name)) is not None}
+    sizes = {label: len(side.values or ()) for label, (side, _) in sides.items()}
+    label = min(sizes, key=lambda each: sizes[each])
+    if sizes[label] == max(sizes.values()):
+        return ""
+    return f"{label} has {sizes[label]}{sides[label][1].source(name)}"
 
 
 def undecided(found: Contrast, unscored: int = 0) -> str:
