@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import yaml
+
+from tests import servers
 
 Json = dict[str, Any]
 TOKEN = "a-token"
@@ -88,16 +88,8 @@ class Api:
 @contextmanager
 def serving(api: Api) -> Iterator[Api]:
     """`api` answers at `api.url` meanwhile."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
-    api.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with servers.serving(_handler(api)) as api.url:
         yield api
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def kubeconfig(folder: Path, url: str, namespace: str = "argosy") -> Path:
@@ -118,38 +110,25 @@ def _not_found(path: str, what: str) -> Json:
     return {"code": 5 if path.startswith("/api/v1/workflow") else 404, "message": f"{what} not found"}
 
 
-def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(api: Api) -> type[servers.Handler]:
+    class Cluster(servers.Handler):
         def do_GET(self) -> None:
-            self._serve()
-
-        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
-
-        def _serve(self) -> None:
             parts = urlsplit(self.path)
-            query = dict(parse_qsl(parts.query))
-            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            query, body = dict(parse_qsl(parts.query)), json.loads(self.body() or b"{}")
             api.asked.append((self.command, parts.path, query, body))
             fault = api.faults.pop(0) if api.faults else None
             if fault == 0:
                 self.close_connection = True
-                return
-            if fault:
-                self._reply(fault, {"message": "for a while"})
-                return
-            if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-                self._reply(401, {"message": "Unauthorized"})
-                return
-            self._reply(*api.answer(self.command, parts.path, query, body))
+            elif fault:
+                self._answer(fault, {"message": "for a while"})
+            elif self.headers.get("Authorization") != f"Bearer {TOKEN}":
+                self._answer(401, {"message": "Unauthorized"})
+            else:
+                self._answer(*api.answer(self.command, parts.path, query, body))
 
-        def _reply(self, status: int, answer: Any) -> None:
-            data = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
-        def log_message(self, *_: object) -> None:
-            """Silence."""
+        def _answer(self, status: int, answer: Any) -> None:
+            self.reply(status, answer.encode() if isinstance(answer, str) else json.dumps(answer).encode())
 
-    return Handler
+    return Cluster

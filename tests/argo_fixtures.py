@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import yaml
 
+from argosy.tracking.tracker import PipelineTracker, Tracker
+from workflows.argo.handoff import Handoff
+from workflows.argo.pod.__main__ import main
+
+LINE = "a line"
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -24,12 +34,32 @@ def write_profile(folder: Path, **more: object) -> Path:
 
 
 def pod(profiles: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """A pod's command, with what the container would have in its environment."""
-    return subprocess.run(
-        [sys.executable, "-m", "workflows.argo.pod", *arguments],
-        cwd=ROOT, env={**os.environ, "ARGOSY_PROFILES": str(profiles), **(env or {})},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    """A pod's command, with what the container would have in its environment; a process where the store is a bucket,
+    of which file systems keep what they have listed."""
+    environment = {**os.environ, "ARGOSY_PROFILES": str(profiles), **(env or {})}
+    if yaml.safe_load((profiles / "here.yaml").read_text())["storage"].get("uri"):
+        command = [sys.executable, "-m", "workflows.argo.pod", *arguments]
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    out, err = io.StringIO(), io.StringIO()
+    umask = os.umask(0)
+    with mock.patch.dict(os.environ, environment), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(arguments)
+    os.umask(umask)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
+def submitted(store: Path, workflow: str, pipeline: str, age_s: float = 0, **where: Any) -> Path:
+    """What a plan and a killed step leave; returns the workflow's folder."""
+    PipelineTracker(store, pipeline, LINE).start({"a": 1})
+    step = Tracker(store / f"sft-{pipeline}" / "tracking")
+    step.header(node="sft", part=pipeline, step="sft", digest=pipeline, pipeline=pipeline, line=LINE)
+    step.status("RUNNING")
+    step.close()
+    node = {"dir": str(store / f"sft-{pipeline}")}
+    handoff = Handoff(store=str(store), line=LINE, pipeline=pipeline, nodes={"sft": node}, batches={}, **where)
+    path = handoff.write(workflow)
+    os.utime(path, (time.time() - age_s,) * 2)
+    return path.parent
 
 
 def plan_pod(

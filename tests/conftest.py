@@ -16,3 +16,10 @@ def own_tasks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     manager: Any = lm_eval.tasks.TaskManager
     monkeypatch.setattr(lm_eval.tasks, "TaskManager", lambda **kwargs: manager(**{**kwargs, "include_defaults": False}))
+
+
+@pytest.fixture
+def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent to MLflow, which takes seconds to be imported."""
+    ended = "import sys; '--once' in sys.argv or sys.stdin.read()"
+    monkeypatch.setattr("workflows.local.shipping.COMMAND", ("-c", ended))

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
+
+from tests.servers import Handler, serving
 
 Reply = Callable[[str, int], "tuple[int, Any]"]  # (question, number of the request) -> status, body or text
 
@@ -27,9 +28,9 @@ def judge_server(reply: Reply) -> Iterator[Asked]:
     """Serve on loopback; a text is sent as the assistant's message."""
     asked, lock = Asked(), Lock()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Judge(Handler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.body())
             with lock:
                 asked.bodies.append(body)
                 asked.keys.append(self.headers.get("Authorization", ""))
@@ -38,22 +39,8 @@ def judge_server(reply: Reply) -> Iterator[Asked]:
             status, answer = reply(body["messages"][0]["content"], number)
             if isinstance(answer, str):
                 answer = {"choices": [{"message": {"role": "assistant", "content": answer}}]}
-            raw = json.dumps(answer).encode()
-            self.send_response(status)
-            if status == 429:
-                self.send_header("Retry-After", "3")
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
+            self.reply(status, json.dumps(answer).encode(), {"Retry-After": "3"} if status == 429 else {})
 
-        def log_message(self, *_: object) -> None:
-            """Nothing on the terminal."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    asked.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    try:
+    with serving(Judge) as url:
+        asked.url = f"{url}/v1"
         yield asked
-    finally:
-        server.shutdown()
-        server.server_close()

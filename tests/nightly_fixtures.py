@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from argosy.evaluation.items import read_items, write_items
+from tests.servers import Handler, serving
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
 from workflows.local.runner import run_plan
@@ -48,28 +47,10 @@ def webhook(answers: Sequence[int] = (200,)) -> Iterator[tuple[str, list[dict[st
     """A server: its URL and what it was sent. It answers with these statuses, the last one from then on."""
     heard: list[dict[str, Any]] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Hook(Handler):
         def do_POST(self) -> None:
-            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(answers[min(len(heard), len(answers)) - 1])
-            self.end_headers()
+            heard.append(json.loads(self.body()))
+            self.reply(answers[min(len(heard), len(answers)) - 1])
 
-        def log_message(self, *arguments: object) -> None:
-            return
-
-    with serving(Handler) as url:
+    with serving(Hook) as url:
         yield f"{url}/hook", heard
-
-
-@contextmanager
-def serving(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
-    """An HTTP server on a free port; its URL."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -8,11 +8,11 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from tests.servers import Handler, serving
 
 BUCKET = "argosy"
 
@@ -51,42 +51,31 @@ def busy_server(behind: str, faults: list[int]) -> Iterator[str]:
     A status of 0 breaks the connection without an answer.
     """
 
-    class Handler(BaseHTTPRequestHandler):
+    class Busy(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             fault = faults.pop(0) if faults else None
             if fault == 0:
                 self.close_connection = True
-                return
-            status, headers, answer = (fault, {"Content-Length": "0"}, b"") if fault else self._passed_on(body)
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answer)
+            elif fault:
+                self.reply(fault)
+            else:
+                self._pass_on(body)
 
         do_PUT = do_POST = do_DELETE = do_HEAD = do_GET
 
-        def _passed_on(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        def _pass_on(self, body: bytes) -> None:
             connection = http.client.HTTPConnection(urlsplit(behind).netloc)
             connection.request(self.command, self.path, body, dict(self.headers))
             answer = connection.getresponse()
-            data, names = answer.read(), ("ETag", "Last-Modified", "Content-Length")
-            headers = {"Content-Length": str(len(data))} | {n: v for n in names if (v := answer.getheader(n))}
-            return answer.status, headers, data
+            data = answer.read()
+            named = {n: v for n in ("ETag", "Last-Modified", "Content-Length") if (v := answer.getheader(n))}
+            self.reply(answer.status, data, named)
 
-        def log_message(self, *_: object) -> None:
-            """Silence."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(Busy) as url:
+        yield url
 
 
 def _wait_for(port: int) -> None:

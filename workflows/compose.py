@@ -25,8 +25,8 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
         InputError: one of them is wrong.
     """
     for override in overrides:
-        if override.startswith("preset="):
-            raise InputError(f"{override}: a preset is not an override; use --preset {override.partition('=')[2]}")
+        if override.startswith("preset=") or override in preset_names():
+            raise InputError(f"{override}: a preset is not an override; use --preset {override.rpartition('=')[2]}")
     layers: list[Layer] = [file] if file else []
     base = read_yaml(preset_path(preset) if preset else preset_of(file) if file else preset_path(DEFAULT_PRESET))
     config = load(LifecycleConfig, [base.path, *layers], overrides)

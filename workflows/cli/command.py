@@ -31,6 +31,15 @@ def add_store(parser: argparse.ArgumentParser) -> None:
                         help="directory of the steps' directories (default: ./runs)")
 
 
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """Add --cores, --memory and --plain, of a run on this machine."""
+    parser.add_argument("--cores", type=positive, default=0, metavar="N",
+                        help="cores for all steps together (default: all)")
+    parser.add_argument("--memory", type=memory, default=0.0, metavar="SIZE",
+                        help="memory for all steps together: 6 or 6.5 (GB), 512MB (default: 80 %% of the machine's)")
+    parser.add_argument("--plain", action="store_true", help="print lines instead of bars")
+
+
 def _directory(text: str) -> Path:
     """Parse a path that is, or may become, a directory."""
     if not text.strip() or Path(text).is_file():

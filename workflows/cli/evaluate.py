@@ -32,10 +32,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens", type=Path, metavar="DIR", help="a tokenize step's directory, for held-out loss")
     parser.add_argument("--limit", type=positive, metavar="N", help="evaluate the first N items of each file")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of random choices (default: the last run's)")
-    parser.add_argument("--chat", choices=("auto", "on", "off"), default="auto", help="use the chat template")
-    parser.add_argument("--threads", type=positive, default=os.cpu_count() or 1, metavar="N", help="threads")
-    parser.add_argument("--processes", type=positive, default=1, metavar="N", help="processes that score, a GPU each")
-    parser.add_argument("--backend", choices=("transformers", "vllm"), default="transformers")
+    parser.add_argument("--chat", choices=("auto", "on", "off"), default="auto",
+                        help="ask in the chat template (default: auto, as the checkpoint was trained)")
+    parser.add_argument("--threads", type=positive, default=os.cpu_count() or 1, metavar="N",
+                        help="threads of torch, which decide the last digits of scores (default: all cores)")
+    parser.add_argument("--processes", type=positive, default=1, metavar="N",
+                        help="processes that score, a GPU each (default: 1)")
+    parser.add_argument("--backend", choices=("transformers", "vllm"), default="transformers",
+                        help="library that computes scores (default: transformers)")
     parser.add_argument("--no-cache", action="store_true", help="do not use scores of earlier evaluations")
     parser.add_argument("--again", action="store_true", help="retry whatever failed, and keep the rest")
     add_store(parser)
@@ -99,6 +103,8 @@ def _checkpoint(args: argparse.Namespace) -> Path:
         return directory
     if args.checkpoint.startswith(("/", "./", "../", "~")) and not directory.exists():
         raise InputError(f"CHECKPOINT is {args.checkpoint!r}: there is no such directory")
+    if args.checkpoint in ("", ".", ".."):
+        raise InputError(f"CHECKPOINT is {args.checkpoint!r}: {directory.absolute()} holds no model (config.json)")
     return checkpoint_directory(args.store, args.checkpoint)
 
 

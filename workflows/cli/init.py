@@ -13,7 +13,8 @@ TEMPLATE = Path(__file__).with_name("argosy.yaml")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: here")
+    parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR",
+                        help="folder of the file (default: here)")
 
 
 def run(args: argparse.Namespace) -> int:

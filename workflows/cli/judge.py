@@ -18,15 +18,16 @@ OPENAI_API_KEY. What the numbers mean: docs/judging.md"""
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.add_argument("first", metavar="A", help="a checkpoint, or a .jsonl of answers")
-    parser.add_argument("second", metavar="B", help="what it is compared with")
+    parser.add_argument("second", metavar="B", help="another one, whose answers it is compared with")
     parser.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="JSONL of prompts: id, prompt")
     parser.add_argument("--judge", required=True, metavar="NAME|URL", help="a checkpoint, or an API up to and with /v1")
     parser.add_argument("--judge-model", default="", metavar="NAME", help="the model's name at that URL")
     parser.add_argument("--judge-tokens", type=positive, default=16, metavar="N",
-                        help="of its reply at that URL (default: 16); one that reasons first needs many")
+                        help="tokens of its reply at that URL (default: 16); one that reasons first needs many")
     parser.add_argument("--labels", type=Path, metavar="FILE", help="JSONL of people's verdicts: id, winner")
-    parser.add_argument("--max-new-tokens", type=positive, default=256, metavar="N", help="of an answer (default: 256)")
-    parser.add_argument("--limit", type=positive, metavar="N", help="the first N prompts")
+    parser.add_argument("--max-new-tokens", type=positive, default=256, metavar="N",
+                        help="tokens of an answer (default: 256)")
+    parser.add_argument("--limit", type=positive, metavar="N", help="ask the first N prompts alone")
     parser.add_argument("--again", action="store_true", help="ask once more for the verdicts that are missing")
     add_store(parser)
 

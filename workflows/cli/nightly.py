@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from argosy.errors import InputError, StepError
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
-from workflows.cli.command import Command, add_store, memory, positive
+from workflows.cli.command import Command, add_budget, add_store
 
 if TYPE_CHECKING:
     from workflows.nightly.night import Night, Request
@@ -21,16 +21,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", action="append", default=[], metavar="NAME", dest="checkpoints",
                         help="STAGE, STAGE/EXPORT or a directory; may be repeated (default: all that are new)")
     add_store(parser)
-    parser.add_argument("--suites", type=_names, default=(), metavar="A,B", help="default: those of the run's config")
+    parser.add_argument("--suites", type=_names, default=(), metavar="A,B",
+                        help="suites to evaluate with (default: those of the run's config)")
     parser.add_argument("--reference", default="", metavar="NAME",
                         help="an alias of the registry or a checkpoint (default: the alias `reference`)")
     parser.add_argument("--model", default="", metavar="NAME", help="registered model (default: the line's name)")
     parser.add_argument("--webhook", default="", metavar="URL",
                         help="gets a message when something got worse, instead of exit code 1")
-    parser.add_argument("--cores", type=positive, default=0, metavar="N", help="for all steps together (default: all)")
-    parser.add_argument("--memory", type=memory, default=0.0, metavar="SIZE", help="for all steps together")
-    parser.add_argument("--plain", action="store_true", help="lines instead of bars")
-    parser.add_argument("--dry-run", action="store_true", help="show what would be done")
+    add_budget(parser)
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
     add_cluster(parser, "local")
 
 

@@ -22,10 +22,17 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     """Add --preset, --config and overrides."""
     parser.add_argument("--preset", metavar="NAME",
                         help=f"config to start from: {', '.join(preset_names())} (default: {DEFAULT_PRESET})")
-    parser.add_argument("--config", type=lambda text: Path(text).expanduser(), metavar="FILE",
+    parser.add_argument("--config", type=_file, metavar="FILE",
                         help=f"YAML on top of the preset (default without --preset: ./{PROJECT_FILE} if it is there)")
     parser.add_argument("overrides", nargs="*", metavar="stage.field=value",
                         help="overrides of preset and file: see below")
+
+
+def _file(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not text.strip() or path.is_dir():
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a YAML file, such as {PROJECT_FILE}")
+    return path
 
 
 def add_range(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from argosy.store.files import make_directory
-from workflows.cli.command import Command, add_store, memory, positive
+from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, load_config
 from workflows.cli.report import REPORT
 from workflows.lifecycle import LifecycleConfig, lifecycle
@@ -18,11 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     add_store(parser)
     add_range(parser)
-    parser.add_argument("--cores", type=positive, default=0, metavar="N",
-                        help="cores for all steps together (default: all)")
-    parser.add_argument("--memory", type=memory, default=0.0, metavar="SIZE",
-                        help="memory for all steps together: 6 or 6.5 (GB), 512MB (default: 80 %% of the machine's)")
-    parser.add_argument("--plain", action="store_true", help="print lines instead of bars")
+    add_budget(parser)
     parser.add_argument("--dry-run", action="store_true", help="show the plan alone, like argosy plan")
 
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW", help="default: the newest")
+    parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW",
+                        help="workflow to follow (default: the newest)")
     add_cluster(parser, "argo")
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from argosy.store.step_files import OUTPUTS
-from argosy.tracking.tracker import PipelineTracker, Tracker
-from workflows.argo.handoff import FOLDER, Handoff
+from tests.argo_fixtures import submitted
+from workflows.argo.handoff import FOLDER
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.mirror import Mirror
 from workflows.argo.objectstore.node import RemoteNode
@@ -50,23 +50,17 @@ def remote(profile: Profile) -> Remote:
     return Remote(profile.storage.uri, {})
 
 
-def submitted(profile: Profile, workflow: str) -> None:
+def pushed(profile: Profile, workflow: str) -> None:
     """A plan and a step that was killed, in the bucket alone."""
     store = Path(profile.storage.root)
-    PipelineTracker(store, PIPELINE, "line").start({"a": 1})
-    step = Tracker(store / SFT / "tracking")
-    step.header(node="sft", part="", step="sft", digest=PIPELINE, pipeline=PIPELINE, line="line")
-    step.status("RUNNING")
-    step.close()
-    node = {"dir": str(store / SFT)}
-    Handoff(store=str(store), line="line", pipeline=PIPELINE, nodes={"sft": node}, batches={}).write(workflow)
+    submitted(store, workflow, PIPELINE)
     Mirror(remote(profile), store).push(FOLDER, ".pipelines", SFT)
     remote(profile).write(f"{SFT}/.lease", json.dumps({"owner": f"{workflow}/{SFT}", "token": "t"}).encode())
     shutil.rmtree(store)
 
 
 def test_the_reconciler_tells_how_a_workflow_ended_and_removes_what_is_old(profile: Profile) -> None:
-    submitted(profile, "wf")
+    pushed(profile, "wf")
     running = {"metadata": {"name": "wf"}, "spec": {}, "status": {"phase": "Running"}}
     assert RemoteReconciler(profile, ApiServer(running), keep_s=1e6).sweep() == 0
     assert f"{FOLDER}/wf/finished.json" not in remote(profile).list()
@@ -115,7 +109,7 @@ def test_a_judgement_finds_the_night_s_evaluations_and_its_own_results_stay(prof
 
 
 def test_a_promotion_finds_the_comparison_and_the_checkpoints_configs(profile: Profile) -> None:
-    submitted(profile, "wf")
+    pushed(profile, "wf")
     store, at = Path(profile.storage.root), remote(profile)
     at.write(f"{SFT}/{OUTPUTS}", DONE.encode())
     at.write(f"{SFT}/checkpoints/final/config.json", b"{}")

@@ -34,11 +34,6 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"workflows.cli.{command}.lifecycle", noops)
 
 
-@pytest.fixture
-def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workflows.local.shipping.COMMAND", ("-c", "import sys; sys.stdin.read()"))
-
-
 def test_run_then_again_then_what_it_left_behind(capsys: Out) -> None:
     """The one test here that sends to MLflow."""
     assert main(["run", "--plain"]) == 0
@@ -61,7 +56,7 @@ def _statuses() -> dict[str, set[str]]:
             for kind in ("demo", "node")}  # fmt: skip
 
 
-@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.usefixtures("no_mlflow")
 def test_a_failure_ends_with_1_and_status_says_where_the_log_is(capsys: Out) -> None:
     assert main(["run", "--plain", "name=failing"]) == 1
     capsys.readouterr()
@@ -78,7 +73,7 @@ def test_a_failure_ends_with_1_and_status_says_where_the_log_is(capsys: Out) -> 
     assert "nearest: sft; stages: data, sft, compare\n" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.usefixtures("no_mlflow")
 @pytest.mark.parametrize("command", ["why", "compare", "logs"])
 def test_a_node_that_has_not_run_is_said_to_be_so(command: str, capsys: Out) -> None:
     assert main(["run", "--plain", "--to", "data"]) == 0
@@ -87,7 +82,7 @@ def test_a_node_that_has_not_run_is_said_to_be_so(command: str, capsys: Out) -> 
     assert f"argosy {command}: sft has not run yet (pending); 'argosy run', with the options of the last time" in error
 
 
-@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.usefixtures("no_mlflow")
 def test_compare_and_why_of_a_failure(capsys: Out) -> None:
     assert main(["run", "--plain", "--store", "other", "name=failing"]) == 1
     assert main(["compare", "--store", "other", "sft"]) == 2
@@ -97,7 +92,7 @@ def test_compare_and_why_of_a_failure(capsys: Out) -> None:
     assert "NOT DONE (failed before: failed on request)" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.usefixtures("no_mlflow")
 def test_what_a_step_could_not_use_is_shown_by_run_and_status(capsys: Out) -> None:
     assert main(["run", "--plain"]) == 0
     assert "kept aside" not in capsys.readouterr().out
@@ -117,7 +112,7 @@ def test_what_a_step_could_not_use_is_shown_by_run_and_status(capsys: Out) -> No
         assert "{name: gopher_quality, skip_channels: [poems]}" in out
 
 
-@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.usefixtures("no_mlflow")
 def test_a_range_then_the_rest(capsys: Out) -> None:
     assert main(["run", "--plain", "--to", "data", "seed=4"]) == 0
     assert main(["status"]) == 0
@@ -126,7 +121,7 @@ def test_a_range_then_the_rest(capsys: Out) -> None:
     assert "2 ran" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.usefixtures("no_mlflow")
 def test_run_names_the_report_of_its_own_config_alone(capsys: Out) -> None:
     assert main(["run", "--plain", "seed=4"]) == 0
     [compare] = _directories("compare")
@@ -137,7 +132,7 @@ def test_run_names_the_report_of_its_own_config_alone(capsys: Out) -> None:
         assert (f"report: {compare.absolute()}/report.html" in capsys.readouterr().out) is named
 
 
-@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.usefixtures("no_mlflow")
 def test_status_follows_the_seed_of_the_last_run(capsys: Out) -> None:
     for seed in (4, 5):
         assert main(["run", "--plain", f"seed={seed}", "--to", "data"]) == 0
@@ -156,7 +151,7 @@ def test_a_run_of_another_version_is_told(capsys: Out) -> None:
     assert "sft.gone is not a field" in error
 
 
-@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.usefixtures("no_mlflow")
 def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(capsys: Out) -> None:
     assert main(["run", "--plain", "seed=4"]) == 0
     capsys.readouterr()
@@ -288,7 +283,7 @@ def test_report_is_the_last_runs_or_the_newest(capsys: Out) -> None:
     assert capsys.readouterr().out == f"{own}/report.html\n"
 
 
-@pytest.mark.usefixtures("_no_mlflow")
+@pytest.mark.usefixtures("no_mlflow")
 def test_a_truncated_result_is_a_sentence(capsys: Out) -> None:
     """Not a Python warning with its line of code; the step counts as not done."""
     assert main(["run", "--plain"]) == 0
