@@ -113,7 +113,7 @@ class Duel:
         self.batch = batch or min(seconds, key=seconds.__getitem__)
         ours.ask(**task)
 
-    def turn(self, kind: str, count: int, **task: Any) -> None:
+    def turn(self, kind: str, count: int, /, **task: Any) -> None:
         """Give both a task of a kind with `count` parts, each first in every other turn."""
         order = ("ours", "peer") if self._turns % 2 else ("peer", "ours")
         found = {name: self.sides[name].ask(**task, **({"batch": self.batch} if name == "peer" else {}))

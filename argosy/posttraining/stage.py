@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 C = TypeVar("C", bound=PosttrainingConfig, covariant=True)
+_C = TypeVar("_C", bound=PosttrainingConfig)
 Trained = tuple[int, int]  # optimizer steps, and tokens of the stage
 NAME = "final"
 
@@ -74,7 +75,7 @@ class Stage(Generic[C]):
                                    rejected=self.rejects.counts())  # fmt: skip
 
 
-def begin(config: C, context: StepContext) -> Stage[C]:
+def begin(config: _C, context: StepContext) -> Stage[_C]:
     """Prepare this process and open the checkpoint on its device; call it before importing torch or TRL.
 
     Raises:

@@ -109,7 +109,7 @@ def lm_eval_items(spec: TaskSpec, limit: int | None, *, examples: bool = False) 
         name, kind = next(iter(wrong.items()), (spec.lm_eval, "none"))
         raise InputError(f"lm-eval's task {name} is of type {kind}: variants are made of multiple_choice tasks of YAML "
                          "alone; name it in benchmarks.lm_eval to run it as it is")  # fmt: skip
-    about = {"lang": spec.lang, "subject": spec.subject, "mix": spec.mixed}
+    about: Any = {"lang": spec.lang, "subject": spec.subject, "mix": spec.mixed}
     parts = [Items([], Counter({f"task {name} is of type {kind}": 1 for name, kind in wrong.items()}))]
     for name, task in tasks.items():
         if name not in wrong and not examples:

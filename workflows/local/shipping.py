@@ -42,7 +42,7 @@ class Sender(RunObserver):
 
     def __init__(self, store: Path, nodes: Sequence[str | Path] = ()) -> None:
         self._uri = tracking_uri(store)
-        self._find = lambda: [Path(node) / TRACKING / SPOOL for node in nodes] or spools(store)
+        self._store, self._nodes = store, [Path(node) for node in nodes]
         self._what = ["--node", *map(str, nodes)] if nodes else ["--store", str(store)]
         self._said = 0  # bytes of its messages that were printed
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
@@ -72,7 +72,8 @@ class Sender(RunObserver):
         self.on_tick()
         if code == 0:
             return
-        count, steps = unsent(self._find(), self._uri)
+        own = [node / TRACKING / SPOOL for node in self._nodes]
+        count, steps = unsent(own or spools(self._store), self._uri)
         how = "and are being sent in the background" if code is None else f"(the sender's exit code is {code})"
         later = shlex.join([Path(sys.executable).name, *COMMAND, *self._what, "--once"])
         print(f"tracking: {count:,} records of {steps} spools are not sent to MLflow yet {how}; they are kept in each "

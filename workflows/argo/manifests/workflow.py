@@ -198,7 +198,7 @@ def _plan(profile: Profile, planned: Planned) -> Container:
                *planned.plan_outputs]  # fmt: skip
     args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,
             "--image-tag", parameter("image-tag"), "--priority", parameter("priority"),
-            "--fields", " ".join(each.name for each in planned.fields)]  # fmt: skip
+            "--fields", " ".join(str(each.name) for each in planned.fields)]  # fmt: skip
     return container(
         PLAN,
         profile,
