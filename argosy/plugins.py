@@ -28,12 +28,7 @@ def classes(
     """Find the classes that modules of a package define and that `is_one` takes, by their text `key`, in order; a class
     without it is a base of others.
 
-    Args:
-        what: their kind, in the plural, for the error.
-
-    Raises:
-        RuntimeError: two have the same name.
-    """
+    `what`: their kind, in the plural, for the error. Raises RuntimeError: two have the same name."""
     found: dict[str, type[Any]] = {}
     for module in modules(package).values():
         for value in vars(module).values():
@@ -49,11 +44,7 @@ def classes(
 
 
 def pick(name: str, among: Mapping[str, T], what: str) -> T:
-    """Look up a plug-in by its name.
-
-    Raises:
-        InputError: there is none (names the nearest, and all there are).
-    """
+    """Look up a plug-in by its name. Raises InputError: there is none (names the nearest, and all there are)."""
     if name not in among:
         raise InputError(unknown(name, among, what))
     return among[name]

@@ -237,10 +237,7 @@ COLUMNS = {"clean": "not trained on", "other items": "not trained on", "informed
 def figure(points: Sequence[tuple[str, float]], threshold: float) -> str:
     """The picture, as SVG; above 10 its scale is compressed: high scores need no telling apart.
 
-    Args:
-        points: (column, z) of each case.
-        threshold: the z above which contamination is likelier than not.
-    """
+    `points`: (column, z) of each case. `threshold`: the z above which contamination is likelier than not."""
     import matplotlib
     import numpy as np
     from matplotlib.figure import Figure

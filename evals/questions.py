@@ -52,13 +52,8 @@ def read_tasks(
 ) -> list[Task]:
     """Read the items of all tasks. A task that cannot be read has failed, by name, and the others go on.
 
-    Args:
-        alone: whether these are all the tasks that there are.
-
-    Raises:
-        InputError: none of all tasks can be read, or a chain is wrong.
-        StepError: the data of none of all tasks can be loaded.
-    """
+    `alone`: whether these are all the tasks that there are. Raises InputError: none of all tasks can be read, or a
+    chain is wrong; StepError: the data of none of all tasks can be loaded."""
     chains = {task: [parse_chain(*each) for each in spec.chains(variants).items()] for task, spec in tasks.items()}
     found: list[Task] = []
     first: ArgosyError | None = None

@@ -34,9 +34,7 @@ def read_items(
         fields: names of the records' fields, in place of a format.
         mix: whether options get an order that the id decides (see `collected`).
 
-    Raises:
-        InputError: the file is absent or cannot be read, its format is unknown, or it has no usable item.
-    """
+    Raises InputError: the file is absent or cannot be read, its format is unknown, or it has no usable item."""
     reader = _format(path, format, fields)
     stem = item_prefix(path)
     topic = re.sub(r"[_-](test|dev|val|validation|train)$", "", stem)  # abstract_algebra_test
@@ -59,9 +57,7 @@ def item_prefix(path: Path) -> str:
 def parse_item(record: Record) -> Item:
     """Read the item of a record of argosy's own format.
 
-    Raises:
-        BrokenItem: a field is absent or wrong, or it has no options; says which.
-    """
+    Raises BrokenItem: a field is absent or wrong, or it has no options; says which."""
     (item,) = find_format("argosy").parse(record, At("record"))
     if not isinstance(item, Item):
         raise BrokenItem("no choices")
@@ -94,10 +90,8 @@ def collected(
 ) -> Items:
     """Collect at most `limit` items of a file's records; a second item of the same id is left out.
 
-    Args:
-        mix: whether options get an order that the item's id decides; None: where nearly all of the first records have
-            the right option at one place, more often than by chance, so that a model that prefers it would be right.
-    """
+    `mix`: whether options get an order that the item's id decides; None: where nearly all of the first records have
+    the right option at one place, more often than by chance, so that a model that prefers it would be right."""
     found, ids, sample = Items(), set(), list[Item]()
     for number, item in ((number, item) for number, items in enumerate(parsed, 1) for item in items):
         taken = limit is None or len(found.items) < limit

@@ -31,11 +31,9 @@ def run_benchmarks(
     over some. Tasks that cannot be read or loaded, or at which lm-eval stops, are named in `failed`, and the others go
     on.
 
-    Raises:
-        InputError: no task can be read and the section has none of lm-eval's, an unknown variant, nothing but unknown
-            lm-eval tasks, or a name both in `tasks` and among the tasks that `lm_eval` loads.
-        StepError: nothing but lm-eval tasks that cannot be loaded.
-    """
+    Raises InputError: no task can be read and the section has none of lm-eval's, an unknown variant, nothing but
+    unknown lm-eval tasks, or a name both in `tasks` and among the tasks that `lm_eval` loads; StepError: nothing but
+    lm-eval tasks that cannot be loaded."""
     findings = Findings()
     tasks = read_tasks(section.tasks, section.variants, data, limit, findings, alone=not section.lm_eval)
     batches = make_questions(tasks, seed, findings)

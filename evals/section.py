@@ -44,10 +44,8 @@ class Benchmarks(Config):
 def check_benchmarks(section: Benchmarks, suite: str) -> None:
     """Validate the section, except for its files: a task whose files are absent does not stop the others.
 
-    Raises:
-        InputError: no task, a name that metrics cannot have, an unknown variant or format, a variant's wrong
-            parameter, a task without a variant, or a folder of lm-eval's YAML that does not exist.
-    """
+    Raises InputError: no task, a name that metrics cannot have, an unknown variant or format, a variant's wrong
+    parameter, a task without a variant, or a folder of lm-eval's YAML that does not exist."""
     where = f"suite {suite}, benchmarks"
     if not section.tasks and not section.lm_eval:
         raise InputError(f"{where} asks nothing: give tasks, or names of lm-eval's own as lm_eval")

@@ -30,10 +30,8 @@ def read_task(spec: TaskSpec, data: Path, limit: int | None = None) -> Items:
     """Read the items of a task, at most `limit` of each file, then draw the task's own sample of them. An empty file is
     passed over where another is not, as in a benchmark in one language.
 
-    Raises:
-        InputError: a file is absent (says where to get it), cannot be read, or has no usable item.
-        StepError: the data of a task of lm-eval cannot be loaded.
-    """
+    Raises InputError: a file is absent (says where to get it), cannot be read, or has no usable item; StepError: the
+    data of a task of lm-eval cannot be loaded."""
     found = _read(spec, spec.files, spec.split, data, limit)
     return found if spec.limit is None else sample(found, spec.limit)
 
@@ -41,10 +39,8 @@ def read_task(spec: TaskSpec, data: Path, limit: int | None = None) -> Items:
 def read_examples(spec: TaskSpec, data: Path, chain: Chain | None = None) -> list[AnyItem]:
     """Read the items that few-shot examples come from; none where the task names no `shots`, or `chain` has none.
 
-    Raises:
-        InputError: as `read_task`; also for an optional task that has items: they are no examples for each other where
-            others are named.
-    """
+    Raises InputError: as `read_task`; also for an optional task that has items: they are no examples for each other
+    where others are named."""
     if chain is not None and not chain.few_shot:
         return []
     if spec.lm_eval:
@@ -82,9 +78,7 @@ def use_hub(spec: TaskSpec) -> bool:
 def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
     """Find the files of a pattern below `data`, else below ARGOSY_BENCHMARKS; a pattern that is absolute is itself.
 
-    Raises:
-        NoFileError: there is none; says where the task's files are from and where they belong.
-    """
+    Raises NoFileError: there is none; says where the task's files are from and where they belong."""
     root = os.environ.get(ROOT, "")
     folders = [data, *([Path(root).expanduser()] if root and root != HUB else [])]
     for folder in folders:
@@ -102,9 +96,7 @@ def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
 def without_folders(found: Iterable[Path]) -> tuple[list[Path], Counter[str]]:
     """Split paths into the files, and the names of folders that a pattern matched too.
 
-    Raises:
-        InputError: there are folders alone.
-    """
+    Raises InputError: there are folders alone."""
     paths = list(found)
     folders = [path for path in paths if path.is_dir()]
     if folders and len(folders) == len(paths):

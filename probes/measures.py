@@ -193,10 +193,8 @@ def _encode(model: LanguageModel, text: str, bare: bool) -> Tokens:
 def closed_set(candidates: Sequence[str], values: Sequence[Sequence[float]]) -> tuple[list[int], dict[str, Any]]:
     """Find the candidate that each wording chooses, and `acc`, `acc_byte` and `prob` over the wordings.
 
-    Args:
-        candidates: the right one first; it has to be strictly likelier than the others.
-        values: log-probabilities of the candidates in each wording.
-    """
+    `candidates`: the right one first; it has to be strictly likelier than the others. `values`: log-probabilities of
+    the candidates in each wording."""
     sizes = [len(candidate.encode()) for candidate in candidates]
     chosen = [max(range(len(v)), key=lambda index, v=v: (v[index], index)) for v in values]  # type: ignore[misc]
     by_byte = [[value / size for value, size in zip(v, sizes, strict=True)] for v in values]

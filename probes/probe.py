@@ -57,10 +57,7 @@ class Measurement:
         """Add the means of measures over the rows that have them, `cluster` being the unit of errors where rows have
         one.
 
-        Args:
-            rows: other than all.
-            group: whose rows they are.
-        """
+        `rows`: other than all. `group`: whose rows they are."""
         for name in names:
             own = [row for row in (self.rows if rows is None else rows) if name in row]
             if own:
@@ -84,18 +81,10 @@ class Probe(Config):
 
     @abstractmethod
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
-        """Measure one model.
-
-        Raises:
-            InputError: the probe needs data that is absent.
-        """
+        """Measure one model. Raises InputError: the probe needs data that is absent."""
 
     def declaration(self, measure: str) -> Metric:
-        """Look up the declaration of a measure.
-
-        Raises:
-            RuntimeError: the kind does not declare it.
-        """
+        """Look up the declaration of a measure. Raises RuntimeError: the kind does not declare it."""
         metric = find(measure.rpartition("/")[2], self.declared)
         if metric is None:
             raise RuntimeError(f"probes/kinds: {type(self).__name__} does not declare its measure {measure!r}")

@@ -22,9 +22,7 @@ def run_probes(
     """Measure the probes of a suite: metrics `probe/<suite>/<name>/<measure>` and a row a case. A probe without its
     data has failed, by name, and the others go on.
 
-    Raises:
-        InputError: a probe of an unknown kind or with a wrong field; a name used twice; no probe has its data.
-    """
+    Raises InputError: a probe of an unknown kind or with a wrong field; a name used twice; no probe has its data."""
     probes = parse_probes(suite)
     scope = Scope(Path(data) if data else None, chat, seed, limit)
     findings = Findings()
@@ -60,11 +58,7 @@ def _measure(
 
 
 def parse_probes(suite: Suite) -> list[Probe]:
-    """Parse the probes of a suite.
-
-    Raises:
-        InputError: as `parse_probe`, or a name is there twice.
-    """
+    """Parse the probes of a suite. Raises InputError: as `parse_probe`, or a name is there twice."""
     probes = [parse_probe(entry, suite.name) for entry in suite.probes or []]
     names = [probe.name for probe in probes]
     check_names([suite.name, *names], f"suite {suite.name}, probes")
@@ -77,9 +71,7 @@ def parse_probes(suite: Suite) -> list[Probe]:
 def parse_probe(entry: Mapping[str, Any], suite: str) -> Probe:
     """Parse a probe of a suite's YAML.
 
-    Raises:
-        InputError: its kind is unknown (names the nearest), or a field is wrong.
-    """
+    Raises InputError: its kind is unknown (names the nearest), or a field is wrong."""
     fields = dict(entry)
     where = f"suite {suite}, probe {fields.get('name')!r}"
     kind = fields.pop("kind", None)

@@ -23,12 +23,8 @@ Texts = tuple[str, list[str]]  # id of a document, its texts
 def read_texts(path: Path, left_out: Counter[str]) -> list[Texts]:
     """Read (id, texts) of each line of JSONL with `text` or a list `texts`; a .txt or .md file is one document.
 
-    Args:
-        left_out: lines that are no documents, counted here by reason.
-
-    Raises:
-        InputError: there is no document, or the file is of another format.
-    """
+    `left_out`: lines that are no documents, counted here by reason. Raises InputError: there is no document, or the
+    file is of another format."""
     documents: list[Texts] = []
     for file in input_files(path)[0]:
         if format_of(file) in JSONL:
@@ -83,15 +79,9 @@ class Case:
 def read_pairs(path: Path, group_by: str, most: int | None, left_out: Counter[str]) -> list[Case]:
     """Read pairs of a JSONL file, or of all files below a folder; the first `most` of each file.
 
-    A line has good and bad, or BLiMP's sentence_good and sentence_bad; also context, after and domain.
-
-    Args:
-        group_by: key of a line whose value is the group ("" = none).
-        left_out: lines that are no pairs, counted here by reason.
-
-    Raises:
-        InputError: there is no pair.
-    """
+    A line has good and bad, or BLiMP's sentence_good and sentence_bad; also context, after and domain. `group_by`:
+    key of a line whose value is the group ("" = none). `left_out`: lines that are no pairs, counted here by reason.
+    Raises InputError: there is no pair."""
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.name.endswith(JSONL))
     cases: list[Case] = []
     for file in files:
@@ -155,9 +145,7 @@ class ClozeFact:
 def read_facts(source: FactSource, scope: Scope) -> tuple[list[ClozeFact], Counter[str]]:
     """Read the facts of a source, a function of the file, the source and the seed; and count the others by reason.
 
-    Raises:
-        InputError: no data step was given, or its facts.jsonl is absent or has none that can be used.
-    """
+    Raises InputError: no data step was given, or its facts.jsonl is absent or has none that can be used."""
     if scope.data is None:
         raise InputError("probes of facts need `data`: the data step's directory, with facts.jsonl (argosy "
                          "evaluate --data DIR)")

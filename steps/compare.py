@@ -48,11 +48,7 @@ class CompareOutputs(Config):
 
 
 def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
-    """Compare and write both files.
-
-    Raises:
-        InputError: there is neither an evaluation nor a checkpoint.
-    """
+    """Compare and write both files. Raises InputError: there is neither an evaluation nor a checkpoint."""
     from argosy.compare.checkpoints import read_checkpoints
     from argosy.compare.page.items import sample
     from argosy.compare.page.pipeline import notes_of_data, read_stages
@@ -94,10 +90,8 @@ def question_texts(
     """Questions made again from the suites of the evaluations, as far as these are here; a page without the others is
     still a page.
 
-    Args:
-        data: the data step's directory (default: the one that each evaluation names).
-        tell: takes a sentence on each suite whose questions cannot be made.
-    """
+    `data`: the data step's directory (default: the one that each evaluation names). `tell`: takes a sentence on each
+    suite whose questions cannot be made."""
     from argosy.compare.page.items import Asked
     from argosy.evaluation.suite import load_suite
     from evals.questions import remake_questions

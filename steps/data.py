@@ -10,9 +10,8 @@ from argosy.data.jsonl import JsonlWriters
 from argosy.data.rejects import Tally, read_own
 from argosy.data.sources import SourceConfig, write_inputs
 from argosy.data.split import split_heldout
-from argosy.demo.corpus import Demo, DemoConfig
+from argosy.demo.corpus import Demo, DemoConfig, digest
 from argosy.demo.knowledge import leaked
-from argosy.demo.stdlib import digest
 from argosy.errors import InputError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext

@@ -100,14 +100,11 @@ class JudgeOutputs(Config):
 def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     """Answer, judge, log.
 
-    Raises:
-        InputError: a field that is missing, files or checkpoints that are absent, a server that refuses.
-        StepError: the judge gave no verdict at all, or only those on equal answers.
-    """
+    Raises InputError: a field that is missing, files or checkpoints that are absent, a server that refuses;
+    StepError: the judge gave no verdict at all, or only those on equal answers."""
     from argosy.judging.ask import ask
-    from argosy.judging.metrics import intervals, metrics
+    from argosy.judging.metrics import describe, intervals, metrics, numbers, shares, verdict_lines
     from argosy.judging.records import read_labels, read_prompts
-    from argosy.judging.summary import describe, numbers, shares, verdict_lines
     from argosy.step.process import make_deterministic
 
     _check(config)

@@ -63,9 +63,7 @@ class RegressionsOutputs(Config):
 def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
     """Compare, write the report, log.
 
-    Raises:
-        InputError: there is nothing to judge, or a position that `evaluations` does not have.
-    """
+    Raises InputError: there is nothing to judge, or a position that `evaluations` does not have."""
     from argosy.compare.page.nightly import judge, record_night, render_night
 
     _check(config)

@@ -60,9 +60,7 @@ def exports(node: Node) -> Iterator[str]:
 def suite_fields(name: str) -> dict[str, str]:
     """Give a suite as fields of EvaluateConfig: its file, so that its bytes count.
 
-    Raises:
-        InputError: there is no such suite, or one of one's own is wrong.
-    """
+    Raises InputError: there is no such suite, or one of one's own is wrong."""
     file = find_suite(name, "evaluate.suites")
     if file.parent not in FOLDERS and file.is_file():
         check_suite(load_suite(str(file)), tokens="of the pipeline")

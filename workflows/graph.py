@@ -88,11 +88,7 @@ def prefix(name: str, part: str) -> str:
 
 @cache
 def definition(step: str) -> Step[Any]:
-    """Import the `STEP` of module `steps.<step>`.
-
-    Raises:
-        InputError: there is no such module.
-    """
+    """Import the `STEP` of module `steps.<step>`. Raises InputError: there is no such module."""
     try:
         found: Step[Any] = importlib.import_module(f"steps.{step}").STEP
     except ModuleNotFoundError as error:
@@ -105,9 +101,7 @@ def definition(step: str) -> Step[Any]:
 def check_node(node: Node, known: Mapping[str, Node]) -> None:
     """Check that `node` fits its step and that its upstream nodes are among `known` (by id).
 
-    Raises:
-        InputError: it does not.
-    """
+    Raises InputError: it does not."""
     name = prefix(node.name, node.part)
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise InputError(f"node {node.id!r} cannot name a directory: allowed are up to {_LONGEST_NAME} letters, "

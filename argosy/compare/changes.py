@@ -18,10 +18,8 @@ def change(
 ) -> Contrast | None:
     """A metric from one checkpoint to another; None where one of them does not have it.
 
-    Args:
-        forms: those that a headline is the mean over (default: those that both were asked in).
-        kind: of the metric (default: as the two declare it).
-    """
+    `forms`: those that a headline is the mean over (default: those that both were asked in). `kind`: of the metric
+    (default: as the two declare it)."""
     before, after = first.side(name, second, forms), second.side(name, first, forms)
     if before is None or after is None:
         return None

@@ -27,13 +27,8 @@ def add_headlines(entries: Sequence[Entry]) -> None:
 def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: bool = False) -> Compared:
     """Compare each entry to the first, metric by metric; p-values are corrected over all that is shown.
 
-    Args:
-        globs: patterns of metrics to show, such as `bench/*/plain/*`; none: those that say most.
-        everything: all metrics, instead of those that say most.
-
-    Raises:
-        InputError: no metric matches.
-    """
+    `globs`: patterns of metrics to show, such as `bench/*/plain/*`; none: those that say most. `everything`: all
+    metrics, instead of those that say most. Raises InputError: no metric matches."""
     add_headlines(entries)
     chosen = [e.chosen for e in entries]
     kinds = {name: kind_among(name, chosen) for c in chosen for name in c.metrics}

@@ -49,9 +49,7 @@ class At:
     def parse(cls, text: str, by: str = "") -> "At":
         """`last`, `tokens=1.2M` or `step=500`; and --by alone.
 
-        Raises:
-            InputError: it is none of these, or the two contradict each other.
-        """
+        Raises InputError: it is none of these, or the two contradict each other."""
         if not text:
             return cls(by or "last")
         if text == "last":
@@ -73,9 +71,7 @@ class At:
 def choose(entries: list[Entry], at: At) -> None:
     """Set each entry's chosen checkpoint: the nearest at or below the wanted place, which a note names.
 
-    Raises:
-        InputError: an entry has none there.
-    """
+    Raises InputError: an entry has none there."""
     if at.by == "last":
         return
     steps = at.by == "step"  # counted from each stage's start, so only those of the named one's stage

@@ -7,7 +7,6 @@ from functools import cache
 
 from argosy.evaluation.heldout.metrics import METRICS as HELDOUT_METRICS
 from argosy.judging.metrics import METRICS as JUDGE_METRICS
-from argosy.posttraining.metrics import METRICS as TRAINING_METRICS
 from argosy.statistics.metric import BITS, POINTS, Metric, find, probability, share
 from argosy.text.faults import registered
 
@@ -54,6 +53,33 @@ _OLD_PROBE: dict[str, Metric] = {
     # `gap` was the name of both the separation of `refusal` and the gender_gap of `winogender`.
     **dict.fromkeys(("gap", "log_odds_*", "bls_correlation"), Metric("neither")),
 }  # fmt: skip
+_NEITHER = Metric("neither")
+_LOSS = Metric("lower", "nats a token", BITS)
+
+TRAINING_METRICS: dict[str, Metric] = {  # of training and post-training
+    "train/loss*": _LOSS,
+    "train/value_loss": Metric("lower"),
+    "train/*accuracy": share(),
+    "train/clipped": share("neither"),
+    "train/margin": Metric("higher"),
+    "train/reward_chosen": Metric("higher"),
+    "train/*": _NEITHER,  # learning rate, tokens, norms
+    "rlhf/reward*": Metric("higher"),
+    "rlhf/kl_coef": _NEITHER,
+    "rlhf/kl*": Metric("lower", "nats a token"),
+    "rlhf/truncated": share("lower"),
+    "rlhf/groups_of_equal_reward": share("lower"),
+    "rlhf/length": Metric("neither", "tokens"),
+    "rlhf/*": _NEITHER,
+    "heldout/instruction_loss*": _LOSS,
+    "heldout/dpo_loss*": Metric("lower"),
+    "heldout/exact_match*": share(),
+    "heldout/preference_accuracy*": share(),
+    "heldout/preference_margin*": Metric("higher"),
+    "heldout/reward/*stderr": _NEITHER,
+    "heldout/reward/*": Metric("higher"),
+    "heldout/length/*": Metric("neither", "tokens"),
+}
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,7 @@ REASONS = 3  # reasons that a sentence gives
 def unseen(found: Mapping[str, Mapping[str, Seen]]) -> Iterator[tuple[str, str]]:
     """Tell who has not seen which tests (kind `clean`), and of whom that cannot be told and why (`note`).
 
-    Args:
-        found: by benchmark and label of a checkpoint.
-    """
+    `found`: by benchmark and label of a checkpoint."""
     clean = {(task, who): seen for task, of in found.items() for who, seen in of.items() if seen.verdict == NOT_SEEN}
     if clean:
         (task, who), most = max(clean.items(), key=lambda each: each[1].found.score if each[1].found else 0.0)

@@ -108,10 +108,8 @@ def config_error(
 ) -> InputError:
     """Make one InputError with a line for each thing that is wrong.
 
-    Args:
-        origins: where the value at a path was written: `FILE, line N`, or the override; the layer that wins last.
-        typed: the paths of overrides.
-    """
+    `origins`: where the value at a path was written: `FILE, line N`, or the override; the layer that wins last.
+    `typed`: the paths of overrides."""
     found: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         loc = tuple(map(str, detail["loc"])) if detail["type"] == "invalid_key" else detail["loc"]  # as YAML has keys
@@ -134,9 +132,7 @@ def validated(
 ) -> C:
     """Validate a config. true and false are no numbers, which pydantic would take them for.
 
-    Raises:
-        InputError: it is wrong (see `config_error`).
-    """
+    Raises InputError: it is wrong (see `config_error`)."""
     try:
         if wrong := list(_booleans(cls, data, ())):
             raise ValidationError.from_exception_data(cls.__name__, wrong)

@@ -56,18 +56,14 @@ class YamlFile:
 def parse_yaml(text: str, source: str = "value") -> Any:
     """Parse one YAML value, such as the right-hand side of an override.
 
-    Raises:
-        InputError: it is not YAML; the message starts with `source`.
-    """
+    Raises InputError: it is not YAML; the message starts with `source`."""
     return _parse(text, source)[0]
 
 
 def read_yaml(path: Path) -> YamlFile:
     """Read a YAML file; an empty one is an empty mapping.
 
-    Raises:
-        InputError: it cannot be read, is not UTF-8 or is not YAML (with the line), or has a key twice.
-    """
+    Raises InputError: it cannot be read, is not UTF-8 or is not YAML (with the line), or has a key twice."""
     try:
         with open(path, "rb") as file:  # a device may have no end
             content = file.read(MOST_BYTES + 1)

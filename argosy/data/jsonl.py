@@ -118,10 +118,8 @@ def parse_or_reject(
 def parse_lines(path: Path, parse: Callable[[int, dict[str, Any]], T], left_out: Counter[str]) -> Iterator[T]:
     """Parse each line of a JSONL file, compressed or not.
 
-    Args:
-        parse: (line number from 1, object) -> a record; raises ParseError with the reason where it is none.
-        left_out: reasons of the lines that are no records, counted here.
-    """
+    `parse`: (line number from 1, object) -> a record; raises ParseError with the reason where it is none.
+    `left_out`: reasons of the lines that are no records, counted here."""
     for line in parse_or_reject(path, parse):
         if isinstance(line, Reject):
             left_out[line.reason] += 1
@@ -152,9 +150,7 @@ def dump_line(record: Mapping[str, Any]) -> str:
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the records of a JSONL file that a step of this pipeline wrote.
 
-    Raises:
-        InputError: it is absent, or a line is not a JSON object (names file and line).
-    """
+    Raises InputError: it is absent, or a line is not a JSON object (names file and line)."""
     if not path.exists():
         raise InputError(f"{path} does not exist: run the step that writes it, or correct the path")
     for record in parse_or_reject(path, lambda _, record: record):
@@ -166,9 +162,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 def read_documents(directory: Path) -> Iterator[Document]:
     """Yield the documents of all `*.jsonl` in `directory`, files in the order of their names.
 
-    Raises:
-        InputError: the directory has no such file, or a line is not a document.
-    """
+    Raises InputError: the directory has no such file, or a line is not a document."""
     paths = sorted(directory.glob("*.jsonl"))
     if not paths:
         raise InputError(f"{directory} has no *.jsonl: expected the `documents` directory of a data or clean step")

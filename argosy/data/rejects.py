@@ -26,9 +26,7 @@ class Tally:
     def check(self, what: str, rejects_at: str) -> None:
         """Refuse input that is mostly unreadable: it is most likely not what its name says.
 
-        Raises:
-            InputError: nothing was read, or more was rejected than read.
-        """
+        Raises InputError: nothing was read, or more was rejected than read."""
         bad = sum(self.rejected.values())
         reasons = ", ".join(f"{reason}: {count}" for reason, count in self.rejected.most_common())
         if self.read == 0:
@@ -63,9 +61,7 @@ class Rejects:
 def read_records(path: Path, parse: Callable[[dict[str, Any]], T], rejects: Rejects) -> list[T]:
     """Return `parse` of each line of `path`; a line where it raises ParseError goes to `rejects`.
 
-    Raises:
-        InputError: the file does not exist, is empty, or no line of it can be used.
-    """
+    Raises InputError: the file does not exist, is empty, or no line of it can be used."""
     if not path.is_file():
         raise InputError(f"{path} does not exist: run the data step that writes it, or correct the file's name")
     good, bad = _read(path, parse)
@@ -79,9 +75,7 @@ def read_records(path: Path, parse: Callable[[dict[str, Any]], T], rejects: Reje
 def read_own(kind: str, path: Path, writers: JsonlWriters, rejects_at: str) -> tuple[list[dict[str, Any]], Tally]:
     """Return the records of the user's own file for the field `data.<kind>`; bad lines go to `rejects/<kind>`.
 
-    Raises:
-        InputError: the file is absent, not JSONL, or mostly unusable.
-    """
+    Raises InputError: the file is absent, not JSONL, or mostly unusable."""
     if not path.is_file() or not path.name.lower().endswith(JSONL):
         raise InputError(f"data.{kind}: {path} is not a file that can be read; allowed: {', '.join(JSONL)}")
     records, rejects = _read(path, partial(parse_record, kind), MOST_BYTES)

@@ -39,9 +39,7 @@ class Document:
     def from_record(cls, record: Mapping[str, Any]) -> "Document":
         """Make the document of a JSONL record (docs/architecture.md); other keys are ignored.
 
-        Raises:
-            KeyError: the record has no id, text or channel.
-        """
+        Raises KeyError: the record has no id, text or channel."""
         return cls(
             id=record["id"],
             text=record["text"],
@@ -147,9 +145,7 @@ SCHEMAS: Mapping[str, Any] = {
 def parse_record(schema: str, value: Any, name: str = "") -> Any:
     """Return `value` with the defaults of the schema of this name filled in.
 
-    Raises:
-        ParseError: it does not have the schema; the reason names the field, within `name`.
-    """
+    Raises ParseError: it does not have the schema; the reason names the field, within `name`."""
     try:
         return _adapter(schema).validate_python(value)
     except ValidationError as error:
@@ -161,9 +157,7 @@ def parse_record(schema: str, value: Any, name: str = "") -> Any:
 def check_messages(value: Any, name: str) -> list[Message]:
     """Return the messages in a record's field `name`, without keys beside role and content.
 
-    Raises:
-        ParseError: it is no list of messages.
-    """
+    Raises ParseError: it is no list of messages."""
     messages = parse_record("messages", value, name)
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
@@ -174,11 +168,7 @@ def _adapter(schema: str) -> TypeAdapter[Any]:
 
 
 def check_text(record: Mapping[str, Any], field: str) -> str:
-    """Return the text in a field of a record.
-
-    Raises:
-        ParseError: there is none, or it cannot be written as UTF-8.
-    """
+    """Return the text in a field of a record. Raises ParseError: there is none, or it cannot be written as UTF-8."""
     if field not in record:
         raise ParseError(f"no field {field!r}")
     text = record[field]

@@ -29,9 +29,7 @@ def format_of(path: Path) -> str:
 def input_files(path: Path) -> tuple[list[Path], list[Path]]:
     """Return (readable files, files of unknown formats) at `path`, sorted; hidden ones are left out.
 
-    Raises:
-        InputError: it does not exist, is empty, or is of an unknown format.
-    """
+    Raises InputError: it does not exist, is empty, or is of an unknown format."""
     allowed = f"allowed: {', '.join(FORMATS)}, or a directory of them"
     if not path.exists():
         raise InputError(f"input {path} does not exist; {allowed}")
@@ -90,12 +88,8 @@ class InputFile:
 def list_inputs(inputs: Sequence[str], skip: Sequence[str] = ()) -> tuple[list[InputFile], list[str]]:
     """Return (files to read, labels of files of unknown formats), in a fixed order.
 
-    Args:
-        skip: folders that may hold no readable file.
-
-    Raises:
-        InputError: an input is absent, empty or of an unknown format, or a folder of it holds no readable file.
-    """
+    `skip`: folders that may hold no readable file. Raises InputError: an input is absent, empty or of an unknown
+    format, or a folder of it holds no readable file."""
     names = [Path(given).name for given in inputs]
     files: list[InputFile] = []
     unknown: list[InputFile] = []
@@ -192,9 +186,7 @@ def _document(file: InputFile, config: SourceConfig, number: int, record: dict[s
 def channel_name(given: object) -> str:
     """Make a part of file and metric names of a channel's: letters, digits, `_`, `-`, `.`; at most 64 characters.
 
-    Raises:
-        InputError: it is the name of the tokenized conversations.
-    """
+    Raises InputError: it is the name of the tokenized conversations."""
     name = re.sub(r"[^\w.-]+", "_", str(given)).strip("._")[:64] or "text"
     if name == RESERVED_CHANNEL:
         raise InputError(f"channel {name!r} is reserved for conversations: give these documents another channel")
@@ -211,9 +203,7 @@ def write_inputs(
     """Write `documents/<channel>` and `rejects/documents`; returns counts of records, and files that gave nothing: of
     unknown formats, or empty.
 
-    Raises:
-        InputError: an input is absent, empty or mostly unreadable, or there are too many channels.
-    """
+    Raises InputError: an input is absent, empty or mostly unreadable, or there are too many channels."""
     files, skipped = list_inputs(inputs, config.skip)
     tally = Tally()
     wrong: list[tuple[str, Tally]] = []

@@ -112,11 +112,7 @@ GAPS = {"permuted": "order_gap"}  # forms that are as hard as the published one 
 def contamination_of(
     rows: Rows, task: str, calibration: Calibration | None = None, reference: Rows | None = None
 ) -> Contamination | str:
-    """The score of one benchmark, or why there is none.
-
-    Args:
-        reference: of a clean checkpoint that was asked the same.
-    """
+    """The score of one benchmark, or why there is none. `reference`: of a clean checkpoint that was asked the same."""
     evidence, places, clusters = evidence_of(rows, task)
     if not evidence and _mixed(rows, task):
         return f"{task}: {MIXED}"

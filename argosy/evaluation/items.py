@@ -119,12 +119,8 @@ def write_items(out: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 def read_items(directory: Path | str) -> list[dict[str, Any]]:
     """Read the rows of an evaluation's directory, of `items.parquet` or an old `items.jsonl`, in their order.
 
-    A row has no key for a column that it lacks. Lines of an old file that are no rows are left out (`scan_items` counts
-    them).
-
-    Raises:
-        InputError: there is neither file, or `items.parquet` is not whole.
-    """
+    A row has no key for a column that it lacks. Lines of an old file that are no rows are left out (`scan_items`
+    counts them). Raises InputError: there is neither file, or `items.parquet` is not whole."""
     return scan_items(directory)[0]
 
 

@@ -21,9 +21,7 @@ def answers_of(
 ) -> list[Answer]:
     """Let a model answer prompts; greedy at temperature 0.
 
-    Args:
-        chat: whether a prompt is a user's turn in the chat template; else the model goes on with its text.
-    """
+    `chat`: whether a prompt is a user's turn in the chat template; else the model goes on with its text."""
     texts = [model.chat(prompt.text) if chat else prompt.text for prompt in prompts]
     most = min(max_new_tokens, max(1, model.max_length - 1))
     answers = model.generate_tokens(texts, model.ends(chat=chat), most, temperature=temperature, seed=seed)
@@ -53,10 +51,8 @@ def ask(
 ) -> Judgements:
     """Judge the prompts that both models answered, in both orders; equal answers are a tie without the judge.
 
-    Args:
-        kept: directory of the judge's replies; each is written as it comes, and none is requested twice.
-        progress: is called with (replies so far, replies in all).
-    """
+    `kept`: directory of the judge's replies; each is written as it comes, and none is requested twice. `progress`:
+    is called with (replies so far, replies in all)."""
     both = [prompt for prompt in prompts if prompt.id in first and prompt.id in second]
     comparisons: dict[Key, Comparison] = {}
     for prompt in both:

@@ -98,9 +98,7 @@ class Judge(Protocol):
     def prefer(self, comparisons: Sequence[Comparison], save: Save) -> None:
         """Call `save(index, preference)` for every comparison, as soon as it is known, in any order.
 
-        Raises:
-            InputError: the judge refuses every request (wrong key, no such model).
-        """
+        Raises InputError: the judge refuses every request (wrong key, no such model)."""
 
 
 def question(comparison: Comparison, *, writes: bool) -> str:
@@ -188,9 +186,7 @@ class ChatApiJudge:
     def prefer(self, comparisons: Sequence[Comparison], save: Save) -> None:
         """Request a reply to each, some at a time.
 
-        Raises:
-            InputError: the server will not answer any request: wrong address, key or model.
-        """
+        Raises InputError: the server will not answer any request: wrong address, key or model."""
         with ThreadPoolExecutor(self.parallel) as pool:
             requests = {pool.submit(self._ask, comparison): index for index, comparison in enumerate(comparisons)}
             try:

@@ -35,27 +35,19 @@ class Answer:
 def read_prompts(path: Path, left_out: Counter[str]) -> list[Prompt]:
     """Read prompts: `prompt`, a text or a list of messages whose only one is the user's, and `id` (or its number).
 
-    Raises:
-        InputError: the file cannot be read or has no prompt.
-    """
+    Raises InputError: the file cannot be read or has no prompt."""
     return list(_read(path, _prompt, left_out, '{"id": "1", "prompt": "..."}').values())
 
 
 def read_answers(path: Path, left_out: Counter[str]) -> dict[str, Answer]:
-    """Read answers, by the id of their prompt.
-
-    Raises:
-        InputError: the file cannot be read or has no answer.
-    """
+    """Read answers, by the id of their prompt. Raises InputError: the file cannot be read or has no answer."""
     return _read(path, _answer, left_out, '{"id": "1", "answer": "..."}')
 
 
 def read_labels(path: Path, left_out: Counter[str]) -> dict[str, str]:
     """Read verdicts of people or of another judge, by the id of their prompt: `winner` is first, second or tie.
 
-    Raises:
-        InputError: the file cannot be read or has no label.
-    """
+    Raises InputError: the file cannot be read or has no label."""
     return _read(path, _label, left_out, '{"id": "1", "winner": "first"}')
 
 

@@ -14,9 +14,7 @@ LONGEST_S = 60.0  # of the template for one turn, which takes milliseconds
 def check_ends(tokenizer: Any) -> None:
     """Refuse a chat template that goes on and on: it is a program of whoever made the checkpoint.
 
-    Raises:
-        InputError: it has not ended after LONGEST_S.
-    """
+    Raises InputError: it has not ended after LONGEST_S."""
     def render() -> None:
         with contextlib.suppress(Exception):  # whoever uses it says what is wrong with it
             tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False)
@@ -33,9 +31,7 @@ def check_ends(tokenizer: Any) -> None:
 def check_template(tokenizer: Any) -> None:
     """Refuse a tokenizer whose template cannot tell the assistant's tokens.
 
-    Raises:
-        InputError: it has no chat template, one without {% generation %}, or one that does not end.
-    """
+    Raises InputError: it has no chat template, one without {% generation %}, or one that does not end."""
     check_ends(tokenizer)
     template = tokenizer.chat_template
     if not template or "generation" not in template:
@@ -65,10 +61,8 @@ def check_length(ids: Sequence[int], max_length: int) -> None:
 def end_tokens(tokenizer: Any, *, chat: bool = True, configured: Any = None) -> list[int]:
     """Ids that end an answer: end of sequence, those of a generation config, and the end of a turn in a chat.
 
-    Args:
-        chat: whether the answer is a turn in the chat template.
-        configured: `eos_token_id` of the model's generation config: an id, several, or None.
-    """
+    `chat`: whether the answer is a turn in the chat template. `configured`: `eos_token_id` of the model's generation
+    config: an id, several, or None."""
     ends = {tokenizer.eos_token_id, *(configured if isinstance(configured, list | tuple) else [configured])}
     if chat:
         ends.add(_end_of_turn(tokenizer))
@@ -88,9 +82,7 @@ def _end_of_turn(tokenizer: Any) -> int | None:
 def answer_start(render: Callable[..., str]) -> str:
     """Text that a chat template puts between the generation prompt and the answer's own words.
 
-    Args:
-        render: messages -> text, as lm-eval's `LM.apply_chat_template`.
-    """
+    `render`: messages -> text, as lm-eval's `LM.apply_chat_template`."""
     user, word = {"role": "user", "content": "a"}, "b"
     whole = render([user, {"role": "assistant", "content": word}], add_generation_prompt=False)
     prompt = render([user])

@@ -42,9 +42,7 @@ class Exporter:
     def write(self, name: str, model: Any, step: int, tokens: int) -> None:
         """Write `checkpoints/<name>`, whole or not at all, and register it; of several processes, rank 0 does.
 
-        Args:
-            tokens: tokens of the phase.
-        """
+        `tokens`: tokens of the phase."""
         if self.context.rank:
             return
         target = self.context.out / self.path(name)

@@ -28,10 +28,8 @@ def load_model(
         unused: pattern of tensors that the checkpoint may have and the class has not.
         fields: more arguments of from_pretrained.
 
-    Raises:
-        InputError: it cannot be loaded, or a tensor is missing, unexpected, of another shape or not finite.
-        StepError: it has disappeared meanwhile.
-    """
+    Raises InputError: it cannot be loaded, or a tensor is missing, unexpected, of another shape or not finite;
+    StepError: it has disappeared meanwhile."""
     import transformers
 
     with loading(path):
@@ -131,18 +129,14 @@ class Source:
     def load(self, kind: str, new: str = "", **fields: Any) -> Any:
         """Load the weights into the class of transformers that is named `kind`, float32, on the device.
 
-        Args:
-            new: pattern of the tensors that the checkpoint may lack: of a new head.
-        """
+        `new`: pattern of the tensors that the checkpoint may lack: of a new head."""
         return load_model(self.path, kind, new=new, unused=OUTPUT_LAYER if new else "", **fields).to(self.device)
 
 
 def open_source(field: str, directory: str, device: Any) -> Source:
     """Open the final export of the training step in `directory`, the value of the config's `field`.
 
-    Raises:
-        InputError: no finished training step is there, or its tokenizer has no usable chat template.
-    """
+    Raises InputError: no finished training step is there, or its tokenizer has no usable chat template."""
     found = open_final(field, directory)
     from transformers import AutoConfig, AutoTokenizer
 

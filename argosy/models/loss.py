@@ -107,10 +107,8 @@ class LossModule(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the summed loss in nats (differentiable), and by channel (channels,), float64, detached.
 
-        Args:
-            inputs, targets, channels: (samples, length), int64; a target of IGNORED costs nothing.
-            documents: (samples, length); where given, attention stays within equal numbers.
-        """
+        `inputs`, `targets`, `channels`: (samples, length), int64; a target of IGNORED costs nothing. `documents`:
+        (samples, length); where given, attention stays within equal numbers."""
         loss, nats = self.token_losses(inputs, targets, documents)
         index = torch.arange(self.channels, device=nats.device).unsqueeze(1)
         return loss, (nats.double() * (channels.reshape(1, -1) == index)).sum(dim=1)

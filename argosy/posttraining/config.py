@@ -105,10 +105,7 @@ class PosttrainingConfig(ParallelConfig):
         """Return the indices of the examples in the order of training (`training_order`).
 
         Several processes leave out a last batch that is not full: they would fill it up with examples seen before.
-
-        Raises:
-            InputError: nothing is left.
-        """
+        Raises InputError: nothing is left."""
         order = training_order(lengths, self.batch_size, self.epochs, self.seed, self.max_steps)
         if self.processes > 1:
             order = order[: len(order) - len(order) % self.batch_size]

@@ -60,9 +60,7 @@ def preference_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, An
 def read_pairs(stage: Stage[PreferenceConfig]) -> tuple[list[Preference], list[Preference]]:
     """Return (training pairs, held-out pairs); unusable records go to `rejects/`.
 
-    Raises:
-        InputError: one of the files has no usable pair.
-    """
+    Raises InputError: one of the files has no usable pair."""
     config = stage.config
     parse = preference_parser(stage.source.tokenizer, config.max_length or stage.source.context)
     train, heldout = stage.read(parse, config.preferences), stage.read(parse, config.heldout)[: config.heldout_limit]

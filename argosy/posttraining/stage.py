@@ -41,9 +41,7 @@ class Stage(Generic[C]):
     def read(self, parse: Callable[[dict[str, Any]], R], *files: str) -> list[R]:
         """Read the data step's files; records that `parse` refuses are set aside.
 
-        Raises:
-            InputError: a file has no usable record.
-        """
+        Raises InputError: a file has no usable record."""
         data = given_directory("data", self.config.data, "data")
         return [record for name in files for record in read_records(data / name, parse, self.rejects)]
 
@@ -57,9 +55,7 @@ class Stage(Generic[C]):
     ) -> PosttrainingOutputs:
         """Evaluate `model`, train it in place, evaluate it again, and export it as the stage `name`.
 
-        Raises:
-            StepError: a result is not a finite number.
-        """
+        Raises StepError: a result is not a finite number."""
         before = evaluate()
         self.context.tracker.metrics(before, step=0)
         step, tokens = train()
@@ -78,9 +74,7 @@ class Stage(Generic[C]):
 def begin(config: _C, context: StepContext) -> Stage[_C]:
     """Prepare this process and open the checkpoint on its device; call it before importing torch or TRL.
 
-    Raises:
-        InputError: the checkpoint cannot be continued.
-    """
+    Raises InputError: the checkpoint cannot be continued."""
     prepare_process(config.seed, config.threads)
     from argosy.training.parallel import join_group
 
@@ -134,9 +128,7 @@ _ADVICE = "training has diverged: lower learning_rate or max_grad_norm, or raise
 def check_values(values: Mapping[str, float], step: int) -> None:
     """Check that the values measured after `step` optimizer steps are finite.
 
-    Raises:
-        StepError: names each value that is not.
-    """
+    Raises StepError: names each value that is not."""
     wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
     if wrong:
         raise StepError(f"after step {step}, {', '.join(wrong)}; {_ADVICE}")
@@ -146,10 +138,7 @@ def check_weights(model: Any, step: int) -> None:
     """Check that optimizer step `step` left finite weights.
 
     Clipping by the gradients' norm makes all of them NaN when one is not finite, so the smallest tensor tells.
-
-    Raises:
-        StepError: they are not.
-    """
+    Raises StepError: they are not."""
     weights = min((p for p in model.parameters() if p.requires_grad and p.numel()), key=lambda p: p.numel())
     if not bool(weights.isfinite().all()):
         raise StepError(f"step {step} made weights that are not finite numbers; {_ADVICE}")
@@ -158,9 +147,7 @@ def check_weights(model: Any, step: int) -> None:
 def check_heldout(before: Mapping[str, float], after: Mapping[str, float], step: int) -> None:
     """Check that held-out results are finite, before training and after `step` steps.
 
-    Raises:
-        StepError: they are not.
-    """
+    Raises StepError: they are not."""
     wrong = [f"{name} is {value}" for name, value in before.items() if not math.isfinite(value)]
     if wrong:
         raise StepError(f"before training, {', '.join(wrong)}: the checkpoint that it starts from cannot be scored; "

@@ -16,13 +16,9 @@ PREFIX = "checkpoint-"  # Trainer's name of a state
 def trainer_arguments(kind: type[Any], stage: Stage[PosttrainingConfig], **own: Any) -> Any:
     """Make TRL's arguments of type `kind`: deterministic, resumable, and silent but for our callback.
 
-    The data are given in the order of training (see argosy.posttraining.config), so that one sequential epoch
-    is the whole run. The callback decides when resumable states are complete and deletes the old ones, because
-    Trainer's own rotation can leave a broken one behind.
-
-    Args:
-        own: fields that only this kind has.
-    """
+    The data are given in the order of training (see argosy.posttraining.config), so that one sequential epoch is the
+    whole run. The callback decides when resumable states are complete and deletes the old ones, because Trainer's
+    own rotation can leave a broken one behind. `own`: fields that only this kind has."""
     arguments = kind(**{**_shared(stage), **own})
     _ = arguments.device  # counts the GPUs; with more than one, Trainer would make the model nn.DataParallel
     arguments._n_gpu = min(arguments.n_gpu, 1)

@@ -39,14 +39,9 @@ def open_model(
 ) -> Iterator[LanguageModel]:
     """Open the model of a checkpoint; processes that help it end with the block. Args as EvaluateConfig has them.
 
-    Args:
-        state: a directory that outlives a kill; batches that are there are not computed again.
-        seed: of torch in each process.
-
-    Raises:
-        InputError: it cannot be loaded, or the backend is not installed.
-        StepError: it has disappeared meanwhile.
-    """
+    `state`: a directory that outlives a kill; batches that are there are not computed again. `seed`: of torch in
+    each process. Raises InputError: it cannot be loaded, or the backend is not installed; StepError: it has
+    disappeared meanwhile."""
     scores = Path(cache).expanduser() if cache else None
     work = Work(Journal(state / JOURNAL))
     if work.journal:

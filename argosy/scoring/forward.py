@@ -87,13 +87,9 @@ class Forward:
         """Return what `read` makes of the logits of each part of the batch, in order: the whole batch, or halves of it
         while it needs too much memory.
 
-        Args:
-            read: takes the logits of all outputs (argosy.scoring.vocabulary), the grid, and the sequences; where
-                memory does not suffice for that, again for parts of them.
-
-        Raises:
-            StepError: one sequence alone needs too much.
-        """
+        `read`: takes the logits of all outputs (argosy.scoring.vocabulary), the grid, and the sequences; where
+        memory does not suffice for that, again for parts of them. Raises StepError: one sequence alone needs too
+        much."""
         packed = [pack(row, len(prefix)) for row in rows]
         size = len(rows) * (len(prefix) + max(len(row.tokens) for row in packed))
         alone = len(rows) == len(rows[0]) == 1
@@ -180,9 +176,7 @@ class Forward:
         """Try what is exact for this model: not so where attention is not by these masks (windows, state spaces) or the
         output layer is not the last. A trial is too short to see a window, which the configuration names.
 
-        Args:
-            max_length: tokens of the longest sequence.
-        """
+        `max_length`: tokens of the longest sequence."""
         import torch
 
         sequences = [tuple((7 * i + 3 * k * (i > 3)) % 50 + 1 for i in range(8)) for k in range(3)]

@@ -61,10 +61,8 @@ class LanguageModel:
             cache: a directory for scores that are kept from one evaluation to the next.
             device: number of the process among those that evaluate; GPUs are dealt by it.
 
-        Raises:
-            InputError: it cannot be loaded, or not whole; names the directory and says why.
-            StepError: it has disappeared meanwhile.
-        """
+        Raises InputError: it cannot be loaded, or not whole; names the directory and says why; StepError: it has
+        disappeared meanwhile."""
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.disable_progress_bar()
@@ -221,9 +219,7 @@ class LanguageModel:
     def chat(self, user: str) -> str:
         """Render a user's turn in the chat template, with the generation prompt.
 
-        Raises:
-            InputError: the tokenizer has no chat template.
-        """
+        Raises InputError: the tokenizer has no chat template."""
         if not self.tokenizer.chat_template:
             raise InputError("the checkpoint's tokenizer has no chat template; evaluate it with chat=off")
         return self.render([{"role": "user", "content": user}])

@@ -120,9 +120,7 @@ class Scorer:
     ) -> Iterator[tuple[Query, R]]:
         """Yield (query, what `read` makes of its log-probabilities [place, vocabulary], float32), in any order.
 
-        Args:
-            queries: each once.
-        """
+        `queries`: each once."""
         import torch
 
         def read_all(parts: Parts, laid: Grid, members: Sequence[Query]) -> list[R]:

@@ -24,12 +24,7 @@ _WHOLE = 2**23  # logits at a time where all of the vocabulary is needed: 32 MiB
 
 
 def parts(head: Any, hidden: torch.Tensor, vocabulary: int) -> Parts:
-    """Compute logits of all positions.
-
-    Args:
-        head: the output layer.
-        hidden: its input [position, hidden unit].
-    """
+    """Compute logits of all positions. `head`: the output layer. `hidden`: its input [position, hidden unit]."""
     cpu = hidden.device.type == "cpu"
     in_blocks = cpu and _is_plain(head)
     step = _POSITIONS if in_blocks else max(1, (_WHOLE if cpu else LOGITS) // vocabulary)

@@ -96,9 +96,7 @@ class Work:
             compute: a task in this process.
             sizes: requests of each task.
 
-        Raises:
-            StepError: a process has ended.
-        """
+        Raises StepError: a process has ended."""
         self._planned += sum(sizes)
         for index, result in self._results(kind, tasks, compute):
             self._done += sizes[index]

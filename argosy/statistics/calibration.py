@@ -26,18 +26,11 @@ def calibrate(
     """A calibration from models of which it is known.
 
     The mean and spread of clean models' effects make the null (random effects: the spread between models is what is
-    left of their variance when the errors over items are taken off). The probability is a logistic regression on z with
-    Platt's targets (1999), which hold it back where the two kinds do not overlap; without contaminated models there is
-    none.
-
-    Args:
-        places, clusters: of each model (clean ones first), as for `score`.
-        curve: intercept and slope that are taken where no contaminated models are known; z is in errors, so it can be
-            that of other models.
-
-    Raises:
-        ValueError: there are fewer than 4 clean models, or models share no measure.
-    """
+    left of their variance when the errors over items are taken off). The probability is a logistic regression on z
+    with Platt's targets (1999), which hold it back where the two kinds do not overlap; without contaminated models
+    there is none. `places`, `clusters`: of each model (clean ones first), as for `score`. `curve`: intercept and
+    slope that are taken where no contaminated models are known; z is in errors, so it can be that of other models.
+    Raises ValueError: there are fewer than 4 clean models, or models share no measure."""
     if len(clean) < LEAST_MODELS:
         raise ValueError(f"{len(clean)} clean models; allowed: {LEAST_MODELS} or more")
     where = list(places) or [None] * (len(clean) + len(contaminated))

@@ -245,9 +245,7 @@ def score(
         reference: measures of a clean model asked the same: its effects are taken off item by item, so that what is
             normal is 0; the spread between clean models counts twice.
 
-    Raises:
-        ValueError: no measure is left.
-    """
+    Raises ValueError: no measure is left."""
     values, left_out = columns(evidence, reference, places)
     if calibration is not None:
         values = {name: column for name, column in values.items() if name in calibration.nulls}

@@ -32,9 +32,7 @@ class Equivalence:
 def tost(value: float, stderr: float, margin: float, degrees: int, alpha: float = 0.05) -> Equivalence:
     """Two one-sided t tests (TOST) of an estimate with its standard error.
 
-    Raises:
-        ValueError: the margin is not positive.
-    """
+    Raises ValueError: the margin is not positive."""
     if not margin > 0:
         raise ValueError(f"margin is {margin}; allowed: above 0")
     half = one_sided_quantile(1 - alpha, degrees) * stderr
@@ -62,9 +60,7 @@ def one_sided_quantile(level: float, degrees: int) -> float:
 def power(effect: float, stderr: float, alpha: float = 0.05) -> float:
     """The share of comparisons that call a true difference of `effect` one, with this standard error (two-sided z).
 
-    Raises:
-        ValueError: stderr is not positive.
-    """
+    Raises ValueError: stderr is not positive."""
     if not stderr > 0:
         raise ValueError(f"stderr is {stderr}; allowed: above 0")
     z, shift = _NORMAL.inv_cdf(1 - alpha / 2), effect / stderr
@@ -79,13 +75,9 @@ def minimum_detectable_effect(stderr: float, alpha: float = 0.05, wanted: float 
 def paired_stderr(first: float, second: float, correlation: float, items: int) -> float:
     """The standard error of a difference of two accuracies, for planning.
 
-    Args:
-        first, second: the accuracies (0 to 1).
-        correlation: of right and wrong answers over items; of checkpoints of one line, 0.5 to 0.8 is usual.
-
-    Raises:
-        ValueError: no two models can have this correlation, or there are no items.
-    """
+    `first`, `second`: the accuracies (0 to 1). `correlation`: of right and wrong answers over items; of checkpoints
+    of one line, 0.5 to 0.8 is usual. Raises ValueError: no two models can have this correlation, or there are no
+    items."""
     if items < 1:
         raise ValueError(f"items is {items}; allowed: 1 or more")
     both = first * second + correlation * math.sqrt(first * (1 - first) * second * (1 - second))

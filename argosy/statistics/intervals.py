@@ -30,11 +30,8 @@ def mean(values: Sequence[float], clusters: Sequence[Hashable] | None = None) ->
 
     Several questions made of one item are not independent: with clusters, the error is the cluster-robust one
     (Miller, "Adding Error Bars to Evals", 2024, eq. 4) with the G/(G-1) correction, which is the ordinary one
-    (sample standard deviation / sqrt(n), as in lm-eval) when each cluster has one value.
-
-    Raises:
-        ValueError: there are no values, or `clusters` has another length.
-    """
+    (sample standard deviation / sqrt(n), as in lm-eval) when each cluster has one value. Raises ValueError: there
+    are no values, or `clusters` has another length."""
     if not values:
         raise ValueError("a mean of no values")
     n = len(values)
@@ -52,9 +49,7 @@ def mean(values: Sequence[float], clusters: Sequence[Hashable] | None = None) ->
 def ratio(above: Sequence[float], below: Sequence[float], scale: float = 1.0) -> Estimate:
     """Compute scale * sum(above) / sum(below), with the standard error over its pairs by the delta method (NaN for 1).
 
-    Raises:
-        ValueError: there are no pairs.
-    """
+    Raises ValueError: there are no pairs."""
     value = math.fsum(above) / math.fsum(below)
     each = math.fsum(below) / len(below)
     spread = mean([(a - value * b) / each for a, b in zip(above, below, strict=True)])
@@ -70,9 +65,7 @@ def exponential(estimate: Estimate) -> Estimate:
 def auc(high: Sequence[float], low: Sequence[float]) -> Estimate:
     """Probability that a value of `high` is above one of `low` (ties count half), with DeLong's standard error (1988).
 
-    Raises:
-        ValueError: one of them is empty.
-    """
+    Raises ValueError: one of them is empty."""
     if not high or not low:
         raise ValueError("an AUC of no values")
     a, b = np.asarray(high, dtype=float), np.asarray(low, dtype=float)
@@ -103,11 +96,7 @@ def t_quantile(level: float, degrees: int) -> float:
 
 
 def t_two_sided(t: float, degrees: int) -> float:
-    """P(|T| >= |t|) of Student's distribution.
-
-    Raises:
-        ValueError: fewer than one degree of freedom.
-    """
+    """P(|T| >= |t|) of Student's distribution. Raises ValueError: fewer than one degree of freedom."""
     from scipy.special import stdtr
 
     if degrees < 1:
@@ -124,9 +113,7 @@ def normal_interval(value: float, stderr: float, level: float = 0.95) -> tuple[f
 def wilson(successes: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a proportion (1927): right also near 0 and 1 and for few items.
 
-    Raises:
-        ValueError: n is not positive or successes is not within 0..n.
-    """
+    Raises ValueError: n is not positive or successes is not within 0..n."""
     if n <= 0 or not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}; allowed: 0 <= successes <= n, n > 0")
     z = quantile(level)

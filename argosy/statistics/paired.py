@@ -36,10 +36,7 @@ def mcnemar(first: Sequence[bool | float], second: Sequence[bool | float]) -> Di
     """McNemar's exact test (1947) of two lists of right (1) and wrong (0) answers.
 
     Only the items on which they differ count; under the null hypothesis each goes either way with probability 1/2.
-
-    Raises:
-        ValueError: lengths differ, are zero, or a value is neither 0 nor 1.
-    """
+    Raises ValueError: lengths differ, are zero, or a value is neither 0 nor 1."""
     from scipy.special import bdtr
 
     a, b = _columns(first, second)
@@ -55,10 +52,8 @@ def paired_permutation(
 ) -> Difference:
     """Sign-flip permutation test of a mean difference; the p-value counts the observed one too (never 0).
 
-    Args:
-        clusters: of each item, what related ones share (a passage, a fact in two languages): signs are flipped by
-            cluster, since related items err together.
-    """
+    `clusters`: of each item, what related ones share (a passage, a fact in two languages): signs are flipped by
+    cluster, since related items err together."""
     a, b = _columns(first, second)
     sums, _ = totals(a - b, clusters)
     return Difference(float((a - b).mean()), flipped_at_least(sums, seed, draws))
@@ -84,14 +79,11 @@ def paired_ratio_test(
 ) -> tuple[Interval, float]:
     """(sum of first - sum of second) / sum of below, over items: its t interval, and the p-value of it being 0.
 
-    For losses of documents, with the documents' lengths below: long documents count more, and are the unit whole. The
-    error is the jackknife's, with degrees of freedom by Kish's effective number of items (1965), which holds the level
-    for few items of uneven lengths; of equal lengths it is the paired t test. Unlike a sign-flip test, which cannot go
-    below 2 / 2^items, it can tell with a handful of documents.
-
-    Raises:
-        ValueError: lengths differ, there are fewer than two items, or a value of `below` is not positive.
-    """
+    For losses of documents, with the documents' lengths below: long documents count more, and are the unit whole.
+    The error is the jackknife's, with degrees of freedom by Kish's effective number of items (1965), which holds the
+    level for few items of uneven lengths; of equal lengths it is the paired t test. Unlike a sign-flip test, which
+    cannot go below 2 / 2^items, it can tell with a handful of documents. Raises ValueError: lengths differ, there
+    are fewer than two items, or a value of `below` is not positive."""
     a, b = _columns(first, second)
     _, sizes = _columns(first, below)
     if len(a) < 2 or not (sizes > 0).all():
@@ -194,15 +186,9 @@ def compare_items(
     """Compare two checkpoints item by item.
 
     McNemar's exact test where answers are right or wrong and no items are related; else signs flipped by cluster
-    (Good, "Permutation, Parametric and Bootstrap Tests", 2005), since related items err together.
-
-    Args:
-        first, second: a value an item (right 1, wrong 0, or a share between), in one order.
-        clusters: of each item, what related items share; None: none are related.
-
-    Raises:
-        ValueError: lengths differ or are zero.
-    """
+    (Good, "Permutation, Parametric and Bootstrap Tests", 2005), since related items err together. `first`, `second`:
+    a value an item (right 1, wrong 0, or a share between), in one order. `clusters`: of each item, what related
+    items share; None: none are related. Raises ValueError: lengths differ or are zero."""
     differences = [b - a for a, b in zip(first, second, strict=True)]
     groups = len(set(clusters)) if clusters is not None else len(differences)
     own = clusters if groups < len(differences) else None

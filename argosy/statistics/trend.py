@@ -25,9 +25,7 @@ def kendall(x: Sequence[float], y: Sequence[float]) -> Trend:
     """Kendall's tau-b (1945) of paired values, such as tokens and a metric; the p-value is exact without ties (up to 60
     points), else of the normal distribution.
 
-    Raises:
-        ValueError: lengths differ.
-    """
+    Raises ValueError: lengths differ."""
     from scipy.stats import kendalltau
 
     if len(x) != len(y):
@@ -107,9 +105,7 @@ def signal_to_noise(curves: Sequence[Curve], last: int = LAST) -> SignalToNoise:
     """Signal and noise of one metric, in its own unit. Noise is around a straight line through the last checkpoints, so
     that a metric that still improves is not called noisy.
 
-    Raises:
-        ValueError: there is no curve, or one without points.
-    """
+    Raises ValueError: there is no curve, or one without points."""
     if not curves or not all(curve.points for curve in curves):
         raise ValueError("signal and noise need curves with at least one point each")
     by_model: dict[str, list[float]] = {}

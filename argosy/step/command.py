@@ -191,11 +191,7 @@ def _run_entry(step: Step[Any], entry: dict[str, Any], events: Events, *, wait: 
 
 
 def parse_config(step: Step[Any], raw: Any) -> Config:
-    """Validate a step's config.
-
-    Raises:
-        InputError: with a line for each field that is wrong.
-    """
+    """Validate a step's config. Raises InputError, with a line for each field that is wrong."""
     if not isinstance(raw, dict):
         raise InputError(f"the config of {step.name} is {type(raw).__name__}, allowed: a JSON object")
     from argosy.config.explain import validated

@@ -69,9 +69,7 @@ class StepContext:
     def device(self) -> Any:
         """Return the torch.device of this process: a GPU of its own, else the CPU.
 
-        Raises:
-            InputError: there are GPUs, but not one for each process.
-        """
+        Raises InputError: there are GPUs, but not one for each process."""
         import torch
 
         here = int(os.environ.get("LOCAL_WORLD_SIZE", self.world))

@@ -79,11 +79,7 @@ def stale_after() -> float:
 
 
 def seconds_from(variable: str, default: float) -> float:
-    """Read a number of seconds from the environment.
-
-    Raises:
-        InputError: it is none above 0.
-    """
+    """Read a number of seconds from the environment. Raises InputError: it is none above 0."""
     text = os.environ.get(variable, str(default))
     try:
         seconds = float(text)
@@ -145,9 +141,7 @@ class Lease:
     def held(self) -> Iterator[None]:
         """Keep others from taking the lease over, inside: for the write that says the directory is done.
 
-        Raises:
-            LeaseLost: somebody already did.
-        """
+        Raises LeaseLost: somebody already did."""
         try:
             with _locked(self._path, create=False) as file:
                 self._check(file)
@@ -156,21 +150,14 @@ class Lease:
             raise self._lost() from None
 
     def renew(self) -> None:
-        """Give a sign of life.
-
-        Raises:
-            LeaseLost: another process took the directory over.
-            OSError: the store stalls.
-        """
+        """Give a sign of life. Raises LeaseLost: another process took the directory over; OSError: the store stalls."""
         with self.held():
             os.utime(self._path)
 
     def check(self) -> None:
         """Make sure that it is still held; without a lock, so that the handler of a signal may call it.
 
-        Raises:
-            LeaseLost: another process took the directory over.
-        """
+        Raises LeaseLost: another process took the directory over."""
         if self._released.is_set():
             return
         try:

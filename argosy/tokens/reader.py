@@ -37,11 +37,7 @@ class TokenizedChannel:
 
 
 def read_index(directory: str | Path) -> dict[str, Any]:
-    """Parse the `index.json` of a tokenize step's directory.
-
-    Raises:
-        InputError: it is absent or unreadable.
-    """
+    """Parse the `index.json` of a tokenize step's directory. Raises InputError: it is absent or unreadable."""
     index: dict[str, Any] = read_json(Path(directory) / "index.json")
     return index
 
@@ -55,9 +51,7 @@ def read_special(directory: str | Path) -> frozenset[int]:
 def read_channels(directory: str | Path, split: Split) -> dict[str, TokenizedChannel]:
     """Open all channels of `split` that hold a document, in the order of their names.
 
-    Raises:
-        InputError: a file is absent, or its size is not what its offsets say.
-    """
+    Raises InputError: a file is absent, or its size is not what its offsets say."""
     index = read_index(directory)
     names = sorted(name for name, splits in index["channels"].items() if splits.get(split, {}).get("documents", 0) > 0)
     special = read_special(directory)

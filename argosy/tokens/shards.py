@@ -40,9 +40,7 @@ class Encoder:
     def encode(self, documents: Iterable[tuple[str, Pieces]], batch_characters: int) -> Iterator[list[int]]:
         """Encode each (id, pieces), in order; `batch_characters` at once bound the memory.
 
-        Raises:
-            StepError: the first document of a batch does not decode to its text (names it).
-        """
+        Raises StepError: the first document of a batch does not decode to its text (names it)."""
         for batch in _batches(documents, batch_characters):
             yield from self._encode(batch)
 

@@ -53,11 +53,7 @@ def tokenizer_digest(vocabulary: Mapping[str, int], sample: Sequence[int]) -> st
     """Return the SHA-256 of every token with its id, and of the pieces of `SAMPLE`.
 
     It is the same for a tokenizer as the tokenizers library has it and as transformers saves and loads it.
-
-    Args:
-        vocabulary: id by token, added tokens among them.
-        sample: ids of `SAMPLE`, without BOS and EOS.
-    """
+    `vocabulary`: id by token, added tokens among them. `sample`: ids of `SAMPLE`, without BOS and EOS."""
     described = json.dumps([sorted(vocabulary.items()), list(sample)], separators=(",", ":"))
     return hashlib.sha256(described.encode()).hexdigest()
 
@@ -130,9 +126,7 @@ def save_tokenizer(tokenizer: "Tokenizer", directory: Path) -> None:
 def load_tokenizer(directory: Path) -> "Tokenizer":
     """Load the tokenizer for encoding documents: text that spells a special token stays text.
 
-    Raises:
-        InputError: there is none, or it lacks a special token.
-    """
+    Raises InputError: there is none, or it lacks a special token."""
     from tokenizers import Tokenizer
 
     path = directory / "tokenizer.json"

@@ -15,12 +15,8 @@ Fraction = Annotated[float, Field(gt=0, le=1)]
 def micro_batch(name: str, size: int, micro: int, processes: int) -> int:
     """Return the samples of one forward and backward: `micro`, but at most a process's share of the batch; 0 is all.
 
-    Args:
-        name: the field that holds `size`, the samples of an optimizer step over all processes.
-
-    Raises:
-        ValueError: the processes do not divide the batch, or micro-batches do not divide a process's share.
-    """
+    `name`: the field that holds `size`, the samples of an optimizer step over all processes. Raises ValueError: the
+    processes do not divide the batch, or micro-batches do not divide a process's share."""
     share, rest = divmod(size, processes)
     if rest or not share:
         raise ValueError(f"processes={processes} does not divide {name}={size}; choose a divisor")

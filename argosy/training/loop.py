@@ -51,9 +51,7 @@ class LossWindow:
     def check(self, step: int) -> None:
         """Check that every loss is finite; `step` is the number of steps done.
 
-        Raises:
-            StepError: names the first step and the channels whose loss is not a number.
-        """
+        Raises StepError: names the first step and the channels whose loss is not a number."""
         if not self._steps:
             return
         # over all processes, so that all of them stop and none waits for another

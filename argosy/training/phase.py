@@ -27,10 +27,8 @@ def train_phase(
         tokenizer: written into the checkpoints.
         tokens_before: tokens of the phases before.
 
-    Raises:
-        InputError: the data, the mixture, the tokenizer and the model do not fit together.
-        StepError: the loss is not a number any more.
-    """
+    Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
+    not a number any more."""
     check_vocabulary(config.tokenized, model.config.vocab_size)
     longest = model.config.max_position_embeddings
     if config.sequence_length > longest:
@@ -55,12 +53,8 @@ def train_phase(
 def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None]) -> Any:
     """Return a randomly initialised model, float32.
 
-    Args:
-        special_ids: bos_token_id, eos_token_id, pad_token_id of the tokenizer.
-
-    Raises:
-        InputError: transformers has no causal model of this type.
-    """
+    `special_ids`: bos_token_id, eos_token_id, pad_token_id of the tokenizer. Raises InputError: transformers has no
+    causal model of this type."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     fields = config.model_dump(exclude={"model_type", "rope_theta"})
@@ -89,11 +83,7 @@ def lengthen(model: Any, max_position_embeddings: int, rope_theta: float) -> Any
 
 
 def open_tokenizer(path: Path) -> Any:
-    """Load the tokenizer in `path`.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Load the tokenizer in `path`. Raises InputError: there is none."""
     from transformers import AutoTokenizer
 
     if not (path / "tokenizer.json").is_file():
@@ -104,9 +94,7 @@ def open_tokenizer(path: Path) -> Any:
 def check_vocabulary(tokenized: str, vocab_size: int) -> None:
     """Check that no token of the data is outside the model's vocabulary.
 
-    Raises:
-        InputError: one is, or `tokenized` is no tokenize step's directory.
-    """
+    Raises InputError: one is, or `tokenized` is no tokenize step's directory."""
     given_directory("tokenized", tokenized, "tokenize")
     needed = int(read_index(tokenized)["vocab_size"])
     if needed > vocab_size:

@@ -69,9 +69,7 @@ def said_after_a_list(text: str, labels: str, wrong: Collection[int]) -> str | N
     at the text's end decides: without one, as in "The answer is D, A and B are wrong", it is the first (None). "" where
     the end is a few words more ("Vitamin D"), which may be either.
 
-    Args:
-        wrong: places of labels that are denied.
-    """
+    `wrong`: places of labels that are denied."""
     found = _last_word(labels).search(text)
     if not found or found["last"] in found["list"] or found.start("last") in wrong:
         return None

@@ -43,9 +43,8 @@ def are_labels(choices: Sequence[str]) -> bool:
 def without_labels(choices: Sequence[str]) -> tuple[str, ...]:
     """Strip options that begin with their labels, as "(A) foo" and "A．foo" do; others stay as they are.
 
-    Raises:
-        BrokenItem: an option is its label alone (the text is in a table, or was lost), or labels are not in order.
-    """
+    Raises BrokenItem: an option is its label alone (the text is in a table, or was lost), or labels are not in
+    order."""
     for labels in _LABELS[:3]:  # not ①, which names a part of the question
         found = [mark.match(choice) for mark, choice in zip(_marks(labels), choices, strict=False)]
         if len(found) == len(choices) and all(found):
@@ -78,9 +77,7 @@ def without_list(question: str, choices: Sequence[str]) -> str:
     """Cut the list of the options out of a question, with their labels and the words before and behind it; options that
     are named in a sentence ("is 3 or 4 larger?") are no list.
 
-    Raises:
-        BrokenItem: there is a list, and other text behind it.
-    """
+    Raises BrokenItem: there is a list, and other text behind it."""
     if not stand_in_order(question, choices):
         return question
     for found in reversed([*_list_of(tuple(choices)).finditer(question)]):
@@ -127,12 +124,8 @@ def split_prompt(text: str, choices: Sequence[str], doc: Mapping[str, Any]) -> S
     """Split a prompt into its question and the texts of its options; None where these cannot be found.
 
     Options that are letters have their texts in the document (`choices`, `options`, or a field a letter), and are
-    found in the prompt; where no field has them, each has to be a line of its own behind its letter. Options that are
-    texts are taken out of the question where it lists them.
-
-    Raises:
-        BrokenItem: as `without_list`.
-    """
+    found in the prompt; where no field has them, each has to be a line of its own behind its letter. Options that
+    are texts are taken out of the question where it lists them. Raises BrokenItem: as `without_list`."""
     bare = without_cue(text)
     if not are_labels(choices):
         texts = without_labels(choices)

@@ -57,11 +57,7 @@ class Format:
         return json_list(path, encoding) if path.suffix == ".json" else json_lines(path, encoding)
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read the items of one record.
-
-        Raises:
-            BrokenItem: a field is absent or wrong; says which.
-        """
+        """Read the items of one record. Raises BrokenItem: a field is absent or wrong; says which."""
         return [self.item(record, at)]
 
     def item(self, record: Record, at: At, *, question: str = "", id: str = "", cluster: str = "") -> Item:
@@ -96,9 +92,7 @@ def registered() -> dict[str, Format]:
 def find_format(name: str, suffix: str = "", fields: Fields | None = None) -> Format:
     """Look up a format by its name, or without one by the suffix of the file; `fields`: those of a suite instead.
 
-    Raises:
-        InputError: there is none (names the nearest, or the known suffixes).
-    """
+    Raises InputError: there is none (names the nearest, or the known suffixes)."""
     if fields is not None:
         return OwnFields(fields)
     name = name or BY_SUFFIX.get(suffix, "")

@@ -54,9 +54,7 @@ class CEval(Format):
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
         """Read a record a row.
 
-        Raises:
-            InputError: no answers are there, as in C-Eval's test split, or another column is absent.
-        """
+        Raises InputError: no answers are there, as in C-Eval's test split, or another column is absent."""
         try:
             yield from csv_records(path, encoding, ("question", "a", "b", "answer"))
         except InputError as error:

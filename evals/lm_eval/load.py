@@ -18,12 +18,8 @@ def load(name: str, include_path: str = "") -> Mapping[str, Any]:
     """Load `tasks` by name, and, where the name is a group's, `groups`. Their data is read, from Hugging Face where it
     is not on the machine.
 
-    Args:
-        include_path: a folder with YAML of further tasks; "": lm-eval's own alone.
-
-    Raises:
-        Exception: KeyError where there is none; else what its code or the reading of its data raises.
-    """
+    `include_path`: a folder with YAML of further tasks; "": lm-eval's own alone. Raises Exception: KeyError where
+    there is none; else what its code or the reading of its data raises."""
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     loaded: Mapping[str, Any] = _manager(include_path, stamp(include_path)).load([name])
     for task in loaded["tasks"].values():

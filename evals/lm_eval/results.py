@@ -31,10 +31,7 @@ def right_metric(metrics: Iterable[str]) -> str | None:
 def rows_of(name: str, task: Any, samples: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> list[Row]:
     """Make a row a document and filter, with the metrics that are means over documents.
 
-    Args:
-        samples: the harness's log of the task.
-        results: its metrics (`acc,none`).
-    """
+    `samples`: the harness's log of the task. `results`: its metrics (`acc,none`)."""
     found = []
     means = _means(samples, results)
     for sample in samples:
@@ -134,10 +131,7 @@ def _is_number(response: Any) -> bool:
 def aggregate(task: Any, samples: Sequence[Sample], results: Mapping[str, Any]) -> dict[str, Any]:
     """Aggregate a task's metrics over these samples alone, by the task's own functions; NaN where that is impossible.
 
-    Args:
-        samples: the samples that have scores.
-        results: the harness's results over all samples.
-    """
+    `samples`: the samples that have scores. `results`: the harness's results over all samples."""
     from lm_eval.api.metrics import mean, stderr_for_metric
 
     found = {key: value for key, value in results.items() if "," not in key} | {"sample_len": 0}

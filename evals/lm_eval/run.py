@@ -40,15 +40,9 @@ def load_tasks(
     """Load tasks, with lm-eval's defaults. A name that cannot be loaded (lm-eval does not know it, its data cannot be
     fetched) has failed, and the others go on.
 
-    Args:
-        alone: whether the suite has no other benchmarks.
-        taken: names that have metrics already.
-
-    Raises:
-        InputError: the suite has nothing else, and lm-eval knows none of these names; or one of them, or of a group's
-            tasks, is `taken`.
-        StepError: the suite has nothing else, and none can be loaded.
-    """
+    `alone`: whether the suite has no other benchmarks. `taken`: names that have metrics already. Raises InputError:
+    the suite has nothing else, and lm-eval knows none of these names; or one of them, or of a group's tasks, is
+    `taken`; StepError: the suite has nothing else, and none can be loaded."""
     found = HarnessTasks()
     unknown = []
     for name in names:

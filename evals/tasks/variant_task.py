@@ -32,13 +32,10 @@ _FIELDS = ("format", "shots", "lang", "subject", "encoding", "index_from", "lm_e
 def questions_of(name: str, about: Mapping[str, Any]) -> tuple[list[Question], Counter[str]]:
     """Make the questions, and count the items left out by reason.
 
-    Args:
-        name: of the lm-eval task.
-        about: `suite` (a name in evals/suites, or a YAML), its task where it has several, or `items` (a file or
-            several, with `format` and other fields of TaskSpec), or `lm_eval` (a task of lm-eval's own); `variant`
-            (one of that suite's, or a chain), `data`, `seed`, `limit` (items of each file), `category` (one of the
-            task's). InputError where none is given, or one is wrong.
-    """
+    `name`: of the lm-eval task. `about`: `suite` (a name in evals/suites, or a YAML), its task where it has several,
+    or `items` (a file or several, with `format` and other fields of TaskSpec), or `lm_eval` (a task of lm-eval's
+    own); `variant` (one of that suite's, or a chain), `data`, `seed`, `limit` (items of each file), `category` (one
+    of the task's). InputError where none is given, or one is wrong."""
     spec, variants = _task(name, about)
     data = Path(about.get("data") or ".").expanduser()
     found = read_task(spec, data, about.get("limit"))
@@ -178,9 +175,7 @@ class VariantTask(Task):  # type: ignore[misc]
         """Make a request a continuation, after the text `before` an answer, the question's or the chat template's; one
         request for a generated answer.
 
-        Args:
-            ctx: the chat template where there is one: prompts are a user's turn in it.
-        """
+        `ctx`: the chat template where there is one: prompts are a user's turn in it."""
         requests = [each for question in self.questions(doc) for each in _requests(question, ctx, kwargs.get("before"))]
         return [
             Instance(kind, doc, arguments, index, metadata=kwargs["metadata"])

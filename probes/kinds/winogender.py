@@ -61,12 +61,8 @@ class Schema:
 def read_schemas(path: Path, left_out: Counter[str]) -> list[Schema]:
     """Read the sentences of `all_sentences.tsv` (or a folder that has it, with `occupations-stats.tsv`).
 
-    Args:
-        left_out: lines that are not used, counted here by reason.
-
-    Raises:
-        InputError: there is no such file, or no sentence in it.
-    """
+    `left_out`: lines that are not used, counted here by reason. Raises InputError: there is no such file, or no
+    sentence in it."""
     file = path if path.is_file() else _find(path, SENTENCES)
     if file is None:
         raise InputError(f"{path} has no {SENTENCES}: give the folder of Winogender's data")

@@ -81,9 +81,7 @@ def nearest_upstream(tasks: Sequence[Task]) -> dict[str, list[str]]:
 def assign(nodes: Sequence[PlannedNode], tasks: Sequence[Task]) -> dict[str, list[PlannedNode]]:
     """Assign nodes to tasks, by the task's name. A stage that `nodes` lack leaves its task empty.
 
-    Raises:
-        InputError: a node has no task.
-    """
+    Raises InputError: a node has no task."""
     stage = {node.id: node.name for node in nodes}
     assigned: dict[str, list[PlannedNode]] = {task.name: [] for task in tasks}
     for node in nodes:
@@ -167,11 +165,7 @@ class Handoff(Config):
 
 
 def read_handoff(path: Path) -> Handoff:
-    """Read what a plan wrote.
-
-    Raises:
-        InputError: it is not there, or another version's.
-    """
+    """Read what a plan wrote. Raises InputError: it is not there, or another version's."""
     try:
         return Handoff.model_validate(read_json(path))
     except ValueError as error:

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Judge, print; 0."""
-    from argosy.judging.summary import describe
+    from argosy.judging.metrics import describe
     from argosy.store.step_files import read_outputs
     from workflows.local.runner import run_single
 

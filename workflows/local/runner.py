@@ -37,9 +37,7 @@ def run_plan(plan: Plan, *, budget: Budget | None = None, observers: Sequence[Ru
         plain: timestamped lines even where stdout is a terminal.
         grace_s: seconds between SIGTERM and SIGKILL when the run is stopped.
 
-    Raises:
-        InputError, StepError: the store cannot be written; a node asks for GPUs that are not there.
-    """
+    Raises InputError, StepError: the store cannot be written; a node asks for GPUs that are not there."""
     budget = budget or Budget()
     budget.check(plan.to_run)
     make_directory(Path(plan.store))
@@ -219,15 +217,9 @@ def _how(code: int) -> str:
 def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = "", again: bool = False) -> Path:
     """Run `step` in `<store>/<step>-<digest>` unless it is done; return that directory.
 
-    Args:
-        line: model line that its MLflow run belongs to; "" keeps the environment's.
-        again: retry every failed part of a finished step; without, only parts that may pass by themselves and
-            were not tried often enough, as in a run.
-
-    Raises:
-        InputError: the config or what it names is wrong.
-        StepError: the step failed.
-    """
+    `line`: model line that its MLflow run belongs to; "" keeps the environment's. `again`: retry every failed part
+    of a finished step; without, only parts that may pass by themselves and were not tried often enough, as in a run.
+    Raises InputError: the config or what it names is wrong; StepError: the step failed."""
     defined = definition(step)
     item_config = parse_config(defined, config)
     out = store.absolute() / f"{step}-{provenance_of(defined.name, defined.version, item_config, {})['digest']}"

@@ -41,9 +41,7 @@ class Budget:
     def check(self, nodes: Iterable[PlannedNode]) -> None:
         """Make sure that no node asks for more GPUs than there are, or has more processes than GPUs: it could not run.
 
-        Raises:
-            InputError: one does.
-        """
+        Raises InputError: one does."""
         there = len(self._all.gpus or ())
         machine = f"this machine has {there} (by CUDA_VISIBLE_DEVICES, else /dev/nvidia*)"
         for node in nodes:

@@ -81,12 +81,8 @@ def _judgements(store: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 def announce(store: Path, by: str, webhook: str = "", links: Mapping[str, str] | None = None) -> list[str]:
     """Announce the regressions that nobody was told of; returns the sentences with which the night is to end red.
 
-    A webhook that fails is a warning, and the next night tries again.
-
-    Args:
-        by: the night; one that is tried again gets the same answer.
-        links: further fields of the webhook's JSON, such as the workflow and its address.
-    """
+    A webhook that fails is a warning, and the next night tries again. `by`: the night; one that is tried again gets
+    the same answer. `links`: further fields of the webhook's JSON, such as the workflow and its address."""
     red = []
     for alarm in alarms(store, by):
         if not webhook:

@@ -98,11 +98,7 @@ def generating_step(directory: Path, notes: list[str]) -> TrainingStep | None:
 
 
 def from_elsewhere(directory: Path, line: str, identities: Identities) -> TrainingStep:
-    """A directory that transformers loads, identified by its bytes.
-
-    Raises:
-        InputError: it is none.
-    """
+    """A directory that transformers loads, identified by its bytes. Raises InputError: it is none."""
     if not (directory / "config.json").is_file():
         raise InputError(f"checkpoint {directory} is neither a finished training step nor a model (config.json)")
     name = re.sub(r"[^A-Za-z0-9._-]", "_", directory.name).lstrip("._-") or "model"

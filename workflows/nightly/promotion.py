@@ -33,10 +33,8 @@ FOLDER = ".promotions"
 def keep(store: Path, evidence: Mapping[str, Any], outcome: str, path: Path | None = None) -> Path:
     """Write `<store>/.promotions/<time>-<kind>-<model>-<alias>-<checkpoint>.json`; no other evidence is replaced.
 
-    Args:
-        outcome: `begun` (before the alias is moved, so that no crash loses the evidence), `moved`, or `refused`.
-        path: of the file, where this evidence was written before.
-    """
+    `outcome`: `begun` (before the alias is moved, so that no crash loses the evidence), `moved`, or `refused`.
+    `path`: of the file, where this evidence was written before."""
     path = path or _free(make_directory(store / FOLDER), evidence)
     write_json(path, {**evidence, "outcome": outcome})
     return path
@@ -58,9 +56,7 @@ def _free(folder: Path, evidence: Mapping[str, Any]) -> Path:
 def final_checkpoint(comparison: Path) -> Candidate:
     """The last checkpoint of the lifecycle whose compare step's directory this is: RLHF's, else DPO's, else SFT's.
 
-    Raises:
-        InputError: it is not done, or has none.
-    """
+    Raises InputError: it is not done, or has none."""
     done = read_done(comparison)
     if done is None:
         raise InputError(f"{comparison} is not the directory of a finished comparison: promotion needs one")
@@ -148,13 +144,8 @@ def promote(registry: Registry, candidate: Candidate, store: Path, grounds: Grou
 
     The new version carries who, when and on what grounds (tags `argosy.promoted.*`); the evidence is a file of the
     store (`.promotions/`) and an artifact of the model. A promotion that the gate refuses leaves its evidence too.
-
-    Raises:
-        InputError: MLflow does not have the checkpoint.
-        Refused: the gate does not hold, and nobody forces it.
-        Moved: the alias names another checkpoint than the gate compared with.
-        StepError: MLflow does not answer.
-    """
+    Raises InputError: MLflow does not have the checkpoint; Refused: the gate does not hold, and nobody forces it;
+    Moved: the alias names another checkpoint than the gate compared with; StepError: MLflow does not answer."""
     with alone(store):
         return _promote(registry, candidate, store, grounds, alias, model)
 
@@ -191,10 +182,7 @@ def _promote(registry: Registry, candidate: Candidate, store: Path, grounds: Gro
 def undo(registry: Registry, line: str, store: Path, *, alias: str = ALIAS, by: str = "") -> Version | None:
     """Let the alias name what it did before; None where that was nothing. The evidence is kept, as of a promotion.
 
-    Raises:
-        InputError: it was never moved.
-        StepError: MLflow does not answer.
-    """
+    Raises InputError: it was never moved; StepError: MLflow does not answer."""
     try:
         with alone(store):
             before = registry.at(line, alias)

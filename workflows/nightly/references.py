@@ -81,11 +81,8 @@ def by_key(key: str, candidates: Candidates) -> Candidate | None:
 def by_name(name: str, candidates: Candidates, store: Path, identities: Identities) -> list[Candidate]:
     """Checkpoints by `<digest>/<export>`, or by a name as of every command (`stored.checkpoints`).
 
-    A training step's directory, or a stage, is all of its checkpoints; `STAGE/final` the last one.
-
-    Raises:
-        InputError: there is no such checkpoint; names the nearest.
-    """
+    A training step's directory, or a stage, is all of its checkpoints; `STAGE/final` the last one. Raises
+    InputError: there is no such checkpoint; names the nearest."""
     if candidate := by_key(name, candidates):
         return [candidate]
     path = checkpoint_directory(store, name).absolute()
@@ -104,9 +101,7 @@ def by_name(name: str, candidates: Candidates, store: Path, identities: Identiti
 def last_by_name(name: str, candidates: Candidates, store: Path) -> Candidate:
     """The checkpoint of that name; of a stage or a step's directory its final one.
 
-    Raises:
-        InputError: there is no such checkpoint; names the nearest.
-    """
+    Raises InputError: there is no such checkpoint; names the nearest."""
     several = by_name(name, candidates, store, Identities())
     return next((each for each in several if each.export == each.step.final), several[-1])
 
@@ -115,12 +110,8 @@ def reference_of(name: str, alias: str, model: str, candidates: Candidates, stor
                  registry: Registry | None) -> Candidate | str | None:
     """The checkpoint that `name` (an alias or a checkpoint) names; without it, the one of `alias`, None for nothing.
 
-    A checkpoint that cannot be seen from here is its key alone.
-
-    Raises:
-        InputError: `name` is neither.
-        Unavailable: MLflow does not answer.
-    """
+    A checkpoint that cannot be seen from here is its key alone. Raises InputError: `name` is neither; Unavailable:
+    MLflow does not answer."""
     version = registry.at(model, name or alias) if registry is not None else None
     if version is not None:
         return checkpoint_of(version, name or alias, candidates)
@@ -142,9 +133,7 @@ def checkpoint_of(version: Version, name: str, candidates: Candidates) -> Candid
 def gate_for(file: Path | None, store: Path, line: str) -> Gate | None:
     """The gate of `file`, else the `gate` section of the line's newest config; None where there is neither.
 
-    Raises:
-        InputError: the file or a rule in it is wrong.
-    """
+    Raises InputError: the file or a rule in it is wrong."""
     from argosy.compare.gate.config import read_gate
     from workflows.lifecycle import LifecycleConfig
 
@@ -157,9 +146,7 @@ def gate_for(file: Path | None, store: Path, line: str) -> Gate | None:
 def hold(gate: Gate, new: Candidate, reference: Candidate | str | None, store: Path) -> Verdict:
     """Hold a checkpoint against the gate, by the evaluations that are done.
 
-    Args:
-        reference: what it must not be worse than; a name alone, where it cannot be seen from here; None: nothing.
-    """
+    `reference`: what it must not be worse than; a name alone, where it cannot be seen from here; None: nothing."""
     from argosy.compare.gate.check import check
     from argosy.compare.gate.subject import nobody
 

@@ -47,11 +47,7 @@ def record(store: Path, nodes: Mapping[str, tuple[str, Iterable[str]]], stages: 
 
 
 def last_run(store: Path) -> LastRun:
-    """Read what `record` noted.
-
-    Raises:
-        InputError: nothing has run in `store`.
-    """
+    """Read what `record` noted. Raises InputError: nothing has run in `store`."""
     found = read_record(store / FILE)
     if not found:
         raise InputError(f"nothing has run in {store} yet: start with 'argosy run', or name another --store")
@@ -61,9 +57,7 @@ def last_run(store: Path) -> LastRun:
 def last_config(store: Path, cls: type[C]) -> C:
     """Read the config of the last run, of class `cls`.
 
-    Raises:
-        InputError: nothing has run in `store`, or another version of Argosy ran, whose config had other fields.
-    """
+    Raises InputError: nothing has run in `store`, or another version of Argosy ran, whose config had other fields."""
     return _valid(cls, last_run(store).config, store)
 
 
@@ -78,9 +72,7 @@ def _valid(cls: type[C], found: dict[str, Any], store: Path) -> C:
 def nodes(store: Path) -> LastRun:
     """Read the last run; of a store that pods alone wrote, make one up of the newest finished directory of each node.
 
-    Raises:
-        InputError: nothing has run in `store`.
-    """
+    Raises InputError: nothing has run in `store`."""
     done = [(ended(path), record["made_from"], path.name) for _, path in step_directories(store)
             if not (store / FILE).exists() and (record := read_done(path)) is not None]
     if not done:
@@ -93,9 +85,7 @@ def nodes(store: Path) -> LastRun:
 def directory_of(store: Path, name: str) -> Path:
     """Find the directory of the node `name` (see `nodes`), or `name` itself where it is a directory.
 
-    Raises:
-        InputError: it is neither; names the nearest nodes.
-    """
+    Raises InputError: it is neither; names the nearest nodes."""
     for path in (Path(name).expanduser(), store / name):
         if path.is_dir() and name not in ("", "."):
             return path
@@ -121,9 +111,7 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
     """Yield lines for finished nodes whose outputs have `rejected` (counts by reason), `skipped` (files), or `lost`
     (channel -> filter -> share of the documents that it dropped).
 
-    Args:
-        directories: by the node's id.
-    """
+    `directories`: by the node's id."""
     for name, directory in directories.items():
         done = read_done(directory)
         outputs = done["outputs"] if done else {}

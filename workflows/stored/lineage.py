@@ -60,11 +60,7 @@ class Lineage:
         self._known: dict[Path, Ancestor] = {}
 
     def of(self, directory: Path) -> Ancestor:
-        """Read the ancestor in `directory`.
-
-        Raises:
-            InputError: it is no step's directory.
-        """
+        """Read the ancestor in `directory`. Raises InputError: it is no step's directory."""
         if directory not in self._known:
             self._known[directory] = self._read(directory)
         return self._known[directory]

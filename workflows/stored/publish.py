@@ -16,9 +16,7 @@ from workflows.stored.names import Names
 def publish(found: Compared, names: Names, html: Path | None, *, mlflow: bool) -> Iterator[str]:
     """Write the page, log it; a line for each that says where.
 
-    Raises:
-        StepError: MLflow does not answer; the file is written by then.
-    """
+    Raises StepError: MLflow does not answer; the file is written by then."""
     if mlflow or is_web(names.server.uri):
         try:
             names.linked(found.entries)

@@ -21,9 +21,7 @@ def registered() -> Mapping[str, type[Filter[Any]]]:
 def parse_filters(value: object) -> object:
     """Turn names, {"name": ..., thresholds} and configs into configs; for a pydantic before-validator.
 
-    Raises:
-        ValueError: there is no filter of a name, or a threshold is wrong; the nearest name is given.
-    """
+    Raises ValueError: there is no filter of a name, or a threshold is wrong; the nearest name is given."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return value
     return tuple(_parse(item) for item in value)

@@ -24,9 +24,7 @@ from argosy.store.files import write_json
 def of_evaluations(task: str, clean: Sequence[Path], contaminated: Sequence[Path] = ()) -> Calibration:
     """The calibration of one benchmark.
 
-    Raises:
-        InputError: an evaluation cannot be read or does not have the benchmark, or there are too few.
-    """
+    Raises InputError: an evaluation cannot be read or does not have the benchmark, or there are too few."""
     known = []
     for directory in (*clean, *contaminated):
         notes: list[str] = []

@@ -181,9 +181,7 @@ TRAINED_ON = ("instructions", "preferences", "prompts")
 def notes_of_data(directory: str) -> list[str]:
     """Sentences on what is built in although the documents are the user's own; none where the demo's are used.
 
-    Args:
-        directory: the data step's, or "".
-    """
+    `directory`: the data step's, or ""."""
     done = read_done(Path(directory)) if directory else None
     own = done["outputs"].get("own", []) if done else []
     if "inputs" not in own:

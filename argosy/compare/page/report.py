@@ -41,11 +41,7 @@ class ComparisonPage:
         return self.differing.chosen
 
     def render(self, asked: Mapping[Key, Asked] | None = None) -> str:
-        """The HTML.
-
-        Args:
-            asked: what the questions were, as far as they could be made again.
-        """
+        """The HTML. `asked`: what the questions were, as far as they could be made again."""
         found, by = self.found, axis(self.found)
         labels = {e.chosen.key: e.label for e in found.entries}
         contrasts = [c for pair in found.pairs for c in pair.contrasts]

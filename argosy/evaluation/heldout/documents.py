@@ -39,9 +39,7 @@ class Documents:
 def tokenized_documents(model: LanguageModel, directory: Path, most: int) -> dict[str, Documents]:
     """Read the documents that training scores (argosy.training.heldout), up to `most` tokens a channel, at least one.
 
-    Raises:
-        InputError: no held-out files, files that do not fit each other, or another tokenizer's.
-    """
+    Raises InputError: no held-out files, files that do not fit each other, or another tokenizer's."""
     check_vocabulary(model, directory)
     documents = {}
     for name, channel in read_channels(directory, "heldout").items():
@@ -57,15 +55,9 @@ def text_documents(model: LanguageModel, texts: Mapping[str, str] | str, most: i
     """Read documents of raw text, up to `most` bytes a channel (the beginning of the shortest one where none fits); the
     same ones for every tokenizer.
 
-    A text that spells a special token ("<|end|>") is text. One with a character that the tokenizer has no token for is
-    left out: its probability is unknown.
-
-    Args:
-        texts: path by channel; or one path, whose documents' channels are their field `channel` or their folder.
-
-    Raises:
-        InputError: a path is absent or has no text.
-    """
+    A text that spells a special token ("<|end|>") is text. One with a character that the tokenizer has no token for
+    is left out: its probability is unknown. `texts`: path by channel; or one path, whose documents' channels are
+    their field `channel` or their folder. Raises InputError: a path is absent or has no text."""
     channels = {}
     for name, (documents, left_out) in _read(texts, most).items():
         made = channels[name] = Documents(left_out=Counter(left_out))
@@ -87,9 +79,7 @@ def check_vocabulary(model: LanguageModel, directory: Path) -> None:
     """Check that tokenized files are of the model's tokenizer: by its digest, by its size alone in a directory made
     before there was one.
 
-    Raises:
-        InputError: they are of another one.
-    """
+    Raises InputError: they are of another one."""
     index, tokenizer = read_index(directory), model.tokenizer
     size, made_with = len(tokenizer), index["vocab_size"]
     advice = "give the `tokens` that were made with the checkpoint's tokenizer, or `heldout.texts`"

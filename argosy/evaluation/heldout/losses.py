@@ -49,9 +49,7 @@ class Heldout(Config):
 def check_heldout(section: Heldout, tokens: str, suite: str) -> None:
     """Check that the section's text is given.
 
-    Raises:
-        InputError: there is neither a tokenize step's directory nor texts, or no training text to compare with.
-    """
+    Raises InputError: there is neither a tokenize step's directory nor texts, or no training text to compare with."""
     give = "give `tokens`, a tokenize step's directory (argosy evaluate --tokens DIR)"
     if not tokens and not section.texts:
         raise InputError(f"suite {suite} measures held-out loss: {give}, or `texts` in the suite's heldout section")
@@ -64,13 +62,8 @@ def run_heldout(
 ) -> Findings:
     """Measure what the section names. A channel whose text is absent has failed, and the others go on.
 
-    Args:
-        tokens: a tokenize step's directory; "" where `texts` is enough.
-        data: a directory that `texts` may be below.
-
-    Raises:
-        InputError: files that are absent, broken or another tokenizer's.
-    """
+    `tokens`: a tokenize step's directory; "" where `texts` is enough. `data`: a directory that `texts` may be below.
+    Raises InputError: files that are absent, broken or another tokenizer's."""
     check_heldout(section, tokens, suite)
     findings = Findings()
     if section.texts:

@@ -86,13 +86,10 @@ def memorisation(
     2021), min_k (mean of the least likely tokens; Shi et al. 2024), min_k_plus (the same, each token against the
     model's own distribution: Min-K%++, Zhang et al. 2025).
 
-    Documents start where the training data has them; whether training came to see them depends on its mixture. `all` is
-    the mean of the channels. Standard errors are over documents. Channels that are too short are named. A row a
-    document: `member`, `matched` of `tokens`, `exact`, and the scores.
-
-    Raises:
-        InputError: files of another tokenizer, a channel that is not there, or more tokens than the model's positions.
-    """
+    Documents start where the training data has them; whether training came to see them depends on its mixture. `all`
+    is the mean of the channels. Standard errors are over documents. Channels that are too short are named. A row a
+    document: `member`, `matched` of `tokens`, `exact`, and the scores. Raises InputError: files of another
+    tokenizer, a channel that is not there, or more tokens than the model's positions."""
     check_vocabulary(model, directory)
     findings = Findings()
     channels = {split: read_channels(directory, split) for split in SPLITS}
@@ -148,10 +145,8 @@ def _score_channel(
 def token_statistics(model: LanguageModel, sequences: Sequence[Tokens]) -> list[TokenStatistics]:
     """Compute the statistics of sequences of at least two tokens, their first being given.
 
-    Raises:
-        InputError: the model is not transformers' (its backend gives no whole distributions).
-        StepError: one sequence does not fit into memory.
-    """
+    Raises InputError: the model is not transformers' (its backend gives no whole distributions); StepError: one
+    sequence does not fit into memory."""
     if not callable(model.model):
         raise InputError("memorisation needs whole distributions, which vLLM does not give: take backend: transformers")
     queries = [Query(tokens[:-1], 0, tokens[1:]) for tokens in sequences]

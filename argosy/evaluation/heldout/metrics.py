@@ -21,11 +21,7 @@ METRICS: dict[str, Metric] = {
 
 
 def declaration(name: str) -> Metric:
-    """Look up the declaration of a metric of held-out text.
-
-    Raises:
-        RuntimeError: there is none.
-    """
+    """Look up the declaration of a metric of held-out text. Raises RuntimeError: there is none."""
     metric = find(name, METRICS)
     if metric is None:
         raise RuntimeError(f"argosy/evaluation/heldout does not declare its metric {name!r}")

@@ -35,11 +35,7 @@ class Positions(Config):
         return self
 
     def lengths(self, model: LanguageModel) -> tuple[int, int]:
-        """Choose (length, short) for a model.
-
-        Raises:
-            InputError: the model has fewer positions.
-        """
+        """Choose (length, short) for a model. Raises InputError: the model has fewer positions."""
         length = self.length or min(model.max_length, 4096)
         if length > model.max_length:
             raise InputError(f"heldout.positions.length is {length}, allowed for this model: up to {model.max_length}")

@@ -43,9 +43,7 @@ _UPSTREAM = ("checkpoint", "data")  # steps that an evaluation is made from: wha
 def in_order(evaluations: Sequence[tuple[Path, Done]]) -> list[tuple[Path, Done]]:
     """The newest last; but one of a part of the items (`limit`) comes before those that asked the same suite for more.
 
-    Args:
-        evaluations: directories of finished evaluations, with their outputs.json.
-    """
+    `evaluations`: directories of finished evaluations, with their outputs.json."""
     known = {path: (_suite(done), _limit(done), ended(path)) for path, done in evaluations}
     alike: dict[tuple[object, ...], list[tuple[float, float]]] = {}  # by suite: how many items, and when
     for suite, limit, at in known.values():

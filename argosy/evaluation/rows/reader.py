@@ -111,10 +111,8 @@ class Rows:
     def values(self, name: str, suite: str = "") -> dict[str, Value]:
         """By row's id, what the metric `name` is made of; empty where the rows do not say.
 
-        Args:
-            suite: of held-out text, whose rows are meant; "": the newest one's. Suites may measure one channel in
-                different ways (other documents, another stride), so theirs are never mixed.
-        """
+        `suite`: of held-out text, whose rows are meant; "": the newest one's. Suites may measure one channel in
+        different ways (other documents, another stride), so theirs are never mixed."""
         parts = name.split("/")
         if parts[0] == "bench" and len(parts) == 4:
             return self._bench(parts[1], parts[2], parts[3])

@@ -100,9 +100,7 @@ def item_means(values: Mapping[str, Value]) -> dict[str, Value]:
 def over_forms(forms: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
     """For each item that was asked in all of the forms, the mean over them: every form counts the same.
 
-    Args:
-        forms: values by item (`item_means`).
-    """
+    `forms`: values by item (`item_means`)."""
     items = set.intersection(*map(set, forms)) if forms else set()
     found = {}
     for item in sorted(items):

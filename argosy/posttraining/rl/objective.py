@@ -31,10 +31,7 @@ def whiten(values: Any, mask: Any, group: Group = ALONE, *, shift_mean: bool = T
 def token_rewards(scores: Any, kl: Any, mask: Any, kl_coef: float) -> Any:
     """Return -kl_coef * KL at each token, plus the answer's score at its last token (Ouyang et al. 2022, eq. 2).
 
-    Args:
-        scores: (answers,).
-        kl: log p - log q of the sampled tokens.
-    """
+    `scores`: (answers,). `kl`: log p - log q of the sampled tokens."""
     rewards = -kl_coef * kl * mask
     last = (mask * torch.arange(1, mask.size(1) + 1, device=mask.device)).argmax(1)
     rows = torch.arange(len(scores), device=rewards.device)

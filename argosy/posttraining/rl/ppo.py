@@ -72,9 +72,7 @@ def train_ppo(
 ) -> Trained:
     """Train `policy` in place; its steps are rollouts, its tokens those of prompts and answers.
 
-    Raises:
-        StepError: a weight or a metric is not a finite number.
-    """
+    Raises StepError: a weight or a metric is not a finite number."""
     config, context = stage.config, stage.context
     ordered = in_order(prompts, config, config.batch_size)
     total = len(ordered) // config.batch_size

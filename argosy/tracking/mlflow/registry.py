@@ -94,10 +94,8 @@ class Registry:
             evidence: a file that becomes an artifact of the checkpoint's model, below `promotions`.
             before: the checkpoint that the alias is expected to name ("": nothing); None: whatever it names.
 
-        Raises:
-            InputError: MLflow does not have the checkpoint.
-            Moved: the alias names another checkpoint than `before`.
-        """
+        Raises InputError: MLflow does not have the checkpoint; Moved: the alias names another checkpoint than
+        `before`."""
         name = registered_name(model)
         with self._server.errors():
             logged = self._server.model_of(line, checkpoint)
@@ -129,9 +127,7 @@ class Registry:
     def undo(self, model: str, alias: str) -> Version | None:
         """Let `alias` name what it named before the last move; None where it named nothing then.
 
-        Raises:
-            InputError: it was never moved.
-        """
+        Raises InputError: it was never moved."""
         name = registered_name(model)
         current = self.at(model, alias)
         with self._server.errors(), self._server.creating():

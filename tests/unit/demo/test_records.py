@@ -12,10 +12,10 @@ import pytest
 
 from argosy.data.schemas import Document
 from argosy.demo import examples
+from argosy.demo.corpus import code_documents, english_documents
 from argosy.demo.dirt import DIRT_KINDS, dirty_documents
 from argosy.demo.facts import LANGS, load_facts, question, split_facts
 from argosy.demo.knowledge import benchmark_items, knowledge_documents, leaked, plain_quiz, quiz_documents
-from argosy.demo.stdlib import code_documents, english_documents
 
 FACTS = load_facts()
 TAUGHT, BENCHMARK = split_facts(FACTS, 0, 0.5)

@@ -160,7 +160,7 @@ def test_the_texts_that_the_demo_reads_count_and_no_python(tmp_path: Path, monke
     monkeypatch.setattr("sysconfig.get_path", lambda _: "/nowhere")
     assert digests() == demo
     assert sum(1 for _ in Demo(DemoConfig(), 1).documents()) > 3000
-    monkeypatch.setattr("argosy.demo.stdlib._material", lambda: b"other")
+    monkeypatch.setattr("argosy.demo.corpus._material", lambda: b"other")
     assert digests()["data"] != demo["data"]
     assert digests(own) == users
     again = provenance_of("data", definition("data").version, DataConfig(), {})

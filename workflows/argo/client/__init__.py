@@ -20,9 +20,7 @@ class Access:
 def connect(access: Access) -> ArgoClient:
     """Connect by `access.server`, else the kubeconfig's `access.context`, else ARGO_SERVER, else the kubeconfig.
 
-    Raises:
-        InputError: no way there is given, or a wrong one.
-    """
+    Raises InputError: no way there is given, or a wrong one."""
     server = access.server or ("" if access.context else os.environ.get("ARGO_SERVER", ""))
     if access.server and access.context:
         raise InputError("--server and --context are two ways to a cluster: give one")

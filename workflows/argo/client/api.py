@@ -102,11 +102,7 @@ class ArgoClient(ABC):
         return found
 
     def find(self, name: str = "") -> Json:
-        """Return the workflow `name`, or the newest one.
-
-        Raises:
-            InputError: there is none; names the nearest.
-        """
+        """Return the workflow `name`, or the newest one. Raises InputError: there is none; names the nearest."""
         name = name or self.some()[0].name
         try:
             return self.get(name)
@@ -149,11 +145,7 @@ def same_again(workflow: Json) -> Json:
 
 
 def config_text(file: Path | None) -> str:
-    """Read a config file for the parameter `config`.
-
-    Raises:
-        InputError: it is too long to be one.
-    """
+    """Read a config file for the parameter `config`. Raises InputError: it is too long to be one."""
     text = file.read_text(encoding="utf-8") if file else ""
     if len(text.encode()) > MOST_CONFIG:
         raise InputError(f"{file} has {len(text.encode()):,} bytes, allowed: {MOST_CONFIG:,}, since it becomes a "

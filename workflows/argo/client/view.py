@@ -143,11 +143,7 @@ class View:
 
 
 def view(workflow: Json) -> View:
-    """View a workflow, with nodes that Argo compressed unpacked.
-
-    Raises:
-        InputError: its nodes are kept elsewhere.
-    """
+    """View a workflow, with nodes that Argo compressed unpacked. Raises InputError: its nodes are kept elsewhere."""
     status = workflow.get("status") or {}
     nodes: Any = status.get("nodes") or {}
     if not nodes and status.get("compressedNodes"):

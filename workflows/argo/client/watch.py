@@ -148,11 +148,7 @@ def watch(
 ) -> View:
     """Print lines, and bars in a terminal, until the workflow is over; returns it.
 
-    An API that is away for a while is waited for.
-
-    Raises:
-        ApiError: it is gone for good, or refuses.
-    """
+    An API that is away for a while is waited for. Raises ApiError: it is gone for good, or refuses."""
     lines = Lines()
     with screen or make_screen() as shown:
         while True:

@@ -93,13 +93,9 @@ CHECKS = (Check("installed", installed, 30), Check("profiles", profiles, 31))
 def profile_notes(template: Json, profile: Profile, held: str | None, install: str) -> Iterator[str]:
     """Yield notes on a submission of `template` with `profile`.
 
-    Args:
-        held: YAML of the profile of that name in the namespace; "" where there is none, None where it is not known.
-        install: the commands that install the profile.
-
-    Raises:
-        InputError: the plan's pod would refuse the profile, or not find it.
-    """
+    `held`: YAML of the profile of that name in the namespace; "" where there is none, None where it is not known.
+    `install`: the commands that install the profile. Raises InputError: the plan's pod would refuse the profile, or
+    not find it."""
     check_store(profile, _store_of(template) or profile.storage.description)
     if held == "" and not is_shipped(profile.name):
         raise InputError(f"profile {profile.name!r} is not in the namespace, and pods would not find it: {install}")

@@ -90,9 +90,7 @@ def parameter(name: str) -> str:
 def retry(profile: Profile, *unless: str) -> RetryStrategy:
     """Retry as often as the profile says, but never after a failure that another attempt would not fix.
 
-    Args:
-        unless: further expressions of such failures.
-    """
+    `unless`: further expressions of such failures."""
     given = profile.retry
     return RetryStrategy(
         limit=str(given.interruptions + given.failures + given.out_of_memory),

@@ -105,12 +105,9 @@ class RemoteNode:
 def whole(remote: Remote, name: str) -> tuple[dict[str, Entry], set[str]]:
     """List all files in a step's directory by path below it, and those of them that are in its list.
 
-    A directory that was copied there by other means has no list: all its files count. Of an unfinished one that lacks
-    a file of its list nothing counts, so that the step starts anew.
-
-    Raises:
-        InputError: a finished one lacks a file.
-    """
+    A directory that was copied there by other means has no list: all its files count. Of an unfinished one that
+    lacks a file of its list nothing counts, so that the step starts anew. Raises InputError: a finished one lacks a
+    file."""
     start = len(name) + 1
     entries = {path[start:]: entry for path, entry in remote.list(name).items()}
     entries.pop(LEASE, None)
@@ -169,11 +166,7 @@ class Pusher(RunObserver):
         self._push_patiently()
 
     def finish(self) -> None:
-        """Push for the last time, where failing counts.
-
-        Raises:
-            RemoteError, InputError: something could not be sent.
-        """
+        """Push for the last time, where failing counts. Raises RemoteError, InputError: something could not be sent."""
         self._stop()
         for node in self._nodes:
             node.push()

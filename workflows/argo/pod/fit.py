@@ -75,9 +75,7 @@ def too_large(stage: str, asked: Room, there: Room, where: str) -> str:
 def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
     """Refuse a plan with a pod that does not fit the node which all of its pods run on, where there is but that one.
 
-    Raises:
-        InputError: it would wait for ever.
-    """
+    Raises InputError: it would wait for ever."""
     if not profile.storage.host_path:
         return  # other nodes may be larger; `argosy doctor` looks at all of them
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # the node's, not the limit of this pod

@@ -103,9 +103,7 @@ def is_shipped(name: str) -> bool:
 def load_profile(name: str) -> Profile:
     """Load the profile `name`, or of the YAML file `name`; its name is the file's unless it says another.
 
-    Raises:
-        InputError: there is none, or it is wrong.
-    """
+    Raises InputError: there is none, or it is wrong."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else _find(name)
     if not path.is_file():
         raise InputError(f"profile {name}: there is no such file")

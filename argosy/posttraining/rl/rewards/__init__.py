@@ -31,9 +31,7 @@ class Prompt:
 def prompt_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]], Prompt]:
     """Return a function that makes a Prompt of a JSON record, or raises ParseError with the reason.
 
-    Args:
-        max_length: tokens of the prompt alone: the context less the longest answer.
-    """
+    `max_length`: tokens of the prompt alone: the context less the longest answer."""
 
     def parse(record: dict[str, Any]) -> Prompt:
         messages = check_messages(record.get("prompt"), "prompt")
@@ -52,11 +50,8 @@ def prompt_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]],
 def hold_out(prompts: Sequence[Prompt], count: int, seed: int) -> tuple[list[Prompt], list[Prompt]]:
     """Return (prompts to train on, `count` different ones to evaluate on; at most a quarter of all).
 
-    Equal prompts stay on one side, and which side depends on the text and the seed alone.
-
-    Raises:
-        InputError: there are fewer than two different prompts.
-    """
+    Equal prompts stay on one side, and which side depends on the text and the seed alone. Raises InputError: there
+    are fewer than two different prompts."""
     by_hash: dict[str, Prompt] = {}
     for prompt in prompts:
         by_hash.setdefault(_digest(prompt, seed), prompt)
@@ -152,11 +147,7 @@ def make_samples(
 
 
 def check_settings(weights: Mapping[str, float], settings: RewardSettings) -> None:
-    """Refuse weights that ask for a reward model when none is named.
-
-    Raises:
-        InputError: names the field.
-    """
+    """Refuse weights that ask for a reward model when none is named. Raises InputError, which names the field."""
     if "model" in weights and not (settings.reward_model and Path(settings.reward_model).is_dir()):
         raise InputError(
             f"reward_model={settings.reward_model!r} is not the directory of a reward_model step, but rewards has "
