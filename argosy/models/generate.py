@@ -49,7 +49,25 @@ def cut(ids: Sequence[int], stop_ids: Sequence[int]) -> list[int]:
     return list(ids[:end])
 
 
-def _generate_batch(model: Any, prompts: Sequence[Sequence[int]], decoding: Decoding) -> list[list[int]]:
+def stream(
+    model: Any, tokenizer: Any, prompt: Sequence[int], decoding: Decoding, say: Callable[[str], object]
+) -> list[int]:
+    """Generate the tokens that follow one prompt; `say` gets the text as soon as there are whole words of it."""
+    from transformers import TextStreamer
+
+    class Speaker(TextStreamer):
+        """A streamer whose text goes to `say`."""
+
+        def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+            say(text)
+
+    speaker = Speaker(tokenizer, skip_prompt=True, skip_special_tokens=True)
+    return _generate_batch(model, [prompt], decoding, streamer=speaker)[0]
+
+
+def _generate_batch(
+    model: Any, prompts: Sequence[Sequence[int]], decoding: Decoding, **more: Any
+) -> list[list[int]]:
     from transformers import GenerationConfig
 
     ids = pad_left(prompts, decoding.pad_id).to(model.device)
@@ -62,7 +80,7 @@ def _generate_batch(model: Any, prompts: Sequence[Sequence[int]], decoding: Deco
         pad_token_id=decoding.pad_id,
         **sampling,
     )
-    out = model.generate(input_ids=ids, attention_mask=mask, generation_config=generation)
+    out = model.generate(input_ids=ids, attention_mask=mask, generation_config=generation, **more)
     rows: list[list[int]] = out[:, ids.size(1) :].tolist()
     return rows
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from argosy.errors import ArgosyError, InputError
 from workflows.cli.command import Command, add_store, positive
-from workflows.stored.checkpoints import checkpoint_directory
+from workflows.stored.checkpoints import model_directory
 
 MORE = """A checkpoint is named by a stage of the last run (sft, pretrain/p050), or is the directory of a model that
 transformers loads. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md says where each is
@@ -81,7 +81,7 @@ def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -
 
 
 def _config(args: argparse.Namespace) -> dict[str, Any]:
-    directory = _checkpoint(args)
+    directory = model_directory(args.store, args.checkpoint)
     config: dict[str, Any] = {"checkpoint": str(directory.absolute()), "chat": args.chat, "threads": args.threads,
                               "seed": _seed(args.store) if args.seed is None else args.seed}
     if args.data and (Path(args.data) / "outputs.json").is_file():
@@ -95,17 +95,6 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
     if not args.no_cache:
         config["cache"] = str((args.store / SCORES).absolute())
     return config | ({"limit": args.limit} if args.limit else {})
-
-
-def _checkpoint(args: argparse.Namespace) -> Path:
-    directory = Path(args.checkpoint).expanduser()
-    if (directory / "config.json").is_file():
-        return directory
-    if args.checkpoint.startswith(("/", "./", "../", "~")) and not directory.exists():
-        raise InputError(f"CHECKPOINT is {args.checkpoint!r}: there is no such directory")
-    if args.checkpoint in ("", ".", ".."):
-        raise InputError(f"CHECKPOINT is {args.checkpoint!r}: {directory.absolute()} holds no model (config.json)")
-    return checkpoint_directory(args.store, args.checkpoint)
 
 
 def _seed(store: Path) -> int:

@@ -53,6 +53,22 @@ def checkpoint_directory(store: Path, name: str) -> Path:
     return path
 
 
+def model_directory(store: Path, name: str) -> Path:
+    """Directory of `name` as `checkpoint_directory`, or of any model that transformers loads.
+
+    Raises:
+        InputError: there is no such thing, or it is not done.
+    """
+    directory = Path(name).expanduser()
+    if (directory / "config.json").is_file():
+        return directory
+    if name.startswith(("/", "./", "../", "~")) and not directory.exists():
+        raise InputError(f"CHECKPOINT is {name!r}: there is no such directory")
+    if name in ("", ".", ".."):
+        raise InputError(f"CHECKPOINT is {name!r}: {directory.absolute()} holds no model (config.json)")
+    return checkpoint_directory(store, name)
+
+
 def _export(store: Path, stage: str, export: str) -> Path:
     directory = directory_of(store, stage)
     known = _exports(directory)

@@ -30,8 +30,8 @@ def exit_code(*argv: str) -> int:
 
 def test_the_commands() -> None:
     assert [command.name for command in commands()] == [
-        "init", "plan", "run", "status", "logs", "report", "evaluate", "compare", "metrics", "judge", "why",
-        "nightly", "gate", "promote", "submit", "watch", "stop", "retry", "manifests", "doctor",
+        "init", "plan", "run", "status", "logs", "report", "chat", "generate", "evaluate", "compare", "metrics",
+        "judge", "why", "nightly", "gate", "promote", "submit", "watch", "stop", "retry", "manifests", "doctor",
     ]  # fmt: skip
 
 

@@ -1,0 +1,67 @@
+"""`argosy chat`: talk with a checkpoint in its chat template."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from argosy.errors import InputError
+from workflows.cli.command import Command
+from workflows.cli.generate import add_sampling, open_model, say
+
+if TYPE_CHECKING:
+    from argosy.scoring.model import LanguageModel
+
+MORE = """A checkpoint is named as in 'argosy generate'. A line is a turn; /new begins a new conversation, /quit or
+Ctrl-D ends. Of a conversation that gets longer than the model's context the first turns are left out, which is said."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_sampling(parser, temperature=0.7)
+    parser.add_argument("--system", default="", metavar="TEXT", help="system message that conversations begin with")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer each line of stdin until it ends."""
+    model = open_model(args, chat=True)
+    if not model.tokenizer.chat_template:
+        raise InputError(f"{args.checkpoint} has no chat template: 'argosy generate {args.checkpoint} PROMPT' "
+                         "continues text")
+    first = [{"role": "system", "content": args.system}] if args.system else []
+    turns: list[dict[str, str]] = []
+    while (line := _line()) is not None and line != "/quit":
+        if line == "/new":
+            turns = []
+            print("(a new conversation)", file=sys.stderr)
+        elif line:
+            turns.append({"role": "user", "content": line})
+            left_out = 0
+            while len(turns) > 1 and _length(model, first + turns) + args.max_tokens > model.max_length:
+                turns, left_out = turns[2:], left_out + 2
+            if left_out:
+                print(f"({left_out} turns left out: the context has {model.max_length} tokens)", file=sys.stderr)
+            try:
+                answer = say(model, model.render(first + turns), args, chat=True)
+            except InputError as error:  # this turn alone is too long
+                print(f"({error})", file=sys.stderr)
+                turns.pop()
+            else:
+                turns.append({"role": "assistant", "content": answer})
+    return 0
+
+
+def _line() -> str | None:
+    """Read a turn; None at the end."""
+    try:
+        return input("> " if sys.stdin.isatty() else "").strip()
+    except EOFError:
+        return None
+
+
+def _length(model: LanguageModel, messages: list[dict[str, str]]) -> int:
+    return len(model.encode([model.render(messages)])[0])
+
+
+COMMAND = Command("chat", "talk with a checkpoint in its chat template", 62, configure, run, MORE)

@@ -1,0 +1,92 @@
+"""`argosy generate`: continue prompts with a checkpoint; and what it shares with `argosy chat`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+from argosy.errors import InputError
+from workflows.cli.command import Command, add_store, positive
+from workflows.stored.checkpoints import model_directory
+
+if TYPE_CHECKING:
+    from argosy.scoring.model import LanguageModel
+
+MORE = """A checkpoint is named by a stage of the last run (pretrain, sft/final), or is the directory of a model that
+transformers loads. Without PROMPT the text of stdin is the prompt."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_sampling(parser, temperature=0.0)
+    parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="text to continue; several are continued in turn")
+    parser.add_argument("--chat", action="store_true", help="ask each prompt as a user's turn of the chat template")
+
+
+def add_sampling(parser: argparse.ArgumentParser, temperature: float) -> None:
+    """Add the checkpoint, and how text is drawn from it."""
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
+    parser.add_argument("--max-tokens", type=positive, default=256, metavar="N", help="of an answer (default: 256)")
+    parser.add_argument("--temperature", type=_temperature, default=temperature, metavar="T",
+                        help=f"0 takes the likeliest token each time (default: {temperature:g})")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of what is drawn (default: 0)")
+    add_store(parser)
+
+
+def _temperature(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) < float("inf"):
+            return float(text)
+    raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a number from 0 on")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what follows each prompt."""
+    model = open_model(args, chat=args.chat)
+    prompts = args.prompts or [sys.stdin.read()]
+    for prompt in prompts:
+        if prompts[1:]:
+            print(f"> {prompt}")
+        say(model, model.chat(prompt) if args.chat else prompt, args, chat=args.chat)
+    return 0
+
+
+def open_model(args: argparse.Namespace, *, chat: bool) -> LanguageModel:
+    """Load the checkpoint that the command line names, and seed what is drawn from it; say if it has learnt no chat."""
+    import torch
+
+    from argosy.models.checkpoint import find_checkpoint
+    from argosy.scoring.model import LanguageModel
+
+    checkpoint = find_checkpoint(model_directory(args.store, args.checkpoint))
+    if chat and checkpoint.ours and not checkpoint.chat:
+        print(f"(no stage up to {checkpoint.stage} has trained it on conversations)", file=sys.stderr)
+    model = LanguageModel.load(checkpoint)
+    torch.manual_seed(args.seed)
+    return model
+
+
+def say(model: LanguageModel, prompt: str, args: argparse.Namespace, *, chat: bool) -> str:
+    """Print what follows `prompt`, word by word; return it.
+
+    Raises:
+        InputError: the prompt leaves no room in the model's context.
+    """
+    from argosy.models.generate import Decoding, stream
+
+    [ids] = model.encode([prompt])
+    ids = ids or (model.prefix_token,)
+    room = model.max_length - len(ids)
+    if room < 1:
+        raise InputError(f"the prompt has {len(ids)} tokens and the model's context {model.max_length}: shorten it")
+    ends, pad = model.ends(chat=chat), model.tokenizer.pad_token_id
+    decoding = Decoding(ends, ends[0] if pad is None else int(pad), min(args.max_tokens, room), args.temperature)
+    made = stream(model.model, model.tokenizer, ids, decoding, lambda text: print(text, end="", flush=True))
+    print(flush=True)
+    text: str = model.tokenizer.decode(made, skip_special_tokens=True)
+    return text
+
+
+COMMAND = Command("generate", "continue prompts with a checkpoint", 63, configure, run, MORE)
