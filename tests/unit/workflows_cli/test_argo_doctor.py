@@ -210,34 +210,26 @@ def test_an_image_that_cannot_be_pulled_is_told_at_once(api: Api, capsys: pytest
     assert len(deleted) == 2
 
 
-def test_the_pod_s_script_tells_a_store_that_it_may_not_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    for store, good in ((tmp_path / "runs", True), (tmp_path / "file" / "runs", False)):
-        monkeypatch.setattr("sys.argv", ["-c", str(store), "", "", "{}"])
-        pod_script()
-        said = json.loads(capsys.readouterr().out)
-        assert (said["store"] == "") is good
-        assert said["imports"] == said["mlflow"] == ""
-    assert not list((tmp_path / "runs").iterdir())
-
-
-def test_the_pod_s_script_tries_a_bucket(
+def test_the_pod_s_script_tries_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """moto keeps a second writer off (If-None-Match), and has no bucket `another`."""
 
-    def said(uri: str) -> str:
-        monkeypatch.setattr("sys.argv", ["-c", "/nowhere", "", uri, "{}"])
+    def said(store: Path, uri: str = "") -> str:
+        monkeypatch.setattr("sys.argv", ["-c", str(store), "", uri, "{}"])
         pod_script()
-        return str(json.loads(capsys.readouterr().out)["store"])
+        found = json.loads(capsys.readouterr().out)
+        assert found["imports"] == found["mlflow"] == ""
+        return str(found["store"])
 
+    (tmp_path / "file").write_text("")
+    assert [said(tmp_path / each) == "" for each in ("runs", "file/runs")] == [True, False]
+    assert not list((tmp_path / "runs").iterdir())
     with s3_server() as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        assert said(f"s3://{BUCKET}/runs") == ""
-        assert "there is no such bucket" in said("s3://another/runs")
+        assert said(tmp_path, f"s3://{BUCKET}/runs") == ""
+        assert "there is no such bucket" in said(tmp_path, "s3://another/runs")
         assert not Remote(f"s3://{BUCKET}/runs", {}).list()
 
 
