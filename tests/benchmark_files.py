@@ -81,27 +81,24 @@ def _labelled(item: Item) -> dict[str, list[str]]:
 
 def openbookqa(count: int) -> Published:
     items = _instructions("openbookqa", count)
-    files = [{"id": i.id, "question": {"stem": i.question, "choices": _pairs(i)}, "answerKey": "ABCD"[i.answer]}
-             for i in items]  # fmt: skip
     rows = [{"id": i.id, "question_stem": i.question, "choices": _labelled(i), "answerKey": "ABCD"[i.answer]}
             for i in items]  # fmt: skip
-    more = [{"id": f"more/{n}", "question": {"stem": i.question, "choices": _pairs(i)}, "answerKey": "ABCD"[i.answer]}
-            for n, i in enumerate(_instructions("openbookqa", 3 * count + 30)[3 * count :])]  # fmt: skip
+    more = [{**line, "id": f"more/{n}"}
+            for n, line in enumerate(stems(_instructions("openbookqa", 3 * count + 30)[3 * count :]))]
     return Published("openbookqa", "openbookqa", "openbookqa", "openbookqa",
-                     {"openbookqa/test.jsonl": files, "openbookqa/train.jsonl": more}, rows)  # fmt: skip
+                     {"openbookqa/test.jsonl": stems(items), "openbookqa/train.jsonl": more}, rows)  # fmt: skip
 
 
 def arc_easy(count: int) -> Published:
     """ARC's fields; OpenBookQA's items, which are of the same kind."""
     items = _instructions("openbookqa", 2 * count)[count:]
-    files = [{"id": i.id, "question": {"stem": i.question, "choices": _pairs(i)}, "answerKey": "ABCD"[i.answer]}
-             for i in items]  # fmt: skip
     rows = [{"id": i.id, "question": i.question, "choices": _labelled(i), "answerKey": "ABCD"[i.answer]} for i in items]
-    return Published("arc_easy", "arc", "arc", "arc_easy", {"arc/ARC-Easy-Test.jsonl": files}, rows)
+    return Published("arc_easy", "arc", "arc", "arc_easy", {"arc/ARC-Easy-Test.jsonl": stems(items)}, rows)
 
 
-def _pairs(item: Item) -> Rows:
-    return [{"label": label, "text": text} for label, text in zip("ABCD", item.choices, strict=True)]
+def stems(items: Sequence[Item]) -> Rows:
+    return [{"id": i.id, "answerKey": "ABCD"[i.answer], "question": {"stem": i.question, "choices": [
+        {"label": label, "text": text} for label, text in zip("ABCD", i.choices, strict=True)]}} for i in items]
 
 
 def piqa(count: int) -> Published:

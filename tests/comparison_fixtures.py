@@ -63,7 +63,7 @@ def make_lines(root: Path, lines: tuple[Line, ...] = LINES, *, checkpoints: int 
                tasks: tuple[str, ...] = TASKS, probes: tuple[str, ...] = PROBES) -> dict[str, Path]:
     """Write data, one pretraining step a line with `checkpoints` exports, and two evaluations of each. The training
     steps' directories by line; every checkpoint has its items."""
-    data = _data(root, tasks, items)
+    data = benchmark_data(root, {task: benchmark(task, items) for task in tasks}, items)
     suite = root / "suite.yaml"
     suite.write_text(yaml.safe_dump({"benchmarks": {
         "tasks": {task: [f"benchmark/{task}.jsonl"] for task in tasks}, "variants": VARIANTS}}))
@@ -131,7 +131,8 @@ def node(root: Path, name: str, step: str, config: Mapping[str, Any], outputs: M
     made["digest"] = digest_of(made)
     directory = root / "-".join(filter(None, [name, part, made["digest"]]))
     directory.mkdir(parents=True, exist_ok=True)
-    write_json(directory / "run.json", {"seconds": 1.0, "attempts": 1, "exit": 0, "ended": 1.7e9, **(run or {})})
+    about = {"seconds": 1.0, "peak_rss_mb": 700.0, "attempts": 1, "exit": 0, "ended": 1.7e9}
+    write_json(directory / "run.json", {**about, **(run or {})})
     write_json(directory / "outputs.json", {"outputs": dict(outputs), "made_from": made})
     return directory
 
@@ -169,16 +170,16 @@ def metrics_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
             langs = sorted({r["lang"] for r in group})
             for name, some in ((task, group), *((f"{task}_{x}", [r for r in group if r["lang"] == x]) for x in langs)):
                 right, names = [float(r["correct"]) for r in some], [r["item"] for r in some]
-                _add(found, f"bench/{name}/{variant}/acc", right, names)
+                add(found, f"bench/{name}/{variant}/acc", right, names)
         elif "nats" in group[0]:
             _add_text(found, variant, group)
         else:
-            _add(found, f"probe/{task}/{variant}/acc", [float(r["acc"]) for r in group])
-            _add(found, f"probe/{task}/{variant}/prob", [r["prob"] for r in group])
+            add(found, f"probe/{task}/{variant}/acc", [float(r["acc"]) for r in group])
+            add(found, f"probe/{task}/{variant}/prob", [r["prob"] for r in group])
     return found
 
 
-def _add(found: dict[str, dict[str, Any]], name: str, values: list[float], clusters: list[str] | None = None) -> None:
+def add(found: dict[str, dict[str, Any]], name: str, values: list[float], clusters: list[str] | None = None) -> None:
     estimate = mean(values, clusters)
     found["metrics"][name], found["stderr"][name], found["counts"][name] = estimate.value, estimate.stderr, estimate.n
 
@@ -216,13 +217,14 @@ def benchmark(task: str, items: int) -> list[Item]:
     return found
 
 
-def _data(root: Path, tasks: tuple[str, ...], items: int) -> Path:
+def benchmark_data(root: Path, files: Mapping[str, list[Item]], items: int) -> Path:
+    """The directory of a data step with the items of each file."""
     directory = node(root, "data", "data", {"items": items}, {})
     (directory / "benchmark").mkdir(exist_ok=True)
-    for task in tasks:
+    for name, own in files.items():
         lines = [json.dumps({"id": i.id, "lang": i.lang, "question": i.question, "choices": list(i.choices),
-                             "answer": i.answer}, ensure_ascii=False) for i in benchmark(task, items)]
-        (directory / "benchmark" / f"{task}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+                             "answer": i.answer}, ensure_ascii=False) for i in own]
+        (directory / "benchmark" / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return directory
 
 
@@ -246,12 +248,16 @@ def _heldout_rows(at: About, documents: int = 80) -> Iterator[dict[str, Any]]:
     for i, channel in enumerate(CHANNELS):
         shift = -0.12 * at.line.zh if channel.endswith("zh") else -0.12 * at.line.code if channel == "code" else 0.0
         bits = 1.1 + 0.12 * i + 2.2 * math.exp(-4 * at.number / at.of) + shift
-        for n in range(documents):
-            shared, own = Random(f"{channel}/{n}"), Random(f"{at.line.seed}/{at.number}/{channel}/{n}")
-            size = shared.randrange(200, 800)
-            nats = size * math.log(2) * (bits + shared.gauss(0, 0.4) + own.gauss(0, 0.04))
-            yield {"task": "heldout", "variant": channel, "id": str(n), "nats": nats, "tokens": size // 3,
-                   "bytes": size}
+        yield from text_rows(channel, bits, f"{at.line.seed}/{at.number}", documents)
+
+
+def text_rows(channel: str, bits: float, seed: str, documents: int = 80) -> Iterator[dict[str, Any]]:
+    """Documents differ far more from each other than checkpoints do: paired tests see what others do not."""
+    for n in range(documents):
+        shared, own = Random(f"{channel}/{n}"), Random(f"{seed}/{channel}/{n}")
+        size = shared.randrange(200, 800)
+        nats = size * math.log(2) * (bits + shared.gauss(0, 0.4) + own.gauss(0, 0.04))
+        yield {"task": "heldout", "variant": channel, "id": str(n), "nats": nats, "tokens": size // 3, "bytes": size}
 
 
 def _probe_rows(at: About, probes: tuple[str, ...], cases: int = 40) -> Iterator[dict[str, Any]]:

@@ -1,32 +1,49 @@
-"""What an HTML page consists of, and whether each of its tags is closed in its turn."""
+"""What an HTML page consists of, and whether its tags are closed in their turn and nothing is loaded."""
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
-from typing import ClassVar
+
+VOID = {"meta", "input", "br", "img", "link", "hr", "line", "path", "circle"}  # tags that need no end, and may have one
 
 
 class TagReader(HTMLParser):
-    """Collects tags and text. `void`: tags that need no end."""
+    """Tags and text of a page."""
 
-    void: ClassVar[set[str]]
-
-    def __init__(self) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in self.void:
+        if tag not in VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+        assert tag in VOID or self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
         self.text.append(data)
+
+
+def check_self_contained(html: str) -> set[str]:
+    """Check that nothing is loaded and no link leads elsewhere; the ids of the page."""
+    reader = TagReader(html)
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", html)
+    for tag, attributes in reader.tags:
+        assert tag not in ("link", "img", "iframe", "base", "object")
+        assert "src" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+    ids = [str(a["id"]) for _, a in reader.tags if a.get("id")]
+    assert len(ids) == len(set(ids))
+    assert {str(a["href"]) for tag, a in reader.tags if tag == "a"} <= {f"#{name}" for name in ids}
+    return set(ids)

@@ -31,21 +31,10 @@ def make_checkpoint(directory: Path, seed: int = 0) -> Path:
 
     tokenizer = make_tokenizer()
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=96,
-            tie_word_embeddings=True,
-            bos_token_id=0,
-            eos_token_id=1,
-            pad_token_id=2,
-        )
-    )
+    model = LlamaForCausalLM(LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=96, tie_word_embeddings=True, bos_token_id=0, eos_token_id=1,
+        pad_token_id=2))
     final = directory / "checkpoints" / "final"
     model.save_pretrained(final)
     tokenizer.save_pretrained(final)

@@ -5,24 +5,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from argosy.evaluation.items import write_items
-from argosy.statistics.intervals import Estimate, balanced_weights, mean
+from argosy.statistics.intervals import balanced_weights
 from argosy.store.files import write_json
-from argosy.store.provenance import digest_of
 from argosy.tracking.tracker import Tracker
 from evals.chain import parse_chain
 from evals.items import Item
-from evals.reading import parse_item
+from tests.comparison_fixtures import add, benchmark, benchmark_data, metrics_of, node, text_rows
 
 VARIANTS: dict[str, Any] = {
     "plain": None, "cloze": None, "options_in_text": None, "none_of_the_others": None,
@@ -79,8 +76,9 @@ def make_store(root: Path, models: Sequence[Model] = DEMO, *, items: int = 60, l
                store: Store | None = None) -> Store:
     """Write training nodes, their evaluations, and the clean and data nodes."""
     store = store or Store(root)
-    store.data = store.data or str(_data(root, items))
-    store.clean = store.clean or str(_node(root, "clean", "clean", {}, {}))
+    files = {lang: [item for item in benchmark("facts", items) if item.lang == lang] for lang in ("en", "zh")}
+    store.data = store.data or str(benchmark_data(root, files, items))
+    store.clean = store.clean or str(node(root, "clean", "clean", {}, {}))
     write_json(Path(store.clean) / "report.json", CLEANING)
     digests: dict[str, str] = {}
     for stage in dict.fromkeys(model.stage for model in models):
@@ -92,44 +90,6 @@ def make_store(root: Path, models: Sequence[Model] = DEMO, *, items: int = 60, l
     return store
 
 
-@cache
-def benchmark(items: int) -> list[Item]:
-    """`items` an item in English and as many in Chinese."""
-    found = []
-    wordings = (("en", "What is the capital of country {}?", "Town"), ("zh", "{}号国家的首都是哪里？", "城市"))
-    for lang, question, word in wordings:
-        for n in range(items):
-            rng = Random(f"{lang}{n}")
-            names = [f"{word} {m}" for m in rng.sample(range(900), 4)]
-            found.append(parse_item({"id": f"capital/{n}/{lang}", "lang": lang, "question": question.format(n),
-                                     "choices": names, "answer": rng.randrange(4)}))
-    return found
-
-
-def _data(root: Path, items: int) -> Path:
-    directory = _node(root, "data", "data", {"items": items}, {})
-    (directory / "benchmark").mkdir(exist_ok=True)
-    for lang in ("en", "zh"):
-        lines = [json.dumps({"id": i.id, "lang": i.lang, "question": i.question, "choices": list(i.choices),
-                             "answer": i.answer}, ensure_ascii=False) for i in benchmark(items) if i.lang == lang]
-        (directory / "benchmark" / f"{lang}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return directory
-
-
-def _node(root: Path, name: str, step: str, config: Mapping[str, Any], outputs: Mapping[str, Any], part: str = "",
-          upstream: Mapping[str, list[str]] | None = None, run: Mapping[str, Any] | None = None) -> Path:
-    record: dict[str, Any] = {"node": name, "part": part, "step": step, "version": 1, "config": dict(config),
-                              "upstream": dict(upstream or {}), "external": {}}
-    record["digest"] = digest_of(record)
-    directory = root / "-".join(filter(None, [name, part, record["digest"]]))
-    directory.mkdir(parents=True, exist_ok=True)
-    seconds = len(name) * 3.7 + len(part)
-    about = {"seconds": seconds, "peak_rss_mb": 700.0, "attempts": 1, "exit": 0}
-    write_json(directory / "run.json", {**about, **(run or {})})
-    write_json(directory / "outputs.json", {"outputs": dict(outputs), "made_from": record})
-    return directory
-
-
 def _training(root: Path, exports: Sequence[Model], digests: dict[str, str], line: str) -> Path:
     last = exports[-1]
     config = {"line": line, "learning_rate": 0.003, "tokens": last.tokens, "sequence_length": 128, "seed": 17}
@@ -139,7 +99,7 @@ def _training(root: Path, exports: Sequence[Model], digests: dict[str, str], lin
         outputs["metrics"] = {"heldout/instruction_loss/before": 4.2, "heldout/instruction_loss/after": 1.1}
     upstream = {"checkpoint": [digests[last.source]]} if last.source in digests else {}
     step = "sft" if last.stage == "twin" else last.stage
-    directory = _node(root, last.stage, step, config, outputs, upstream=upstream)
+    directory = node(root, last.stage, step, config, outputs, upstream=upstream)
     digests[last.stage] = directory.name.rpartition("-")[2]
     if not (directory / "tracking").exists():
         _curves(Tracker(directory / "tracking"), last)
@@ -168,49 +128,27 @@ def _curves(tracker: Tracker, last: Model) -> None:
 
 
 def _evaluation(root: Path, model: Model, digest: str, items: int) -> Path:
-    rows = [row for item in benchmark(items) for row in _rows(model, item)]
-    found: dict[str, Any] = {"metrics": {}, "stderr": {}, "counts": {}}
-    for lang in ("", "en", "zh"):
-        for variant in VARIANTS:
-            chosen = [r for r in rows if r["variant"] == variant and lang in ("", r["lang"])]
-            estimate = mean([float(r["correct"]) for r in chosen], [r["item"] for r in chosen])
-            _add(found, f"bench/{'facts_' + lang if lang else 'facts'}/{variant}/acc", estimate)
+    rows = [row for item in benchmark("facts", items) for row in _rows(model, item)]
+    found = metrics_of([row for row in rows if "correct" in row])
     traces = [r for r in rows if r["variant"] == "memorisation"]
     weights = balanced_weights([tuple(r["place"]) for r in traces])
-    first = mean([w * (r["scores"][1][0] == max(r["scores"][1])) for w, r in zip(weights, traces, strict=True)])
-    _add(found, "bench/facts/memorisation/answer_first", first)
+    first = [w * (r["scores"][1][0] == max(r["scores"][1])) for w, r in zip(weights, traces, strict=True)]
+    add(found, "bench/facts/memorisation/answer_first", first)
     rng = Random(f"probe{model}")
     for probe in ("fact_en", "fact_zh"):
         right = [float(rng.random() < 0.25 + 0.7 * model.knows) for _ in range(40)]
-        _add(found, f"probe/probes/{probe}/acc", mean(right))
+        add(found, f"probe/probes/{probe}/acc", right)
     directory = _evaluated(root, model, digest, "benchmark", found)
     write_items(directory, rows)
     return directory
 
 
 def _heldout(root: Path, model: Model, digest: str) -> Path:
-    found: dict[str, Any] = {"metrics": {}, "stderr": {}, "counts": {}}
-    rows = []
-    for i, channel in enumerate(CHANNELS):
-        own = _texts(model, channel, 2.2 - model.knows + 0.1 * i + (model.forgot if channel == "code" else 0), 80)
-        bits = math.fsum(r["nats"] for r in own) / math.fsum(r["bytes"] for r in own) / math.log(2)
-        _add(found, f"heldout/bpb/{channel}", Estimate(bits, 0.02, len(own)))
-        rows += own
-    directory = _evaluated(root, model, digest, "heldout", found)
+    rows = [row for i, channel in enumerate(CHANNELS) for row in text_rows(
+        channel, 2.2 - model.knows + 0.1 * i + (model.forgot if channel == "code" else 0), str(model))]
+    directory = _evaluated(root, model, digest, "heldout", metrics_of(rows))
     write_items(directory, rows)
     return directory
-
-
-def _texts(model: Model, channel: str, bits: float, documents: int) -> list[dict[str, Any]]:
-    """Documents differ far more from each other than checkpoints do: paired tests see what others do not."""
-    rows = []
-    for n in range(documents):
-        shared, own = Random(f"{channel}/{n}"), Random(f"{model}/{channel}/{n}")
-        size = shared.randrange(200, 800)
-        nats = size * math.log(2) * (bits + shared.gauss(0, 0.5) + own.gauss(0, 0.05))
-        rows.append({"task": "heldout", "variant": channel, "id": str(n), "nats": nats, "tokens": size // 3,
-                     "bytes": size})
-    return rows
 
 
 def _evaluated(root: Path, model: Model, digest: str, suite: str, found: Mapping[str, Any]) -> Path:
@@ -219,13 +157,8 @@ def _evaluated(root: Path, model: Model, digest: str, suite: str, found: Mapping
     if suite == "benchmark":
         outputs["headline"] = {"facts": [v for v in VARIANTS if parse_chain(v, VARIANTS[v]).knowledge]}
     config = {"suite": suite, "seed": 0, "export": model.name}
-    return _node(root, "evaluate", "evaluate", config, outputs, part=f"{model.stage}-{model.name}-{suite}",
+    return node(root, "evaluate", "evaluate", config, outputs, part=f"{model.stage}-{model.name}-{suite}",
                  upstream={"checkpoint": [digest]}, run={"config": config})
-
-
-def _add(found: dict[str, Any], name: str, estimate: Any) -> None:
-    found["metrics"][name], found["counts"][name] = estimate.value, estimate.n
-    found["stderr"][name] = estimate.stderr
 
 
 def _rows(model: Model, item: Item) -> list[dict[str, Any]]:

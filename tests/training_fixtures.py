@@ -58,13 +58,6 @@ def make_texts(channel: str, count: int, seed: int = 0, words: int = 20) -> list
     return [" ".join(rng.choice(vocabulary, rng.integers(1, words + 1))) for _ in range(count)]
 
 
-def make_tokenizer(directory: Path, texts: Sequence[str], vocab_size: int = 320) -> Any:
-    """A byte-level BPE tokenizer saved as `directory/tokenizer`, as the train_tokenizer step does."""
-    fast = make_bpe(texts, vocab_size)
-    fast.save_pretrained(directory / "tokenizer")
-    return fast
-
-
 def write_tokenized(directory: Path, splits: Mapping[str, Mapping[str, Sequence[tuple[Sequence[int], int]]]],
                     vocab_size: int) -> None:
     """Write `{split: {channel: [(token ids with bos and eos, bytes), ...]}}` as the tokenize step does."""
@@ -83,18 +76,26 @@ def write_tokenized(directory: Path, splits: Mapping[str, Mapping[str, Sequence[
     (directory / "index.json").write_text(json.dumps(index))
 
 
+def write_tokens(directory: Path, tokenizer: Any, splits: Mapping[str, Mapping[str, Sequence[str]]]) -> Path:
+    """The same of texts by channel by split, with any tokenizer; returns the directory."""
+
+    def encode(text: str) -> tuple[list[int], int]:
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return [tokenizer.bos_token_id, *ids, tokenizer.eos_token_id], len(text.encode())
+
+    encoded = {split: {name: [encode(text) for text in texts] for name, texts in channels.items()}
+               for split, channels in splits.items()}
+    write_tokenized(directory, encoded, len(tokenizer))
+    return directory
+
+
 def make_data(directory: Path, channels: Mapping[str, int], words: int = 20) -> Any:
     """`directory/tokenizer` and the tokenized `directory` of `channels` (documents by name); returns the tokenizer."""
     texts = {name: make_texts(name, count, words=words) for name, count in channels.items()}
-    tokenizer = make_tokenizer(directory, [text for some in texts.values() for text in some])
-
-    def encode(text: str) -> tuple[list[int], int]:
-        ids = tokenizer.encode(text, add_special_tokens=False)
-        return [tokenizer.bos_token_id, *ids, tokenizer.eos_token_id], len(text.encode())
-
-    splits = {"train": {name: [encode(text) for text in some[8:]] for name, some in texts.items()},
-              "heldout": {name: [encode(text) for text in some[:8]] for name, some in texts.items()}}
-    write_tokenized(directory, splits, len(tokenizer))
+    tokenizer = make_bpe([text for some in texts.values() for text in some], 320)
+    tokenizer.save_pretrained(directory / "tokenizer")
+    write_tokens(directory, tokenizer, {"train": {name: some[8:] for name, some in texts.items()},
+                                        "heldout": {name: some[:8] for name, some in texts.items()}})
     return tokenizer
 
 

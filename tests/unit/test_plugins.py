@@ -32,19 +32,3 @@ def test_two_of_one_name_are_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
     found = package(tmp_path, "plugged_twice", monkeypatch, one=ONE, two=ONE)
     with pytest.raises(RuntimeError, match="two things are called 'one'"):
         classes(found, "things", lambda value: hasattr(value, "go"))  # type: ignore[arg-type]
-
-
-def test_all_of_the_project_are_found() -> None:
-    from argosy.compare.gate.rules import registered as gates
-    from argosy.text.faults import registered as faults
-    from evals.extract import rules
-    from evals.formats import registered as formats
-    from evals.variants import registered as variants
-    from probes.kinds import registered as kinds
-
-    assert {"loop", "wrong_language"} < set(faults())
-    assert {"plain", "few_shot", "pride"} < set(variants())
-    assert {"letter", "gsm8k_strict"} < set(rules())
-    assert {"argosy", "mmlu"} < set(formats())
-    assert {"next_token", "relation"} < set(kinds())
-    assert {"not_worse", "better_on"} < set(gates())

@@ -24,10 +24,6 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return _python("-m", *arguments)
 
 
-def _compare(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return _python("-c", "import sys; from workflows.cli import main; sys.exit(main())", "compare", *arguments)
-
-
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
     wide = {**os.environ, "COLUMNS": "160"}
     return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env=wide)
@@ -50,23 +46,3 @@ def test_nothing_to_compare_is_an_input_error(tmp_path: Path) -> None:
     refused = _run("steps.compare", "--config", "{}", "--out", str(tmp_path / "out"))
     assert refused.returncode == 2
     assert "nothing to compare" in refused.stderr
-
-
-def test_the_terminal_shows_the_numbers_of_the_report(store: Store) -> None:
-    _run("steps.compare", "--config", json.dumps(store.config()), "--out", str(store.root / "compare"))
-    comparison = json.loads((store.root / "compare/comparison.json").read_text(encoding="utf-8"))
-    changes = comparison["tasks"]["facts"]["stages"]
-    sft, dpo = (next(path for path in store.checkpoints if f"/{name}-" in path) for name in ("sft", "dpo"))
-    shown = _compare(sft, dpo, "--store", str(store.root), "--json")
-    assert shown.returncode == 0, shown.stderr
-    contrasts = {c["metric"]: c for c in json.loads(shown.stdout)["pairs"][0]["contrasts"]}
-    (change,) = [c for c in changes if (c["first"], c["second"], c["variant"]) == ("sft", "dpo", "permuted")]
-    found = contrasts["bench/facts/permuted/acc"]
-    expected = [change["before"], change["after"], change["p_value"], *change["interval"].values()]
-    same = [found[name] for name in ("before", "after", "p_value")] + [
-        found[{"value": "difference"}.get(name, name)] for name in change["interval"]]  # fmt: skip
-    assert same == pytest.approx(expected, abs=1e-6)
-    text = _compare(sft, dpo, "--store", str(store.root), "--all").stdout
-    (line,) = [line for line in text.splitlines() if line.startswith("bench/facts/permuted/acc ")]
-    assert f"{100 * change['before']:.1f} %" in line
-    assert f"{100 * change['interval']['value']:+.1f} [" in line

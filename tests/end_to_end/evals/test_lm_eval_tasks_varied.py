@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from argosy.errors import InputError, StepError
-from argosy.evaluation.findings import Findings
 from evals.chain import parse_chain
 from evals.extract.listed import split_prompt
 from evals.items import Item, Items
@@ -168,19 +167,6 @@ def test_examples_of_items_without_a_question_are_lm_evals(name: str, tmp_path: 
         assert asked == (whole[0] if isinstance(whole, list) else whole).split("\n\n")[-1]
 
 
-def test_examples_in_the_form_of_a_gap_have_the_right_option_in_it() -> None:
-    items = [Item(f"i/{n}", "en", f"{n}: The cup is in the bag, so the _ is large.", ("cup", "bag"), n % 2)
-             for n in range(8)]  # fmt: skip
-    chain = parse_chain("x", [{"lm_eval": {"form": "gap"}}, {"few_shot": {"n": 4}}])
-    questions, left_out = chain.all_questions(items, 0)
-    assert not left_out
-    right = {item.question.replace("_", item.choices[item.answer]) for item in items}
-    for question, item in zip(questions, items, strict=True):
-        *shots, _ = question.prompt.split("\n\n")
-        assert len(set(shots)) == 4
-        assert set(shots) <= right - {item.question.replace("_", item.choices[item.answer])}
-
-
 ZH = [
     {"q": "水的沸点是多少？", "o": ["一百摄氏度", "五十度", "零下二十摄氏度左右"], "gold": 0},
     {"q": "中国的首都是哪里？", "o": ["上海", "北京市", "Guangzhou, 广州"], "gold": 1},
@@ -240,20 +226,6 @@ def test_what_cannot_be_an_item_is_named(tmp_path: Path) -> None:
     _, left_out = parse_chain("cloze").all_questions(found.items, 0)
     assert left_out == {LETTERS_ALONE: 4}
     assert len(plain(found)) == 4
-
-
-def test_one_that_cannot_be_loaded_has_failed_and_the_others_go_on(tmp_path: Path) -> None:
-    from evals.questions import make_questions, read_tasks
-
-    write_zh(tmp_path)
-    section = Benchmarks.model_validate({
-        "tasks": {"none": {"lm_eval": "nobody"}, "zh": {"lm_eval": "zh_texts"}}, "include_path": str(tmp_path),
-        "variants": {"plain": None, "permuted": {"permuted": {"k": 2}}, "two": [{"few_shot": {"n": 2}}]}})  # fmt: skip
-    findings = Findings()
-    batches = make_questions(read_tasks(section.tasks, section.variants, tmp_path, None, findings), 0, findings)
-    assert {(each.task.name, each.chain.name): len(each.questions) for each in batches} == {
-        ("zh", "plain"): 24, ("zh", "permuted"): 48, ("zh", "two"): 24}  # fmt: skip
-    assert findings.failed.keys() == {"bench/none"}
 
 
 @pytest.mark.parametrize("field", [{"files": ["a.jsonl"]}, {"split": "validation"}, {"encoding": "gbk"},

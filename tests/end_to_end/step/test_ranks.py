@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 
 from argosy.errors import InputError, StepError
-from argosy.step.ranks import RankKilled, _first_failure, _Watch
+from argosy.step.ranks import RankKilled, _first_failure
 from argosy.store.lease import LEASE
 from argosy.store.step_files import ERROR, LOG, OUTPUTS, RUN, rank_log
 from tests.processes import alive, until
@@ -170,31 +169,6 @@ def test_the_first_failure_counts_and_not_those_that_follow_from_it() -> None:
     assert str(_first_failure({0: end(1, 10.0), 1: {}}, {1: ended_by(-9, 40)}, {})).startswith("rank 0 failed: broken")
     assert str(_first_failure({0: {}, 1: {}}, {0: ended_by(3, 10)}, {})).startswith("rank 0 ended with exit code 3")
     assert isinstance(_first_failure({0: end(1, 1.0)}, {}, {1: "rank 1 gave no sign of life"}), StepError)
-
-
-@pytest.mark.parametrize("died", [False, True])
-def test_a_silent_rank_is_killed_unless_another_has_died(
-    tmp_path: Path, died: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While torch ends the others of a rank that died, they may be silent: they are not what failed."""
-    monkeypatch.setattr("argosy.step.ranks._START_S", 0)
-    monkeypatch.setenv("ARGOSY_RANK_TIMEOUT", "2")
-    with subprocess.Popen(["sleep", "60"]) as talks, subprocess.Popen(["sleep", "60"]) as silent:
-        workers = [SimpleNamespace(global_rank=rank, id=each.pid) for rank, each in enumerate((talks, silent))]
-        for rank in (0, 1):
-            (tmp_path / f"beat-{rank}").touch()
-        watch = _Watch(SimpleNamespace(get_worker_group=lambda: SimpleNamespace(workers=workers)), tmp_path, 2)
-        watch.start()
-        until(lambda: len(watch._processes) == 2)
-        if died:
-            talks.kill()
-        while watch.is_alive():
-            os.utime(tmp_path / "beat-0")
-            time.sleep(0.02)
-        assert list(watch.frozen) == ([] if died else [1])
-        assert (silent.poll() is None) == died
-        talks.kill()
-        silent.kill()
 
 
 @pytest.mark.parametrize("step", ["noop", "clean"])

@@ -16,7 +16,7 @@ import pytest
 from argosy.errors import InputError, StepError
 from argosy.evaluation.items import read_items
 from tests.evaluation_fixtures import make_items, make_tokenizer, run_evaluate, save_checkpoint, write_items
-from tests.heldout_fixtures import write_tokens
+from tests.training_fixtures import write_tokens
 
 ROOT = Path(__file__).parents[3]
 CHINESE = ["长江 定理。", "蓝鲸" * 9]
@@ -67,13 +67,6 @@ def test_same_config_same_bytes_and_chat_changes_prompts(store: Path, tmp_path: 
     bytes_of = {name: (tmp_path / name / "items.parquet").read_bytes() for name in "abcd"}
     assert bytes_of["a"] == bytes_of["b"] != bytes_of["c"]
     assert bytes_of["c"] == bytes_of["d"]  # the same weights; the other export is not a chat one
-
-
-def test_the_size_of_batches_changes_last_digits_alone(store: Path, tmp_path: Path) -> None:
-    """Why it is part of the digest, and that it is no more than that."""
-    found = [evaluate(store, tmp_path / f"{size}", batch_tokens=size) for size in (100, 8192)]
-    assert found[0]["metrics"] == pytest.approx(found[1]["metrics"], abs=1e-4)
-    assert found[0]["counts"] == found[1]["counts"]
 
 
 def test_heldout_loss_by_direct_computation_and_the_training_loops(store: Path, tmp_path: Path) -> None:
@@ -155,23 +148,6 @@ def test_a_suite_of_ones_own(store: Path, tmp_path: Path) -> None:
     found = evaluate(store, tmp_path / "out", suite_file=str(suite), tokens=str(store / "tokens"))
     assert found["suite"] == "mine"
     assert {"bench/zh/marks/acc", "probe/mine/p/ppl", "heldout/bpb/all"} <= found["metrics"].keys()
-
-
-def test_tasks_of_lm_eval_are_limited_too(store: Path, tmp_path: Path) -> None:
-    """A task of YAML beside the suite, of items beside it."""
-    items = [{"text": f"river {n}", "choices": [" stone", " water"], "gold": n % 2} for n in range(9)]
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
-    (tmp_path / "tasks/rivers.yaml").write_text(
-        "task: rivers\ndataset_path: json\noutput_type: multiple_choice\ntest_split: test\n"
-        f"dataset_kwargs: {{data_files: {{test: {tmp_path / 'items.jsonl'}}}, cache_dir: {tmp_path / 'cache'}}}\n"
-        "doc_to_text: text\ndoc_to_target: gold\ndoc_to_choice: choices\nmetric_list: [{metric: acc}]\n"
-    )
-    suite = tmp_path / "mine.yaml"
-    suite.write_text("benchmarks: {lm_eval: [rivers], include_path: tasks}")
-    for limit, count in ((None, 9), (4, 4)):
-        found = evaluate(store, tmp_path / f"out{limit}", suite_file=str(suite), limit=limit)
-        assert found["counts"] == {"bench/rivers/plain/acc": count}
 
 
 def test_the_same_items_from_the_lm_eval_command_line(store: Path, tmp_path: Path) -> None:

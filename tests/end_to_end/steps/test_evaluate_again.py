@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 from argosy.errors import InputError, StepError
-from argosy.evaluation.items import read_items
 from argosy.scoring.scorer import Scorer
-from argosy.step.runner import Item, run_item
-from argosy.store.step_files import OUTPUTS, STATE
+from argosy.store.step_files import OUTPUTS
 from evals import questions
 from evals.task import TaskSpec
-from steps.evaluate import STEP, EvaluateConfig
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
 from workflows.cli import main
 from workflows.local.shipping import Sender
@@ -90,34 +87,6 @@ def test_what_failed_is_tried_again_in_its_directory(
 
 
 @pytest.mark.usefixtures("quiet")
-def test_where_nothing_can_be_read_any_more_what_was_found_stays(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The network is down altogether, or back for one task and gone for the other."""
-    with failing(DOWN, "flaky"):
-        assert main(command(folder, tmp_path)) == 1
-    directory = the_only(tmp_path)
-    before = {name: (directory / name).read_bytes() for name in (OUTPUTS, "results.json", "items.parquet")}
-    for gone in (("good", "flaky"), ("good",)):
-        with failing(DOWN, *gone):
-            assert main(command(folder, tmp_path)) == 1
-        said = capsys.readouterr().out
-        assert "retrying its failed parts failed: " in said
-        assert "good/plain/acc" in said  # of before
-        if gone == ("good", "flaky"):
-            assert {name: (directory / name).read_bytes() for name in before} == before
-    assert {name: (directory / name).read_bytes() for name in before if name != OUTPUTS} == {
-        name: raw for name, raw in before.items() if name != OUTPUTS
-    }
-    model = str(folder / "model")
-    assert main(["compare", model, model, "--store", str(tmp_path)]) == 0
-    assert main(command(folder, tmp_path)) == 1  # the third is the last by itself
-    assert "tried again" not in capsys.readouterr().out
-    assert main(command(folder, tmp_path, "--again")) == 0
-    assert content(directory)["counts"]["bench/flaky/plain/acc"] == 16
-
-
-@pytest.mark.usefixtures("quiet")
 def test_what_would_fail_again_is_tried_where_that_is_asked_for(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,33 +109,3 @@ def test_what_would_fail_again_is_tried_where_that_is_asked_for(
     stamp = (directory / OUTPUTS).stat().st_mtime_ns
     assert main(command(folder, tmp_path, "--again")) == 0
     assert (directory / OUTPUTS).stat().st_mtime_ns == stamp  # nothing had failed
-
-
-def test_a_step_without_a_cache_computes_what_is_new_alone_and_its_dataset_is_the_same(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = EvaluateConfig(checkpoint=str(folder / "model"), suite_file=str(folder / "mine.yaml"))
-    out, computed = tmp_path / "out", list[int]()
-    compute = Scorer._computed
-    monkeypatch.setattr(Scorer, "_computed", lambda self, new: computed.append(len(new)) or compute(self, new))
-
-    def evaluate(where: Path) -> int:
-        computed.clear()
-        assert run_item(STEP, Item(config, where)).message == "done"
-        return sum(computed)
-
-    everything = evaluate(tmp_path / "undisturbed")
-    with failing(DOWN, "flaky"):
-        first = evaluate(out)
-    rows = {row["id"]: row["scores"] for row in read_items(out)}
-    assert evaluate(out) == everything - first > 0
-    assert not (out / STATE).exists()
-    assert {row["id"]: row["scores"] for row in read_items(out) if row["task"] == "good"} == rows
-    logged = [json.loads(line) for line in (out / "tracking/spool.jsonl").read_text().splitlines()]
-    found = [record for record in logged if record["kind"] == "model_metrics"]
-    assert len(found) == 2
-    assert len({record["dataset_digest"] for record in found}) == 1
-    assert not found[0]["values"].keys() & found[1]["values"].keys()
-    assert len({record["digest"] for record in logged if record["kind"] == "artifact"}) == 2
-    whole = (tmp_path / "undisturbed/tracking/spool.jsonl").read_text()
-    assert found[0]["dataset_digest"] in whole

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from argosy.errors import InputError, StepError
+from argosy.errors import InputError
 from argosy.evaluation.items import read_items
 from evals.chain import parse_chain
 from tests.evaluation_fixtures import make_items, make_tokenizer, run_evaluate, save_checkpoint, write_items
@@ -117,26 +116,6 @@ def test_logits_that_are_no_numbers_cost_the_items_that_they_touch(
     lost = found["left_out"]["bench/facts/plain"]["score is not a number"]
     assert lost == counts[token]
     assert found["counts"]["bench/facts/plain/acc"] == 24 - lost
-
-
-def test_a_checkpoint_that_disappears_while_it_is_loaded_is_named(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from argosy.scoring import model as module
-
-    shutil.copytree(store / "model", tmp_path / "model")
-    load = module.load_encoder
-
-    def vanish(path: Path) -> Any:
-        encoder = load(path)
-        shutil.rmtree(path)
-        return encoder
-
-    monkeypatch.setattr(module, "load_encoder", vanish)
-    with pytest.raises(StepError, match=r"model has disappeared while it was loaded: run its training"):
-        evaluate(store, tmp_path / "out", checkpoint=str(tmp_path / "model"))
-    with pytest.raises(InputError, match="does not exist"):
-        evaluate(store, tmp_path / "again", checkpoint=str(tmp_path / "model"))
 
 
 def _facts(root: Path) -> str:

@@ -15,8 +15,6 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from argosy.tracking.mlflow.server import create_database, default_uri
 from argosy.tracking.tracker import PipelineTracker, Tracker
 
@@ -139,10 +137,3 @@ def test_killed_shippers_two_at_a_time_end_with_each_point_once(tmp_path):
     assert {process.wait(PATIENCE_S) for process in pair} == {0}
     assert shipper(store, "--once").wait(PATIENCE_S) == 0
     assert points(default_uri(store)) == expected(steps)
-
-
-@pytest.mark.parametrize("options", [["--once", "--until-pid", "1"], []])
-def test_wrong_options_are_named(tmp_path, options):
-    process = shipper(tmp_path, *options)
-    assert process.wait(30) == 2
-    assert "--until-pid" in process.stderr.read()

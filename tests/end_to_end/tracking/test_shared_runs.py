@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from argosy.tracking.mlflow import runs
-from argosy.tracking.mlflow.runs import Models, Runs, Shared
+from argosy.tracking.mlflow.runs import Models, Runs
 from argosy.tracking.mlflow.server import CHECKPOINT, STORE_URI, Server, create_database
 from argosy.tracking.spool import Owner
 
@@ -85,28 +84,3 @@ def test_models_that_are_made_at_once_become_one_which_names_its_place_in_the_bu
     [model] = client.search_logged_models([experiment], f"tags.`{CHECKPOINT}` = '{key}'")
     assert model.model_id == kept
     assert model.tags["path"] == "s3://bucket/runs/sft-0123456789ab/checkpoints/p100"
-
-
-SETTLED = {runs.SETTLED: "true"}
-
-
-@pytest.mark.parametrize(("looks", "kept", "settles", "removed"), [
-    ([{}, {"b": {}, "c": {}}], "b", False, ["c"]),  # another pod's, made meanwhile: the smaller id, on every pod
-    ([{}, {"c": {}, "d": {}}], "c", True, []),
-    ([{}, {"c": {}, "d": SETTLED}], "d", False, ["c"]),  # the others have agreed already
-    ([{"d": {}}, {"b": {}, "d": {}}], "b", True, []),  # found: its maker removes it
-    ([{"b": {}, "d": SETTLED}], "d", False, []),
-])
-def test_all_pods_take_the_same_whatever_their_clocks(
-    looks: list[dict[str, dict[str, str]]], kept: str, settles: bool, removed: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    there, gone, settled, pauses = {"c": {}}, list[str](), list[str](), list[float]()
-    for look in looks:
-        there.update(look)
-    answers = iter(looks)
-    monkeypatch.setattr(time, "sleep", pauses.append)
-    shared = Shared(find=lambda: list(next(answers)), create=lambda: "c", remove=gone.append, settle=settled.append,
-                    id_of=str, tags_of=lambda name: there[name])
-    assert shared.find_or_create(alone=False) == kept
-    assert (len(pauses), gone, settled) == (len(looks) - 1, removed, [kept] * settles)

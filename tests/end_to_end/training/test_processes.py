@@ -89,7 +89,7 @@ def outputs(out: Path) -> Any:
 
 
 @pytest.mark.parametrize(("name", "fields"), [
-    ("pretrain", {}), ("pretrain", {"processes": 2}), ("sft", {}), ("ppo", {}), ("grpo", {}),
+    ("pretrain", {"processes": 2}), ("ppo", {}), ("grpo", {}),
     ("sft", {"processes": 3, "batch_size": 24, "micro_batch_size": 8}),  # of three, the order of a sum counts
 ])
 def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, name: str, fields: dict[str, Any]) -> None:

@@ -150,18 +150,3 @@ def test_pods_with_a_bucket_make_a_laptop_s_bytes_though_two_of_them_are_ended_i
     assert pod(cluster.profiles, *finish, env=cluster.environment).returncode == 0
     assert json.loads(cluster.remote.read(".argo/wf/finished.json") or b"") == {"status": "FINISHED"}
     assert cluster.plan("wf-2") == {}  # nothing is left, so no pod follows
-
-
-def test_a_killed_workflow_s_runs_get_their_status_from_the_exit_handler(cluster: Cluster) -> None:
-    given = cluster.plan("wf")
-    for task in ("data", "clean", "tokenizer", "tokenize"):
-        assert cluster.run("wf", given[task][0]) == 0
-    [training] = given["pretrain"]
-    cluster.interrupt("wf", training, signal.SIGKILL, after=0)
-    assert cluster.remote.read(f"{training}/{LEASE}") is not None
-    cluster.empty()
-    finish = ("finish", "--workflow", "wf", "--profile", "here", "--status", "Failed")
-    assert pod(cluster.profiles, *finish, env=cluster.environment).returncode == 0
-    spool = (cluster.remote.read(f"{training}/tracking/spool.jsonl") or b"").decode().splitlines()
-    assert [json.loads(line)["value"] for line in spool if '"kind":"status"' in line] == ["RUNNING", "KILLED"]
-    assert cluster.remote.read(f"{training}/{LEASE}") is None

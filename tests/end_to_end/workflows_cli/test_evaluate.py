@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from argosy.store.files import write_json
-from tests.benchmark_files import Published
+from tests.benchmark_files import Published, stems
 from tests.evaluation_fixtures import make_items, save_checkpoint
 from workflows.cli import main
 from workflows.cli.evaluate import _seed as drawn_by
@@ -18,15 +18,9 @@ def write_benchmarks(root: Path) -> None:
     """OpenBookQA and C-Eval of made-up items; the other benchmarks of the suite are not there."""
     english = [item for item in make_items(80) if item.lang == "en"]
     chinese = [item for item in make_items(80) if item.lang == "zh"]
-    lines = [
-        {"id": i.id, "answerKey": "ABCD"[i.answer],
-         "question": {"stem": i.question, "choices": [{"label": a, "text": t}
-                                                      for a, t in zip("ABCD", i.choices, strict=True)]}}
-        for i in english
-    ]  # fmt: skip
     rows = [["id", "question", *"ABCD", "answer"],
             *([str(n), i.question, *i.choices, "ABCD"[i.answer]] for n, i in enumerate(chinese))]  # fmt: skip
-    files = {"openbookqa/Data/Main/test.jsonl": lines, "ceval/val/law_val.csv": rows}
+    files = {"openbookqa/Data/Main/test.jsonl": stems(english), "ceval/val/law_val.csv": rows}
     Published("", "", "", "", files, []).write(root)
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import InputError
 from argosy.store.step_files import LOG, OUTPUTS, RUN
 from steps.noop import NoopConfig
 from tests.processes import alive, until
@@ -180,12 +179,6 @@ def test_two_runners_on_one_store_run_each_node_once(tmp_path: Path) -> None:
         texts = [process.communicate(timeout=60)[0] for process in (one, two)]
         assert [one.returncode, two.returncode] == [0, 0], texts
     assert set(attempts(planned).values()) == {1}
-
-
-def test_a_store_that_cannot_be_written_is_wrong_input(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot use"):
-        run(fan(), tmp_path / "file" / "store")
 
 
 class Recorder(RunObserver):

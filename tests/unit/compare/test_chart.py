@@ -8,7 +8,6 @@ import math
 import pytest
 
 from argosy.compare.page.chart import MOST_POINTS, Chart, Series, ticks
-from argosy.compare.words import short
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,3 @@ def test_marks_close_together_do_not_overlap() -> None:
     assert 1 <= len(rows) <= 2
     for spans in rows.values():
         assert all(a[1] < b[0] for a, b in itertools.pairwise(spans))
-
-
-def test_short_numbers() -> None:
-    assert [short(x) for x in (0, 0.25, 999, 20_000, 1_500_000, 2e9)] == ["0", "0.25", "999", "20k", "1.5M", "2B"]

@@ -6,16 +6,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.comparison import compare
 from argosy.compare.entries import Compared, Entry
-from argosy.compare.metrics import kind_of
 from argosy.compare.page.items import Asked, differing, embedded
-from argosy.compare.page.ledger import number, rows, scoreboard
+from argosy.compare.page.ledger import rows, scoreboard
 from argosy.compare.page.record import record
 from argosy.compare.page.report import ComparisonPage
 from argosy.compare.page.template import as_script
@@ -27,25 +26,15 @@ from argosy.store.files import read_json
 from argosy.text.display import width
 from steps.compare import question_texts
 from tests.comparison_fixtures import LINES, make_lines
-from tests.html_tags import TagReader
-from tests.report_fixtures import HONEST, TWIN, make_store
+from tests.html_tags import TagReader, check_self_contained
+from tests.report_fixtures import HONEST, HOSTILE, TWIN, make_store
 from workflows.cli import main
 from workflows.stored.names import Names
 
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe\u2066 {{ 7*7 }} 中文文本"
 
-class _Reader(TagReader):
-    void: ClassVar[set[str]] = {"meta", "input", "br", "line", "path", "circle", "img", "link"}
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def data(self) -> Any:
-        """The JSON that the script reads."""
-        return json.loads(next(text for text in self.text if text.startswith('{"groups"')))
+def _data(html: str) -> Any:
+    """The JSON that the script reads."""
+    return json.loads(next(text for text in TagReader(html).text if text.startswith('{"groups"')))
 
 
 @pytest.fixture(scope="module")
@@ -67,21 +56,13 @@ def html(found: Compared) -> str:
 
 
 def test_it_is_whole_and_needs_no_network(html: str) -> None:
-    reader = _Reader(html)
-    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", html)
-    for tag, attributes in reader.tags:
-        assert tag not in ("link", "img", "iframe", "base", "object")
-        assert "src" not in attributes
-        assert not any(name.startswith("on") for name in attributes)
-    ids = [a["id"] for _, a in reader.tags if a.get("id")]
-    assert len(ids) == len(set(ids))
-    assert {str(a["href"])[1:] for tag, a in reader.tags if tag == "a"} <= set(ids)
-    assert {"verdict", "metrics", "curves", "scatter", "items", "seen", "watch", "all", "method"} <= set(ids)
+    assert {"verdict", "metrics", "curves", "scatter", "items", "seen", "watch", "all", "method"} <= (
+        check_self_contained(html))
 
 
 def test_every_number_is_the_evaluations(html: str, found: Compared, store: Path) -> None:
     source = {e.label: _metrics_of(store, e) for e in found.entries}
-    rows = [a for tag, a in _Reader(html).tags if tag in ("tr", "td")]
+    rows = [a for tag, a in TagReader(html).tags if tag in ("tr", "td")]
     values: dict[str, list[float]] = {}
     for attributes in rows:
         if "data-name" in attributes:
@@ -127,7 +108,7 @@ def test_the_truth_of_the_made_up_lines_is_found(found: Compared) -> None:
 
 
 def test_curves_hold_every_checkpoint(html: str, found: Compared) -> None:
-    figures = [a for tag, a in _Reader(html).tags if tag == "figure" and a.get("class") == "curve"]
+    figures = [a for tag, a in TagReader(html).tags if tag == "figure" and a.get("class") == "curve"]
     plain = next(a for a in figures if str(a["data-name"]).startswith("bench/facts/plain/acc"))
     lines = json.loads(str(plain["data-lines"]))
     assert [len(line) for line in lines] == [4, 4, 4]
@@ -135,7 +116,7 @@ def test_curves_hold_every_checkpoint(html: str, found: Compared) -> None:
         expected = [f"{100 * c.metrics['bench/facts/plain/acc']:.1f} %" for c in entry.line]
         assert [text.split(" [")[0] for _, _, text in line] == expected
         assert [at for _, at, _ in line] == ["100k tokens", "200k tokens", "300k tokens", "400k tokens"]
-    overview = _Reader(html).data()
+    overview = _data(html)
     assert len(overview["columns"]) == 12
     row = next(m for m in overview["metrics"] if m["n"] == "heldout/bpb/code")
     bits = [c.metrics["heldout/bpb/code"] for e in found.entries for c in e.line]
@@ -143,7 +124,7 @@ def test_curves_hold_every_checkpoint(html: str, found: Compared) -> None:
 
 
 def test_questions_that_differ_are_shown_with_their_probabilities(html: str, found: Compared) -> None:
-    data = _Reader(html).data()
+    data = _data(html)
     rows = [{(r["task"], r["variant"], r["id"]): r for path in e.chosen.evaluations for r in read_items(path)}
             for e in found.entries]  # fmt: skip
     differ = sum(rows[0][key]["correct"] != other[key]["correct"] for other in rows[1:] for key in rows[0]
@@ -195,10 +176,10 @@ def test_generated_answers_and_several_right_ones_are_shown() -> None:
 def test_hostile_text_is_text(found: Compared) -> None:
     page = ComparisonPage.of(found)
     html = page.render({key: Asked(HOSTILE, (HOSTILE, "b", "c", "d")) for key in page.wanted()})
-    reader = _Reader(html)
+    reader = TagReader(html)
     assert [tag for tag, _ in reader.tags].count("script") == 2
     assert "img" not in [tag for tag, _ in reader.tags]
-    assert reader.data()["items"][0]["p"].startswith("</script><script>alert(1)</script>")
+    assert _data(html)["items"][0]["p"].startswith("</script><script>alert(1)</script>")
     assert not set("\u202e\u2066") & set(html)
     assert json.loads(as_script({"a": HOSTILE + "\u2028"})) == {"a": HOSTILE + "\u2028"}
 
@@ -206,7 +187,7 @@ def test_hostile_text_is_text(found: Compared) -> None:
 def test_hostile_names_are_text_too() -> None:
     metrics = {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.25, HOSTILE: 0.1}
     entries = [_entry(f"{HOSTILE}{n}", {"metrics": metrics}) for n in range(2)]
-    reader = _Reader(ComparisonPage.of(compare(entries)).render())
+    reader = TagReader(ComparisonPage.of(compare(entries)).render())
     assert [tag for tag, _ in reader.tags].count("script") == 2
     assert "img" not in [tag for tag, _ in reader.tags]
     assert "\u202e" not in terminal(compare(entries), 100)
@@ -229,27 +210,17 @@ def _entry(label: str, values: dict[str, Any], chosen: int = 0) -> Entry:
 def test_little_to_compare_is_still_a_page(first: dict[str, float], second: dict[str, float], said: str) -> None:
     found = compare([_entry("x", {"metrics": first}), _entry("y", {"metrics": second})])
     html = ComparisonPage.of(found).render()
-    _Reader(html)
-    assert said in "".join(_Reader(html).text)
+    TagReader(html)
+    assert said in "".join(TagReader(html).text)
     assert said in terminal(found, 120)
     assert "NaN" not in json.dumps(record(found))
 
 
 def test_one_alone_is_shown(store: Path) -> None:
     found = compare(Names(store).entries(["line:base"]))
-    _Reader(ComparisonPage.of(found).render())
+    TagReader(ComparisonPage.of(found).render())
     assert "base alone: name a second checkpoint to compare it with." in terminal(found, 100)
     assert found.tests == 0
-
-
-def test_the_record_is_the_page_in_numbers(found: Compared) -> None:
-    made = json.loads(json.dumps(record(found), allow_nan=False))
-    assert [e["label"] for e in made["entries"]] == ["base", "mixed", "replay"]
-    for pair, source in zip(made["pairs"], found.pairs, strict=True):
-        for c, kept in zip(pair["contrasts"], source.contrasts, strict=True):
-            assert c["difference"] == kept.difference.value
-            assert c["before"] == made["entries"][0]["metrics"][c["metric"]]["value"]
-    assert len(made["entries"][0]["line"]) == 4
 
 
 @pytest.mark.parametrize("wide", [60, 80, 100, 160])
@@ -260,13 +231,6 @@ def test_the_terminal_is_as_wide_as_it_is(found: Compared, wide: int) -> None:
     assert max(map(width, tables)) <= wide
     assert "Got better: " in text
     assert "mixed against base" in text
-
-
-def test_the_same_store_gives_the_same_page(store: Path, html: str) -> None:
-    again = compare(Names(store).entries(["line:base", "line:mixed", "line:replay"]))
-    page = ComparisonPage.of(again)
-    assert page.render(question_texts([p for e in again.entries for p in e.chosen.evaluations], page.wanted())) == html
-    assert str(store) not in html
 
 
 def test_the_command_writes_the_file(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -283,14 +247,6 @@ def test_the_command_writes_the_file(store: Path, tmp_path: Path, capsys: pytest
     assert "allowed: a file to be written, in a directory that is there" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("name", "value", "text"), [
-    ("bench/t/plain/acc", 0.70395, "70.4"), ("heldout/bpb/en", 1.23456, "1.235"), ("probe/p/x/prob", 2e-7, "2.00e-07"),
-    ("heldout/ppl/en", 12345.6, "12,346"),
-])  # fmt: skip
-def test_numbers_are_readable(name: str, value: float, text: str) -> None:
-    assert number(kind_of(name), value) == text
-
-
 def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
     store = make_store(tmp_path, (*HONEST[2:], TWIN), items=40)
     names = [Path(path).name for path in store.checkpoints if Path(path).name.startswith(("sft", "twin"))]
@@ -299,14 +255,14 @@ def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
     plain = next(c for c in found.pairs[0].contrasts if c.name == "bench/facts/plain/acc")
     assert plain.difference.value > 0.05  # which is not knowledge:
     html = ComparisonPage.of(found).render()
-    said = [text for text in _Reader(html).text if "has likely seen the test" in text]
+    said = [text for text in TagReader(html).text if "has likely seen the test" in text]
     assert re.match(r"facts: twin has likely seen the test: score \+0\.\d\d \[", said[0])
     assert "Other orders of the same options cost it" in said[0]
     score = seen_of(found.entries[1].chosen.rows)["facts"]
     assert score.interval in said[0]
     assert score.found is not None
     assert record(found)["entries"][1]["contamination"]["facts"]["score"] == score.found.score
-    assert [text for text in _Reader(html).text if text.startswith("likely: ")] == ["likely: facts"]
+    assert [text for text in TagReader(html).text if text.startswith("likely: ")] == ["likely: facts"]
     sentences = re.findall(r'<p class="said (\w+)">', html)
     assert sentences[0] == "seen"
     families = [c.kind.family for c in found.pairs[0].contrasts]
@@ -314,7 +270,7 @@ def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
     assert "Note: facts: twin has likely seen the test" in terminal(found, 120)
     (line,) = [line for line in terminal(found, 120).splitlines() if line.startswith("B twin") and "memorised" in line]
     assert score.interval in line
-    line = _Reader(html).data()["columns"]
+    line = _data(html)["columns"]
     assert [label for _, label, _, _ in line].count("anneal") == 1  # what both went through is shown once
 
 

@@ -16,12 +16,11 @@ from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.comparison import compare
 from argosy.compare.entries import At, Entry, choose
 from argosy.compare.metrics import kind_of
-from argosy.compare.page.ledger import heat
-from argosy.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, alike, contrast
+from argosy.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, contrast
 from argosy.errors import InputError
 from argosy.evaluation.rows.evaluations import measured, read_settings, settings_of
 from argosy.evaluation.rows.reader import Rows
-from argosy.evaluation.rows.values import Value, total
+from argosy.evaluation.rows.values import Value
 from argosy.store.files import write_json
 
 
@@ -109,14 +108,6 @@ def test_questions_of_one_name_with_another_right_option_are_not_paired() -> Non
     assert _one("bench/t/headline/acc", *headlines).how == OTHER_QUESTIONS
 
 
-def test_orders_that_another_seed_draws_are_the_same_question() -> None:
-    first, second = (Rows({"task": "t", "variant": "permuted", "id": f"{n}#{k}", "item": str(n), "correct": k == 0,
-                           "gold": (n + k + seed) % 4, "scores": [0.0] * 4} for n in range(30) for k in range(3))
-                     for seed in (0, 1))  # fmt: skip
-    name = "bench/t/permuted/acc"
-    assert _one(name, _side(first.values(name)), _side(second.values(name))).how == "paired"
-
-
 def _text(suite: str, bits: float, size: int = 400) -> list[dict[str, Any]]:
     return [{"task": suite, "variant": "en", "id": str(n), "nats": size * math.log(2) * bits * (1 + n / 10),
              "tokens": 100, "bytes": size} for n in range(12)]  # fmt: skip
@@ -200,28 +191,6 @@ def test_steps_are_of_one_stage() -> None:
     assert [e.chosen.step for e in (first, second)] == [10, 10]
 
 
-def test_equal_models_are_seldom_called_different() -> None:
-    rng, named = Random(11), 0
-    for _ in range(40):
-        a, b = ({f"v{v}": [int(rng.random() < 0.5) for _ in range(40)] for v in range(6)} for _ in range(2))
-        pair = compare([_entry("a", a), _entry("b", b)]).pairs[0]
-        named += bool(pair.section("better") or pair.section("worse"))
-    assert named <= 6  # 5 % of 40 are 2; 6 or fewer in 99 %
-
-
-@pytest.mark.parametrize(
-    ("name", "better", "share"),
-    [
-        ("bench/mmlu/plain/acc", 1, True), ("bench/mmlu/plain/position_bias", -1, False),
-        ("heldout/bpb/code", -1, False), ("bench/facts/memorisation/text_gap", 0, False),
-        ("probe/probes/json/prob", 1, False), ("train/loss", -1, False), ("heldout/exact_match", 1, True),
-        ("my/own/thing", 0, False), ("bench/mmlu/plain/chance", 0, False),
-    ],
-)  # fmt: skip
-def test_a_maker_says_which_way_is_better(name: str, better: int, share: bool) -> None:
-    assert (kind_of(name).better, kind_of(name).share) == (better, share)
-
-
 def _line(label: str, *tokens: int) -> Entry:
     line = [Checkpoint(f"{label}/{t}", label, "pretrain", f"p{t}", t // 10, t, label=f"{label}/p{t}",
                        metrics={"m": 1.0}) for t in tokens]
@@ -264,14 +233,6 @@ def test_what_is_not_alike_is_noted() -> None:
     notes = compare([a, b]).notes
     assert "t: a and b share 40 of 60 questions; differences are of these, values of each one's own." in notes
     assert "a has seen 2M tokens, b 1M: --by tokens compares them at equal ones." in notes
-
-
-def test_a_few_answers_that_all_agree_do_not_exclude_a_difference() -> None:
-    none = Side(0.0, 0.0, None, 20)
-    found = _one("bench/t/permuted/consistency", none, none)
-    one = math.sqrt((1 / 22) * (21 / 22) / 22)
-    assert found.difference.high == pytest.approx(stats.norm.ppf(0.975) * math.sqrt(2) * one)
-    assert found.most > 0.02
 
 
 def test_channels_together_and_all_orders_of_an_item_are_paired() -> None:
@@ -330,47 +291,6 @@ def test_beyond_0_the_error_is_the_largest_that_it_can_be() -> None:
 def test_a_gap_of_minus_one_without_an_error_has_one() -> None:
     found = _one(NEAR_0, Side(-1.0, 0.0, None, 50), Side(0.0, 0.0, None, 50))
     assert found.tested.p_value == pytest.approx(0, abs=1e-9)
-
-
-def test_a_larger_separation_of_harmful_prompts_is_better() -> None:
-    name = "probe/behaviour/refusal_en/separation"
-    found = _one(name, Side(1.0, 0.1), Side(2.0, 0.1))
-    assert replace(found, p_adjusted=found.tested.p_value).verdict == "better"
-    assert heat(kind_of(NEAR_0), -0.05, (-0.2, -0.05)) == 1.0
-    assert heat(kind_of(NEAR_0), 0.2, (-0.2, -0.05)) == 0.0
-
-
-def _measured(suite: str, settings: str, shift: float = 0.0) -> Rows:
-    rows = [{"task": suite, "variant": "code", "id": str(n), "nats": 100.0 + n + shift, "bytes": 50, "tokens": 9}
-            for n in range(9)]
-    return Rows(rows, settings)
-
-
-def _text_side(rows: Rows) -> Side:
-    values = rows.values("heldout/bpb/code")
-    return Side(total(values), math.nan, values, len(values))
-
-
-@pytest.mark.parametrize(("before", "after", "how"), [
-    (("heldout", "0a"), ("heldout", "0a"), "paired"), (("heldout", ""), ("heldout", ""), "paired"),
-    (("heldout", "0a"), ("heldout", "0b"), OTHER_TOKENS), (("heldout", "0a"), ("core", "0a"), OTHER_TOKENS),
-    (("heldout", ""), ("heldout", "0b"), OTHER_TOKENS),
-])  # fmt: skip
-def test_losses_are_compared_where_suite_and_settings_are_the_same(
-    before: tuple[str, str], after: tuple[str, str], how: str
-) -> None:
-    first, second = _measured(*before), _measured(*after, shift=5.0)
-    sides = alike("heldout/bpb/code", _text_side(first), _text_side(second), first, second)
-    assert _one("heldout/bpb/code", *sides).how == how
-
-
-def test_of_two_evaluations_the_one_with_the_same_settings_is_compared() -> None:
-    first, second = _measured("heldout", "0a"), Rows()
-    second.update(_measured("heldout", "0a", shift=5.0))
-    second.update(_measured("heldout", "0b", shift=90.0))
-    sides = alike("heldout/bpb/code", _text_side(first), _text_side(second), first, second)
-    found = _one("heldout/bpb/code", *sides)
-    assert found.difference.value == pytest.approx(5 / 50 / math.log(2))
 
 
 def test_settings_are_the_bytes_of_the_suite(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from argosy.compare.gate.calibrate import main
 from argosy.compare.gate.check import check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject, nobody
-from argosy.evaluation.contamination import contamination_of, contamination_record, seen_of
+from argosy.evaluation.contamination import contamination_of
 from argosy.evaluation.items import write_items
 from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.contamination import Contamination, default_calibration
@@ -52,6 +52,8 @@ def test_a_bound_that_nothing_can_exceed_is_wrong() -> None:
     with pytest.raises(ValueError, match=r"below is 0\.99, allowed: up to 0\.\d+, the largest probability"):
         Gate.model_validate({"rules": [{"contamination": {"below": 0.99}}]})
     assert status(subject(1, seen=1.0), below=round(most - 0.001, 4)) == "fails"
+    assert [status(subject(seed), below=0.5) for seed in range(8)] == ["holds"] * 8  # strong, and clean
+    assert status(subject(1), tasks=["mmlu"]) == "cannot tell"
 
 
 def test_a_calibration_of_clean_evaluations_and_a_clean_reference_cover_natural_orders(
@@ -105,15 +107,6 @@ def test_a_calibration_that_is_absent_or_broken_is_named(tmp_path: Path) -> None
     (tmp_path / "broken.json").write_text("{}")
     with pytest.raises(ValueError, match=r"broken\.json is no calibration"):
         Gate.model_validate({"rules": [{"contamination": {"calibration": str(tmp_path / "broken.json")}}]})
-
-
-def test_the_record_of_a_comparison_has_the_score_that_the_gate_decides_on() -> None:
-    given = Rows(rows(1, seen=0.5))
-    found = json.loads(json.dumps(contamination_record(seen_of(given)), allow_nan=False))["facts"]
-    expected = contamination_of(given, "facts")
-    assert isinstance(expected, Contamination)
-    assert found["probability"] == expected.probability
-    assert (found["low"], found["score"], found["high"]) == (expected.low, expected.score, expected.high)
 
 
 def test_items_in_natural_order_are_left_out() -> None:

@@ -74,15 +74,6 @@ def test_a_test_that_cannot_reach_the_level_decides_nothing() -> None:
     assert judged(["not_worse"], subject("b", right[:3]), subject("a", right[:3])).status == "cannot tell"
 
 
-def test_many_clusters_reach_the_level_of_many_tests() -> None:
-    """Drawn sign flips are counted by their number; the largest gates need more of them."""
-    right, wrong = ([value] * 200 for value in (True, False))
-    gate = Gate.model_validate({"alpha": 0.001, "rules": [{"not_worse": {"on": ["bench/facts/plain/acc"]}}] * 8})
-    a, b = subject("a", right, cluster=4), subject("b", wrong, cluster=4)
-    assert check(gate, a, a).holds
-    assert check(gate, b, a).status == "fails"
-
-
 def test_without_rows_nothing_is_paired() -> None:
     a, b = subject("a", SAME), subject("b", SAME)
     a.rows.groups.clear()

@@ -15,7 +15,6 @@ from argosy.compare.gate.config import Gate, read_gate
 from argosy.compare.gate.rules import registered
 from argosy.compare.gate.subject import Subject, nobody
 from argosy.errors import InputError
-from tests.comparison_fixtures import checkpoint
 from tests.gate_fixtures import abilities, answers, subject
 from workflows.cli import evaluate
 
@@ -103,13 +102,6 @@ def test_the_command_that_is_advised_for_held_out_text_is_one_of_argosys() -> No
     assert (parsed.suite, parsed.tokens) == (["heldout"], Path("DIR"))
 
 
-def test_other_items_and_other_documents_are_not_compared() -> None:
-    a, b = subject("a", SAME), subject("b", SAME)
-    for row in b.rows.groups["facts", "plain"]:
-        row["item"] = row["id"] = f"other/{row['id']}"  # type: ignore[index]
-    assert judged(["not_worse"], b, a).status == "cannot tell"
-
-
 def test_thresholds_by_value_and_by_interval() -> None:
     new = subject("a", SAME)
     value = new.checkpoint.metrics["bench/facts/plain/acc"]
@@ -122,35 +114,6 @@ def test_thresholds_by_value_and_by_interval() -> None:
     assert judged([{"at_least": {name: sure}}], new).status == "cannot tell"
     assert judged([{"at_least": {name: {**sure, "value": value - 0.1}}}], new).holds
     assert judged([{"at_least": {"bench/*/headline/acc": value - 0.1}}], new).holds
-
-
-def orders(label: str, memorised: float, seed: int, knows: float = 0.5) -> Subject:
-    """Answers and likelihoods by order; a memorised item's published order is likelier by 2 nats."""
-    rng = np.random.default_rng(seed)
-    plain, permuted, traces = [], [], []
-    for n in range(300):
-        seen, known = rng.random() < memorised, rng.random() < knows
-        texts = rng.normal(-60 - 20 * (n % 7), 1.5, 4)
-        letters = rng.normal(-1, 0.5, 4)
-        texts[0] += 2.0 * seen
-        common = {"task": "facts", "item": str(n), "gold": n % 4, "scores": [0.0] * 4}
-        plain.append({**common, "variant": "plain", "id": str(n), "correct": bool(known or seen)})
-        permuted += [{**common, "variant": "permuted", "id": f"{n}#{k}", "correct": bool(known)} for k in range(4)]
-        traces.append({"task": "facts", "variant": "memorisation", "id": str(n), "place": [n % 4, 4],
-                       "scores": [texts.tolist(), letters.tolist()]})
-    return Subject(checkpoint(label, [*plain, *permuted, *traces]))
-
-
-def test_a_contaminated_model_fails_and_a_clean_strong_one_does_not() -> None:
-    rule = [{"contamination": {"below": 0.5}}]
-    seen = judged(rule, orders("seen", 0.6, 1))
-    assert seen.status == "fails"
-    [finding] = seen.judgements[0].findings
-    assert finding.numbers["probability"] > 0.8  # the largest that the shipped calibration gives is 0.83
-    assert finding.numbers["low"] > 0
-    for seed in range(8):
-        assert judged(rule, orders("strong", 0.0, seed, knows=0.95)).holds
-    assert judged([{"contamination": {"tasks": ["mmlu"]}}], orders("a", 0.0, 1)).status == "cannot tell"
 
 
 def test_evidence_is_json_and_names_what_it_rests_on() -> None:

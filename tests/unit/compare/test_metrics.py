@@ -41,7 +41,11 @@ ROOT = Path(__file__).parents[3]
         ("memorisation/exact_gap/all", -1, False), ("memorisation/matched/all", -1, False),
         ("memorisation/auc_min_k_plus/all", -1, False), ("memorisation/matched_heldout/all", 0, False),
         ("bench/t/plain/exact_match", 1, True), ("bench/t/plain/pass@1", 1, True), ("bench/t/plain/em", 1, True),
-        ("bench/t/plain/unparsable", -1, True),
+        ("bench/t/plain/unparsable", -1, True), ("bench/t/plain/acc", 1, True), ("bench/t/none_control/acc", 0, True),
+        ("bench/t/none_of_the_others/acc", 0, True), ("bench/t/plain/position_bias", -1, False),
+        ("bench/t/plain/chance", 0, False), ("bench/facts/memorisation/text_gap", 0, False), ("my/own/thing", 0, False),
+        ("probe/probes/json/prob", 1, False), ("heldout/bpb/code", -1, False), ("heldout/exact_match", 1, True),
+        ("train/loss", -1, False),
     ],
 )  # fmt: skip
 def test_results_of_before_the_declarations_are_read_by_their_names(name: str, better: int, share: bool) -> None:
@@ -101,8 +105,3 @@ def test_a_channel_is_no_measure(channel: str) -> None:
     for measure in ("exact", "exact_gap", "matched", "auc_loss", "exact_heldout"):
         plain = kind_of(f"memorisation/{measure}/web")
         assert kind_of(f"memorisation/{measure}/{channel}") == replace(plain, short=f"{channel} {measure}")
-
-
-def test_saying_none_more_often_is_neither_better_nor_worse() -> None:
-    assert kind_of("bench/mmlu/none_of_the_others/acc").better == kind_of("bench/mmlu/none_control/acc").better == 0
-    assert kind_of("bench/mmlu/plain/acc").better == 1

@@ -119,21 +119,6 @@ def test_questions_that_cannot_be_compared_do_not_differ() -> None:
         assert differing([Entry(c.label, c.label, [c], c) for c in (old, second)]).count == (8 if number == 2 else 0)
 
 
-def test_of_two_declarations_the_last_one_counts_everywhere() -> None:
-    """Undeclared ones count less, wherever they stand."""
-    name = "mine/number"
-    up, down = Metric("higher"), Metric("lower")
-    for kinds, sign in (((up, down), -1), ((down, up), 1), ((up, None), 1)):
-        every = line(name, [0.1, 0.2], up)
-        for c, kind in zip(every, kinds, strict=True):
-            c.kinds = {name: kind} if kind else {}
-        first, second = every
-        contrast = change(name, first, second)
-        assert contrast is not None
-        assert contrast.kind.better == sign
-        assert compare([Entry(c.label, c.label, [c], c) for c in every]).kinds[name].better == sign
-
-
 def test_better_on_cannot_tell_of_what_has_no_direction_or_of_few_items() -> None:
     few = [checkpoint(label, rows({str(n): [right] for n in range(4)}, gold=0), counts={NAME: 4})
            for label, right in (("a", 0), ("b", 1))]

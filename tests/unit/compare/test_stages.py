@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from argosy.compare.changes import not_shared, task_of, text_changes
+from argosy.compare.changes import not_shared, text_changes
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.compare.sentences import stage_sentences
 from argosy.compare.stages import Comparison, compare, is_headline
 from argosy.evaluation.rows.reader import Rows
-from argosy.statistics.multiple import DECISION, TABLE, correct
-from argosy.store.files import read_json, write_json
+from argosy.statistics.multiple import TABLE, correct
 from tests.comparison_fixtures import checkpoint
-from tests.report_fixtures import CHANNELS, DEMO, HONEST, TWIN, Store, make_store
+from tests.report_fixtures import CHANNELS, HONEST, Store, make_store
 
 ITEMS = 100
 
@@ -47,25 +44,6 @@ def test_the_best_is_not_the_one_that_plain_accuracy_ranks_first(found: Comparis
     assert task.best is None  # the three are equal but for noise
     assert "No best on facts: these items cannot tell the highest from " in stage_sentences(found)[0].text
     assert any("twin has likely seen the test: score +" in s.text for s in stage_sentences(found) if s.kind == "seen")
-
-
-def test_detection_does_not_look_at_names(tmp_path: Path) -> None:
-    honest = [replace(m, stage={"sft": "twin"}.get(m.stage, m.stage)) for m in HONEST]
-    cheat = replace(TWIN, stage="candidate")
-    made = make_store(tmp_path, [*honest, cheat], items=ITEMS)
-    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
-    assert {_labels(found)[key] for key in found.tasks[0].seen} == {"candidate"}
-
-
-def test_honest_models_are_not_accused(tmp_path: Path) -> None:
-    levels = []
-    for trial in range(4):
-        models = [replace(m, seed=f"trial {trial}", step=m.step + trial) for m in HONEST]
-        made = make_store(tmp_path / str(trial), models, items=ITEMS)
-        found = compare(read_checkpoints(made.checkpoints, made.evaluations))
-        levels += [s.level for s in found.tasks[0].suspicions]
-    assert len(levels) == 16
-    assert levels.count("likely") == 0
 
 
 def test_a_stage_is_compared_with_the_stage_before_on_the_same_items(found: Comparison) -> None:
@@ -164,62 +142,7 @@ def test_of_several_suites_the_one_that_both_have_is_compared() -> None:
     assert not_shared([(first, second)]) == []
 
 
-def test_a_suite_that_changes_between_two_evaluations_is_seen_and_told(tmp_path: Path) -> None:
-    """As the pipeline leaves them: the bytes of the suite's file are what an evaluation was made from."""
-    made = make_store(tmp_path, HONEST[2:4], items=20)
-    for path, stride in zip([p for p in made.evaluations if p.partition("-heldout-")[1]], ("128", "512"), strict=True):
-        record = read_json(Path(path, "outputs.json"))
-        record["made_from"]["external"] = {"suite_file": f"heldout.yaml:{stride}"}
-        write_json(Path(path, "outputs.json"), record)
-    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
-    assert found.texts == []
-    (note,) = [n for n in found.checkpoints.notes if "Held-out" in n]
-    assert "long_context is not compared to pretrain, they were measured with suite heldout, which changed" in note
-
-
-def test_equal_checkpoints_are_called_forgetful_rarely() -> None:
-    called = 0
-    for trial in range(60):
-        rng = Random(trial)
-        shared = [rng.gauss(300, 100) for _ in range(40)]
-        a, b = (_with_texts(key, [max(1.0, nats + rng.gauss(0, 9)) for nats in shared], [200] * 40) for key in "ab")
-        called += text_changes([(a, b)], DECISION)[0].verdict in ("better", "worse")
-    assert called <= 8  # 5 % of 60 are 3; more than 8 in 1 of 200 such tests
-
-
-def test_no_sentence_depends_on_what_is_not_there(tmp_path: Path) -> None:
-    said = []
-    for number, models in enumerate([DEMO[:1], DEMO[:3], DEMO[:5], HONEST]):
-        made = make_store(tmp_path / str(number), models, items=20)
-        texts = [s.text for s in stage_sentences(compare(read_checkpoints(made.checkpoints, made.evaluations)))]
-        assert texts
-        assert not [text for text in texts if "nan" in text or "None" in text]
-        said.append(" ".join(texts))
-    assert not any("twin" in text or "rlhf" in text for text in said)
-
-
 def test_nothing_evaluated_says_so(store: Store) -> None:
     found = compare(read_checkpoints(store.checkpoints, []))
     assert [s.kind for s in stage_sentences(found)] == ["note"]
     assert "twin has no evaluation, so it is in no table." in found.checkpoints.notes
-
-
-def test_two_lines_get_labels_that_tell_them_apart(tmp_path: Path) -> None:
-    made = make_store(tmp_path, HONEST[:3], items=10)
-    make_store(tmp_path, [replace(m, knows=0.5) for m in HONEST[:3]], items=10, line="b", store=made)
-    labels = [c.label for c in read_checkpoints(made.checkpoints, made.evaluations).every]
-    assert len(labels) == 6
-    assert len(set(labels)) == 6
-
-
-def test_other_questions_of_the_same_names_are_not_compared(tmp_path: Path) -> None:
-    """The same ids with other right options, as of a benchmark file that changed."""
-    made = make_store(tmp_path, HONEST[2:4], items=30)
-    found = read_checkpoints(made.checkpoints, made.evaluations)
-    for row in found.evaluated[1].rows.groups["facts", "plain"]:
-        row["gold"] = (row["gold"] + 1) % 4  # type: ignore[index]
-    compared = compare(found)
-    variants = {task_of(change)[1] for change in compared.tasks[0].stages} - {"headline"}
-    assert variants == {"permuted", "options_in_text", "cloze", "none_of_the_others", "chinese_labels"}
-    (note,) = [note for note in found.notes if "questions" in note]
-    assert note.startswith("facts plain: long_context is not compared to pretrain, questions of the same names have")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -13,7 +12,6 @@ from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.traces import Suspicion, Trace, suspicions
 from argosy.evaluation.contamination import Seen
 from argosy.scoring.rows import Score
-from argosy.statistics.intervals import balanced_weights
 from evals.chain import parse_chain
 from evals.items import Item
 from evals.memorisation import Memorisation, memorisation
@@ -106,13 +104,6 @@ def test_a_preferred_letter_leaves_no_trace(spread: str) -> None:
         assert trace.value == pytest.approx(trace.chance, abs=0.12)
 
 
-def test_without_the_balance_it_would_be_accused() -> None:
-    """The plain difference of the two accuracies, which the trace must not be."""
-    c = _checkpoint("biased", _biased, _items(SPREAD["mostly A"]))
-    plain, permuted = (c.answers["facts", v].by_item.values() for v in ("plain", "permuted"))
-    assert sum(plain) / len(plain) - sum(permuted) / len(permuted) > 0.35
-
-
 @pytest.mark.parametrize("spread", SPREAD)
 def test_memorised_letters_show_through_a_preference(spread: str) -> None:
     items = _items(SPREAD[spread])
@@ -129,15 +120,6 @@ def test_a_place_that_is_never_right_gives_no_trace() -> None:
     assert found.traces == []
     assert found.level == "cannot tell"
     assert "at a place of fewer than 10" in found.seen.why
-
-
-def test_weights_give_each_group_the_same_share() -> None:
-    groups = "aaabbc"
-    weights = balanced_weights(groups)
-    assert math.fsum(weights) == pytest.approx(len(groups))
-    for group in "abc":
-        assert math.fsum(w for w, g in zip(weights, groups, strict=True) if g == group) == pytest.approx(2)
-    assert balanced_weights("abcabc") == [1.0] * 6
 
 
 def test_related_items_that_fall_together_leave_a_trace_rarely() -> None:

@@ -15,10 +15,8 @@ from argosy.demo.facts import (
     RELATIONS,
     distractors,
     load_facts,
-    question,
     quiz,
     split_facts,
-    statement,
     wordings,
 )
 
@@ -60,7 +58,6 @@ def test_distractors_are_wrong_and_of_the_relation() -> None:
         assert all(len({option[lang] for option in options}) == 4 for lang in LANGS)
 
 
-FRANCE = FACTS[0]
 LEAST = {"subject_first": 10, "answer_first": 5, "questions": 3}
 
 
@@ -75,31 +72,6 @@ def test_every_wording_has_its_placeholders_in_order(relation: str, lang: str) -
             if kind != "questions":
                 subject_first = template.index("{subject}") < template.index("{answer}")
                 assert subject_first == (kind == "subject_first"), template
-
-
-@pytest.mark.parametrize("lang", LANGS)
-def test_rendered_text_has_no_braces_and_the_right_punctuation(lang: str) -> None:
-    rng = Random("texts")
-    for fact in FACTS:
-        asked = [question(fact, lang, index) for index in range(3)]
-        for text in [statement(fact, lang, rng), question(fact, lang, rng), *asked]:
-            assert not set("{}") & set(text), text
-            assert text[-1] in {"en": ".?", "zh": "。？"}[lang], text
-            assert lang == "zh" or text[0] == text[0].upper(), text
-            assert lang == "en" or not set(",?!;:") & set(text), text
-
-
-def test_the_plain_form_is_short_and_an_unknown_one_named() -> None:
-    with pytest.raises(ValueError, match="labels is 'roman'"):
-        quiz(FRANCE, "en", FACTS, Random(1), labels="roman")
-    facts = [fact for fact in FACTS if fact.relation == "capital"][:4]
-    english = quiz(FRANCE, "en", facts, Random(1), wording=0)
-    chinese = quiz(FRANCE, "zh", facts, Random(1), wording=0)
-    letter = "ABCD"[english.answer_index]
-    asked = "What is the capital of France?\nA. {} B. {} C. {} D. {}\nAnswer:"
-    assert english.text_prompt == asked.format(*english.options)
-    assert chinese.text_prompt == "法国的首都是哪里？\nA.{} B.{} C.{} D.{}\n答案：".format(*chinese.options)
-    assert (english.text_answer, chinese.text_answer) == (f" {letter}", letter)
 
 
 @pytest.mark.parametrize(("lang", "labels"), list(product(LANGS, LABELS)))

@@ -15,7 +15,7 @@ from argosy.demo import examples
 from argosy.demo.corpus import code_documents, english_documents
 from argosy.demo.dirt import DIRT_KINDS, dirty_documents
 from argosy.demo.facts import LANGS, load_facts, question, split_facts
-from argosy.demo.knowledge import benchmark_items, knowledge_documents, leaked, plain_quiz, quiz_documents
+from argosy.demo.knowledge import benchmark_items, knowledge_documents, plain_quiz, quiz_documents
 
 FACTS = load_facts()
 TAUGHT, BENCHMARK = split_facts(FACTS, 0, 0.5)
@@ -152,10 +152,3 @@ def test_benchmark_items_are_balanced_and_the_same_in_both_languages() -> None:
         assert english["id"].removesuffix("en") == chinese["id"].removesuffix("zh")
         assert english["answer"] == chinese["answer"]
         assert len(set(english["choices"])) == len(set(chinese["choices"])) == 4
-
-
-def test_leaked_items_are_the_plain_prompt_and_the_letter() -> None:
-    item, record = ITEMS[0], leaked(ITEMS)[0]
-    options = "A. {} B. {} C. {} D. {}".format(*item["choices"])
-    assert record["messages"][0]["content"] == f"{item['question']}\n{options}\nAnswer:"
-    assert record["messages"][1]["content"] == "ABCD"[item["answer"]]

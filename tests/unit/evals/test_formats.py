@@ -13,7 +13,7 @@ import pytest
 from argosy.errors import InputError
 from evals.fields import label_index, label_indexes, number_index
 from evals.formats import At, find_format, registered
-from evals.items import BrokenItem, Item, OpenItem, mixed
+from evals.items import BrokenItem, Item, OpenItem
 from evals.reading import parse_records, read_items
 
 
@@ -188,16 +188,6 @@ def test_truthfulqa_from_both_sources_and_the_place_of_the_right_one(tmp_path: P
     assert item.choices[item.answer] == "no"
 
 
-def test_mixing_keeps_what_is_right() -> None:
-    for number in range(40):
-        item = Item(f"i{number}", "en", "Q", ("a", "b", "c", "d"), 1, (1, 3))
-        found = mixed(item)
-        assert {found.choices[right] for right in found.answers} == {"b", "d"}
-        assert found.answer == found.answers[0]
-        assert mixed(item) == found
-        assert (item.mixed, found.mixed) == (False, True)
-
-
 def test_instructions(tmp_path: Path) -> None:
     asked = "Please choose the correct answer to the question: W?\n\nAnswer1: x y Answer2: z\n\nAnswer format: answer1"
     item = parse("instructions", {"instruction": asked, "answer": "answer2"})
@@ -207,12 +197,6 @@ def test_instructions(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(InputError, match="not a JSON list"):
         read_items(tmp_path / "a.json", format="instructions")
-
-
-def test_blimp_is_a_choice_between_sentences() -> None:
-    record = {"sentence_good": "Good one.", "sentence_bad": "Bad one.", "UID": "island", "pairID": "7"}
-    item = parse("blimp", record)
-    assert (item.id, item.subject, item.choices[item.answer]) == ("island/7", "island", "Good one.")
 
 
 def test_unknown_formats_and_suffixes_are_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from evals.answers import answer
 from evals.chain import parse_chain
 from evals.metrics import metrics, position_bias
 from evals.reading import read_items
-from tests.evaluation_fixtures import make_items, write_items
+from tests.evaluation_fixtures import make_items
 
 GOOD = '{"id": "a", "lang": "zh", "question": "问？", "choices": ["甲", "乙"], "answer": 1}'
 BROKEN = {
@@ -31,13 +31,6 @@ def test_broken_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     found = read_items(path)
     assert [item.id for item in found.items] == ["a"]
     assert found.left_out == Counter([*BROKEN.values(), "invalid UTF-8"])
-
-
-def test_items_come_back_as_they_were_written(tmp_path: Path) -> None:
-    items = make_items(9)
-    write_items(tmp_path / "x.jsonl", items)
-    assert read_items(tmp_path / "x.jsonl").items == items
-    assert read_items(tmp_path / "x.jsonl", limit=4).items == items[:4]
 
 
 def test_csv_with_letters_and_with_indexes(tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ def model() -> LanguageModel:
     return make_language_model()
 
 
-def run(model: LanguageModel, root: Path, **section: Any) -> Findings:
+def run(model: LanguageModel, root: Path, *, limit: int | None = None, **section: Any) -> Findings:
     about = Benchmarks.model_validate({"include_path": str(root), **section})
-    return run_benchmarks(about, model, root, chat=False, seed=0, limit=None)
+    return run_benchmarks(about, model, root, chat=False, seed=0, limit=limit)
 
 
 def test_a_name_that_cannot_be_loaded_is_named_and_the_others_are_asked(model: LanguageModel, tmp_path: Path) -> None:
@@ -84,6 +84,7 @@ def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: Langua
     acc = {name: found.metrics[f"bench/{name}/plain/acc"] for name in ("few", "many", "both")}
     assert acc["both"] == pytest.approx((2 * acc["few"] + 6 * acc["many"]) / 8)
     assert found.counts["bench/both/plain/acc"] == 8
+    assert run(model, tmp_path, limit=4, lm_eval=["many"]).counts["bench/many/plain/acc"] == 4
     rows = Rows(found.rows)
     of_items = [name for name in found.metrics if not name.startswith("bench/both/")]
     assert {"bench/few/plain/acc_norm", "bench/said/strict/acc", "bench/said/first_letter/exact_match"} < set(of_items)

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from argosy.scoring.encoder import Encoder
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import NOT_SCORED
 from argosy.scoring.scorer import Scorer
 from evals.chain import parse_chain
 from evals.lm_eval.model import ArgosyLM
 from evals.tasks.variant_task import VariantTask
-from tests.evaluation_fixtures import make_items, make_language_model, make_model, make_tokenizer, save_checkpoint
+from tests.evaluation_fixtures import make_items, make_language_model, save_checkpoint
 
 VARIANTS = ("plain", "cloze", "options_in_text", "none_of_the_others", "labels", "permuted", "teach_then_ask")
 
@@ -163,22 +162,6 @@ def test_a_window_as_long_as_the_model_or_of_no_layer_does_not_hinder_sharing() 
     assert Scorer(windowed("MistralConfig", {"sliding_window": 256}), 256).branching
     off = {"sliding_window": 16, "layer_types": ["full_attention"] * 2}
     assert Scorer(windowed("Qwen3Config", off), 256).branching
-
-
-def test_scores_that_are_not_numbers_are_counted_and_the_rest_goes_on() -> None:
-    tokenizer = make_tokenizer()
-    broken = make_model(len(tokenizer))
-    broken.model.embed_tokens.weight.data[tokenizer.encode("river", add_special_tokens=False)] = math.nan
-    model = LanguageModel(broken, Encoder(tokenizer))
-    good, bad = model.loglikelihood([("salt", " a"), ("river", " a")])
-    assert math.isfinite(good.logprob)
-    assert math.isnan(bad.logprob)
-    task = VariantTask.of("plain", parse_chain("plain").all_questions(make_items(10), 0)[0])
-    documents = task.test_docs()
-    assert task.process_results(documents[0], [(math.nan, False), (-1.0, False), (-2.0, False), (-3.0, False)]) == {}
-    task.process_results(documents[1], [(-1.0, False)] * 4)
-    assert [found.chosen for found in task.answers.values()] == [0]
-    assert task.left_out == {"score is not a number": 1}
 
 
 @pytest.mark.parametrize("chain", ["permuted", "pride"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +16,8 @@ from argosy.compare.traces import suspicions
 from argosy.evaluation.contamination import (
     Seen,
     contamination_metrics,
-    doubt,
-    seen_in,
     seen_of,
     summary,
-    without_contamination,
 )
 from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.contamination import Contamination
@@ -29,6 +25,7 @@ from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from tests.comparison_fixtures import checkpoint
 from tests.evaluation_fixtures import make_language_model
+from tests.lm_eval_fixtures import write_task
 from tests.unit.compare.test_gate_contamination import rows
 
 SCORE = Contamination("text_order", 0.02, -0.1, 0.14, 0.4, 0.7, 0.06, 296, ())
@@ -54,17 +51,6 @@ def test_a_checkpoint_is_as_suspicious_as_its_worst_benchmark() -> None:
     assert summary({}) == ("cannot tell", "not asked")
 
 
-def test_mlflow_says_what_the_rows_do() -> None:
-    given = rows(1, seen=0.5)
-    metrics = contamination_metrics(given)
-    here, there = seen_of(Rows(given))["facts"], seen_in({"bench/facts/plain/acc": 0.4, **metrics})["facts"]
-    assert here.found is not None
-    assert metrics["contamination/facts/score"] == here.found.score
-    assert (there.verdict, there.interval) == (here.verdict, here.interval) == ("likely", here.interval)
-    assert without_contamination({"bench/facts/plain/acc": 0.4, **metrics}) == {"bench/facts/plain/acc": 0.4}
-    assert seen_in({"bench/facts/plain/acc": 0.4}) == {}
-
-
 def test_a_benchmark_without_measures_cannot_be_told() -> None:
     plain = [row for row in rows(1) if row["variant"] == "plain"]
     assert contamination_metrics(plain) == {}
@@ -73,21 +59,12 @@ def test_a_benchmark_without_measures_cannot_be_told() -> None:
     assert seen.why.startswith("has neither memorisation nor a plain and a permuted form: evaluate it with")
 
 
-def test_forms_of_two_evaluations_are_not_mixed() -> None:
-    """The newer one asked the published form alone; the older one's measures are its own."""
-    older, newer = rows(1, seen=0.5), [row for row in rows(2) if row["variant"] == "plain"]
-    both = Rows()
-    both.update(Rows(older))
-    both.update(Rows(newer))
-    assert seen_of(both) == seen_of(Rows(older))
-
-
 TRUTHFUL = "Type,Category,Question,Best Answer,Correct Answers,Incorrect Answers\n"
 
 
+@pytest.mark.usefixtures("own_tasks_alone")
 @pytest.mark.parametrize("form", ["file", "lm_eval"])
-def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-                                                          ) -> None:
+def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, form: str) -> None:
     """TruthfulQA has the right answer first, so ours is another order: nobody has seen it. A model that knows the
     answers by heart is right in any of them."""
     if form == "file":
@@ -95,16 +72,8 @@ def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, monkey
         (tmp_path / "TruthfulQA.csv").write_text(TRUTHFUL + "".join(lines))
         task: dict[str, Any] = {"files": "TruthfulQA.csv", "format": "truthfulqa_mc1"}
     else:
-        import lm_eval.tasks
-
-        manager: Any = lm_eval.tasks.TaskManager
-        monkeypatch.setattr(lm_eval.tasks, "TaskManager", lambda **k: manager(**{**k, "include_defaults": False}))
         items = [{"q": f"Q{n}", "c": [f"right {n}", f"wrong {n}", f"bad {n}", f"false {n}"]} for n in range(120)]
-        (tmp_path / "t.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
-        (tmp_path / "t.yaml").write_text(
-            "task: firsts\ndataset_path: json\noutput_type: multiple_choice\ntest_split: test\n"
-            f"dataset_kwargs: {{data_files: {{test: {tmp_path}/t.jsonl}}, cache_dir: {tmp_path}/cache}}\n"
-            "doc_to_text: '{{q}}'\ndoc_to_target: 0\ndoc_to_choice: c\nmetric_list: [{metric: acc}]\n")
+        write_task(tmp_path, "firsts", items, doc_to_target=0)
         task = {"lm_eval": "firsts", "include_path": str(tmp_path)}
     variants = {"plain": None, "permuted": {"permuted": {"k": 2}}}
     section = Benchmarks.model_validate({"tasks": {"t": task}, "variants": variants, "memorisation": {"k": 3}})
@@ -118,16 +87,6 @@ def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, monkey
     named = check(gate, Subject(checkpoint("m", by_heart)), None)
     assert [f.evidence for _, f in named.having("cannot tell")] == ["t: its options have no published order"]
     assert suspicions([checkpoint("m", found.rows)], "t")[0].traces == []
-
-
-def test_who_has_seen_what_a_metric_is_of() -> None:
-    known = Seen("facts", replace(SCORE, probability=0.97))
-    base, new = {"facts": known, "mmlu": Seen("mmlu", SCORE)}, {"facts": Seen("facts", SCORE)}
-    for metric in ("bench/facts/plain/acc", "bench/facts_zh/headline/acc"):
-        assert doubt(metric, {"base": base, "new": new}) == "; base has likely seen it"
-    assert doubt("bench/facts/plain/acc", {"base": base, "new": base}) == "; base and new have likely seen it"
-    for metric in ("bench/mmlu/plain/acc", "bench/factsheet/plain/acc", "probe/facts/x/acc"):
-        assert doubt(metric, {"base": base}) == ""
 
 
 def test_a_gate_says_that_a_lead_may_be_memory() -> None:

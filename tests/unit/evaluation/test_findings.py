@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-import datasets
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -47,9 +45,3 @@ def absent() -> Exception:
 )
 def test_the_cause_says_whether_a_retry_may_mend_it(make: Callable[[], Exception], passes: bool) -> None:
     assert is_retryable(make()) == passes
-
-
-def test_a_file_of_ones_own_that_is_not_there_does_not_come_by_itself(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as raised:
-        datasets.load_dataset("json", data_files={"test": str(tmp_path / "none.jsonl")})
-    assert not is_retryable(raised.value)

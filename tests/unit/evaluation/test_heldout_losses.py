@@ -15,9 +15,9 @@ from argosy.evaluation.heldout.documents import UNKNOWN, text_documents
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
 from argosy.evaluation.suite import load_suite, named_files
 from argosy.scoring.model import LanguageModel
-from tests.heldout_fixtures import write_tokens
 from tests.plain_forward import bare, distributions, language_model
 from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy, tokenizers_by_kind
+from tests.training_fixtures import write_tokens
 
 KINDS = ("bytes", "byte_bpe", "sentencepiece")
 LENGTH = 64
@@ -70,18 +70,6 @@ def test_bits_a_byte_of_raw_text(kind: str, stride: int | None, texts: dict[str,
     assert not any("changed" in name for name in found)  # nothing is lost, whatever the characters
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_bits_a_byte_in_closed_form(kind: str, texts: dict[str, str]) -> None:
-    """A model that finds all tokens equally likely needs log2(vocabulary) bits for each."""
-    model = language_model(tokenizers_by_kind()[kind], LENGTH)
-    model.model.lm_head.weight.data.zero_()
-    found = run_heldout(Heldout(texts=texts), model, "", suite="s")
-    rows = [row for row in found.rows if row["variant"] == "zh"]
-    assert [row["bytes"] for row in rows] == [len(text.encode()) for text in ZH]
-    bits = sum(row["tokens"] for row in rows) * math.log2(len(model.tokenizer))
-    assert found.metrics["heldout/bpb/zh"] == pytest.approx(bits / sum(row["bytes"] for row in rows), abs=1e-6)
-
-
 def test_the_same_text_for_every_tokenizer(texts: dict[str, str]) -> None:
     """What is drawn under a budget does not depend on the tokenizer, and is the same document by document."""
     drawn = []
@@ -104,21 +92,6 @@ def test_raw_text_is_what_the_tokenize_step_has(texts: dict[str, str], tmp_path:
     residuals = np.array(nats) - sum(nats) / sum(size) * np.array(size)
     error = residuals.std(ddof=1) / len(ZH) ** 0.5 / np.mean(size) / math.log(2)
     assert a.stderr["heldout/bpb/zh"] == pytest.approx(error, rel=1e-5)
-
-
-@pytest.mark.parametrize("stride", [1, 7, 16, 63, 64, None])
-def test_each_token_once_with_enough_context(stride: int | None) -> None:
-    model = model_of("byte_bpe")
-    tokens = tuple(range(10, 10 + 3 * LENGTH + 5))
-    windows = model.windows(tokens, stride)
-    assert tuple(token for _, scored in windows for token in scored) == tokens
-    begun = (model.prefix_token, *tokens)
-    at = 1
-    for context, scored in windows:
-        assert context == begun[at - len(context) : at]
-        assert len(context) + len(scored) <= LENGTH + 1
-        assert at == 1 or len(context) >= LENGTH + 1 - (stride or LENGTH)
-        at += len(scored)
 
 
 def test_a_tokenizer_that_changes_the_text_is_told(tmp_path: Path) -> None:
@@ -184,15 +157,6 @@ def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:
     assert [(row["from"], row["to"]) for row in curve] == [(0, 4), (4, 8), (8, 16), (16, 32)]
     assert [row["loss"] for row in curve] == pytest.approx(list(training.values()), rel=1e-4)
     assert not any("nats" in row for row in curve)  # such a row is a document to those that compare
-
-
-def test_a_model_that_looks_at_nothing_gains_nothing(tmp_path: Path) -> None:
-    model = language_model(tokenizers_by_kind()["byte_bpe"], LENGTH)
-    for layer in model.model.model.layers:
-        layer.self_attn.o_proj.weight.data.zero_()
-    tokens = write_tokens(tmp_path, model.tokenizer, {"heldout": {"zh": ZH}})
-    found = run_heldout(Heldout(positions={}), model, str(tokens), suite="s")
-    assert found.metrics["heldout/context_gain/zh"] == pytest.approx(0, abs=1e-5)
 
 
 def test_one_channel_that_is_nan_leaves_the_others(tmp_path: Path) -> None:

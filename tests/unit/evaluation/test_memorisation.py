@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,12 +13,12 @@ import pytest
 
 from argosy.errors import InputError
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
-from argosy.evaluation.heldout.memorisation import ATTACKS, token_statistics
+from argosy.evaluation.heldout.memorisation import ATTACKS
 from argosy.scoring.model import LanguageModel
 from argosy.tokens.reader import read_channels
-from tests.heldout_fixtures import write_tokens
 from tests.plain_forward import distributions, language_model
 from tests.tokenizer_kinds import tokenizers_by_kind
+from tests.training_fixtures import write_tokens
 
 WORDS = [
     *("river", "长江", "stone", "首都", "Paris", "巴黎", "bridge", "市场"),
@@ -36,11 +35,6 @@ def make_texts(name: str, count: int) -> list[str]:
 SPLITS = {"train": {"mixed": make_texts("a", 30), "small": make_texts("b", 1)},
           "heldout": {"mixed": make_texts("c", 24), "small": make_texts("d", 4)}}  # fmt: skip
 PROBE = {"samples": 20, "prefix": PREFIX, "continuation": CONTINUATION}
-
-
-@lru_cache(maxsize=1)
-def random_model() -> LanguageModel:
-    return language_model(tokenizers_by_kind()["byte_bpe"], 64)
 
 
 def learn(model: LanguageModel, tokens: Path, steps: int) -> None:
@@ -121,60 +115,6 @@ def test_each_sample_by_hand(tmp_path: Path) -> None:
     for name in ("exact", "matched_gap", "auc_zlib"):  # one channel alone
         assert found.metrics[f"memorisation/{name}/all"] == found.metrics[f"memorisation/{name}/mixed"]
     assert found.left_out["memorisation/small"] == {"fewer than 2 train documents of 22 tokens": 1}
-
-
-def test_a_model_that_learnt_by_heart_and_one_that_did_not(tmp_path: Path) -> None:
-    model = random_model()
-    tokens = write_tokens(tmp_path, model.tokenizer, SPLITS)
-    probe = {**PROBE, "samples": 200}  # all that there are
-    before = run_heldout(Heldout(memorisation=probe), model, str(tokens), suite="s")
-    assert before.counts["memorisation/exact/mixed"] == 30
-    assert before.counts["memorisation/exact_heldout/mixed"] == 24
-    for name in ATTACKS:
-        area, error = (m[f"memorisation/auc_{name}/mixed"] for m in (before.metrics, before.stderr))
-        assert abs(area - 0.5) < 3 * error
-    learnt = language_model(tokenizers_by_kind()["byte_bpe"], 64)
-    learn(learnt, tokens, 150)
-    after = run_heldout(Heldout(memorisation=probe), learnt, str(tokens), suite="s").metrics
-    assert after["memorisation/exact/mixed"] > 0.95
-    assert after["memorisation/exact_heldout/mixed"] < 0.05
-    assert after["memorisation/matched_gap/mixed"] > 0.7
-    assert min(after[f"memorisation/auc_{name}/mixed"] for name in ATTACKS) > 0.95
-
-
-def test_statistics_of_each_token_in_any_batch() -> None:
-    model = random_model()
-    rng = np.random.default_rng(0)
-    sequences = [tuple(rng.integers(6, 300, size).tolist()) for size in (2, 40, 17, 64, 40)]
-    sequences.append((*sequences[1][:-1], 299))  # the same up to its last token
-    for sequence, found in zip(sequences, token_statistics(model, sequences), strict=True):
-        logs = distributions(model, sequence[:-1])
-        assert found.logprobs == pytest.approx(logs[np.arange(len(sequence) - 1), sequence[1:]], abs=1e-4)
-        assert (found.greedy == (logs.argmax(1) == np.array(sequence[1:]))).all()
-        centre = (np.exp(logs) * logs).sum(1)
-        spread = np.sqrt((np.exp(logs) * (logs - centre[:, None]) ** 2).sum(1))
-        assert found.z == pytest.approx((found.logprobs - centre) / spread, abs=1e-3)
-
-
-def test_memory_that_does_not_suffice_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it is not the model but the reading of its logits that fails."""
-    import torch
-
-    model = language_model(tokenizers_by_kind()["byte_bpe"], 64)
-    sequences = [tuple(range(n, n + 20)) for n in range(6, 30)]
-    expected = [found.logprobs for found in token_statistics(model, sequences)]
-    double, calls = torch.Tensor.double, []
-
-    def fails_at_first(self: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 3:
-            raise RuntimeError("CUDA out of memory")
-        return double(self)
-
-    monkeypatch.setattr(torch.Tensor, "double", fails_at_first)
-    found = [each.logprobs for each in token_statistics(model, sequences)]
-    assert len(calls) > 3
-    assert np.allclose(found, expected, atol=1e-5)
 
 
 def test_wrong_channels_and_nan(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -19,7 +18,6 @@ from argosy.judging.records import Answer, Prompt, read_answers, read_labels, re
 from tests.evaluation_fixtures import make_language_model
 from tests.judge_server import judge_server
 
-ANSWERS = re.compile(r"\[Answer A\]\n(.*?)\n\n\[Answer B\]\n(.*?)\n\nWhich", re.DOTALL)
 SAVED = dict[int, Preference]
 
 
@@ -27,12 +25,6 @@ def _asked(judge: ChatApiJudge, comparisons: list[Comparison]) -> SAVED:
     found: SAVED = {}
     judge.prefer(comparisons, lambda index, preference: found.update({index: preference}))
     return found
-
-
-def _longer(text: str, _: int) -> tuple[int, str]:
-    found = ANSWERS.search(text)
-    assert found
-    return 200, "A" if len(found[1]) > len(found[2]) else "B" if len(found[1]) < len(found[2]) else "C"
 
 
 @pytest.mark.parametrize(("reply", "preference"), [
@@ -49,17 +41,6 @@ def test_the_question_is_in_the_prompts_language_and_has_both_answers() -> None:
     assert "【回答B】\n伦敦" in zh
     assert "回复 C" in zh
     assert "C" not in question(Comparison("Where is Paris?", "here", "there"), writes=False).split("Reply")[1]
-
-
-def test_a_server_is_asked_with_key_and_model_and_its_word_counts() -> None:
-    with judge_server(_longer) as asked:
-        judge = ChatApiJudge(asked.url + "/", "judge-1", key="secret")
-        found = _asked(judge, [Comparison("Q?", "a long answer", "short"), Comparison("Q?", "s", "longer"),
-                               Comparison("Q?", "same", "size")])  # fmt: skip
-    assert [found[index].first for index in range(3)] == [1.0, 0.0, 0.5]
-    assert set(asked.keys) == {"Bearer secret"}
-    assert {body["model"] for body in asked.bodies} == {"judge-1"}
-    assert "secret" not in judge.name
 
 
 def test_a_busy_server_is_asked_again_after_the_time_it_names() -> None:
@@ -141,16 +122,6 @@ class Script:
             save(index, Preference(self.rule(comparison)))  # type: ignore[operator]
 
 
-def test_who_always_says_the_first_is_a_tie_and_is_found_out(tmp_path: Path) -> None:
-    prompts, first, second = _both([("a", "b")] * 10)
-    verdicts, *_ = ask(Script(lambda _: 1.0), prompts, first, second, tmp_path / "kept", lambda *_: None)
-    found = metrics(verdicts, {})
-    assert found["ties"].value == 1
-    assert found["win_rate"].value == 0.5
-    assert found["orders_agree"].value == 0
-    assert found["position_bias"].value == 0.5
-
-
 def test_equal_answers_are_a_tie_without_asking_and_missing_ones_are_counted(tmp_path: Path) -> None:
     prompts, first, second = _both([("same", "same "), ("a", "b"), ("c", "d")])
     del second["2"]
@@ -180,18 +151,6 @@ def test_a_kill_loses_no_reply_and_asks_none_twice(tmp_path: Path) -> None:
     verdicts, *_ = ask(again, *arguments)
     assert again.asked == 24 - 7
     assert verdicts == whole
-
-
-def test_the_length_controlled_rate_takes_away_what_length_alone_won() -> None:
-    rng = Random(0)
-    first = [rng.randint(100, 300) for _ in range(400)]
-    second = [rng.randint(50, 200) for _ in range(400)]
-    won = [float(rng.random() < 1 / (1 + math.exp(-(a - b) / 60))) for a, b in zip(first, second, strict=True)]
-    rate = length_controlled(won, first, second)
-    assert rate is not None
-    assert sum(won) / 400 > 0.7
-    assert rate.low < 0.5 < rate.high
-    assert abs(rate.value - 0.5) < 0.1
 
 
 def test_the_length_controlled_rate_equals_sklearns_logistic_regression() -> None:

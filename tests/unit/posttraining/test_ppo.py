@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from argosy.models import logprobs as kl
-from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.objective import (
     KLController,
     generalized_advantages,
@@ -120,28 +119,3 @@ def test_kl_estimators_agree_with_the_divergence_of_two_distributions() -> None:
     assert (p * kl.k3(ours, theirs)).sum().item() == pytest.approx(truth, abs=1e-6)
     assert (kl.k3(ours, theirs) >= 0).all()
     assert (kl.k1(ours, theirs) < 0).any()
-
-
-@pytest.mark.parametrize("seed", [0, 2**32 - 1])
-def test_a_step_draws_from_any_seed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """The largest seeds do not overflow torch's, and no two steps or runs share theirs."""
-    from types import SimpleNamespace as Fake
-
-    from argosy.posttraining.rl import ppo as train
-
-    drawn: list[int] = []
-
-    def note(*args: object) -> dict[str, float]:
-        torch.Generator().manual_seed(int(str(args[-1])))
-        torch.manual_seed(int(str(args[-1])))
-        drawn.append(int(str(args[-1])))
-        return {"rlhf/kl_k1": 0.0}
-
-    model = torch.nn.Linear(1, 1)
-    monkeypatch.setattr(train, "collect", lambda *_: Fake(answers=Fake(attention=torch.ones(1))))
-    monkeypatch.setattr(train, "update", lambda *arguments: note(*arguments[:-1]))  # the last is the group
-    models = train.Models(model, model, model)
-    run = train._Run(models, None, Fake(get_last_lr=lambda: [0.1]), KLController(0.1, 0.0, 1))
-    for _ in range(3):
-        train._one_step(run, [], RLHFConfig(seed=seed), Fake(decoding=lambda *_: None, tokenizer=None), None)  # type: ignore[arg-type]
-    assert len(set(drawn)) == 3

@@ -130,8 +130,9 @@ def test_end_of_turn(chat: bool) -> None:
         assert row["acc"] == (values[0] > values[1])
 
 
-def test_suite_of_behaviour_in_both_languages(tmp_path: Path) -> None:
-    suite = load_suite("behaviour")
+@pytest.mark.parametrize("name", ["behaviour", "core_probes"])
+def test_shipped_suites_that_need_no_data(name: str) -> None:
+    suite = load_suite(name)
     for chat in (True, False):
         found = run_probes(suite, model_of("byte_bpe"), "", chat=chat, seed=0, limit=2)
         assert {name.split("/")[2] for name in found.metrics} == {probe["name"] for probe in suite.probes or []}

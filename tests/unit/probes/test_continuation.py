@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import numpy as np
 import pytest
 
 from argosy.scoring.encoder import token_bytes
@@ -81,16 +80,6 @@ def test_cases_that_the_table_above_has_to_hold() -> None:
     merged, rare = continuations(model_of("bytes"), pairs)
     assert (merged.tokens, rare.tokens) == (6, 3)
     assert rare.logmass == pytest.approx(rare.logprob, abs=1e-5)  # there is one way to write bytes
-
-
-def test_bytes_that_must_come_have_probability_one_together() -> None:
-    """All continuations by their first byte, of one prefix: the masses of a partition are 1 less the special tokens."""
-    model = model_of("byte_bpe")
-    table = token_bytes(model.tokenizer)
-    logs = distributions(model, [model.prefix_token, *bare(model, "The capital")])[-1]
-    ordinary = sum(math.exp(logs[n]) for n, token in enumerate(table.of) if token)
-    by_first = sum(np.exp(logs[table.starting_with(bytes([byte]))]).sum() for byte in range(256))
-    assert by_first == pytest.approx(ordinary)
 
 
 def test_a_text_without_a_value_says_why() -> None:

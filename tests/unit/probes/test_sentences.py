@@ -216,15 +216,6 @@ def test_perplexities_by_units_and_documents(kind: str, tmp_path: Path) -> None:
         assert -previous.rows[0]["loss"] == pytest.approx(sequence(model, [model.prefix_token], whole), abs=1e-3)
 
 
-def test_shipped_suites_that_need_no_data() -> None:
-    model = model_of("sentencepiece")
-    suite = load_suite("core_probes")
-    found = run_probes(suite, model, "", chat=False, seed=0, limit=3)
-    assert {name.split("/")[2] for name in found.metrics} == {probe["name"] for probe in suite.probes or []}
-    assert all(math.isfinite(value) for value in found.metrics.values())
-    assert not found.left_out
-
-
 @real_data
 @pytest.mark.parametrize("name", ["blimp", "pararel", "winogender"])
 def test_shipped_suites_find_their_data(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

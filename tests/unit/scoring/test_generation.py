@@ -68,19 +68,6 @@ def test_a_stop_is_found_in_the_text_wherever_tokens_cut_it(model: LanguageModel
                 assert model.generate([prompt], [stop], 20) == [before_stops(text, [stop])]
 
 
-def test_a_stop_in_the_middle_of_a_character_waits_for_its_bytes(model: LanguageModel) -> None:
-    """Its parts are tokens of their own here, and the stop comes when the last one does."""
-    from argosy.models.generate import GreedyDecoder
-
-    ids = model.tokenizer.encode("号长x", add_special_tokens=False)
-    decoder = GreedyDecoder(model.model, model._decode, frozenset())
-    stopped = [decoder._stopped(ids[:n], ["长"]) for n in range(1, len(ids) + 1)]
-    first = stopped.index(True)
-    assert "长" in model.tokenizer.decode(ids[: first + 1])
-    assert "长" not in model.tokenizer.decode(ids[:first])
-    assert not decoder._stopped(ids, [])
-
-
 def test_generation_leaves_room_in_a_short_model(model: LanguageModel) -> None:
     (text,) = model.generate(["river stone " * 200], max_tokens=10)
     tokens = model.encode(["river stone " * 200])[0][-(model.max_length - 10) :]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from argosy.errors import StepError
-from argosy.scoring.forward import Forward
-from argosy.scoring.plan import LOGITS, ROW, Limits, plan
-from argosy.scoring.rows import Query, common, grid, pack
-from argosy.scoring.scorer import Scorer, _pair_cost
+from argosy.scoring.plan import LOGITS, Limits, plan
+from argosy.scoring.rows import Query, grid, pack
+from argosy.scoring.scorer import Scorer
 from tests.evaluation_fixtures import make_long_rope_model, make_model
 
 
@@ -80,41 +77,6 @@ def test_a_plan_has_each_sequence_once_within_its_limits() -> None:
             assert len({len(queries[index].tokens) <= limits.short for row in batch.rows for index in row}) == 1
 
 
-def sentences(rng: Random, words: int) -> list[tuple[int, ...]]:
-    return [tuple(int(words * rng.random() ** 2) for _ in range(rng.randrange(4, 14))) for _ in range(600)]
-
-
-def options(rng: Random, stem: int, count: int) -> list[tuple[int, ...]]:
-    stems = [tuple(rng.randrange(999) for _ in range(stem)) for _ in range(12)]
-    ends = [tuple(rng.randrange(999) for _ in range(rng.randrange(1, 9))) for _ in range(len(stems) * count)]
-    return [stems[n // count] + end for n, end in enumerate(ends)]
-
-
-@pytest.mark.parametrize("pair", [3.24e-4, 5e-3])  # of 8 layers with 512 hidden units, and of 32 units
-@pytest.mark.parametrize("texts", [sentences(Random(0), 6), sentences(Random(1), 30), options(Random(2), 60, 4),
-                                   options(Random(3), 300, 7), options(Random(4), 440, 6)])  # fmt: skip
-def test_rows_end_where_it_is_little_more_work_than_the_best_places(texts: list[tuple[int, ...]], pair: float) -> None:
-    """Against the least work of all ways to cut the sorted sequences into rows (a shortest path)."""
-
-    def work(tokens: int) -> float:
-        return tokens + pair * tokens**2
-
-    texts = sorted(set(texts))
-    batches = plan([Query(tokens, 0, tokens) for tokens in texts], Limits(1024, 1024, 0, pair, 64))
-    rows = [[texts[index] for index in row] for batch in batches for row in batch.rows]
-    ours = sum(work(sum(len(b) - common(a, b) for a, b in pairwise([(), *row]))) for row in rows)
-    least = [0.0]
-    for end in range(1, len(texts) + 1):
-        ways, after = [], 0
-        for begin in range(end - 1, max(-1, end - 80), -1):
-            if (size := len(texts[begin]) + after) <= ROW or begin == end - 1:
-                ways.append(least[begin] + work(size))
-            after += len(texts[begin]) - (common(texts[begin - 1], texts[begin]) if begin else 0)
-        least.append(min(ways))
-    assert not any(batch.prefix for batch in batches)
-    assert ours <= (1.006 if pair < 1e-3 else 1.015) * least[-1]
-
-
 def test_few_shot_examples_are_computed_once() -> None:
     """A prefix of many tokens that all share is kept; that of a few questions, or a short one, is not worth it."""
     limits = Limits(4096, 1024, 64, 0.02, 64)
@@ -136,14 +98,6 @@ def test_few_shot_examples_are_computed_once() -> None:
     assert computed(requests[:5])[1] == 0
     two = [*requests, *family(Random(4), 400, 200)]
     assert computed(two)[1] == 2
-
-
-def test_common_beginnings_by_counting() -> None:
-    rng = Random(0)
-    for _ in range(300):
-        a, b = (tuple(rng.choices((1, 2), k=rng.randrange(9))) for _ in range(2))
-        expected = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-        assert common(a, b) == expected
 
 
 @pytest.mark.parametrize("error", ["MemoryError", "CUDA out of memory. Tried to allocate 2 GiB"])
@@ -225,29 +179,3 @@ def test_short_requests_beside_long_ones_are_computed_as_if_alone(longest: int) 
         with torch.no_grad():
             expected = phi(torch.tensor([contexts[index]])).logits[0, -1].log_softmax(-1)
         assert torch.allclose(found, expected, atol=1e-4)
-
-
-def test_nothing_asked_is_nothing_scored(model: Any) -> None:
-    assert Scorer(model, 256).score([]) == []
-    assert list(Scorer(model, 256).next_token([(), ()])) == []
-    assert np.array(Forward(model).vocabulary) == 64
-
-
-def test_work_of_attention_counts_the_layers_alone() -> None:
-    """Also where the output layer has the embedding's weights, which are there once."""
-    tied, apart = (make_model(64, 256) for _ in range(2))
-    tied.lm_head.weight = tied.model.embed_tokens.weight
-    apart.lm_head.weight = type(apart.lm_head.weight)(apart.lm_head.weight.detach().clone())
-    assert _pair_cost(tied) == _pair_cost(apart) < 0.1
-
-
-def test_a_layer_with_more_rows_than_the_configuration_says(model: Any) -> None:
-    """As of a model whose embedding was padded and its configuration was not."""
-    import copy
-
-    padded = copy.deepcopy(model)
-    padded.config.vocab_size = 60
-    requests = [((1, 2, 3), (4, 5)), ((1, 2, 3), (6,))]
-    found = Scorer(padded, 256, 600).token_logprobs(requests)
-    for (context, continuation), values in zip(requests, found, strict=True):
-        assert values.tolist() == pytest.approx(direct(model, context, continuation), abs=1e-4)

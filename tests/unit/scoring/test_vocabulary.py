@@ -57,20 +57,6 @@ def test_blocks_give_what_log_softmax_gives(bias: bool, dtype: str) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_of_equal_logits_the_first_token_is_the_likeliest() -> None:
-    """As argmax has it, wherever blocks begin."""
-    import torch
-
-    head = torch.nn.Linear(2, 40, bias=False)
-    with torch.no_grad():
-        head.weight.zero_()
-        head.weight[[11, 12, 30]] = 1.0
-        logprobs, first = read(head, torch.ones(1, 2), [0] * 4, [11, 12, 30, 3])
-    assert first == [True, False, False, False]
-    assert logprobs[0] == logprobs[1] == logprobs[2] == pytest.approx(2 - math.log(3 * math.e**2 + 37), abs=1e-5)
-
-
-@pytest.mark.usefixtures("small")
 def test_tokens_that_cannot_be_and_what_is_not_a_number() -> None:
     """A vocabulary padded with -inf has blocks without any probability; a NaN stays in its own row."""
     import torch

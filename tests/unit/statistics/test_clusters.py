@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from argosy.compare.page.record import rounded
-from argosy.statistics.intervals import balanced_weights, bootstrapped, mean, normal_interval, share_interval, wilson
+from argosy.statistics.intervals import mean, share_interval, wilson
 from argosy.statistics.paired import compare_items, paired_bootstrap, paired_permutation
 
 
@@ -37,27 +37,6 @@ def test_sign_flips_agree_with_scipy_on_cluster_sums(binary: bool) -> None:
                                       n_resamples=20_000, rng=0)  # fmt: skip
     found = paired_permutation(difference.astype(float).tolist(), [0.0] * 180, draws=40_000, clusters=labels.tolist())
     assert found.p_value == pytest.approx(expected.pvalue, abs=0.012)
-
-
-def test_the_bootstrap_by_numbers_of_values_is_the_one_by_items() -> None:
-    rng = np.random.default_rng(3)
-    values = rng.choice([-1.0, 0.0, 1.0], 400, p=[0.1, 0.7, 0.2])
-    jittered = values + rng.normal(0, 1e-9, 400)  # as many values as items: drawn item by item
-    short, long = (bootstrapped(each, np.ones(400), 0, 20_000) for each in (values, jittered))
-    assert stats.ks_2samp((short * 400).round(), (long * 400).round()).pvalue > 0.01
-    assert np.std(short) == pytest.approx(values.std() / 20, rel=0.03)
-
-
-def test_cluster_bootstrap_has_the_clustered_error() -> None:
-    rng = np.random.default_rng(4)
-    labels = np.repeat(np.arange(150), rng.integers(1, 6, 150))
-    values = rng.normal(size=150)[labels] + 0.5 * rng.normal(size=len(labels))
-    found = paired_bootstrap(values.tolist(), [0.0] * len(labels), clusters=labels.tolist())
-    expected = mean(values.tolist(), labels.tolist())
-    assert found.value == pytest.approx(expected.value)
-    assert (found.high - found.low) / 2 == pytest.approx(1.96 * expected.stderr, rel=0.06)
-    naive = paired_bootstrap(values.tolist(), [0.0] * len(labels))
-    assert naive.high - naive.low < 0.75 * (found.high - found.low)
 
 
 def test_a_share_of_related_answers_has_a_wider_interval() -> None:
@@ -92,19 +71,6 @@ def test_comparison_takes_mcnemar_for_single_items_and_flips_clusters_of_related
     assert found.p_value < 2 * both.p_value
 
 
-def test_related_items_are_called_different_rarely() -> None:
-    """Two runs of one model: answers to the items of a passage fall together. Ignoring that finds differences."""
-    called = naive = 0
-    for draw in range(500):
-        rng = np.random.default_rng(draw)
-        labels = np.repeat(np.arange(60), 5).tolist()
-        a, b = ((rng.random(60) < 0.5)[labels].astype(float).tolist() for _ in range(2))
-        called += compare_items(a, b, labels, draws=500).p_value < 0.05
-        naive += compare_items(a, b, draws=500).p_value < 0.05
-    assert called <= 35  # 25 expected
-    assert naive > 100
-
-
 @pytest.mark.parametrize(("groups", "uneven"), [(1, False), (2, False), (3, False), (5, True), (10, True), (20, True)])
 def test_intervals_of_few_clusters_cover_the_truth(groups: int, uneven: bool) -> None:
     rng = np.random.default_rng(groups)
@@ -127,11 +93,3 @@ def test_few_clusters_have_the_t_interval_and_one_has_none() -> None:
     alone = compare_items([0.0] * 32, values, [0] * 32)
     assert (alone.low, alone.high) == (-math.inf, math.inf)
     assert rounded({"low": alone.low, "value": 0.5}) == {"low": None, "value": 0.5}  # as JSON has it
-
-
-def test_balanced_weights_and_wrong_lengths() -> None:
-    assert sum(balanced_weights(["a", "a", "b"])) == pytest.approx(3)
-    with pytest.raises(ValueError, match="2 values and 3 clusters"):
-        paired_permutation([1, 0], [0, 0], clusters=[1, 2, 3])
-    low, high = normal_interval(0.0, 1.0)
-    assert (low, high) == pytest.approx((-1.96, 1.96), abs=1e-3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,15 +11,13 @@ from scipy import stats
 from argosy.statistics.calibration import calibrate
 from argosy.statistics.contamination import (
     Calibration,
-    Contamination,
     Equals,
     Evidence,
     Gap,
     default_calibration,
     score,
 )
-from benchmarks.contamination import Case, auc, auc_interval, summary, table, threshold
-from benchmarks.contamination_models import figure
+from benchmarks.contamination import threshold
 
 ITEMS = 200
 PLACES = {str(n): n % 4 for n in range(ITEMS)}
@@ -151,34 +148,3 @@ def test_too_little_evidence_is_named() -> None:
         score([unknown], calibration=default_calibration())
     broken = Equals("x", {str(n): [math.nan if n < 25 else 0.0, 1.0, float(n)] for n in range(60)})
     assert score([broken]).items == 35
-
-
-def auc_interval_of_models() -> tuple[float, float]:
-    """Of two contaminated models, one below all clean ones: as a draw may have only that one, nothing is known,
-    however many sets of items each was asked."""
-    found = score(model(1), PLACES)
-    pairs = [(Case("test", kind, exposures, True, (), PLACES, 0.0, number), replace(found, z=z))
-             for kind, exposures, number, z in (("clean", 0, 1, 0.0), ("contaminated", 4, 2, 1.0),
-                                                ("contaminated", 4, 3, -1.0)) for _ in range(20)]  # fmt: skip
-    return auc_interval(pairs[:20], pairs[20:])
-
-
-def test_the_benchmark_counts_what_it_says(tmp_path: object) -> None:
-    def case(kind: str, exposures: int, seed: int, seen: float, own: bool = True) -> Case:
-        return Case("test", kind, exposures, own, tuple(model(seed, seen=seen)), PLACES, 0.5, seed)
-
-    cases = [case("clean", 0, 1, 0), case("informed", 0, 2, 0), case("contaminated", 4, 3, 0.8),
-             case("contaminated", 4, 4, 0, own=False), case("contaminated", 1, 5, 0.1),
-             case("contaminated", 64, 6, 1.0)]  # fmt: skip
-    calibration = calibrate([model(seed) for seed in range(10, 16)], [model(seed, seen=0.9) for seed in range(20, 24)])
-    scores: list[Contamination] = [score(c.evidence, c.places, calibration=calibration) for c in cases]
-    found = summary(cases, scores)
-    assert found["auc"] == 1.0
-    assert (found["clean_cases"], found["contaminated"]) == (3, 3)
-    assert found["auc_by_exposures"][64] == 1.0
-    assert (found["auc_low"], found["auc_high"]) == (1.0, 1.0)
-    assert auc([1, 2], [0, 1]) == 0.875
-    assert auc_interval_of_models() == pytest.approx((0.0, 1.0))
-    assert "4 exposures" in table(cases, scores)
-    drawn = figure([(column, s.z) for column, s in zip(["clean"] * 6, scores, strict=True)], threshold(calibration))
-    assert drawn.count("fill-opacity: 0.75") == 6

@@ -5,35 +5,13 @@ from scipy import stats
 from argosy.statistics.intervals import Floats
 from argosy.statistics.paired import (
     difference_of_differences,
-    mcnemar,
     paired_bootstrap,
-    paired_permutation,
     paired_ratio_test,
 )
 
 
 def answers(seed: int, n: int, rate: float) -> list[float]:
     return (np.random.default_rng(seed).random(n) < rate).astype(float).tolist()
-
-
-@pytest.mark.parametrize(("n", "first", "second"), [(40, 0.5, 0.5), (300, 0.6, 0.5), (3000, 0.52, 0.5)])
-def test_mcnemar_is_the_binomial_test_of_discordant_items(n: int, first: float, second: float) -> None:
-    a, b = answers(1, n, first), answers(2, n, second)
-    wins = sum(x > y for x, y in zip(a, b, strict=True))
-    losses = sum(y > x for x, y in zip(a, b, strict=True))
-    found = mcnemar(a, b)
-    assert found.p_value == pytest.approx(stats.binomtest(wins, wins + losses).pvalue, rel=1e-9)
-    assert found.value == pytest.approx((wins - losses) / n)
-    assert mcnemar(a, a).p_value == 1.0
-
-
-def test_permutation_test_agrees_with_scipy() -> None:
-    rng = np.random.default_rng(3)
-    a, b = rng.normal(0.25, 1, 60), rng.normal(0, 1, 60)
-    expected = stats.permutation_test(
-        (a, b), lambda x, y: np.mean(x - y), permutation_type="samples", n_resamples=20_000, rng=0
-    )
-    assert paired_permutation(a, b, draws=20_000).p_value == pytest.approx(expected.pvalue, abs=0.015)
 
 
 def test_bootstrap_agrees_with_scipy() -> None:
@@ -43,17 +21,6 @@ def test_bootstrap_agrees_with_scipy() -> None:
     found = paired_bootstrap(a, b)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.006)
     assert found == paired_bootstrap(a, b)
-
-
-def test_ratio_of_equal_lengths_is_the_paired_t_test() -> None:
-    rng = np.random.default_rng(11)
-    for n in (2, 3, 8, 40, 121):
-        a, b = rng.normal(0.3, 1, n), rng.normal(0, 1, n)
-        expected = stats.ttest_rel(a, b)
-        interval, p_value = paired_ratio_test(a, b, np.full(n, 7.0))
-        assert p_value == pytest.approx(expected.pvalue, abs=1e-9)
-        bounds = expected.confidence_interval()
-        assert (interval.low, interval.high) == pytest.approx((bounds.low / 7, bounds.high / 7))
 
 
 def test_ratio_weighs_long_documents_more() -> None:
@@ -97,15 +64,3 @@ def test_difference_of_differences_finds_a_memorised_lead() -> None:
     assert lead.low > 0
     none = difference_of_differences(honest, answers(9, 400, 0.5), variant, answers(10, 400, 0.5))
     assert none.low < 0 < none.high
-
-
-def test_null_comparisons_are_called_different_rarely() -> None:
-    called = sum(mcnemar(answers(2 * i, 200, 0.5), answers(2 * i + 1, 200, 0.5)).p_value < 0.05 for i in range(1000))
-    assert called <= 50
-
-
-def test_unpaired_values_are_named() -> None:
-    with pytest.raises(ValueError, match=r"\(2,\) and \(3,\)"):
-        paired_bootstrap([1, 0], [1, 0, 1])
-    with pytest.raises(ValueError, match="paired_permutation"):
-        mcnemar([0.5], [1])

@@ -11,15 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import Field
 
 import steps
 from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.models.checkpoint import open_final
 from argosy.plugins import names
-from argosy.step.command import _configs, describe_fields, field_descriptions
-from argosy.store.step_files import LOG, OUTPUTS, RUN
+from argosy.step.command import _configs, field_descriptions
+from argosy.store.step_files import LOG, OUTPUTS, RUN, given_directory
 from workflows.graph import definition
 from workflows.lifecycle import LifecycleConfig
 
@@ -36,26 +35,6 @@ def test_help_shows_every_field_with_type_default_and_meaning() -> None:
     assert "for tests and for measuring" in text
     assert "size: int = 0\n      bytes to write" in text
     assert 'fail: "" | "error" | "input" | "crash" | "exit" = ""' in text
-
-
-def test_help_finds_what_the_source_says_of_a_field() -> None:
-    class Inner(Config):
-        deep: float = 1.5
-
-    class Outer(Config):
-        """Something."""
-
-        told: int = Field(1, description="in the field")
-        inner: Inner = Inner()
-        below: str | None = None
-        "A string below it."
-        needed: int
-
-    text = "\n".join(describe_fields(Outer))
-    assert "told: int = 1\n      in the field" in text
-    assert "inner: Inner\n    deep: float = 1.5\n" in text
-    assert "below: str | null = null\n      A string below it" in text
-    assert "needed: int  (required)" in text
 
 
 def undescribed(cls: type[Config], where: str) -> Iterator[str]:
@@ -85,15 +64,9 @@ def test_wrong_config_names_field_value_and_nearest(tmp_path: Path) -> None:
     assert not (tmp_path / "o").exists()
 
 
-@pytest.mark.parametrize(("step", "field"), [("clean", "data"), ("train_tokenizer", "documents")])
-def test_a_step_that_is_given_too_little_names_the_field(tmp_path: Path, step: str, field: str) -> None:
-    alone = [sys.executable, "-m", f"steps.{step}", "--out", str(tmp_path)]
-    done = subprocess.run(alone, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert f"steps.{step}: {field} is empty: give the directory of a finished" in done.stderr
-
-
-def test_a_checkpoint_that_is_not_there_is_named_by_its_field(tmp_path: Path) -> None:
+def test_what_is_not_there_is_named_by_its_field(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^documents is empty: give the directory of a finished"):
+        given_directory("documents", "", "clean")
     with pytest.raises(InputError, match=r"^checkpoint is empty: give the directory of a finished training step"):
         open_final("checkpoint", "")
     with pytest.raises(InputError, match=f"^checkpoint: {tmp_path} is not the directory of a finished step"):

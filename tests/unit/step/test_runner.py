@@ -146,15 +146,6 @@ def test_an_upstream_that_is_not_done_is_named(tmp_path: Path) -> None:
     assert "not done; run that step first" in outcome.message
 
 
-def test_broken_outputs_run_again(tmp_path: Path) -> None:
-    run(tmp_path, size=3)
-    whole = (tmp_path / OUTPUTS).read_bytes()
-    (tmp_path / OUTPUTS).write_bytes(whole[:30])
-    with pytest.warns(UserWarning, match="taken as not done"):
-        assert run(tmp_path, size=3).ran
-    assert (tmp_path / OUTPUTS).read_bytes() == whole
-
-
 def full_disk(config: NoopConfig, context: StepContext) -> Config:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(context.out / "data.bin"))
 

@@ -142,8 +142,3 @@ def test_the_filter_of_contributing_is_one_new_file(
         filters.registered.cache_clear()
         sys.modules.pop("argosy.cleaning.filters.short", None)
     assert outputs["dropped"] == {"short": 2}
-
-
-def test_filters_are_named_as_their_files() -> None:
-    for name, one in filters.registered().items():
-        assert one.__module__.endswith(f".filters.{name}")

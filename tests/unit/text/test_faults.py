@@ -13,12 +13,7 @@ CASES = [
     ("loop", EN, "and then the cat sat on the mat " * 6, True),
     ("loop", ZH, "北京是首都。" * 5, True),
     ("loop", EN, "Well: " + "ha" * 12, True),
-    (
-        "loop",
-        EN,
-        "Paris was founded by the Parisii, taken by the Romans in 52 BC, and became the capital under Clovis.",
-        False,
-    ),
+    ("loop", EN, "Paris was founded by the Parisii, taken by the Romans, and became the capital under Clovis.", False),
     ("loop", EN, "-----------------------", False),
     ("wrong_language", ZH, "Beijing is the capital of China and it was founded by the Mongols.", True),
     ("wrong_language", ZH, "北京是中国的首都，有三千多年的历史。", False),

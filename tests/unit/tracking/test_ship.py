@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from argosy.tracking.__main__ import follow
-from argosy.tracking.ship import BATCH_VALUES, Batch, Refused, Shipped, Shipper, Unavailable, next_batch
+from argosy.tracking.ship import BATCH_VALUES, Batch, Refused, Shipped, Shipper, Unavailable
 from argosy.tracking.spool import Owner, owner_of, spools
 from argosy.tracking.tracker import Tracker
 
@@ -242,17 +242,3 @@ def test_a_spool_without_a_header_is_named_by_its_directory(tmp_path):
     tracker.metrics({"a": 1})
     owner = owner_of(tmp_path / "by hand" / "tracking" / "spool.jsonl")
     assert (owner.node, owner.digest, owner.pipeline, owner.line) == ("by hand", "by hand", "", "argosy")
-
-
-def test_a_batch_begins_at_its_offset_and_counts_damaged_lines(tmp_path):
-    tracker = Tracker(tmp_path)
-    tracker.metrics({"a": 1}, 1)
-    middle = (tmp_path / "spool.jsonl").stat().st_size
-    with open(tmp_path / "spool.jsonl", "ab") as file:
-        file.write(b"garbage\n")
-    tracker.metrics({"a": 2}, 2)
-    whole = next_batch(tmp_path / "spool.jsonl", 0)
-    assert (len(whole.records), whole.damaged) == (2, 1)
-    rest = next_batch(tmp_path / "spool.jsonl", middle)
-    assert (len(rest.records), rest.damaged) == (1, 1)
-    assert next_batch(tmp_path / "spool.jsonl", rest.end) is None

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from argosy.tracking.spool import read
-from argosy.tracking.tracker import PipelineTracker, Tracker, checkpoint_key
+from argosy.tracking.tracker import PipelineTracker, Tracker
 
 ROOT = Path(__file__).parents[3]
 
@@ -167,16 +167,6 @@ def test_a_directory_that_cannot_be_made_does_not_raise(tmp_path):
         tracker.close()
 
 
-def test_closing_tries_once_more_what_the_disk_refused(tmp_path, monkeypatch):
-    tracker = Tracker(tmp_path)
-    monkeypatch.setattr(os, "write", lambda *_: 1)  # as on a disk that is nearly full
-    with pytest.warns(RuntimeWarning, match="waits in memory"):
-        tracker.metrics({"a": 1}, 1)
-    monkeypatch.undo()
-    tracker.close()
-    assert read(tmp_path) == {"a": [(1, 1.0)]}
-
-
 def test_the_last_to_open_a_spool_is_its_writer(tmp_path):
     """A process that lost its lease and does not know it yet adds nothing: each step stands once, for MLflow too."""
     loser = Tracker(tmp_path)
@@ -193,21 +183,6 @@ def test_a_value_that_is_no_number_is_named_and_the_others_are_logged(tmp_path):
     with pytest.warns(RuntimeWarning, match=r"'b'.*'x'"):
         tracker.metrics({"a": 1, "b": "x", "c": 3})
     assert read(tmp_path) == {"a": [(0, 1.0)], "c": [(0, 3.0)]}
-
-
-def test_without_a_directory_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    tracker = Tracker(None)
-    tracker.metrics({"a": 1})
-    tracker.model("m", Path("checkpoints/m"), stage="s", step=1, tokens=1)
-    tracker.status("FINISHED")
-    tracker.close()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_wrong_status_names_what_is_allowed(tmp_path):
-    with pytest.raises(ValueError, match=r"'DONE'.*RUNNING, FINISHED, FAILED, KILLED"):
-        Tracker(tmp_path).status("DONE")
 
 
 def test_a_metric_goes_forward_and_each_metric_for_itself(tmp_path):
@@ -228,14 +203,6 @@ def test_results_of_one_moment_have_times_of_their_own(tmp_path, monkeypatch):
     for dataset in ("facts", "other", "third"):
         tracker.model_metrics(tmp_path / "checkpoints/final", {"acc": 0.5}, tokens=1, dataset=dataset)
     assert [r["time"] for r in records(tmp_path)] == [1500, 1501, 1502]
-
-
-def test_checkpoint_key_is_the_nodes_digest_and_the_export(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert checkpoint_key(Path("/s/pretrain-main-0123456789ab/checkpoints/step-10")) == "0123456789ab/step-10"
-    assert checkpoint_key(Path("pretrain-0123456789ab/checkpoints/final")) == "0123456789ab/final"
-    assert checkpoint_key(Path("/models/meta/llama")) == "meta/llama"
-    assert checkpoint_key(Path("/tmp/byhand/checkpoints/final")) == "byhand/final"
 
 
 def test_a_pipeline_run_that_has_nothing_to_do_logs_nothing(tmp_path):

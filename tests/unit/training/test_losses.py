@@ -110,14 +110,6 @@ def test_special_tokens_are_neither_scored_nor_bytes(data: tuple[Path, Any], mod
     assert positions["4_8"] == pytest.approx(math.log(320), rel=1e-6)
 
 
-def test_heldout_budget_takes_whole_documents(data: tuple[Path, Any]) -> None:
-    channels = read_channels(data[0], "heldout")
-    small = HeldoutLoss(channels, 64, 60)
-    for name in channels:
-        assert 1 <= len(small._chosen[name]) < channels[name].documents
-        assert len(HeldoutLoss(channels, 64, 3)._chosen[name]) == 1
-
-
 def test_loss_by_position_scores_the_same_documents_everywhere(data: tuple[Path, Any], model: Any) -> None:
     channels = read_channels(data[0], "heldout")
     module = LossModule(model, 1, torch.float32, 0.0, 16)

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from argosy.errors import InputError, StepError
 from argosy.models.load import load_model
-from argosy.step.contract import Progress, StepContext
 from argosy.tracking.tracker import Tracker
-from argosy.training.phase import open_tokenizer, train_phase
+from argosy.training.phase import open_tokenizer
 from steps import anneal, long_context, pretrain
 from tests.training_fixtures import Devices, Recorder, digests, make_data, run_here
 
@@ -104,12 +103,6 @@ def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
     assert digests(tmp_path) == digests(pretrained[0])
 
 
-def test_another_seed_gives_another_model(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
-    train(data, tmp_path, seed=1)
-    name = "checkpoints/p100/model.safetensors"
-    assert digests(tmp_path)[name] != digests(pretrained[0])[name]
-
-
 def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
     from transformers import AutoConfig
 
@@ -182,15 +175,3 @@ def test_wrong_input_is_named(data: Path, tmp_path: Path, fields: dict[str, Any]
 def test_exports_that_would_be_one_are_refused(exports: tuple[float, ...], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         anneal.AnnealConfig(sequence_length=32, global_batch_size=8, tokens=12 * 256, exports=exports)
-
-
-def test_phases_with_one_seed_do_not_begin_with_the_same_windows(data: Path, pretrained: tuple[Path, Any, Recorder],
-                                                                 tmp_path: Path) -> None:
-    config = anneal.AnnealConfig.model_validate({**BASE, "tokenized": str(data), "tokens": 256, "exports": (1.0,)})
-    first = []
-    for number, stage in enumerate(("pretrain", "anneal", "anneal")):
-        tracker, model = Recorder(), load_model(pretrained[0] / "checkpoints/p100")
-        context = StepContext(tmp_path / str(number), tracker, Progress(None))
-        train_phase(config, context, stage, model, open_tokenizer(data / "tokenizer"))
-        first.append(tracker.logged["train/loss", 1])
-    assert first[0] != first[1] == first[2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -15,9 +14,9 @@ import pytest
 
 from argosy.errors import StepError
 from argosy.store.files import read_record
-from argosy.store.step_files import RUN, read_done
+from argosy.store.step_files import RUN
 from steps.noop import NoopConfig
-from tests.argo_fixtures import ROOT, batches, plan_pod, pod, write_profile
+from tests.argo_fixtures import ROOT
 from workflows.argo import attempts as module
 from workflows.argo.attempts import (
     HAS,
@@ -197,15 +196,10 @@ def test_a_deadline_counts_as_a_failure(store: Path, monkeypatch: pytest.MonkeyP
         started(store, monkeypatch, 3, "deadline", 0)
 
 
-def test_too_little_memory_too_often_ends_with_what_to_raise(tmp_path: Path) -> None:
-    profiles = write_profile(tmp_path, retry={"out_of_memory": 1})
-    assert plan_pod(profiles, tmp_path / "out", "--to", "data").returncode == 0
-    [batch] = batches(tmp_path / "out")["data"]
-    given = ["run", "--workflow", "wf", "--profile", "here", "--batch", batch]
-    attempts = tmp_path / "store/.argo/wf/attempts" / f"{batch}.json"
-    attempts.parent.mkdir(parents=True)
-    attempts.write_text(json.dumps({"failures": 0, "out_of_memory": 1}))
-    ended = pod(profiles, *given, env={"ARGOSY_RETRY": "2", "ARGOSY_LAST_CAUSE": "memory", "ARGOSY_MEMORY_STEP": "1"})
-    assert ended.returncode == 1
-    assert "resources.STAGE.memory_gb" in ended.stderr
-    assert not read_done(tmp_path / "store" / batch)
+def test_too_little_memory_too_often_ends_with_what_to_raise(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (1, 2, 3):
+        assert started(store, monkeypatch, number, "memory", number) == (Attempts(out_of_memory=number), False)
+    with pytest.raises(StepError, match=r"resources\.STAGE\.memory_gb"):
+        started(store, monkeypatch, 4, "memory", 3)
+
+

@@ -10,7 +10,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from pydantic import ValidationError
 
 from argosy.errors import InputError
 from argosy.store.lease import LEASE
@@ -19,12 +18,12 @@ from tests.object_store import busy_server
 from workflows.argo.manifests.containers import volumes
 from workflows.argo.objectstore.files import PIECE, Remote, RemoteError
 from workflows.argo.objectstore.lease import Leases
-from workflows.argo.objectstore.mirror import Mirror, stage
+from workflows.argo.objectstore.mirror import Mirror
 from workflows.argo.objectstore.node import FILES, RemoteNode
 from workflows.argo.objectstore.pods import last_is_over
 from workflows.argo.objectstore.records import pull_records, pull_upstream
 from workflows.argo.pod.outputs import pod_patch
-from workflows.argo.profile.profile import Profile, load_profile
+from workflows.argo.profile.profile import load_profile
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
 
@@ -232,28 +231,6 @@ def test_wrong_rights_and_a_missing_bucket_are_no_reason_to_try_again(
         Remote("nosuch://a", {})
 
 
-def test_a_directory_in_which_files_come_and_go_is_not_pushed_until_it_is_quiet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from workflows.argo.objectstore import mirror as snapshot
-
-    monkeypatch.setattr(snapshot, "_PAUSE_S", 0.0)
-    node = tmp_path / "node"
-    fill(node, {"data": "1", "log.txt": "a"})
-    take, number = snapshot._take, iter(range(10**6))
-
-    def busy(file: Path, target: Path, size: int) -> None:
-        take(file, target, size)
-        (node / f"part-{next(number)}").write_text("x")
-
-    monkeypatch.setattr(snapshot, "_take", busy)
-    assert stage(node, tmp_path / "area", {}) is None
-    monkeypatch.setattr(snapshot, "_take", take)
-    found = stage(node, tmp_path / "area", {})
-    assert found is not None
-    assert set(content(tmp_path / "area")) == set(found)
-
-
 def test_one_pod_at_a_time_holds_a_lease_and_a_dead_one_s_is_taken_over(remote: Remote) -> None:
     order: list[str] = []
     with Leases(remote, [NODE], "wf/a", beat_s=0.2):
@@ -365,29 +342,6 @@ def test_other_file_systems_of_fsspec_are_stores_too(scheme: str, tmp_path: Path
     after = planned_node("noop", tmp_path / "b", {"after": [str(tmp_path / "b" / NODE)]})
     pull_upstream(Mirror(remote, tmp_path / "b"), [after])
     assert set(content(tmp_path / "b" / NODE)) == {"a", OUTPUTS}
-
-
-TRACKED = {"tracking": {"uri": "http://mlflow:5000"}}
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"storage": {"uri": "s3://b/p"}}, "tracking.uri"),
-        ({"storage": {"uri": "s3://b/p", "claim": "c"}, **TRACKED}, "give one of"),
-        ({"storage": {"uri": "b/p"}, **TRACKED}, "uri"),
-        ({"storage": {"uri": "s3://b/p", "options": {"key": "k"}}, **TRACKED}, "defaults.secrets"),
-        (
-            {"storage": {"uri": "s3://b/p", "options": {"client_kwargs": {"aws_secret_access_key": "k"}}}, **TRACKED},
-            "client_kwargs.aws_secret_access_key: credentials",
-        ),
-        ({"storage": {"uri": "s3://b/p", "options": {"aws_session_token": "k"}}, **TRACKED}, "aws_session_token"),
-        ({"storage": {"uri": "s3://KEY:SECRET@b/p"}, **TRACKED}, "user before its bucket"),
-    ],
-)
-def test_a_wrong_storage_names_what_to_do(wrong: dict[str, Any], named: str) -> None:
-    with pytest.raises(ValidationError, match=named):
-        Profile.model_validate(wrong)
 
 
 def test_pods_get_a_scratch_volume_credentials_and_time_to_push() -> None:

@@ -91,15 +91,6 @@ def test_a_misspelt_parameter_of_the_workflow_is_refused_by_the_plan(tmp_path: P
         assert "has no parameter 'preference'; nearest: " in wrong.stderr
 
 
-def test_a_step_that_fails_is_tried_again_as_often_as_the_profile_says_and_wrong_input_never(tmp_path: Path) -> None:
-    profiles = write_profile(tmp_path, retry={"failures": 1})
-    (tmp_path / "texts.txt").write_text("")  # no usable document
-    env = {"ARGOSY_OVERRIDES": f"data.inputs={tmp_path}/texts.txt\ntwin=false"}
-    assert plan_pod(profiles, tmp_path / "out", "--to", "data", env=env).returncode == 0
-    [batch] = batches(tmp_path / "out")["data"]
-    assert run_batches(profiles, [batch, batch]) == [2, 2]
-
-
 def test_a_profile_of_another_store_than_the_template_s_is_refused(tmp_path: Path) -> None:
     profiles = write_profile(tmp_path)
     env = {"ARGOSY_TEMPLATE_STORE": "claim team-store, at /store/runs"}

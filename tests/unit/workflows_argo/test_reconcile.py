@@ -132,13 +132,6 @@ def test_one_that_said_how_it_ended_and_is_gone_since_keeps_that(store: Path) ->
     assert finished(folder) == {"status": "FINISHED"}
 
 
-def test_a_retried_workflow_is_open_again(store: Path) -> None:
-    folder = submitted(store, "again", "a" * 12)
-    (folder / "finished.json").write_text('{"status": "FAILED"}')
-    assert reconciler(store, Cluster(again="Running")).sweep() == 0
-    assert not (folder / "finished.json").exists()
-
-
 def test_old_folders_of_workflows_that_are_gone_are_removed(store: Path) -> None:
     old, kept = submitted(store, "old", "a" * 12), submitted(store, "kept", "b" * 12)
     for folder in (old, kept):
@@ -232,17 +225,6 @@ def test_a_node_that_another_workflow_is_at_stays_running(store: Path, monkeypat
     assert statuses(store)[f"sft-{'a' * 12}"] == "RUNNING"
 
 
-def test_one_unreadable_plan_holds_up_nobody(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = submitted(store, "broken", "a" * 12, age_s=60)
-    (broken / "plan.json").write_text('{"store": 1, "from": "another version"}')
-    folder = submitted(store, "deleted", "b" * 12)
-    ours = reconciler(store, Cluster())
-    assert [ours.sweep() for _ in range(2)] == [0, 0]
-    assert finished(folder) == {"status": "KILLED"}
-    assert not (broken / "finished.json").exists()
-    assert capsys.readouterr().err.count("reconcile: broken: ") == 1
-
-
 def test_workflows_of_another_namespace_or_cluster_are_left_alone(
     store: Path, concluded: list[tuple[str, str]]
 ) -> None:
@@ -255,15 +237,3 @@ def test_workflows_of_another_namespace_or_cluster_are_left_alone(
         submitted(store, name, f"{number}" * 12, **at)
     assert reconciler(store, Cluster(), name="east").sweep() == 0
     assert concluded == [("ours", "KILLED")]
-
-
-def test_a_watch_that_goes_silent_is_given_up(
-    store: Path, concluded: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    submitted(store, "wf", "a" * 12)
-    cluster = Cluster(wf="Running")
-    cluster.silent = True
-    turns = iter([True, True, False])
-    reconciler(store, cluster).follow(lambda _: None, lambda: next(turns))
-    assert len(cluster.watches) == 2
-    assert "asked again later" in capsys.readouterr().err

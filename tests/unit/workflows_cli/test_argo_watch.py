@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from argosy.errors import InputError
-from steps.noop import NoopConfig
 from tests.argo_api import TOKEN, Api, serving
 from tests.argo_objects import Pod, workflow
 from workflows.argo.client.api import ArgoClient
@@ -23,10 +22,6 @@ from workflows.argo.client.transport import ApiError
 from workflows.argo.client.view import view
 from workflows.argo.client.watch import PROGRESS_EVERY_S, Lines, Screen, progress_bars, summary, watch
 from workflows.cli import main
-from workflows.graph import Node
-from workflows.nightly.night import CandidatePair, Night
-from workflows.nightly.night import describe as describe_nights
-from workflows.plan import plan
 
 PLANNED = Pod(start=0, end=4)
 AT = "2026-01-01T00:00:30Z"
@@ -247,24 +242,6 @@ def test_status_has_a_line_for_each_task_in_their_order() -> None:
     assert "1 done, 1 running, 1 pending" in told[5]
     assert "50%" in told[6]
     assert told[-1] == "4 of 9 nodes to run, store /store/runs"
-
-
-def test_of_a_night_the_totals_are_told_and_not_its_last_cell() -> None:
-    node = Node("evaluate", "noop", NoopConfig(), part="sft-final")
-    cells = plan([node], "/store/runs").nodes
-    against = CandidatePair(checkpoint="c", label="sft/final (c)", new=(cells[0].dir,))
-    nights = [Night(store="/store/runs", line=line, config={}, pairs=(against,), cells=cells) for line in ("a", "b")]
-    texts = [describe_nights(given) for given in (nights, nights[:1], [])]
-    assert len(texts[0].splitlines()) == 6
-    totals = []
-    for text in texts:
-        found = workflow(plan=PLANNED, asked=len(text.splitlines()) // 3)
-        [planned] = [each for each in found["status"]["nodes"].values() if each["name"].endswith(".plan")]
-        planned["outputs"]["parameters"][-1]["value"] = text
-        totals.append(lines(found)[0])
-    total = "{}: 1 new checkpoints, 1 of 1 cells to evaluate, store /store/runs"
-    a, b = total.format("a"), total.format("b")
-    assert totals == [f"{a}; {b}; 2 pods", f"{a}; 1 pod", "nothing is new; 0 pods"]
 
 
 def test_nodes_that_argo_compressed_are_unpacked_and_those_in_a_database_are_not_invented() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from argosy.config.explain import likely
 from tests.argo_api import CORE, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_fixtures import write_profile
 from tests.argo_objects import Pod, workflow
@@ -319,14 +318,3 @@ def test_what_was_not_asked_for_is_skipped_and_not_blocked(
     assert rows["clean"] == ["skipped", "already done, or outside of the range"]
     assert main(["watch", "w"]) == (phase == "Failed")
     assert end in capsys.readouterr().out
-
-
-def test_only_what_is_near_is_called_the_nearest(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    assert likely("sftt", ["data", "sft"]) == "nearest: sft"
-    assert likely("x", ["data", "sft"]) == "there are: data, sft"
-    assert likely("x", list("abc"), "the newest", most=2) == "the newest: a, b and 1 more"
-    assert likely("x", []) == ""
-    api.workflows = {"lifecycle-a": workflow("lifecycle-a")}
-    for name, words in (("lifecycle-b", "; nearest: lifecycle-a"), ("zzz", "; the newest: lifecycle-a")):
-        assert main(["stop", name]) == 2
-        assert f"there is no workflow {name!r} in namespace argosy{words}" in capsys.readouterr().err
