@@ -36,7 +36,7 @@ class TagReader(HTMLParser):
 
 
 def check_self_contained(html: str) -> set[str]:
-    """Check that nothing is loaded and no link leads elsewhere; the ids of the page."""
+    """Check that nothing is loaded and links lead to the page or to files beside it; the ids of the page."""
     reader = TagReader(html)
     assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", html)
     for tag, attributes in reader.tags:
@@ -45,5 +45,7 @@ def check_self_contained(html: str) -> set[str]:
         assert not any(name.startswith("on") for name in attributes)
     ids = [str(a["id"]) for _, a in reader.tags if a.get("id")]
     assert len(ids) == len(set(ids))
-    assert {str(a["href"]) for tag, a in reader.tags if tag == "a"} <= {f"#{name}" for name in ids}
+    targets = {a["href"] or "/" for tag, a in reader.tags if tag == "a"}
+    assert not [target for target in targets if target.startswith("/")]
+    assert {target[1:] for target in targets if target.startswith("#")} <= set(ids)
     return set(ids)
