@@ -130,25 +130,26 @@ def validated(
     origins: Mapping[KeyPath, str] | None = None,
     typed: Collection[KeyPath] = (),
 ) -> C:
-    """Validate a config. true and false are no numbers, which pydantic would take them for.
+    """Validate a config. true and false are no numbers, which pydantic would take them for; nor is what no file holds.
 
     Raises InputError: it is wrong (see `config_error`)."""
     try:
-        if wrong := list(_booleans(cls, data, ())):
+        if wrong := list(_no_numbers(cls, data, ())):
             raise ValidationError.from_exception_data(cls.__name__, wrong)
         return cls.model_validate(data)
     except ValidationError as error:
         raise config_error(cls, error, origins, typed) from None
 
 
-def _booleans(cls: type[BaseModel], value: Any, path: KeyPath) -> Iterator[InitErrorDetails]:
+def _no_numbers(cls: type[BaseModel], value: Any, path: KeyPath) -> Iterator[InitErrorDetails]:
     if isinstance(value, Mapping | list):
         for key, below in value.items() if isinstance(value, Mapping) else enumerate(value):
-            yield from _booleans(cls, below, (*path, key))
-    elif isinstance(value, bool):
+            yield from _no_numbers(cls, below, (*path, key))
+    elif isinstance(value, int) and (isinstance(value, bool) or abs(value) >= 2**63):
         kinds = set(alternatives(field_type(cls, path)))
-        if kinds & {int, float} and bool not in kinds:
-            yield {"type": "float_type" if float in kinds else "int_type", "loc": path, "input": value}
+        if kinds & {int, float} and type(value) not in kinds - {int}:
+            kind = "float_type" if float in kinds else "int_type"
+            yield {"type": kind if isinstance(value, bool) else "int_parsing_size", "loc": path, "input": value}
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:

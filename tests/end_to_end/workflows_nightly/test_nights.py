@@ -105,6 +105,7 @@ def test_cells_are_the_lifecycle_s_own_and_none_is_made_twice(store: Path, capsy
     assert sorted(path.name for path in store.glob("[a-z]*-*")) == before
 
 
+@pytest.mark.usefixtures("no_mlflow")
 def test_a_crash_between_evaluation_and_judgement_goes_on_with_the_judgement(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +220,7 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(
     assert any("promotions" in each.path for each in client.list_logged_model_artifacts(model.model_id))
 
 
+@pytest.mark.usefixtures("no_mlflow")
 def test_a_night_judges_by_the_gate_of_the_config(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key, other = checkpoint(store), checkpoint(store, OTHER)
     for found in plan_nights(store, Request()):
@@ -237,6 +239,7 @@ def test_a_night_judges_by_the_gate_of_the_config(store: Path, capsys: pytest.Ca
     assert "the gate does not hold (fails: at_least)" in page.read_text()
 
 
+@pytest.mark.usefixtures("no_mlflow")
 def test_a_checkpoint_that_fails_holds_up_no_other(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken, lost = checkpoint(store, OTHER), cells(store, OTHER)[0]
     weights = store / f"pretrain-{broken.partition('/')[0]}" / "checkpoints/p100/model.safetensors"
@@ -292,6 +295,7 @@ def test_a_checkpoint_of_another_store_that_mlflow_knows_is_found(
     assert config["data"].startswith(str(store))
 
 
+@pytest.mark.usefixtures("no_mlflow")
 def test_in_pods_it_is_the_same_night(store: Path, tmp_path: Path) -> None:
     profiles = write_profile(store.parent)
     lost = cells(store, OTHER)[0]

@@ -157,6 +157,7 @@ def test_a_wrong_override_is_named_with_what_is_allowed(override: str, words: st
         ("count=0", "count is 0, allowed: 1 or more"),
         ("count=9", "count is 9, allowed: a number below 9"),
         ("count=true", "count is true, allowed: a whole number, such as 3"),
+        (f"count={2**63}", f"count is {2**63}, allowed: a smaller whole number"),
         ("share=true", "share is true, allowed: a number, such as 0.5"),
         ("table={a: false}", "table.a is false, allowed: a whole number"),
         ("pair=[1, true]", "pair.1 is true, allowed: a"),

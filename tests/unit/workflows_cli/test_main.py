@@ -84,6 +84,23 @@ def test_what_is_wrong_ends_with_2_and_is_named(
     assert captured.out == ""
 
 
+HOSTILE = ("", "null", "true", "-1", ".nan", "1e400", "12:30:45", "2024-99-99", "[]", "{}", "{1: 2}", "[[[]]]", "*x",
+           "&x [*x]", "'", "a\x07b", '"\\ud800"', "caf\udce9", "!!python/object:os.system x", "1" * 400, "/dev/zero",
+           "/dev", "text with spaces")
+
+
+@pytest.mark.parametrize("field", ["name", "pretrain.tokens", "rlhf.epochs", "pretrain.exports", "evaluate.suites",
+                                   "data.inputs", "data.preferences", "sft.conversations", "clean.filters"])
+def test_a_hostile_value_is_taken_or_named_and_never_a_traceback(
+    field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in HOSTILE:
+        code = exit_code("plan", "--preset", "tiny", f"{field}={value}")
+        err = capsys.readouterr().err
+        assert code == 0 or (code == 2 and field.rpartition(".")[2] in err), (value, err)
+        assert "ARGOSY_DEBUG" not in err
+
+
 @pytest.mark.parametrize(
     ("text", "gigabytes"),
     [("6", 6), ("6.5", 6.5), (".5", 0.5), ("6GB", 6), ("6 gb", 6), ("512MB", 0.512), ("2G", 2), ("1GiB", 1.073741824)],
