@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from argosy.evaluation.heldout.metrics import METRICS as HELDOUT_METRICS
@@ -136,7 +136,7 @@ def known(name: str) -> Metric | None:
     parts = name.split("/")
     if parts[0] == "bench" and len(parts) == 4:
         found = find(parts[3], _OLD_BENCH)
-        return Metric("neither", found.unit, found.matters, found.minor) if found and parts[2] in _OLD_HALVES else found
+        return replace(found, better="neither") if found and parts[2] in _OLD_HALVES else found
     if parts[0] == "probe" and len(parts) >= 4:
         return share("lower") if parts[-1] in registered() else find(parts[-1], _OLD_PROBE)
     return next((found for of in (TRAINING_METRICS, HELDOUT_METRICS, JUDGE_METRICS)
@@ -169,6 +169,12 @@ def chances(kinds: Mapping[str, Kind]) -> set[str]:
     """The metrics that hold the score of guessing at others: they are of the questions, not of a model."""
     return {f"{name.rpartition('/')[0]}/{kind.metric.chance}" for name, kind in kinds.items()
             if isinstance(kind.metric.chance, str)} | {name for name in kinds if name.endswith("/chance")}
+
+
+def scale_of(name: str, kind: Kind) -> str:
+    """The name of the scale that a metric is drawn on: shares have one together, probabilities too, and each unit."""
+    return ("%" if kind.share else "probability" if kind.metric.probability else
+            kind.unit or f"{kind.family}/{name.rpartition('/')[2]}")
 
 
 def families(names: Collection[str]) -> list[str]:

@@ -194,7 +194,7 @@ def _pair(pair: Pair) -> Iterator[tuple[str, str]]:
             yield verdict, f"{second} {words} {first} in {_count(here, pair)}: {_named(here)}{_doubt(here, pair)}."
     if not pair.section("better") and not pair.section("worse"):
         yield "level", (f"Nothing tells {second} from {first}: none of {len(pair.contrasts)} metrics differs beyond "
-                        "noise.")
+                        "noise and by as much as matters.")
     yield from _headlines(pair)
     noise = [("same", "no difference that matters"), ("cannot tell", "too noisy to say")]
     parts = [f"{words} in {len(pair.section(verdict))}" for verdict, words in noise if pair.section(verdict)]

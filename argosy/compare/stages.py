@@ -121,7 +121,7 @@ def _no_best(checkpoints: Checkpoints, found: TaskComparison) -> str:
     level = [checkpoints[c.second].label for c in found.others if c.verdict != "worse"]
     candidates = [s for s in found.standings if s.checkpoint not in found.seen]
     if level or len(found.others) < len(candidates) - 1:
-        return f"these items cannot tell the highest from {listed(level) or 'the others'} by as much as matters"
+        return f"the highest is not apart from {listed(level) or 'the others'}, by what these items can show"
     return "" if found.others else "there is no other candidate"
 
 

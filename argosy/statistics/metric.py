@@ -38,6 +38,11 @@ class Metric:
         return self.unit == SHARE
 
     @property
+    def probability(self) -> bool:
+        """Whether it is a number from 0 to 1 that is no share of cases."""
+        return not self.unit and self.matters == POINTS
+
+    @property
     def sign(self) -> int:
         """1 where higher is better, -1 where lower or nearer 0 is, 0 where neither is."""
         return {"higher": 1, "lower": -1, "zero": -1, "neither": 0}[self.better]

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from argosy.compare.checkpoints import Checkpoint
+from argosy.compare.checkpoints import Checkpoint, kind_among
 from argosy.compare.entries import Compared, Entry, Point, points
-from argosy.compare.metrics import Kind, families
+from argosy.compare.metrics import Kind, families, kind_of, scale_of
 from argosy.compare.page.chart import Chart, Series, ticks
 from argosy.compare.page.pipeline import Stage
 from argosy.compare.page.tables import is_group
@@ -158,7 +158,6 @@ def _path(at: Sequence[tuple[float, float]]) -> str:
 POSTTRAINING = (("rlhf/reward", "Mean reward of the answers"), ("rlhf/kl", "KL to the start, nats a token"),
                 ("train/loss", "Loss"), ("train/token_accuracy", "Right next tokens"),
                 ("train/accuracy", "Pairs ranked right"), ("rlhf/length", "Length of answers, tokens"))
-PROBE_MEASURES = ("acc", "mass", "bpb", "ppl", "auc")  # of a probe the first one that it has
 
 
 def stage_curves(found: Comparison, stages: Sequence[Stage]) -> list[tuple[str, list[Chart]]]:
@@ -235,25 +234,21 @@ def _main_line(found: Comparison) -> list[Checkpoint]:
 
 
 def _probes(main: Sequence[Checkpoint], names: dict[float, str], marks: list[tuple[float, str]]) -> Iterator[Chart]:
-    chosen: dict[str, list[tuple[str, str]]] = {}
-    probes = sorted({name.rpartition("/")[0] for c in main for name in c.metrics
-                     if name.startswith("probe/") and not is_group(name)})
-    for probe in probes:
-        for measure in PROBE_MEASURES:
-            if any(f"{probe}/{measure}" in c.metrics for c in main):
-                chosen.setdefault(measure, []).append((probe, f"{probe}/{measure}"))
-                break
-    for measure, metrics in chosen.items():
-        series = [_over(main, probe.rpartition("/")[2], name) for probe, name in metrics]
+    """A chart a scale, of one metric a probe: of those with a direction a share, else a probability, else another."""
+    kinds = {name: kind_among(name, main) for c in main for name in c.metrics
+             if name.startswith("probe/") and not is_group(name)}
+    told = {name: kind for name, kind in kinds.items() if kind.better and not kind.minor}
+    ordered = sorted(told, key=lambda name: (not told[name].share, not told[name].metric.probability, name))
+    chosen = {name.rpartition("/")[0]: name for name in reversed(ordered)}
+    for scale in dict.fromkeys(scale_of(name, told[name]) for name in ordered):
+        metrics = sorted(name for name in chosen.values() if scale_of(name, told[name]) == scale)
+        series = [_over(main, name.split("/", 2)[2], name) for name in metrics]
         series = [s for s in series if len(s.points) > 1]
         if series:
-            unit = "%" if measure in ("acc", "mass") else ""
-            yield Chart(f"Probes: {_MEASURES[measure]}", "not asked, but measured", "tokens", series, marks, None, unit,
-                        names)
-
-
-_MEASURES = {"acc": "right statement preferred", "mass": "probability of the expected beginning",
-             "bpb": "bits a byte", "ppl": "perplexity", "auc": "harmful told from harmless (0.5: not at all)"}
+            title = {"%": "shares", "probability": "probabilities"}.get(scale, scale)
+            better = {told[name].better for name in metrics}
+            note = "lower is better" if better == {-1} else "higher is better" if better == {1} else ""
+            yield Chart(f"Probes: {title}", note, "tokens", series, marks, None, "%" if scale == "%" else "", names)
 
 
 def _posttraining(stages: Sequence[Stage]) -> Iterator[Chart]:
@@ -265,4 +260,4 @@ def _posttraining(stages: Sequence[Stage]) -> Iterator[Chart]:
             series = [s for s in series if len(s.points) > 1]
             if series and not (metric == "train/loss" and step == "rlhf"):
                 yield Chart(f"{step}: {title}", "over optimiser steps", "steps", series,
-                            unit="%" if "accuracy" in metric else "")
+                            unit="%" if kind_of(metric).share else "")

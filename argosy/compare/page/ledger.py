@@ -8,7 +8,7 @@ from typing import Any
 
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Compared, Entry, value_at
-from argosy.compare.metrics import HEADLINE, Kind
+from argosy.compare.metrics import HEADLINE, Kind, scale_of
 from argosy.compare.test import Contrast
 from argosy.compare.words import is_percent, plain, short
 from argosy.evaluation.rows.reader import ALL
@@ -35,23 +35,18 @@ class Scale:
         ends: dict[str, list[float]] = {}
         for c in contrasts:
             if math.isfinite(c.difference.low + c.difference.high):
-                ends.setdefault(key_of(c), []).append(max(abs(c.difference.low), abs(c.difference.high)))
+                ends.setdefault(scale_of(c.name, c.kind), []).append(max(abs(c.difference.low), abs(c.difference.high)))
         self._half = {key: sorted(each)[int(WIDEST * (len(each) - 1))] or 1.0 for key, each in ends.items()}
 
     def mark(self, c: Contrast) -> Mark | None:
         """The marks of a change; None where there is no interval."""
-        half = self._half.get(key_of(c))
+        half = self._half.get(scale_of(c.name, c.kind))
         if half is None or not math.isfinite(c.difference.low + c.difference.high):
             return None
         turn = -1 if c.kind.better < 0 else 1
         low, high = sorted((turn * c.difference.low, turn * c.difference.high))
         at, low, high = (turn * c.difference.value / half, low / half, high / half)
         return Mark(_x(at), _x(low), _x(high), (low < -1, high > 1))
-
-
-def key_of(c: Contrast) -> str:
-    """The name of a scale: shares have one together, and each unit of others."""
-    return "%" if c.kind.share else c.kind.unit or f"{c.kind.family}/{c.name.rpartition('/')[2]}"
 
 
 def _x(share: float) -> float:

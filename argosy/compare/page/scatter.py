@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Pair
-from argosy.compare.metrics import families
+from argosy.compare.metrics import families, scale_of
 from argosy.compare.page.chart import ticks
-from argosy.compare.page.ledger import key_of
 from argosy.compare.test import Contrast
 from argosy.compare.words import short, tested_text
 
@@ -46,16 +45,9 @@ def panels(pair: Pair) -> list[Panel]:
     groups: dict[str, list[Contrast]] = {}
     for c in pair.contrasts:
         if math.isfinite(c.before + c.after):
-            groups.setdefault(_group(c), []).append(c)
+            groups.setdefault(scale_of(c.name, c.kind), []).append(c)
     known = families(sorted({c.name for c in pair.contrasts}))
     return [_panel(key, group, pair, known) for key, group in sorted(groups.items(), key=_place) if len(group) > 1]
-
-
-def _group(c: Contrast) -> str:
-    if c.kind.share:
-        return "%"
-    probability = c.name.rpartition("/")[2] in ("prob", "mass")
-    return "probability" if probability else key_of(c)
 
 
 def _place(group: tuple[str, list[Contrast]]) -> tuple[bool, bool, str]:

@@ -7,7 +7,11 @@ import math
 
 import pytest
 
+from argosy.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.compare.page.chart import MOST_POINTS, Chart, Series, ticks
+from argosy.compare.page.curves import stage_curves
+from argosy.compare.stages import Comparison
+from argosy.statistics.metric import Metric, probability, share
 
 
 @pytest.mark.parametrize(
@@ -45,3 +49,18 @@ def test_marks_close_together_do_not_overlap() -> None:
     assert 1 <= len(rows) <= 2
     for spans in rows.values():
         assert all(a[1] < b[0] for a, b in itertools.pairwise(spans))
+
+
+def test_probes_are_drawn_by_their_declared_kinds() -> None:
+    """One line a probe, on a scale with others of its kind, whatever its measures are called."""
+    kinds = {"probe/p/facts/hits": share(), "probe/p/facts/prob": probability(), "probe/p/json/belief": probability(),
+             "probe/p/texts/bits": Metric("lower", "b"), "probe/p/json/length": Metric("neither", "words"),
+             "probe/p/orders/all": share(minor=True)}  # fmt: skip
+    line = [Checkpoint(f"a/{n}", "a", "pretrain", f"p{n}", n, n, label=f"p{n}", final=n == 2, kinds=kinds,
+                       parent=f"a/{n - 1}", metrics=dict.fromkeys(kinds, 0.1 * n)) for n in (1, 2)]  # fmt: skip
+    [(title, charts)] = stage_curves(Comparison(Checkpoints(line), [], []), [])
+    assert title == "Over the checkpoints"
+    assert {c.title: ([s.name for s in c.series], c.unit, c.note) for c in charts} == {
+        "Probes: shares": (["facts/hits"], "%", "higher is better"),
+        "Probes: b": (["texts/bits"], "", "lower is better"),
+        "Probes: probabilities": (["json/belief"], "", "higher is better")}  # fmt: skip

@@ -86,7 +86,7 @@ def test_tests_of_the_best_are_corrected_over_all_pairs() -> None:
 
 @pytest.mark.parametrize(("rates", "forms", "why"), [
     ((0.2, 0.23, 0.22), [KNOWLEDGE] * 3, "nothing is above chance, 25.0 %"),
-    ((0.8, 0.8, 0.3), [KNOWLEDGE] * 3, "these items cannot tell the highest from b by as much as matters"),
+    ((0.8, 0.8, 0.3), [KNOWLEDGE] * 3, "the highest is not apart from b, by what these items can show"),
     ((0.8, 0.5, 0.3), [["plain"], ["cloze"], ["plain"]], "were asked no form in common"),
     ((0.8, 0.5, 0.3), [KNOWLEDGE] * 3, ""),
 ])  # fmt: skip

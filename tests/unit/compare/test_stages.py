@@ -42,7 +42,7 @@ def test_the_best_is_not_the_one_that_plain_accuracy_ranks_first(found: Comparis
     assert task.highest is not None
     assert labels[task.highest] in ("sft", "dpo", "rlhf")
     assert task.best is None  # the three are equal but for noise
-    assert "No best on facts: these items cannot tell the highest from " in stage_sentences(found)[0].text
+    assert "No best on facts: the highest is not apart from " in stage_sentences(found)[0].text
     assert any("twin has likely seen the test: score +" in s.text for s in stage_sentences(found) if s.kind == "seen")
 
 
