@@ -6,8 +6,6 @@ Line `base` learns; `mixed` sees more Chinese text (zh and its channel better, c
 for noise. Everything is drawn from seeds, so that what a test expects can be computed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """Checkpoints that answer items whose difficulty they share, as real ones do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

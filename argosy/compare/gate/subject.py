@@ -79,12 +79,10 @@ def nobody(label: str, key: str = "", note: str = "") -> Subject:
 
 def compared(name: str, new: Subject, reference: Subject) -> Contrast | str:
     """A metric from the reference to the new checkpoint; why not, where one of them has none or it is not testable."""
-    for subject in (new, reference):
-        if subject.checkpoint.side(name) is None:
-            return f"is not measured for {subject.label}"
     found = change(name, reference.checkpoint, new.checkpoint)
     if found is None:
-        return "has no form that both were asked in"
+        without = [subject.label for subject in (new, reference) if subject.checkpoint.side(name) is None]
+        return f"is not measured for {without[0]}" if without else "has no form that both were asked in"
     if found.how == UNDECLARED:
         return f"cannot be held: {UNDECLARED}, so nothing says which way is better; evaluating again declares it"
     return found if found.tested.p_value is not None else f"cannot be compared: {found.how}"

@@ -1,7 +1,5 @@
 """argosy compare and MLflow: names of runs, models and aliases; the same numbers there as on our page; what it logs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """`python -m steps.compare` as the pipeline runs it, and `argosy compare` on the same store."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

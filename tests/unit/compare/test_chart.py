@@ -1,7 +1,5 @@
 """Charts: axes that hold the data, labels that do not run into each other, few points of many."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """What evaluations left behind is read with care: nothing broken stops a report, and nothing is dropped in silence."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The page and the terminal of a comparison: every number is the source's, no text becomes markup, nothing is cut in
 silence, and what is missing makes it shorter."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rule `contamination`: its bound, a calibration of one's own, a clean reference, options in natural order."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

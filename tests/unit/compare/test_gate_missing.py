@@ -1,7 +1,5 @@
 """A gate does not hold on evidence that is missing, lost, too little, or that could not have decided."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

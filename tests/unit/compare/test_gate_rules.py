@@ -1,7 +1,5 @@
 """Each rule: what holds, what fails, what cannot be told; and a gate's file with mistakes in it."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How often a gate is wrong: models that are alike fail it rarely, and a real loss is found. The gate itself is run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Guessers on every multiple-choice source that is shipped: none of them is the best, learns or is worth watching."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial

@@ -1,7 +1,5 @@
 """The kind of every metric is declared by its maker; a metric that nobody declares has no direction."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Judgements on made-up models: what is worse beyond noise is called so, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

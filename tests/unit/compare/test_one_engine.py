@@ -1,7 +1,5 @@
 """The same two checkpoints, asked of the command, the step, the gate and the nights: one answer in value and words."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from html import unescape

@@ -1,8 +1,6 @@
 """One interval, one chance, one kind, one rule of who has seen a test: the same in the gate, on pages and in
 `argosy metrics`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

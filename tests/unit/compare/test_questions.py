@@ -1,8 +1,6 @@
 """Only questions that were asked in the same way are paired, and whatever metrics are given for is: a task, a category,
 a group of lm-eval's tasks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

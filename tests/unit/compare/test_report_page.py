@@ -1,7 +1,5 @@
 """The page: self-contained, well-formed, unbreakable by the data, and bounded in size."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

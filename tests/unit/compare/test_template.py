@@ -1,7 +1,5 @@
 """Two chat models of which one was asked in its chat template and the other not: `argosy compare` says so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

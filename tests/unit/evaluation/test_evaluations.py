@@ -1,7 +1,5 @@
 """Which of several evaluations of a checkpoint counts: a quick one never hides a whole one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Clustered comparisons against enumerations, scipy and simulations."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

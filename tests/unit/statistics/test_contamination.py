@@ -1,7 +1,5 @@
 """The contamination score on made-up models: who memorised, who knows, and who prefers a letter."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Equivalence, power, corrections and trends, against scipy and simulation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

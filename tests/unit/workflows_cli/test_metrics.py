@@ -1,7 +1,5 @@
 """`argosy metrics` on a made-up store: what it says of each metric, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Two promotions at a time: an alias moves only from what the gate compared with, in a registry of MLflow's own."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path
