@@ -3,8 +3,6 @@
     python -m tests.report_fixtures DIR     # writes the store and its report
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Mapping, Sequence

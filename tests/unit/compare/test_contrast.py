@@ -1,7 +1,5 @@
 """One metric of two checkpoints: differences, intervals and p-values against SciPy, and what they are called."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

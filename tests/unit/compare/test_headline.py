@@ -1,7 +1,5 @@
 """Who is best is selected and tested by one number, and the tests know that it was selected."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from random import Random
 

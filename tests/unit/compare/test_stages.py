@@ -1,7 +1,5 @@
 """What the report says is true of the items: who is best, what changed, who has seen the test."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

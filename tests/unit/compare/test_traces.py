@@ -1,7 +1,5 @@
 """Who prefers a letter has not seen the test, however the right letters are spread over the published items."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any

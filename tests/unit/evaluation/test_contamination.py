@@ -1,7 +1,5 @@
 """The contamination score in words, and as metrics of a LoggedModel and back."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path
