@@ -104,16 +104,6 @@ def test_generation_is_lm_evals(model: LanguageModel, hflm: Any) -> None:
     assert ArgosyLM(model).generate_until(requests) == alone
 
 
-def test_branches_equal_separate_rows_and_any_batch(model: LanguageModel) -> None:
-    context = tuple(range(10, 30))
-    requests = [(context[:n], (40 + k, *range(50, 50 + k))) for n in (1, 7, 20) for k in range(6)]
-    apart = [model.scorer.score([request])[0].logprob for request in requests]
-    for batch_tokens in (8, 100, 4096):
-        scorer = Scorer(model.model, model.max_length, batch_tokens)
-        assert scorer.branching
-        assert [score.logprob for score in scorer.score(requests)] == pytest.approx(apart, abs=1e-4)
-
-
 SHAPE = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 16,
          "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256}  # fmt: skip
 WINDOWS = [
