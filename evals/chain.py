@@ -6,16 +6,17 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from argosy.config.explain import validated
 from argosy.errors import InputError
 from argosy.plugins import pick
 from evals.forms import GeneratedForm, HarnessRequests, labelled_form, open_form
 from evals.items import AnyItem, OpenItem
 from evals.question import EMPTY, Draft, Layout, Pool, Question
-from evals.variants import NotApplicable, Variant, registered
+from evals.variants import OF_OTHERS, NotApplicable, Variant, added_about_others, options_refer_to_options, registered
 from evals.variants.few_shot import examples_text
 
 _UNUSED = Random(0)  # seeding one takes longer than most variants
@@ -119,6 +120,10 @@ def _allowed(draft: Draft, variant: Variant) -> Draft:
         raise NotApplicable("has no options")
     if draft.golds and not variant.several:
         raise NotApplicable(_SEVERAL)
+    if variant.independent and options_refer_to_options(draft.own_choices):
+        raise NotApplicable(OF_OTHERS)
+    if variant.reorders and added_about_others(draft.choices, draft.origin, above=True):
+        raise NotApplicable("an added option speaks of those above it, and has to stay the last")
     return draft
 
 
@@ -142,11 +147,4 @@ def _parse(part: object) -> Variant:
 
 
 def _make(variant: type[Variant], parameters: Mapping[str, Any]) -> Variant:
-    allowed = [field.name for field in fields(variant)]  # type: ignore[arg-type]
-    wrong = [key for key in parameters if key not in allowed]
-    if wrong:
-        raise InputError(f"variant {variant.name}: no parameter {wrong[0]!r}; it has {', '.join(allowed) or 'none'}")
-    try:
-        return variant(**parameters)
-    except ValueError as error:
-        raise InputError(f"variant {variant.name}: {error}") from None
+    return validated(variant, parameters, {(): f"variant {variant.name}"})

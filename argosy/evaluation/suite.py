@@ -12,7 +12,7 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ Sections = dict[str, Any]  # benchmarks, probes and heldout, as a suite's YAML h
 
 ROOT = "ARGOSY_BENCHMARKS"  # the folder of published benchmarks, or `huggingface`
 SAVED = ("dataset_dict.json", "state.json")  # a directory made by `save_to_disk` has one of them
-_LISTS = ("files", "shots", "include_path")  # fields of a task that name files
+_LISTS = ("files", "shots", "include_path", "defined_in")  # fields of a task that name files
 
 
 class Suite(Config):
@@ -208,22 +208,7 @@ def with_paths(folder: Path, sections: Sections) -> Sections:
     def dataset(name: str) -> str:
         return str(folder / name) if is_saved(folder / name) else name
 
-    def text(path: Any) -> Any:
-        return str(folder / path) if _is_path(path) and (folder / path).exists() else path
-
-    benchmarks, probes, heldout = (sections[name] for name in ("benchmarks", "probes", "heldout"))
-    if benchmarks is not None:
-        benchmarks = {**benchmarks}
-        if isinstance(tasks := benchmarks.get("tasks"), dict):
-            benchmarks["tasks"] = {task: _each_path(spec, file, dataset) for task, spec in tasks.items()}
-        if _is_path(benchmarks.get("include_path")):
-            benchmarks["include_path"] = file(benchmarks["include_path"])
-    if probes is not None:
-        probes = [{**probe, "file": file(probe["file"])} if _is_path(probe.get("file")) else probe for probe in probes]
-    if heldout is not None and (texts := heldout.get("texts")):
-        each = {name: text(path) for name, path in texts.items()} if isinstance(texts, dict) else text(texts)
-        heldout = {**heldout, "texts": each}
-    return {"benchmarks": benchmarks, "probes": probes, "heldout": heldout}
+    return _mapped(sections, file, dataset)
 
 
 def files_of(sections: Sections) -> list[str]:
@@ -232,16 +217,44 @@ def files_of(sections: Sections) -> list[str]:
     They are absolute ones, those below ARGOSY_BENCHMARKS, the suites that tasks are taken from, and datasets that are
     directories.
     """
-    benchmarks, texts = sections["benchmarks"] or {}, (sections["heldout"] or {}).get("texts")
-    tasks = benchmarks.get("tasks")
-    specs = list(tasks.values()) if isinstance(tasks, dict) else []
-    files = [file for spec in specs for path in _paths(spec) for file in _expanded(path)]
-    files += [os.path.abspath(spec["hf"]) for spec in specs
-              if isinstance(spec, Mapping) and _is_path(spec.get("hf")) and os.path.isdir(spec["hf"])]  # fmt: skip
-    files += [os.path.abspath(str(path)) for path in [benchmarks.get("include_path")] if _is_path(path)]
-    others = [*(probe.get("file") for probe in sections["probes"] or ()),
-              *(texts.values() if isinstance(texts, dict) else [texts])]  # fmt: skip
-    return list(dict.fromkeys([*files, *(file for path in others if _is_path(path) for file in _expanded(path))]))
+    found: dict[str, None] = {}
+
+    def file(path: str) -> str:
+        found.update(dict.fromkeys(_expanded(path)))
+        return path
+
+    def dataset(name: str) -> str:
+        found.update({os.path.abspath(name): None} if os.path.isdir(name) else {})
+        return name
+
+    _mapped(sections, file, dataset)
+    return list(found)
+
+
+def _mapped(sections: Sections, file: Find, dataset: Find) -> Sections:
+    """Replace each path of a file, and each name of a dataset; a malformed part passes through."""
+
+    def path(value: Any) -> Any:
+        return file(value) if isinstance(value, str) and value else value
+
+    def task(spec: Any) -> Any:
+        if isinstance(spec, Mapping):
+            spec = {key: task(value) if key in _LISTS else value for key, value in spec.items()}
+            return {**spec, "hf": dataset(spec["hf"])} if isinstance(spec.get("hf"), str) and spec["hf"] else spec
+        return [path(each) for each in spec] if isinstance(spec, list) else path(spec)
+
+    benchmarks, probes, heldout = (sections[name] for name in ("benchmarks", "probes", "heldout"))
+    if benchmarks is not None:
+        tasks = benchmarks.get("tasks")
+        own = {"tasks": {name: task(spec) for name, spec in tasks.items()}} if isinstance(tasks, dict) else {}
+        folder = {"include_path": path(benchmarks["include_path"])} if "include_path" in benchmarks else {}
+        benchmarks = {**benchmarks, **own, **folder}
+    if probes is not None:
+        probes = [{**probe, "file": path(probe["file"])} if "file" in probe else probe for probe in probes]
+    if heldout is not None and (texts := heldout.get("texts")):
+        each = {name: path(text) for name, text in texts.items()} if isinstance(texts, dict) else path(texts)
+        heldout = {**heldout, "texts": each}
+    return {"benchmarks": benchmarks, "probes": probes, "heldout": heldout}
 
 
 def is_saved(path: Path) -> bool:
@@ -255,27 +268,3 @@ def _expanded(path: str) -> list[str]:
         root = os.environ.get(ROOT, "")
         return sorted(glob.glob(os.path.join(os.path.expanduser(root), path), recursive=True)) if root else []
     return sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else [path]
-
-
-def _each_path(spec: Any, file: Find, dataset: Find) -> Any:
-    if isinstance(spec, Mapping):
-        where = {**dict.fromkeys(_LISTS, file), "hf": dataset}
-        return {key: _each_path(value, where[key], dataset) if key in where else value for key, value in spec.items()}
-    if _is_path(spec):
-        return file(spec)
-    return [file(path) for path in spec] if isinstance(spec, list) and all(map(_is_path, spec)) else spec
-
-
-def _paths(spec: Any) -> Iterator[str]:
-    """Yield paths that a task names."""
-    if isinstance(spec, Mapping):
-        for name in (*_LISTS, "defined_in"):
-            yield from _paths(spec.get(name))
-    elif _is_path(spec):
-        yield spec
-    elif isinstance(spec, list) and all(map(_is_path, spec)):
-        yield from spec
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str) and value != ""

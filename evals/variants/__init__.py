@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from random import Random
 from typing import ClassVar
 
+from argosy.config.schema import Config
 from argosy.plugins import classes
 from evals.extract.listed import stand_in_order
 from evals.question import Draft
@@ -16,8 +17,11 @@ class NotApplicable(Exception):
     """A variant cannot be made of this item; the message is the reason that is counted."""
 
 
-class Variant:
-    """Base of variants: frozen dataclasses whose fields are their parameters, one file each, found by being there."""
+OF_OTHERS = "an option speaks of the other options"
+
+
+class Variant(Config):
+    """Base of variants, whose fields are their parameters: one file each, found by being there."""
 
     name: ClassVar[str] = ""
     """The name that suites write; without one a class is a base of others."""
@@ -27,6 +31,10 @@ class Variant:
     """Whether items without options can be asked."""
     several: ClassVar[bool] = False
     """Whether items with several right options can be asked."""
+    independent: ClassVar[bool] = False
+    """Whether it moves, renames or drops options, so that none of them may speak of the others."""
+    reorders: ClassVar[bool] = False
+    """Whether an added option that speaks of those above it would stand elsewhere."""
     knowledge: ClassVar[bool] = True
     """Whether it asks for a model's knowledge, and so counts in the headline of a comparison; not for reading a given
     answer, nor for refusing options."""

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
+
+from pydantic import Field
 
 from evals.extract.numbers import LastNumber, plain
 from evals.question import Draft
@@ -20,7 +22,6 @@ _STEPS = [Fraction(n) * Fraction(10) ** e for e in range(6, -5, -1) for n in (5,
 _MOST = {"day": 7, "days": 7, "hour": 24, "hours": 24, "minutes": 60, "seconds": 60, "months": 12, "weeks": 52}
 
 
-@dataclass(frozen=True)
 class ChangedNumbers(Variant):
     """`k` versions of a problem with other numbers in question and worked solution (compare GSM-Symbolic, Mirzadeh et
     al. 2024; its templates are written by hand, these come from GSM8K's annotated calculations).
@@ -32,11 +33,7 @@ class ChangedNumbers(Variant):
 
     name = "changed_numbers"
     open = True
-    k: int = 1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 1:
-            raise ValueError(f"k is {self.k!r}; allowed: a number of versions, at least 1")
+    k: int = Field(1, ge=1)
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Give the problem other numbers."""

@@ -1,7 +1,7 @@
 """Forms in which the options' texts are scored: the question alone, or with the options woven into its sentence."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 from evals.question import Draft, Rendered
@@ -19,7 +19,6 @@ _LABELS = re.compile(
 )
 
 
-@dataclass(frozen=True)
 class Cloze(Variant):
     """The cloze form (CF of OLMES, Gu et al. 2024; the GPT-3 paper's): fair to base models, which do not yet
     know what a letter stands for. Items whose question or options speak of "the following" are left out, but not
@@ -43,7 +42,6 @@ def cloze_form(draft: Draft) -> Rendered:
     return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False)
 
 
-@dataclass(frozen=True)
 class OptionsInText(Variant):
     """"What is the capital of France: Rome, Paris, Berlin or Madrid?": nothing is left of the known layout and
     its letters, but the options are still to be read."""

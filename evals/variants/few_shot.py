@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
+from typing import Literal
+
+from pydantic import Field
 
 from evals.forms import GeneratedForm
 from evals.items import AnyItem, OpenItem
@@ -14,7 +17,6 @@ _SPARE = 4  # more than are needed, for each place: one of them may be the item 
 Make = Callable[[AnyItem], Draft | None]
 
 
-@dataclass(frozen=True)
 class FewShot(Variant):
     """`n` items with their answers before the question, the same for all items of a language and subject.
 
@@ -28,14 +30,8 @@ class FewShot(Variant):
     open = True
     several = True
     harness_form = True
-    n: int = 5
-    choose: str = "balanced"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.n, int) or isinstance(self.n, bool) or self.n < 0:
-            raise ValueError(f"n is {self.n!r}; allowed: 0 or a number of examples")
-        if self.choose not in ("balanced", "first"):
-            raise ValueError(f"choose is {self.choose!r}; allowed: balanced, first")
+    n: int = Field(5, ge=0)
+    choose: Literal["balanced", "first"] = "balanced"
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Set the number of examples that the draft gets when it is rendered."""

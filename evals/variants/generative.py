@@ -1,16 +1,20 @@
 """The answer is generated, not chosen among continuations."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
+from typing import Annotated, Any
 
-from argosy.errors import InputError
-from evals.extract import rule
+from pydantic import Field, field_validator
+
+from argosy.plugins import unknown
+from evals.extract import rules
 from evals.forms import GeneratedForm
 from evals.question import Draft
 from evals.variants import Variant
 
+Text = Annotated[str, Field(min_length=1)]
 
-@dataclass(frozen=True)
+
 class Generative(Variant):
     """Question and options as in the published form; the model writes, and a rule reads the answer.
 
@@ -24,25 +28,24 @@ class Generative(Variant):
     open = True
     several = True
     extract: str = ""
-    stops: str | tuple[str, ...] | None = None
-    max_tokens: int = 0
+    stops: tuple[Text, ...] | None = None
+    max_tokens: int = Field(0, ge=0)
     solution: bool = True
     annotations: bool = False
 
-    def __post_init__(self) -> None:
-        if self.extract:
-            try:
-                rule(self.extract)
-            except InputError as error:
-                raise ValueError(str(error)) from None
-        if not isinstance(self.max_tokens, int) or self.max_tokens < 0:
-            raise ValueError(f"max_tokens is {self.max_tokens!r}; allowed: 0 (by the item) or a number of tokens")
-        stops = [self.stops] if isinstance(self.stops, str) else self.stops or ()
-        if not all(isinstance(stop, str) and stop for stop in stops):
-            raise ValueError(f"stops is {self.stops!r}; allowed: a text or a list of texts")
+    @field_validator("stops", mode="before")
+    @classmethod
+    def _one_or_several(cls, stops: Any) -> Any:
+        return (stops,) if isinstance(stops, str) else stops
+
+    @field_validator("extract")
+    @classmethod
+    def _is_a_rule(cls, name: str) -> str:
+        if name and name not in rules():
+            raise ValueError(f"extract: {unknown(name, rules(), 'rule')}")
+        return name
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Ask the same question in another form."""
-        stops = (self.stops,) if isinstance(self.stops, str) else None if self.stops is None else tuple(self.stops)
-        form = GeneratedForm(self.extract, stops, self.max_tokens, self.solution, self.annotations)
+        form = GeneratedForm(self.extract, self.stops, self.max_tokens, self.solution, self.annotations)
         return [replace(draft, form=form)]

@@ -1,15 +1,16 @@
 """Other labels than A, B, C, D."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
+from pydantic import field_validator
+
 from evals.question import Draft
-from evals.variants import NotApplicable, Variant, options_refer_to_options
+from evals.variants import NotApplicable, Variant
 
 SETS = {"numerals": "一二三四五六七八九十", "stems": "甲乙丙丁戊己庚辛壬癸", "digits": "1234567890"}
 
 
-@dataclass(frozen=True)
 class Labels(Variant):
     """A/B/C/D become 一/二/三/四 (numerals), 甲/乙/丙/丁 (stems) or 1-4 (digits), in the prompt and as answers.
 
@@ -17,14 +18,18 @@ class Labels(Variant):
     """
 
     name = "labels"
+    independent = True
     draws = False
     several = True
     symbols: str = "numerals"
 
-    def __post_init__(self) -> None:
-        labels = self.labels
+    @field_validator("symbols")
+    @classmethod
+    def _different(cls, value: str) -> str:
+        labels = SETS.get(value, value)
         if len(labels) < 2 or len(set(labels)) < len(labels) or any(label.isspace() for label in labels):
-            raise ValueError(f"symbols is {self.symbols!r}; allowed: {', '.join(SETS)}, or different characters")
+            raise ValueError(f"symbols is {value!r}; allowed: {', '.join(SETS)}, or different characters")
+        return value
 
     @property
     def labels(self) -> str:
@@ -33,8 +38,6 @@ class Labels(Variant):
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Exchange the labels."""
-        if options_refer_to_options(draft.own_choices):
-            raise NotApplicable("an option speaks of the other options")
         if len(draft.choices) > len(self.labels):
             raise NotApplicable(f"has more than {len(self.labels)} options")
         return [replace(draft, labels=self.labels)]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Literal
 
 from evals.forms import GeneratedForm, HarnessRequests, labelled_form
 from evals.lm_eval.load import description
@@ -9,7 +10,6 @@ from evals.question import Draft, Form, Layout, Rendered
 from evals.variants import NotApplicable, Variant
 
 
-@dataclass(frozen=True)
 class LmEval(Variant):
     """A benchmark as lm-eval asks it (Gao et al., EleutherAI's evaluation harness); every item, whatever it says.
 
@@ -25,16 +25,12 @@ class LmEval(Variant):
     open = True
     several = True
     harness_form = True
-    form: str = "texts"
+    form: Literal["options", "texts", "gap", "sentences", "generated"] = "texts"
     before: str = ""
     cue: str = ""
     description: str = ""
     description_of: str = ""
     extract: str = "gsm8k_strict"
-
-    def __post_init__(self) -> None:
-        if self.form not in (*FORMS, "generated"):
-            raise ValueError(f"form is {self.form!r}; allowed: {', '.join(FORMS)}, generated")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Ask in this form and layout; an item of lm-eval keeps its own."""

@@ -1,16 +1,15 @@
 """An option dropped and a last one added that refuses those shown."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
+from typing import Literal
 
 from evals.question import Draft
-from evals.variants import NotApplicable, Variant, all_named, options_refer_to_options, right_among_others
+from evals.variants import NotApplicable, Variant, all_named, right_among_others
 
 
 def check(draft: Draft) -> None:
     """Refuse items whose right answer cannot be known without one of the options (NotApplicable)."""
-    if options_refer_to_options(draft.own_choices):
-        raise NotApplicable("an option speaks of the other options")
     if -1 in draft.origin:
         raise NotApplicable("has a none-option already")
     if all_named(draft.question, draft.choices):
@@ -33,7 +32,6 @@ def exchange(draft: Draft, dropped: int, none: str) -> Draft:
 NONE = {"en": "None of the others", "zh": "其他答案全错"}
 
 
-@dataclass(frozen=True)
 class NoneOfTheOthers(Variant):
     """A last option "none of the others", right or wrong.
 
@@ -46,12 +44,9 @@ class NoneOfTheOthers(Variant):
     """
 
     name = "none_of_the_others"
+    independent = True
     knowledge = False  # always "none" is right on one of it and its control: they are read together
-    drop: str = "right"
-
-    def __post_init__(self) -> None:
-        if self.drop not in ("right", "wrong", "either"):
-            raise ValueError(f"drop is {self.drop!r}; allowed: right, wrong, either")
+    drop: Literal["right", "wrong", "either"] = "right"
 
     @property
     def directed(self) -> bool:
@@ -61,7 +56,7 @@ class NoneOfTheOthers(Variant):
     @property
     def as_example(self) -> "NoneOfTheOthers":
         """With `either`: examples in which "none" is always right, or never, would tell the answer."""
-        return NoneOfTheOthers("either")
+        return NoneOfTheOthers(drop="either")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Drop an option and add the last one."""
@@ -74,7 +69,6 @@ class NoneOfTheOthers(Variant):
 NONE_ABOVE = {"en": "None of the above", "zh": "以上都不对"}
 
 
-@dataclass(frozen=True)
 class Wicked(Variant):
     """WiCkeD (Elhady et al., 2025): one option, each as likely, makes room for a last "None of the above".
 
@@ -83,6 +77,7 @@ class Wicked(Variant):
     """
 
     name = "wicked"
+    independent = True
     knowledge = False  # as none_of_the_others: it asks to refuse options too
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:

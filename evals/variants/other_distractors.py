@@ -3,13 +3,13 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from random import Random
 
 from evals.items import Item
 from evals.question import Draft, Pool
-from evals.variants import NotApplicable, Variant, all_named, any_text_may_be_right, options_refer_to_options
+from evals.variants import OF_OTHERS, NotApplicable, Variant, all_named, any_text_may_be_right, options_refer_to_options
 
 _WINDOW = 11  # candidates that the wrong options are drawn from
 _ENDS = (".", "。", "．", ";", "；", "!", "?", "？")
@@ -18,7 +18,6 @@ Kind = tuple[bool, ...]
 Candidate = tuple[int, str, frozenset[str]]  # characters, text, the items (and clusters) that have it
 
 
-@dataclass(frozen=True)
 class OtherDistractors(Variant):
     """Wrong options are replaced by options of other items: of the same subject, of the right one's length and kind
     (a number, a capital, a full stop), never one of the item's own.
@@ -29,11 +28,12 @@ class OtherDistractors(Variant):
     """
 
     name = "other_distractors"
+    independent = True
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Put the right option at its place among others."""
-        if options_refer_to_options(draft.own_choices) or -1 in draft.origin:
-            raise NotApplicable("an option speaks of the other options")
+        if -1 in draft.origin:
+            raise NotApplicable(OF_OTHERS)
         if any(_COMBINATION.match(choice) for choice in draft.choices):
             raise NotApplicable("its options are combinations of what the question lists")
         if all_named(draft.question, draft.choices):

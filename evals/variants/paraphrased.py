@@ -4,6 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Literal
+
+from pydantic import Field
 
 from evals.question import Draft
 from evals.variants import NotApplicable, Variant
@@ -157,7 +160,6 @@ def _around(question: str, lang: str) -> Sequence[str]:
     return _WRAPS[lang]["question" if asks else "sentence"]
 
 
-@dataclass(frozen=True)
 class Paraphrased(Variant):
     """`k` other wordings of the question, by rules that keep its meaning (evals/variants/paraphrased.py); 0: all
     there are.
@@ -170,14 +172,8 @@ class Paraphrased(Variant):
     name = "paraphrased"
     open = True
     several = True
-    k: int = 1
-    kind: str = "any"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 0:
-            raise ValueError(f"k is {self.k!r}; allowed: 0 (all wordings) or a number of them")
-        if self.kind not in ("any", "stem", "wrap"):
-            raise ValueError(f"kind is {self.kind!r}; allowed: any, stem, wrap")
+    k: int = Field(1, ge=0)
+    kind: Literal["any", "stem", "wrap"] = "any"
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Make drafts that differ in the question's words alone."""

@@ -1,18 +1,19 @@
 """Other orders of the same options, and a model's preference for places measured with them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 from math import factorial
 from random import Random
 
+from pydantic import Field
+
 from evals.question import Draft
-from evals.variants import NotApplicable, Variant, added_about_others, options_refer_to_options
+from evals.variants import NotApplicable, Variant
 
 MOST_LISTED = 5  # options up to which all orders (120) are listed
 
 
-@dataclass(frozen=True)
 class Permuted(Variant):
     """One question for each of `k` orders, none of them the published one; k=0: all orders, with the published.
 
@@ -25,19 +26,12 @@ class Permuted(Variant):
     """
 
     name = "permuted"
+    independent = reorders = True
     several = True
-    k: int = 4
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or self.k < 0:
-            raise ValueError(f"k is {self.k!r}; allowed: 0 (all orders) or a number of orders")
+    k: int = Field(4, ge=0)
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Make drafts that differ in the order of options alone."""
-        if options_refer_to_options(draft.own_choices):
-            raise NotApplicable("an option speaks of the other options")
-        if added_about_others(draft.choices, draft.origin, above=True):
-            raise NotApplicable("an added option speaks of those above it, and has to stay the last")
         n = len(draft.choices)
         if self.k:
             orders = _orders(n, draft.gold, min(self.k, factorial(n) - 1), rng)
@@ -69,7 +63,6 @@ def moved_on(order: Sequence[int], by: int) -> tuple[int, ...]:
     return (*order[by:], *order[:by])
 
 
-@dataclass(frozen=True)
 class Pride(Variant):
     """PriDe (Zheng et al., "Large Language Models Are Not Robust Multiple Choice Selectors", 2024).
 
@@ -79,18 +72,11 @@ class Pride(Variant):
     """
 
     name = "pride"
-    share: float = 0.1
-
-    def __post_init__(self) -> None:
-        if isinstance(self.share, bool) or not isinstance(self.share, int | float) or not 0 < self.share <= 1:
-            raise ValueError(f"share is {self.share!r}; allowed: above 0, at most 1")
+    independent = reorders = True
+    share: float = Field(0.1, gt=0, le=1)
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Keep the draft, and add the cyclic orders of a sampled item."""
-        if options_refer_to_options(draft.own_choices):
-            raise NotApplicable("an option speaks of the other options")
-        if added_about_others(draft.choices, draft.origin, above=True):
-            raise NotApplicable("an added option speaks of those above it, and has to stay the last")
         if rng.random() >= self.share:
             return [draft]
         published = range(len(draft.choices))

@@ -1,13 +1,13 @@
 """The published form, unchanged or with a benchmark's own layout."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
+from typing import Literal
 
 from evals.question import Draft, Layout
 from evals.variants import NotApplicable, Variant
 
 
-@dataclass(frozen=True)
 class Plain(Variant):
     """Question, options behind A, B, C, D, and the letter is scored (MCF): what is compared with published numbers.
 
@@ -29,7 +29,6 @@ class Plain(Variant):
 _BETWEEN = {"line": " ", "lines": "\n"}
 
 
-@dataclass(frozen=True)
 class LayoutVariant(Variant):
     """Texts around question and options. MMLU's: `{options: lines, description: "The following are multiple choice
     questions (with answers) about {subject}.\\n\\n"}`; ARC's: `[cloze, {layout: {before: "Question: "}}]`.
@@ -44,15 +43,11 @@ class LayoutVariant(Variant):
     open = True
     several = True
     before: str = ""
-    options: str = "line"
+    options: Literal["line", "lines"] = "line"
     mark: str | None = None
     cue: str | None = None
     separator: str | None = None
     description: str = ""
-
-    def __post_init__(self) -> None:
-        if self.options not in _BETWEEN:
-            raise ValueError(f"options is {self.options!r}; allowed: {', '.join(_BETWEEN)}")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Lay the draft out."""

@@ -1,10 +1,11 @@
 """Several right options: several questions with one right answer each."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
+from typing import Literal
 
 from evals.question import Draft
-from evals.variants import NotApplicable, Variant, options_refer_to_options
+from evals.variants import NotApplicable, Variant
 
 _ANSWERED = {"en": "Proposed answer: ", "zh": "有人选了："}
 _ASKED = {
@@ -14,7 +15,6 @@ _ASKED = {
 YES_NO = {"en": ("Yes", "No"), "zh": ("是", "否")}
 
 
-@dataclass(frozen=True)
 class SingleAnswers(Variant):
     """`mode: one_right`: for each right option a question with it and all wrong ones; an item with one right option
     stays as it is. `mode: statements`: for each option whether it is right, yes or no.
@@ -24,17 +24,12 @@ class SingleAnswers(Variant):
     """
 
     name = "single_answers"
+    independent = True
     several = True
-    mode: str = "one_right"
-
-    def __post_init__(self) -> None:
-        if self.mode not in ("one_right", "statements"):
-            raise ValueError(f"mode is {self.mode!r}; allowed: one_right, statements")
+    mode: Literal["one_right", "statements"] = "one_right"
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Make drafts with one right option each."""
-        if options_refer_to_options(draft.own_choices):
-            raise NotApplicable("an option speaks of the other options")
         if -1 in draft.origin:
             raise NotApplicable("has a none-option already")
         return self._statements(draft, rng) if self.mode == "statements" else self._one_right(draft)

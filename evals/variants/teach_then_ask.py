@@ -1,13 +1,12 @@
 """The item is taught in the prompt, then asked."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 from evals.question import CUE, SEPARATOR, Draft
 from evals.variants import NotApplicable, Variant, options_refer_to_options
 
 
-@dataclass(frozen=True)
 class TeachThenAsk(Variant):
     """States the question with the text of its right answer (no letter), then asks it.
 

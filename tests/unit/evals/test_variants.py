@@ -111,16 +111,16 @@ def test_of_two_halves_neither_is_better_or_worse() -> None:
 
 
 @pytest.mark.parametrize(("spec", "message"), [
-    ("permutd", "did you mean 'permuted'"), ({"permuted": {"kk": 2}}, "no parameter 'kk'; it has k"),
-    ({"none_of_the_others": {"drop": "left"}}, "allowed: right, wrong, either"),
+    ("permutd", "did you mean 'permuted'"), ({"permuted": {"kk": 2}}, "kk is not a field; nearest: k"),
+    ({"none_of_the_others": {"drop": "left"}}, "allowed: 'right', 'wrong' or 'either'"),
     ({"labels": {"symbols": "AAB"}}, "different characters"), ({"few_shot": {"n": -1}}, "n is -1"),
-    ({"few_shot": {"choose": "best"}}, "allowed: balanced, first"),
-    ({"layout": {"options": "columns"}}, "allowed: line, lines"),
+    ({"few_shot": {"choose": "best"}}, "allowed: 'balanced' or 'first'"),
+    ({"layout": {"options": "columns"}}, "allowed: 'line' or 'lines'"),
     ({"generative": {"extract": "guess"}}, "unknown rule 'guess'.*last_number"),
     ({"generative": {"max_tokens": "many"}}, "max_tokens is 'many'"),
-    ({"generative": {"stops": [""]}}, "a text or a list of texts"), ({"paraphrased": {"k": -1}}, "k is -1"),
-    ({"paraphrased": {"kind": "all"}}, "allowed: any, stem, wrap"),
-    ({"single_answers": {"mode": "all"}}, "allowed: one_right, statements"), ({"pride": {"share": 2}}, "share is 2"),
+    ({"generative": {"stops": [""]}}, "stops"), ({"paraphrased": {"k": -1}}, "k is -1"),
+    ({"paraphrased": {"kind": "all"}}, "allowed: 'any', 'stem' or 'wrap'"),
+    ({"single_answers": {"mode": "all"}}, "'one_right' or 'statements'"), ({"pride": {"share": 2}}, "share is 2"),
     ({"changed_numbers": {"k": 0}}, "k is 0"),
 ])  # fmt: skip
 def test_unknown_names_and_values_are_named(spec: object, message: str) -> None:
