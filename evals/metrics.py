@@ -45,7 +45,7 @@ def in_rounds(group: Sequence[Answer]) -> list[Answer]:
     """Keep the questions of an item that, together, have each of its options at each place equally often: orders and
     those moved on from them (`permuted`), or the same order in other words. Others are left out."""
     if len({a.question.origin for a in group}) == 1:
-        return list(group)
+        return list(group) if len(group) > 1 else []
     rounds: dict[tuple[int, ...], list[Answer]] = {}
     for a in group:
         order = a.question.origin

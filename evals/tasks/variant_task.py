@@ -81,7 +81,8 @@ def _in_category(name: str, items: list[AnyItem], spec: TaskSpec, category: Any)
     return [item for item in items if category in spec.groups(item)]
 
 
-_OVER_ALL = ("position_bias", "acc_pride")  # over all answers at once, so without a standard error of lm-eval's kind
+# Over all answers at once, so without a standard error of lm-eval's kind.
+_OVER_ALL = ("position_bias", "acc_pride", "acc_averaged")
 _OVER_QUESTIONS = ("acc", "acc_norm", "acc_bytes", "mass", "unparsable", "chance")  # means; the others are over items
 
 

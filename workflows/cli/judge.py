@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-new-tokens", type=positive, default=256, metavar="N",
                         help="tokens of an answer (default: 256)")
     parser.add_argument("--limit", type=positive, metavar="N", help="ask the first N prompts alone")
-    parser.add_argument("--again", action="store_true", help="ask once more for the verdicts that are missing")
+    parser.add_argument("--again", action="store_true", help="ask once more where verdicts are missing")
     add_store(parser)
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,26 +51,32 @@ def test_answers_in_files_and_a_server(tmp_path: Path) -> None:
     assert {verdict["winner"] for verdict in verdicts} == {"first"}
 
 
-def test_what_a_server_did_not_answer_is_said_and_asked_when_the_command_is_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("reply", "said", "more"), [
+    ((503, {}), "the judge did not answer after 1 attempts (HTTP 503); run it again for these", []),
+    ((200, "Both are bad."), "the judge's reply names no answer; --again asks once more", ["--again"])])  # fmt: skip
+def test_verdicts_that_are_missing_are_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reply: Any, said: str,
+    more: list[str],
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(judges, "ChatApiJudge", partial(judges.ChatApiJudge, attempts=1))
     prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city.", "Name a river."])
     a = _write(tmp_path / "a.jsonl", "answer", ["Paris.", "Seine."])
     b = _write(tmp_path / "b.jsonl", "answer", ["I will not."] * 2)
-    down = True
-    with judge_server(lambda text, _: (503, {}) if down and "river" in text else (200, "C")) as asked:
+    fails = True
+    with judge_server(lambda text, _: reply if fails and "river" in text else (200, "C")) as asked:
         command = ["judge", a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m"]
         assert main(command) == 0
-        said = "of 2 prompts, 1 x the judge did not answer after 1 attempts (HTTP 503); run it again asks for these"
-        assert f"without a verdict: {said} alone" in capsys.readouterr().out
-        down = False
-        assert main(command) == 0
-        assert len(asked.bodies) == 6
+        assert f"without a verdict: of 2 prompts, 1 x {said}" in capsys.readouterr().out
+        fails = False
+        if more:
+            assert main(command) == 0
+            assert len(asked.bodies) == 4  # not by itself
+        assert main([*command, *more]) == 0
+        assert len(asked.bodies) == (8 if more else 6)  # a server that was down is asked for these alone
     out = capsys.readouterr().out
     assert "retrying verdicts, which failed last time" in out
-    assert "without a verdict" not in out
+    assert "without a verdict" not in out.rpartition("retrying")[2]
 
 
 def test_what_is_wrong_ends_with_2_and_says_what_to_do(

@@ -7,7 +7,7 @@ from argosy.errors import InputError
 from argosy.statistics.intervals import Estimate
 from evals.answers import answer
 from evals.chain import parse_chain
-from evals.metrics import metrics, position_bias
+from evals.metrics import chances, metrics, position_bias
 from evals.reading import read_items
 from tests.evaluation_fixtures import make_items
 
@@ -87,3 +87,19 @@ def test_bytes_normalise_and_nan_gives_no_answer() -> None:
     assert found
     assert found.chosen == sizes.index(min(sizes))
     assert answer(question, [0.0, float("nan"), 0.0, 0.0]) is None
+
+
+@pytest.mark.parametrize(("options", "k", "rounds", "all_right"), [(4, 4, 1, 4**-4), (4, 6, 1, 4**-6), (3, 4, 1, 3**-4),
+                                                                   (2, 4, 0, 0.5), (4, 3, 0, 4**-3)])  # fmt: skip
+def test_metrics_over_orders_have_their_own_chance(options: int, k: int, rounds: int, all_right: float) -> None:
+    """A guesser by place: its averages over whole rounds are ties, of which it gets its share; others are left out."""
+    questions, _ = parse_chain("permuted", {"permuted": {"k": k}}).all_questions(make_items(24, options=options), 0)
+    answers = [a for q in questions if (a := answer(q, [3.0 * (place == 1) for place in range(options)]))]
+    found, own = metrics(answers), chances(answers)
+    each = len(questions) / 24
+    assert own["acc_all"] == pytest.approx(all_right, abs=1e-8)
+    assert own["consistency"] == pytest.approx(options ** (1 - each), abs=1e-8)
+    assert ("acc_averaged" in found) == ("acc_averaged" in own) == bool(rounds)
+    if rounds:
+        assert found["acc_averaged"].value == pytest.approx(1 / options) == own["acc_averaged"]
+        assert found["acc_averaged"].stderr == pytest.approx(0)

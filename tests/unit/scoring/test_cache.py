@@ -3,17 +3,20 @@ has scores of its own."""
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from argosy.scoring import workers
 from argosy.scoring.cache import ScoreCache
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import Query, Score
 from argosy.scoring.scorer import Scorer
 from argosy.scoring.workers import Journal, Work, key_of
+from argosy.step.contract import Progress
 from tests.evaluation_fixtures import make_model, save_checkpoint
 
 PAIRS = [("river", " stone"), ("river", " salt"), ("", "the Nile"), ("长江", "二十四")]
@@ -122,3 +125,23 @@ def test_batches_of_a_journal_are_read_exactly_and_others_are_not(tmp_path: Path
     resumed.score([((9, 9), (9,))])
     assert sizes == [1]
     assert key_of("scores", requests[:2]) != key_of("scores", requests[1:3])
+
+
+def test_requests_are_reported_as_they_are_computed_with_the_time_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = LanguageModel.load(save_checkpoint(tmp_path / "model"))
+    seen: list[tuple[int, int]] = []
+    model.scorer.work.progress = lambda done, total: seen.append((done, total))
+    model.loglikelihood(PAIRS)
+    model.generate(["river", "salt"], max_tokens=2)
+    assert seen[-1] == (len(PAIRS) + 2, len(PAIRS) + 2)
+    clock = iter(range(0, 10_000, 40))
+    monkeypatch.setattr(workers.time, "monotonic", lambda: next(clock))
+    report = workers.reporter(Progress(tmp_path / "progress.json"), "benchmarks")
+    for done in (10, 20, 30):
+        report(done, 100)
+    record = json.loads((tmp_path / "progress.json").read_text())
+    assert (record["done"], record["total"], record["unit"]) == (30, 100, "requests")
+    assert record["note"].startswith("benchmarks, ")
+    assert "benchmarks: 20 of 100 requests, " in capsys.readouterr().out
