@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["intervals"], outputs["faults"],
                              outputs["left_out"])))
     for why in outputs["failed"].values():
-        print(f"without a verdict: {why}; {'run it again' if outputs['again'] else '--again'} asks for these alone")
+        print(f"without a verdict: {why}; {'run it again for these' if outputs['again'] else '--again asks once more'}")
     print(f"each verdict with both answers: {out / outputs['verdicts']}")
     return 0
 
