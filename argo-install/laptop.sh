@@ -5,6 +5,7 @@
 # laptop.sh render  prints what `up` applies
 #   ARGOSY_STORE   the store's folder on this machine (default ~/.local/share/argosy)
 #   ARGOSY_CLUSTER kind, k3d, or current: the cluster of the kubeconfig, which has the images and /var/lib/argosy of uid 1000
+#   ARGOSY_WAIT    how long `up` waits for each deployment (default 300s)
 #   ARGOSY_CONTEXT with down and current: the context whose namespaces are meant, instead of the question
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -64,7 +65,7 @@ up() {
     mkdir -p "$store"
     cluster "$kind"
     if [ "$kind" != current ]; then
-        docker exec "$(node "$kind")" chown 1000:1000 /var/lib/argosy # pods are uid 1000
+        docker exec "$(node "$kind")" install -d -o 1000 -g 1000 /var/lib/argosy /var/lib/argosy/runs # pods are uid 1000
         load_images "$kind"
     fi
     kubectl get namespace argosy >/dev/null 2>&1 || kubectl create namespace argosy
@@ -75,10 +76,17 @@ up() {
         render | kubectl apply --server-side --force-conflicts -f -
     }
     for each in argo/workflow-controller argo/argo-server argosy/mlflow argosy/s3 argosy/argosy-reconciler; do
-        kubectl -n "${each%/*}" rollout status "deployment/${each#*/}" --timeout=300s
+        kubectl -n "${each%/*}" rollout status "deployment/${each#*/}" --timeout="${ARGOSY_WAIT:-300s}" ||
+            { why "${each%/*}" "${each#*/}"; fail "$each did not come up: fix what is named above, then run this again"; }
     done
     say "ready. argo-install/laptop.sh forward, then http://localhost:2746 (Argo) and http://localhost:5000 (MLflow)"
     say "argosy submit --on argo --preset tiny, or: argo submit -n argosy --from workflowtemplate/lifecycle -p preset=tiny"
+}
+
+why() { # NAMESPACE DEPLOYMENT: each of its pods that is not ready, with the reason of the scheduler, the kubelet or its end
+    local pods reason='{range .items[*]}{.metadata.name}{"\t"}{.status.phase}{"\t"}{.status.conditions[?(@.type=="PodScheduled")].message}{range .status.containerStatuses[?(@.ready==false)]} {.image}: {.state.waiting.reason} {.state.waiting.message} {.lastState.terminated.reason} {.lastState.terminated.message}{end}{"\n"}{end}'
+    pods=$(kubectl -n "$1" get pods -l "$(kubectl -n "$1" get deployment "$2" -o go-template='{{$c := ""}}{{range $k, $v := .spec.selector.matchLabels}}{{$c}}{{$k}}={{$v}}{{$c = ","}}{{end}}')" -o jsonpath="$reason" || true)
+    say "deployment $2 of namespace $1:" "${pods:-it has no pods; kubectl -n $1 describe replicaset says why}"
 }
 
 sure() { # of a cluster that is somebody's, and may be another one than was meant
@@ -116,5 +124,5 @@ forward() {
 
 case ${1:-} in
 up | down | forward | render) "$1" ;;
-*) sed -n '2,9s/^# //p' laptop.sh >&2; exit 2 ;;
+*) sed -n '2,10s/^# //p' laptop.sh >&2; exit 2 ;;
 esac

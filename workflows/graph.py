@@ -219,8 +219,8 @@ class StageResources(Config):
 
     cores: int | None = Field(None, ge=1)
     """for scheduling; by default the stage's `threads` times its `processes`, where its config has these fields"""
-    memory_gb: float = Field(1.0, gt=0)
-    """10^9 bytes, for scheduling"""
+    memory_gb: float | None = Field(None, gt=0)
+    """10^9 bytes, for scheduling; by default 1 for each process"""
     gpus: int | None = Field(None, ge=0)
     """devices of its own. Of a training stage also its `processes`: one for each GPU. 0: it sees none; null: one GPU
     for each process of a stage that uses torch, as far as there are any"""
@@ -257,7 +257,8 @@ class Stages:
         config = _with_processes(name, config, given.gpus)
         processes = int(getattr(config, "processes", 1))
         cores = given.cores if given.cores is not None else int(getattr(config, "threads", 1)) * processes
-        resources = Resources(cores, given.memory_gb, processes, given.gpus)
+        memory_gb = given.memory_gb if given.memory_gb is not None else float(processes)
+        resources = Resources(cores, memory_gb, processes, given.gpus)
         node = Node(name, step, config, inputs=inputs, part=part, resources=resources, batch=batch)
         self.nodes.append(node)
         return node

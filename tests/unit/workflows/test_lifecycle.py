@@ -235,3 +235,9 @@ def test_the_page_of_the_lifecycle_names_the_folder_of_each_stage_s_library() ->
     assert set(table) == {node.name for node in lifecycle(LifecycleConfig())}
     root = Path(str(page.__file__)).parents[1]
     assert all((root / folder).is_dir() for folders in table.values() for folder in folders)
+
+
+def test_a_stage_of_several_processes_has_memory_for_each_unless_it_says_how_much() -> None:
+    config = compose("demo", overrides=["sft.processes=2", "dpo.processes=2", "resources.dpo.memory_gb=3"])
+    nodes = {node.name: node for node in lifecycle(config)}
+    assert [nodes[name].resources.memory_gb for name in ("clean", "sft", "dpo")] == [1.0, 2.0, 3.0]

@@ -244,6 +244,18 @@ def test_laptop_script_deletes_nothing_of_a_cluster_that_was_not_meant(answer, d
     assert ("delete" in (tmp_path / "kubectl.log").read_text()) is deleted
 
 
+def test_laptop_script_names_the_pod_that_does_not_come_up_and_the_reason(tmp_path):
+    kubectl = tmp_path / "kubectl"
+    pod = "s3-1 Pending minio: ErrImagePull no such host"
+    kubectl.write_text(f'#!/bin/sh\ncase "$*" in *deployment/s3*) exit 1 ;; *"get pods"*) echo "{pod}" ;; esac\n')
+    kubectl.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "ARGOSY_CLUSTER": "current"}
+    ended = subprocess.run([INSTALL / "laptop.sh", "up"], env=env, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert f"deployment s3 of namespace argosy: {pod}" in ended.stderr
+    assert "argosy/s3 did not come up" in ended.stderr
+
+
 def test_commands_of_the_installation_page_are_accepted():
     from workflows import cli
 

@@ -11,18 +11,20 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import InputError
-from argosy.store.step_files import OUTPUTS
+from argosy.store.step_files import OUTPUTS, PROGRESS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
 from workflows.argo.attempts import NONE, SHUTDOWN, failures_digest, stopped
-from workflows.argo.handoff import GIVEN, tasks_of
+from workflows.argo.handoff import GIVEN, SHARE, tasks_of
 from workflows.argo.manifests.evaluate import evaluate_template
 from workflows.argo.manifests.lifecycle import lifecycle_template
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
+from workflows.argo.pod.run import ArgoProgress
 from workflows.argo.profile.profile import Profile, load_profile
 from workflows.compose import compose
 from workflows.graph import Resources
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.runner import run_plan
+from workflows.local.view import NodeResult
 from workflows.plan import describe, plan
 
 RANGE = ("--to", "tokenize")
@@ -58,6 +60,24 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(tmp_path: Pat
     env = {"ARGOSY_OVERRIDES": "tokenizer.vocab_size=600"}
     assert plan_pod(profiles, tmp_path / "changed", *RANGE, workflow="wf-3", env=env).returncode == 0
     assert [task for task, given in batches(tmp_path / "changed").items() if given] == ["tokenize", "tokenizer"]
+
+
+def test_a_pod_tells_argo_its_nodes_and_its_log_their_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "progress"
+    monkeypatch.setenv("ARGO_PROGRESS_FILE", str(file))
+    monkeypatch.setattr("workflows.argo.pod.run.SHARE_EVERY_S", 0.0)
+    node = plan(lifecycle(compose("tiny")), tmp_path, None, "data").nodes[0]
+    Path(node.dir).mkdir()
+    (Path(node.dir) / PROGRESS).write_text(json.dumps({"done": 3, "total": 4}))
+    observer = ArgoProgress(2)
+    observer.on_start(node)
+    observer.on_tick()
+    assert capsys.readouterr().out == SHARE.format(37) + "\n"
+    assert not file.exists()
+    observer.on_finish(NodeResult(node, "ran"))
+    assert file.read_text() == "1/2"
 
 
 def test_wrong_parameters_fail_in_the_plan_with_the_laptop_s_words(tmp_path: Path) -> None:

@@ -19,8 +19,10 @@ from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.server import ServerClient
 from workflows.argo.client.status import describe
 from workflows.argo.client.transport import ApiError
+from workflows.argo.client.unit import pod_name
 from workflows.argo.client.view import view
-from workflows.argo.client.watch import PROGRESS_EVERY_S, Lines, Screen, progress_bars, summary, watch
+from workflows.argo.client.watch import PROGRESS_EVERY_S, Lines, Screen, Shares, progress_bars, summary, watch
+from workflows.argo.handoff import SHARE
 from workflows.cli import main
 
 PLANNED = Pod(start=0, end=4)
@@ -107,6 +109,16 @@ def test_progress_is_told_now_and_then() -> None:
              for n in range(4)]  # fmt: skip
     told = lines(*looks, every_s=PROGRESS_EVERY_S / 2)
     assert [line for line in told if "%" in line] == ["data  20 %"]
+
+
+def test_the_share_of_a_running_pod_is_that_of_its_log(api: Api) -> None:
+    found = view(workflow("w", plan=PLANNED, batches={"data": {"data-1": (Pod("Running"),)}}))
+    [running] = [unit for unit in found.units if unit.state == "running"]
+    log = f"{SHARE.format(12)}\nbytes\n{SHARE.format(45)}\nloss 0.3\n"
+    api.workflows, api.logs = {"w": found.workflow}, {pod_name(found.workflow, running.attempts[-1]): log}
+    assert running.progress == 0.0
+    Shares().look(ServerClient(api.url, "argosy"), found)
+    assert running.progress == 0.45
 
 
 def test_a_terminal_shows_a_bar_for_each_running_pod_and_one_for_all() -> None:

@@ -69,8 +69,8 @@ class ArgoClient(ABC):
         """Create a workflow."""
 
     @abstractmethod
-    def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
-        """Yield the output of the pod of `node`, as it comes; with `follow` until it ends."""
+    def log(self, workflow: Json, node: Json, *, follow: bool, last: int = 0) -> Iterator[bytes]:
+        """Yield the output of the pod of `node`, as it comes; with `follow` until it ends; the `last` lines alone."""
 
     @abstractmethod
     def shut_down(self, name: str, strategy: str) -> None:

@@ -126,10 +126,11 @@ class KubernetesClient(ArgoClient):
         """Create the resource."""
         return self.transport.ask("POST", self._workflows, workflow)
 
-    def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
+    def log(self, workflow: Json, node: Json, *, follow: bool, last: int = 0) -> Iterator[bytes]:
         """Stream the log of the pod that carries the node's id."""
         pod = self._pod(workflow["metadata"]["name"], node["id"])
         query = {"container": "main", "follow": "true" if follow else "false"}
+        query |= {"tailLines": str(last)} if last else {}
         return self.transport.stream(f"{self._core}/pods/{pod}/log", query, follow=follow)
 
     def shut_down(self, name: str, strategy: str) -> None:

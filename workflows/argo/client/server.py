@@ -51,7 +51,7 @@ class ServerClient(ArgoClient):
         """Create it."""
         return self.transport.ask("POST", self._workflows, {"workflow": workflow})
 
-    def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
+    def log(self, workflow: Json, node: Json, *, follow: bool, last: int = 0) -> Iterator[bytes]:
         """Stream the log of the node's pod, or the archived one of a pod that is gone."""
         name = workflow["metadata"]["name"]
         artifacts = (node.get("outputs") or {}).get("artifacts") or []
@@ -59,7 +59,7 @@ class ServerClient(ArgoClient):
             return self.transport.stream(
                 f"/artifact-files/{self.namespace}/workflows/{name}/{node['id']}/outputs/{LOGS}"
             )
-        return self._pod_log(name, pod_name(workflow, node), follow)
+        return self._pod_log(name, pod_name(workflow, node), follow, last)
 
     def shut_down(self, name: str, strategy: str) -> None:
         """Stop or terminate, as its buttons do."""
@@ -75,9 +75,10 @@ class ServerClient(ArgoClient):
         body: Json = {"restartSuccessful": True, "nodeFieldSelector": FROM_PLAN} if stuck else {}
         return self.transport.ask("PUT", f"{self._workflows}/{workflow['metadata']['name']}/retry", body)
 
-    def _pod_log(self, workflow: str, pod: str, follow: bool) -> Iterator[bytes]:
+    def _pod_log(self, workflow: str, pod: str, follow: bool, last: int) -> Iterator[bytes]:
         """Read one line of JSON for each line of the log. The server says nothing of a pod that is gone."""
         query = {"podName": pod, "logOptions.container": "main", "logOptions.follow": "true" if follow else "false"}
+        query |= {"logOptions.tailLines": str(last)} if last else {}
         silent = True
         for line in self.transport.stream(f"{self._workflows}/{workflow}/log", query, follow=follow):
             if not line.strip():

@@ -1,6 +1,8 @@
 """The watch of a workflow to its end: lines for changes, bars in a terminal, a summary."""
 
+import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.transport import ApiError, Json
 from workflows.argo.client.unit import OVER, Unit, seconds
 from workflows.argo.client.view import View, view
+from workflows.argo.handoff import SHARE
 from workflows.local.view import bars
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 
 POLL_S = 2.0
+SHARES_EVERY_S, LAST_LINES = 8.0, 50
+_SHARE = re.compile(rf"^{SHARE.format('([0-9]+)')}$", re.MULTILINE)
 PROGRESS_EVERY_S = 30.0
 LONGEST_PAUSE_S = 60.0
 PATIENCE_S = 900.0  # without an answer; an API server is upgraded in less
@@ -142,6 +147,31 @@ class Lines:
                 yield f"{unit.label} {100 * unit.progress:3.0f} %"
 
 
+class Shares:
+    """The share that each running pod has done, from its log; Argo itself counts nodes."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._next = 0.0
+
+    def look(self, client: ArgoClient, found: View) -> None:
+        """Note the shares in the nodes of `found`, as their progress; ask for the logs every few seconds."""
+        running = [unit.attempts[-1] for unit in found.units if unit.state == "running"]
+        if time.monotonic() >= self._next:
+            for node in running:
+                self._known[node["id"]] = self._of_log(client, found.workflow, node) or self._known.get(node["id"], 0)
+            self._next = time.monotonic() + SHARES_EVERY_S
+        for node in running:
+            if percent := self._known.get(node["id"]):
+                node["progress"] = f"{percent}/100"
+
+    def _of_log(self, client: ArgoClient, workflow: Json, node: Json) -> int:
+        with contextlib.suppress(ApiError):  # the container starts, or the pod is gone
+            log = b"".join(client.log(workflow, node, follow=False, last=LAST_LINES)).decode(errors="replace")
+            return int((_SHARE.findall(log) or ["0"])[-1])
+        return 0
+
+
 def watch(
     client: ArgoClient, name: str, *, screen: Screen | None = None,
     sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
@@ -149,10 +179,11 @@ def watch(
     """Print lines, and bars in a terminal, until the workflow is over; returns it.
 
     An API that is away for a while is waited for. Raises ApiError: it is gone for good, or refuses."""
-    lines = Lines()
+    lines, shares = Lines(), Shares()
     with screen or make_screen() as shown:
         while True:
             found = view(_patiently(client, name, shown.say, sleep))
+            shares.look(client, found)
             for line in lines.of(found, clock()):
                 shown.say(line)
             if found.over:

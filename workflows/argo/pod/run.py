@@ -4,13 +4,14 @@ import argparse
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from argosy.store.files import read_record
 from argosy.store.step_files import LOG, PROGRESS, rank_log
 from workflows.argo.attempts import RETRY, earlier_attempts, exit_code
-from workflows.argo.handoff import FOLDER, Handoff, read_handoff
+from workflows.argo.handoff import FOLDER, SHARE, Handoff, read_handoff
 from workflows.argo.objectstore.pods import running
 from workflows.argo.profile.profile import Profile
 from workflows.local.runner import run_plan
@@ -18,6 +19,8 @@ from workflows.local.scheduler import Budget
 from workflows.local.shipping import Sender, pipeline_environment
 from workflows.local.view import NodeResult, RunObserver
 from workflows.plan import Plan, PlannedNode
+
+SHARE_EVERY_S = 10.0
 
 
 class Echo(RunObserver):
@@ -55,15 +58,17 @@ def _logs(node: PlannedNode) -> list[Path]:
 
 
 class ArgoProgress(RunObserver):
-    """An observer that writes `done/total` to the file from which Argo's executor takes the node's progress."""
+    """An observer that tells how far the pod is: its nodes to Argo, its share to whoever reads its log.
 
-    SCALE = 1000  # of a single node
+    Argo sums the progress of a workflow's pods, most of which end before they could report any and count as one. So
+    a node counts as one here too.
+    """
 
     def __init__(self, nodes: int) -> None:
         self._nodes, self._done = nodes, 0
         self._running: PlannedNode | None = None
         self._file = os.environ.get("ARGO_PROGRESS_FILE", "")
-        self._last = ""
+        self._percent, self._told = 0, time.monotonic()
 
     def on_start(self, node: PlannedNode) -> None:
         """Read its progress.json from now on."""
@@ -72,17 +77,20 @@ class ArgoProgress(RunObserver):
     def on_finish(self, result: NodeResult) -> None:
         """Count one more."""
         self._running, self._done = None, self._done + 1
+        if self._file:
+            with contextlib.suppress(OSError):
+                Path(self._file).write_text(f"{self._done}/{self._nodes}", encoding="utf-8")
 
     def on_tick(self) -> None:
-        """Write the progress where it has changed."""
+        """Print the share that is done, where it has changed and was not told a moment ago."""
+        if time.monotonic() < self._told + SHARE_EVERY_S:
+            return
         record = read_record(f"{self._running.dir}/{PROGRESS}") if self._running else {}
         share = record["done"] / record["total"] if record.get("total") else 0.0
-        done = int((self._done + min(share, 1.0)) * self.SCALE)
-        text = f"{done}/{self._nodes * self.SCALE}"
-        if self._file and text != self._last:
-            with contextlib.suppress(OSError):
-                Path(self._file).write_text(text, encoding="utf-8")
-            self._last = text
+        percent = int(100 * (self._done + min(share, 1.0)) / self._nodes)
+        if percent != self._percent:
+            print(SHARE.format(percent), flush=True)
+            self._percent, self._told = percent, time.monotonic()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
