@@ -13,7 +13,7 @@ from argosy.store.step_files import read_done
 from argosy.tracking.mlflow.registry import Registry, Version
 from argosy.tracking.mlflow.server import DATABASE, Server, tracking_uri
 from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, from_elsewhere, generating_step
-from workflows.stored.checkpoints import checkpoint_directory
+from workflows.stored.checkpoints import checkpoint_directory, export_name
 from workflows.stored.last_run import newest_config
 from workflows.stored.lineage import TrainingStep, lineage_of, step_directory
 
@@ -92,10 +92,9 @@ def by_name(name: str, candidates: Candidates, store: Path, identities: Identiti
         model = from_elsewhere(path, candidates.lines[0] if candidates.lines else "argosy", identities)
         return [Candidate(candidates.training.setdefault(model.digest, model), model.final)]
     step = candidates.add(generating_step(directory, candidates.notes))
-    exports = [each for each, below in step.exports.items() if path in (directory, directory / below)] if step else []
-    if step is None or not exports:
+    if step is None:
         raise InputError(f"{path} has no checkpoint that generates text, or is not done")
-    return [Candidate(step, each) for each in exports]
+    return [Candidate(step, each) for each in (step.exports if path == directory else [export_name(step, path)])]
 
 
 def last_by_name(name: str, candidates: Candidates, store: Path) -> Candidate:

@@ -1,13 +1,14 @@
 """Checkpoints of a store by name."""
 
 from pathlib import Path
-from typing import Any
 
 from argosy.config.explain import likely
 from argosy.errors import InputError
 from argosy.store.step_files import OUTPUTS, read_done
+from workflows.evaluation import FINAL
 from workflows.state import blocked_by, state_of
 from workflows.stored.last_run import directory_of, nodes
+from workflows.stored.lineage import TrainingStep, training_step
 
 
 def unfinished(store: Path, name: str, directory: Path) -> str:
@@ -71,33 +72,24 @@ def model_directory(store: Path, name: str) -> Path:
 
 def _export(store: Path, stage: str, export: str) -> Path:
     directory = directory_of(store, stage)
-    known = _exports(directory)
-    path = known.get(export)
-    if path is None and read_done(directory) is None:
+    step = training_step(directory)
+    if step is None and read_done(directory) is None:
         raise InputError(unfinished(store, stage, directory))
-    if path is None:
+    known = {**step.exports, FINAL: step.exports[step.final]} if step else {}
+    if export not in known:
         raise InputError(f"{stage} has no checkpoint {export!r}; {likely(export, known) or 'it has none'}")
-    return directory / path
+    return directory / known[export]
 
 
-def _exports(directory: Path) -> dict[str, str]:
-    done = read_done(directory)
-    exports = {entry["name"]: entry["path"] for entry in done["outputs"].get("exports", [])} if done else {}
-    return exports | ({"final": done["outputs"]["final"]} if done and "final" in done["outputs"] else {})
-
-
-def export_name(outputs: dict[str, Any], step: Path, path: Path) -> str:
+def export_name(step: TrainingStep, path: Path) -> str:
     """Name of the export that `path` is, or of the final one where `path` is the step's directory.
 
     Raises:
         InputError: `path` is neither; names the exports.
     """
-    inner = (
-        outputs["final"] if path.absolute() == step.absolute() else str(path.absolute().relative_to(step.absolute()))
-    )
-    for entry in outputs["exports"]:
-        if entry["path"] == inner:
-            return str(entry["name"])
-    raise InputError(
-        f"{path} is not a checkpoint of {step}; there are: " + ", ".join(entry["path"] for entry in outputs["exports"])
-    )
+    if path.absolute() == step.directory.absolute():
+        return step.final
+    for name, below in step.exports.items():
+        if path.absolute() == (step.directory / below).absolute():
+            return name
+    raise InputError(f"{path} is not a checkpoint of {step.directory}; there are: {', '.join(step.exports.values())}")

@@ -23,7 +23,7 @@ from argosy.tracking.mlflow.read import Result, Results
 from argosy.tracking.mlflow.server import Server, tracking_uri
 from argosy.tracking.ship import Unavailable
 from workflows.stored.checkpoints import checkpoint_directory, export_name, unfinished
-from workflows.stored.lineage import ASIDE, step_directory
+from workflows.stored.lineage import ASIDE, step_directory, training_step
 from workflows.stored.store import Stored
 
 
@@ -64,17 +64,16 @@ class Stores:
             if not (path / "config.json").is_file():
                 raise
             return self._elsewhere(name, path)
-        done = read_done(step)
-        if done is None:
-            raise InputError(unfinished(self._store, name, step))
-        if not done["outputs"].get("exports"):
-            raise InputError(f"{name} ({step}) makes no checkpoints; name a training stage, such as pretrain or sft")
-        export = export_name(done["outputs"], step, path)
-        inner = next(each["path"] for each in done["outputs"]["exports"] if each["name"] == export)
-        _check_compares(name, step / inner, f"; what it was measured by is in {step / OUTPUTS}")
-        stored, key = self.of(step.parent), f"{done['made_from']['digest']}/{export}"
+        trained = training_step(step)
+        if trained is None:
+            raise InputError(f"{name} ({step}) makes no checkpoints; name a training stage, such as pretrain or sft"
+                             if read_done(step) else unfinished(self._store, name, step))
+        export = export_name(trained, path)
+        place = step / trained.exports[export]
+        _check_compares(name, place, f"; what it was measured by is in {step / OUTPUTS}")
+        stored, key = self.of(step.parent), trained.key(export)
         if (c := stored.by_key(key)) is None or not c.metrics:
-            raise InputError(self._to_evaluate(f"{name} ({step / inner})", step / inner))
+            raise InputError(self._to_evaluate(f"{name} ({place})", place))
         return self.entry(name, stored, key)
 
     def _elsewhere(self, name: str, path: Path) -> Entry:
