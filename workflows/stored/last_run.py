@@ -130,7 +130,8 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
 def _lost(channel: str, shares: Mapping[str, float]) -> str:
     """Say what share of a channel each filter dropped, and warn where it is more than a third."""
     ranked = sorted(shares.items(), key=lambda item: -item[1])
-    text = f"of channel {channel}, {', '.join(f'{one} dropped {share:.1%}' for one, share in ranked)}"
+    each = ", ".join(f"{one} {share:.1%}" for one, share in ranked)
+    text = f"channel {channel} lost {sum(shares.values()):.1%}: {each}"
     worst, share = ranked[0]
     return text if share <= _MUCH else (
         f"warning: {text}: see rejects/{worst}.jsonl, then change its thresholds in clean.filters or let it skip the "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,12 @@ import steps.dpo
 import steps.reward_model
 import steps.rlhf
 import steps.sft
+from argosy.data.rejects import Rejects, read_records
 from argosy.errors import StepError
-from argosy.models.load import Source
-from argosy.posttraining.config import PosttrainingConfig
+from argosy.models.load import Source, open_source
+from argosy.posttraining.config import PosttrainingConfig, training_order
+from argosy.posttraining.preference import in_order, preference_parser
+from argosy.posttraining.sft import conversation_parser
 from argosy.posttraining.stage import Stage, check_heldout
 from argosy.posttraining.trainer import trainer_arguments
 from argosy.step.contract import Progress, StepContext
@@ -85,73 +90,62 @@ def test_export_loads_generates_and_names_no_path(root: Path, sft: Any) -> None:
     assert not list(path.glob("*.bin"))
 
 
-def test_sft_steps_equal_plain_torch(root: Path) -> None:
-    from argosy.data.rejects import Rejects, read_records
-    from argosy.models.load import open_source
-    from argosy.posttraining.config import training_order
-    from argosy.posttraining.sft import conversation_parser
-
-    _, log = run(
-        steps.sft, root / "sft-plain", checkpoint=root / "base", data=root / "data", max_steps=3, log_every=1,
-        save_every=1, batch_size=16, micro_batch_size=8, schedule="constant_with_warmup", warmup_ratio=0,
-        learning_rate=2e-3,
-    )  # fmt: skip
-    source = open_source("checkpoint", str(root / "base"), "cpu")
-    data = read_records(root / "data/instructions.jsonl", conversation_parser(source.tokenizer, 96), Rejects())
-    order = training_order([len(c.input_ids) for c in data], 16, 1.0, 0)
-    model = source.causal_model()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0)
-    for step in range(3):
-        total, count = torch.zeros(()), 0
-        for conversation in (data[index] for index in order[step * 16 : (step + 1) * 16]):
-            logprobs = model(torch.tensor([conversation.input_ids])).logits[0].log_softmax(-1)
-            for at, label in enumerate(conversation.labels):
-                if label != IGNORED:
-                    total, count = total - logprobs[at - 1, label], count + 1
-        loss = total / count
-        assert log.logged["train/loss", step + 1] == pytest.approx(loss.item(), abs=2e-4)
+def follow(log: Recorder, model: Any, rate: float, losses: Iterable[Callable[[], torch.Tensor]]) -> None:
+    """Take the steps in plain torch: AdamW, clipped gradients; each loss is the one that was logged."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0)
+    for step, make in enumerate(losses, 1):
+        loss = make()
+        assert log.logged["train/loss", step] == pytest.approx(loss.item(), abs=2e-4)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
 
-def test_dpo_steps_equal_plain_torch_and_teach_the_preference(root: Path, sft: Any) -> None:
-    from argosy.data.rejects import Rejects, read_records
-    from argosy.models.load import open_source
-    from argosy.posttraining.preference import in_order, preference_parser
+PLAIN: dict[str, Any] = {"log_every": 1, "schedule": "constant_with_warmup", "warmup_ratio": 0, "batch_size": 16}
 
-    outputs, log = run(
-        steps.dpo, root / "dpo", checkpoint=root / "sft", data=root / "data", max_steps=20, log_every=1, save_every=10,
-        batch_size=16, micro_batch_size=16, schedule="constant_with_warmup", warmup_ratio=0, beta=0.2,
-    )  # fmt: skip
+
+def test_sft_steps_equal_plain_torch(root: Path) -> None:
+    _, log = run(steps.sft, root / "sft-plain", checkpoint=root / "base", data=root / "data", max_steps=3, save_every=1,
+                 micro_batch_size=8, learning_rate=2e-3, **PLAIN)
+    source = open_source("checkpoint", str(root / "base"), "cpu")
+    data = read_records(root / "data/instructions.jsonl", conversation_parser(source.tokenizer, 96), Rejects())
+    order = training_order([len(c.input_ids) for c in data], 16, 1.0, 0)
+    model = source.causal_model()
+
+    def loss(step: int) -> torch.Tensor:
+        found = []
+        for conversation in (data[index] for index in order[step * 16 : (step + 1) * 16]):
+            logprobs = model(torch.tensor([conversation.input_ids])).logits[0].log_softmax(-1)
+            found += [-logprobs[at - 1, label] for at, label in enumerate(conversation.labels) if label != IGNORED]
+        return torch.stack(found).mean()
+
+    follow(log, model, 2e-3, [partial(loss, step) for step in range(3)])
+
+
+def test_dpo_steps_equal_plain_torch_and_teach_the_preference(root: Path, sft: Any) -> None:
+    outputs, log = run(steps.dpo, root / "dpo", checkpoint=root / "sft", data=root / "data", max_steps=20,
+                       save_every=10, micro_batch_size=16, beta=0.2, **PLAIN)
     assert outputs["metrics"]["heldout/preference_accuracy/after"] > 0.8
     assert outputs["metrics"]["heldout/dpo_loss/after"] < outputs["metrics"]["heldout/dpo_loss/before"]
     source = open_source("checkpoint", str(root / "sft"), "cpu")
     pairs = read_records(root / "data/preferences.jsonl", preference_parser(source.tokenizer, 96), Rejects())
     ordered = in_order(pairs, PosttrainingConfig(batch_size=16, micro_batch_size=16))
-    model, reference = source.causal_model(), source.causal_model()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, weight_decay=0)
+    model, reference = source.causal_model(), source.causal_model().requires_grad_(False)
 
     def logprob(net: Any, prompt: list[int], ids: list[int]) -> torch.Tensor:
         logprobs = net(torch.tensor([ids])).logits[0].log_softmax(-1)
-        return sum((logprobs[at - 1, ids[at]] for at in range(len(prompt), len(ids))), torch.zeros(()))
+        return torch.stack([logprobs[at - 1, ids[at]] for at in range(len(prompt), len(ids))]).sum()
 
-    for step in range(2):
-        losses = []
+    def loss(step: int) -> torch.Tensor:
+        found = []
         for pair in ordered[step * 16 : (step + 1) * 16]:
-            ratios = []
-            for ids in (pair.chosen_ids, pair.rejected_ids):
-                with torch.no_grad():
-                    kept = logprob(reference, pair.prompt_ids, ids)
-                ratios.append(logprob(model, pair.prompt_ids, ids) - kept)
-            losses.append(-torch.nn.functional.logsigmoid(0.2 * (ratios[0] - ratios[1])))
-        loss = torch.stack(losses).mean()
-        assert log.logged["train/loss", step + 1] == pytest.approx(loss.item(), abs=2e-4)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+            better, worse = (logprob(model, pair.prompt_ids, ids) - logprob(reference, pair.prompt_ids, ids)
+                             for ids in (pair.chosen_ids, pair.rejected_ids))
+            found.append(-torch.nn.functional.logsigmoid(0.2 * (better - worse)))
+        return torch.stack(found).mean()
+
+    follow(log, model, 2e-4, [partial(loss, step) for step in range(2)])
 
 
 def test_reward_model_learns_which_answer_is_better(reward_model: Any) -> None:

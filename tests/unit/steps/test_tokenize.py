@@ -25,7 +25,10 @@ from tests.plain_forward import language_model
 from tests.step_fixtures import run_step
 
 WEB = {f"web-{n}": f"Document {n}: the sea is {n * 7} metres deep.\n中文{n}。" for n in range(60)}
-ODD = {"odd-0": "<|eos|>", "odd-1": "\u200b\ufffd\x00", "odd-2": "x\n" * 20_000}
+ODD = dict(enumerate((
+    "<|eos|>", "\u200b\ufffd\x00", "x\n" * 20_000, " ", "\n\n\n", "<|bos|><|end|>", "é̂ ﷽ 👩‍👩‍👧 𠮷", "١٢٣ 12,345.67",
+    "a" * 5000, "\u2028\r\n\t x",
+)))  # fmt: skip
 CHAT = [{"role": "user", "content": "深さ?"}, {"role": "assistant", "content": "7 metres"}]
 ASKED = [{"role": "user", "content": "How deep?"}, {"role": "assistant", "content": "8 metres"}]
 
@@ -37,7 +40,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with JsonlWriters(root) as writers:
         for channel, texts in (("web", WEB), ("odd", ODD)):
             for name, text in texts.items():
-                writers.write(f"documents/{channel}", Document(name, text, channel).to_record())
+                writers.write(f"documents/{channel}", Document(str(name), text, channel).to_record())
         writers.open("documents/empty")
         writers.write_all("instructions", [{"messages": CHAT}] * 30)
         writers.write_all("instructions_heldout", [{"messages": ASKED}] * 3)
@@ -85,15 +88,6 @@ def test_no_heldout_conversation_is_one_that_sft_learns(inputs: Path, tmp_path: 
     assert len(chats["heldout"]) >= 30
     assert not seen & set(chats["heldout"])
     assert set(chats["train"]) < seen
-
-
-def test_no_heldout_conversations_is_no_heldout_channel(inputs: Path, tmp_path: Path) -> None:
-    with JsonlWriters(tmp_path / "data") as writers:
-        writers.write_all("instructions", [{"messages": CHAT}] * 30)
-        writers.open("instructions_heldout")
-    counts = run(inputs, tmp_path / "out", data=str(tmp_path / "data"))["channels"]["instructions"]
-    assert (counts["train"]["documents"], counts["heldout"]["documents"]) == (30, 0)
-    assert "instructions" not in read_channels(tmp_path / "out", "heldout")
 
 
 def test_index_says_what_the_files_hold(inputs: Path, tmp_path: Path) -> None:

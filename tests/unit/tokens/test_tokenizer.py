@@ -1,4 +1,4 @@
-"""The tokenizer: transformers loads it, any text round-trips, the chat template marks what is learnt."""
+"""The tokenizer: transformers loads it, the chat template marks what is learnt."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ import pytest
 
 from argosy.errors import InputError
 from argosy.tokens.shards import Encoder, conversation_pieces, document_pieces
-from argosy.tokens.tokenizer import SPECIAL_TOKENS, chat_pieces, load_tokenizer, save_tokenizer, train_tokenizer
+from argosy.tokens.tokenizer import chat_pieces, load_tokenizer, save_tokenizer, train_tokenizer
 
 CORPUS = [
     "The cat sat on the mat, and it's 1234 years old.",
     "法国的首都是巴黎，德国的首都是柏林。",
     "def f(x):\n    return x",
 ] * 50
-ODD_TEXTS = [
-    "", " ", "\n\n\n", "<|eos|>", "<|bos|><|end|>", "\x00\x01\ufffd", "é̂ ﷽ 👩‍👩‍👧 𠮷", "١٢٣ 12,345.67",
-    "a" * 5000, "\u2028\r\n\t x",
-]  # fmt: skip
 MESSAGES = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Hi <|end|> there"},
@@ -33,16 +29,6 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path: Path = tmp_path_factory.mktemp("tokenizer")
     save_tokenizer(train_tokenizer(CORPUS, 400, split_han=True), path)
     return path
-
-
-def test_any_text_round_trips(directory: Path) -> None:
-    tokenizer = load_tokenizer(directory)
-    special = {tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
-    encoded = Encoder(tokenizer).encode([(str(i), document_pieces(text)) for i, text in enumerate(ODD_TEXTS)], 1)
-    for text, ids in zip(ODD_TEXTS, encoded, strict=True):
-        assert tokenizer.decode(ids[1:-1], skip_special_tokens=False) == text
-        assert not special & set(ids[1:-1])
-        assert [tokenizer.id_to_token(ids[0]), tokenizer.id_to_token(ids[-1])] == ["<|bos|>", "<|eos|>"]
 
 
 def test_long_documents_are_cut_without_changing_a_token(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
