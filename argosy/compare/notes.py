@@ -18,21 +18,18 @@ TEMPLATED = ("bench/", "probe/")  # metrics that a template could change; held-o
 
 @dataclass(frozen=True)
 class Asking:
-    """The form in which an evaluation asked.
-
-    Attributes:
-        in_template: whether in the chat template.
-        trained: whether the checkpoint was trained on one, by its argosy.json.
-        ours: whether it has an argosy.json; of a model from elsewhere nothing says whether it is a chat model, but that
-            somebody asked it in its template.
-        suite: as `argosy evaluate --suite` takes it.
-    """
+    """The form in which an evaluation asked."""
 
     directory: Path
     in_template: bool
+    """whether in the chat template"""
     trained: bool
+    """whether the checkpoint was trained on one, by its argosy.json"""
     ours: bool
+    """whether it has an argosy.json; of a model from elsewhere nothing says whether it is a chat model, but that
+    somebody asked it in its template"""
     suite: str
+    """as `argosy evaluate --suite` takes it"""
     metrics: frozenset[str]
 
     @property

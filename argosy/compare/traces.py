@@ -102,21 +102,18 @@ class Trace:
 
 @dataclass
 class Suspicion:
-    """The evidence that one checkpoint has seen one task.
-
-    Attributes:
-        seen: the calibrated score and its verdict, which is this one's `level`.
-        traces: the detail: measures that need no other checkpoint.
-        leads: the detail: against `reference`, a checkpoint that is not likely to have seen it, for each variant.
-            Shrinking leads alone say nothing: they also come from learning the form of the questions.
-    """
+    """The evidence that one checkpoint has seen one task."""
 
     checkpoint: str
     task: str
     seen: Seen
+    """the calibrated score and its verdict, which is this one's `level`"""
     traces: list[Trace] = field(default_factory=list)
+    """the detail: measures that need no other checkpoint"""
     reference: str | None = None
     leads: list[Lead] = field(default_factory=list)
+    """the detail: against `reference`, a checkpoint that is not likely to have seen it, for each variant. Shrinking
+    leads alone say nothing: they also come from learning the form of the questions."""
 
     @property
     def level(self) -> str:

@@ -71,15 +71,12 @@ CAP = 5.0  # of z: beyond, it is as sure as it gets, and one model that stands o
 
 @dataclass(frozen=True)
 class Null:
-    """Effects of a measure over clean models.
-
-    Attributes:
-        mean: their mean; not 0 where the published form is easier for everybody.
-        error: standard deviation between models beyond what their items explain, with the error of `mean`.
-    """
+    """Effects of a measure over clean models."""
 
     mean: float
+    """their mean; not 0 where the published form is easier for everybody"""
     error: float
+    """standard deviation between models beyond what their items explain, with the error of `mean`"""
 
 
 @dataclass(frozen=True)
@@ -197,30 +194,27 @@ def part(name: str, column: Mapping[str, float], places: Mapping[str, Hashable] 
 
 @dataclass(frozen=True)
 class Contamination:
-    """Whether a model has seen a benchmark as it was published.
-
-    Attributes:
-        measure: the one that stands out most: text that was trained on as a whole shows in another than answers that
-            were tuned on, so one is enough.
-        score: its effect less what is normal for clean models: about 0 for those.
-        low, high: interval of the score, simultaneous over the measures, since the most outstanding one was chosen;
-            over items, and over clean models where it is calibrated.
-        z: of that measure, in errors.
-        p_value: one-sided, corrected for the number of measures (Sidak): how often a clean model scores as high.
-        probability: that it is contaminated, by calibration, with even odds before; NaN without a calibration.
-        left_out: items whose right option's place is too rare to know what it does.
-    """
+    """Whether a model has seen a benchmark as it was published."""
 
     measure: str
+    """the one that stands out most: text that was trained on as a whole shows in another than answers that were tuned
+    on, so one is enough"""
     score: float
+    """its effect less what is normal for clean models: about 0 for those"""
     low: float
+    """with `high`: interval of the score, simultaneous over the measures, since the most outstanding one was chosen;
+    over items, and over clean models where it is calibrated"""
     high: float
     z: float
+    """of that measure, in errors"""
     p_value: float
+    """one-sided, corrected for the number of measures (Sidak): how often a clean model scores as high"""
     probability: float
+    """that it is contaminated, by calibration, with even odds before; NaN without a calibration"""
     items: int
     parts: tuple[Part, ...]
     left_out: int = 0
+    """items whose right option's place is too rare to know what it does"""
 
 
 def score(

@@ -12,21 +12,17 @@ LARGE = 400  # degrees of freedom from which the normal distribution is used: t 
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Whether a difference is within -margin to margin.
-
-    Attributes:
-        low, high: the interval of level 1 - 2 alpha that the decision rests on (Schuirmann, 1987).
-        p_value: of the two one-sided tests the larger one: below alpha, the difference is within the margin.
-        verdict: `equivalent` (within the margin), `different` (beyond it: the interval is wholly outside), or
-            `cannot tell`.
-    """
+    """Whether a difference is within -margin to margin."""
 
     value: float
     low: float
+    """with `high`: the interval of level 1 - 2 alpha that the decision rests on (Schuirmann, 1987)"""
     high: float
     margin: float
     p_value: float
+    """of the two one-sided tests the larger one: below alpha, the difference is within the margin"""
     verdict: str
+    """`equivalent` (within the margin), `different` (beyond it: the interval is wholly outside), or `cannot tell`"""
 
 
 def tost(value: float, stderr: float, margin: float, degrees: int, alpha: float = 0.05) -> Equivalence:

@@ -150,27 +150,24 @@ DRAWS = 4000
 
 @dataclass(frozen=True)
 class Paired:
-    """Second minus first over the same items.
-
-    Attributes:
-        low, high: the percentile bootstrap's interval, over clusters where there are any; of fewer than 30 the t
-            interval, of one -inf to inf.
-        stderr: of the difference, clustered, as if one more item (cluster) had changed (Agresti and Min, 2005): some
-            items that all stayed the same do not say that none ever changes. Equivalence rests on it.
-        p_value: two-sided; of McNemar's exact test or of sign flips, as `test` says.
-        gained, lost: items that the second answers more, or less, often right.
-        clusters: how many groups of related items there are (as many as items where none are related).
-    """
+    """Second minus first over the same items."""
 
     value: float
     low: float
+    """with `high`: the percentile bootstrap's interval, over clusters where there are any; of fewer than 30 the t
+    interval, of one -inf to inf"""
     high: float
     stderr: float
+    """of the difference, clustered, as if one more item (cluster) had changed (Agresti and Min, 2005): some items that
+    all stayed the same do not say that none ever changes. Equivalence rests on it."""
     p_value: float
+    """two-sided; of McNemar's exact test or of sign flips, as `test` says"""
     test: str
     items: int
     clusters: int
+    """how many groups of related items there are (as many as items where none are related)"""
     gained: int
+    """with `lost`: items that the second answers more, or less, often right"""
     lost: int
 
 

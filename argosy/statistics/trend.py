@@ -67,20 +67,19 @@ class Curve:
 
 @dataclass(frozen=True)
 class SignalToNoise:
-    """Attributes:
-    spread: the largest difference between models' ends (means of their last checkpoints); NaN for one model.
-    gain: the largest change from a run's first checkpoint to its end; NaN where no run has two.
-    steps: standard deviation of the last checkpoints around their line, over all runs; NaN with fewer than 3 degrees of
-        freedom together (five checkpoints of one run, or three of each of three runs).
-    seeds: standard deviation of the ends of one model's seeds, over all models; NaN without seeds.
-    items: mean standard error of the last checkpoints: what other items would have changed.
-    """
+    """Signal and noise of one metric, in its own unit."""
 
     spread: float
+    """the largest difference between models' ends (means of their last checkpoints); NaN for one model"""
     gain: float
+    """the largest change from a run's first checkpoint to its end; NaN where no run has two"""
     steps: float
+    """standard deviation of the last checkpoints around their line, over all runs; NaN with fewer than 3 degrees of
+    freedom together (five checkpoints of one run, or three of each of three runs)"""
     seeds: float
+    """standard deviation of the ends of one model's seeds, over all models; NaN without seeds"""
     items: float
+    """mean standard error of the last checkpoints: what other items would have changed"""
 
     @property
     def signal(self) -> float:

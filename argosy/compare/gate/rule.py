@@ -17,31 +17,28 @@ HOLDS, FAILS, CANNOT_TELL = "holds", "fails", "cannot tell"
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding of a rule.
-
-    Attributes:
-        about: a metric or a benchmark.
-        status: `holds`, `fails`, or `cannot tell` (evidence is missing or too weak: a gate with one does not hold).
-        evidence: numbers in a sentence; of `cannot tell` also what to do.
-        numbers: the same for programs; what is not known is left out.
-        p_value: of a test, which the gate corrects over all of its tests (Holm).
-        significant: the status where the corrected p-value is below the gate's alpha.
-        least: the smallest p-value that the test can reach; where that cannot be below alpha over the number of the
-            gate's tests, a test that finds nothing says nothing.
-    """
+    """One finding of a rule."""
 
     about: str
+    """a metric or a benchmark"""
     status: str
+    """`holds`, `fails`, or `cannot tell` (evidence is missing or too weak: a gate with one does not hold)"""
     evidence: str
+    """numbers in a sentence; of `cannot tell` also what to do"""
     numbers: Mapping[str, float] = field(default_factory=dict)
+    """the same for programs; what is not known is left out"""
     p_value: float | None = None
+    """of a test, which the gate corrects over all of its tests (Holm)"""
     significant: str = ""
+    """the status where the corrected p-value is below the gate's alpha"""
     least: float = 0.0
+    """the smallest p-value that the test can reach; where that cannot be below alpha over the number of the gate's
+    tests, a test that finds nothing says nothing"""
     p_adjusted: float | None = None
 
 
 class Rule(Config):
-    """Base of the rules: a frozen config, found by its place in `rules/`. Its docstring is its help."""
+    """Base of the rules: a frozen config, found by its place in `rules/`. Its docstring says what it asks."""
 
     name: ClassVar[str]
 

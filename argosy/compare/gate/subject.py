@@ -19,16 +19,13 @@ NOT_A_NUMBER = "not a number"  # of a reason why an evaluation left something ou
 
 @dataclass
 class Subject:
-    """A checkpoint with its evaluations.
-
-    Attributes:
-        failed: benchmarks, forms, channels and probes that could not be asked, and why.
-        lost: by the same, the number of items that have no score that is a number.
-    """
+    """A checkpoint with its evaluations."""
 
     checkpoint: Checkpoint
     failed: Mapping[str, str] = field(default_factory=dict)
+    """benchmarks, forms, channels and probes that could not be asked, and why"""
     lost: Mapping[str, int] = field(default_factory=dict)
+    """by the same, the number of items that have no score that is a number"""
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -29,17 +29,13 @@ class Asked(NamedTuple):
 
 @dataclass
 class Differing:
-    """The questions that differ.
-
-    Attributes:
-        totals: by pair (place of its second entry), task and variant: how many only the second, and only the first, has
-            right.
-        chosen: the questions that are shown.
-    """
+    """The questions that differ."""
 
     entries: Sequence[Entry]
     totals: dict[tuple[int, Group], tuple[int, int]] = field(default_factory=dict)
+    """by pair (place of its second entry), task and variant: how many only the second, and only the first, has right"""
     chosen: list[Key] = field(default_factory=list)
+    """the questions that are shown"""
 
     @property
     def count(self) -> int:

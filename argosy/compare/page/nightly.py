@@ -23,24 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judged:
-    """A new checkpoint and the reference that it is held against.
-
-    Attributes:
-        headlines: by benchmark, from the reference to it, corrected over all of the night as a decision is.
-        forms: of single forms of the questions, corrected over the forms of one benchmark.
-        texts: of held-out text, corrected over all of the night.
-        missing: benchmarks and channels that a suite found of the reference and not of it, with which both were
-            evaluated.
-        gate: the verdict of the model line's gate; where there is one, it decides what is worse.
-    """
+    """A new checkpoint and the reference that it is held against."""
 
     new: Checkpoint
     reference: Checkpoint | None
     headlines: list[Contrast] = field(default_factory=list)
+    """by benchmark, from the reference to it, corrected over all of the night as a decision is"""
     forms: list[Contrast] = field(default_factory=list)
+    """of single forms of the questions, corrected over the forms of one benchmark"""
     texts: list[Contrast] = field(default_factory=list)
+    """of held-out text, corrected over all of the night"""
     gate: "Verdict | None" = None
+    """the verdict of the model line's gate; where there is one, it decides what is worse"""
     missing: list[str] = field(default_factory=list)
+    """benchmarks and channels that a suite found of the reference and not of it, with which both were evaluated"""
 
     @property
     def regressions(self) -> list[str]:

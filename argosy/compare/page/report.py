@@ -65,21 +65,18 @@ def _by_family(found: list[Row]) -> list[tuple[str, list[Row]]]:
 
 @dataclass(frozen=True)
 class Page:
-    """The material of a report; all but the comparison may be empty.
-
-    Attributes:
-        line: name of the model line.
-        out: the directory that links are relative to.
-        asked: the questions of the samples, where they could be made again.
-    """
+    """The material of a report; all but the comparison may be empty."""
 
     comparison: Comparison
     out: Path
+    """the directory that links are relative to"""
     line: str = ""
+    """name of the model line"""
     stages: Sequence[Stage] = ()
     cleaned: Mapping[str, Any] = field(default_factory=dict)
     samples: Sequence[PairSamples] = ()
     asked: Mapping[Key, Asked] = field(default_factory=dict)
+    """the questions of the samples, where they could be made again"""
 
 
 def render_report(page: Page) -> str:

@@ -72,14 +72,12 @@ class Rows:
 
     Args:
         settings: of the suite (`settings_of`), which losses of documents hang on: with others, it is another suite.
-
-    Attributes:
-        parts: the evaluations that it is made of, the newest last; none where it is one.
     """
 
     def __init__(self, records: Iterable[Record] = (), settings: str = "") -> None:
         self.groups: dict[Group, list[Record]] = {}
         self.parts: list[Rows] = []
+        """the evaluations that it is made of, the newest last; none where it is one"""
         for record in records:
             if record.get("calibration"):
                 continue  # asked to measure a preference for places: it counts in acc_pride alone

@@ -16,22 +16,19 @@ _TOP = re.compile(r"^top(\d+)$")
 
 @dataclass(frozen=True)
 class Value:
-    """One question's or document's share of a metric, which is the sum of `value` over the sum of `weight`.
-
-    Attributes:
-        unit: what is independent of others: the cluster, else the item, else the row itself.
-        item: what it is a question about.
-        check: what must be equal for two checkpoints to be asked the same: the suite with its settings and the bytes,
-            or tokens, of a document; the right option and the number of options of a question. None: not known.
-        asked: digests of what was asked (argosy.evaluation.items) by row's id; older rows have none.
-    """
+    """One question's or document's share of a metric, which is the sum of `value` over the sum of `weight`."""
 
     unit: str
+    """what is independent of others: the cluster, else the item, else the row itself"""
     value: float
     weight: float = 1.0
     item: str = ""
+    """what it is a question about"""
     check: Hashable = None
+    """what must be equal for two checkpoints to be asked the same: the suite with its settings and the bytes, or
+    tokens, of a document; the right option and the number of options of a question. None: not known."""
     asked: tuple[tuple[str, str], ...] = ()
+    """digests of what was asked (argosy.evaluation.items) by row's id; older rows have none"""
 
     def asked_otherwise(self, other: "Value") -> bool:
         """Whether a question that is in both was asked in other words, with other examples or other options."""
@@ -154,17 +151,14 @@ ASKED_OTHERWISE = ("questions of the same names have another prompt, other examp
 
 @dataclass(frozen=True)
 class Shared:
-    """What two checkpoints were both asked.
-
-    Attributes:
-        keys: what can be paired, in order.
-        otherwise: how many have the same name and were asked otherwise; they are left out.
-        others: whether names mean other questions, or documents, for each: then none can be paired.
-    """
+    """What two checkpoints were both asked."""
 
     keys: list[str]
+    """what can be paired, in order"""
     otherwise: int
+    """how many have the same name and were asked otherwise; they are left out"""
     others: bool
+    """whether names mean other questions, or documents, for each: then none can be paired"""
 
 
 def shared(first: Mapping[str, Value], second: Mapping[str, Value]) -> Shared:

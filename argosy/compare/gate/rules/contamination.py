@@ -16,19 +16,17 @@ from argosy.store.files import read_json
 
 
 class Contaminated(Rule):
-    """The calibrated probability that a benchmark was in the training text is below a bound.
-
-    `below`: the bound (even odds before the evidence). `tasks`: benchmarks or patterns; default all with evidence.
-    `calibration`: a file of `python -m argosy.compare.gate.calibrate`; default: that of small models. `reference:
-    true`: what
-    the reference, which must be clean, scores on the same items is taken off; where there is none, nothing is.
-    """
+    """The calibrated probability that a benchmark was in the training text is below a bound."""
 
     name: ClassVar[str] = "contamination"
     below: float = Field(0.5, gt=0, le=1, allow_inf_nan=False)
+    """the bound (even odds before the evidence)"""
     tasks: tuple[str, ...] = ("*",)
+    """benchmarks or patterns; default all with evidence"""
     calibration: str | None = None
+    """a file of `python -m argosy.compare.gate.calibrate`; default: that of small models"""
     reference: bool = False
+    """whether to take off the score of the reference, which must be clean, on the same items; without one nothing is"""
 
     @model_validator(mode="after")
     def _can_fail(self) -> "Contaminated":

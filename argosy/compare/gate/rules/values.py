@@ -13,10 +13,11 @@ from argosy.config.schema import Config
 
 
 class Threshold(Config):
-    """`value`: the bound. `certain`: the whole interval of 95 % must keep it, not the value alone."""
+    """The bound of a metric."""
 
     value: float = Field(allow_inf_nan=False)
     certain: bool = False
+    """whether the whole interval of 95 % must keep it, not the value alone"""
 
 
 class Bounds(Rule):
@@ -24,6 +25,8 @@ class Bounds(Rule):
 
     sign: ClassVar[int]  # 1: at least, -1: at most
     metrics: dict[str, float | Threshold] = Field(min_length=1)
+    """metrics, or patterns, with the value that is allowed; `{value: 0.3, certain: true}` in place of a number wants
+    the whole interval of 95 % there"""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,20 +99,14 @@ def _one(name: str, bound: Threshold, new: Subject, sign: int) -> Finding:
 
 
 class AtLeast(Bounds):
-    """`at_least: {bench/mmlu/cloze/acc: 0.3}`: metrics, or patterns, with the lowest value that is allowed.
-
-    `{value: 0.3, certain: true}` instead of a number wants the whole interval of 95 % there.
-    """
+    """The lowest values that are allowed: `at_least: {bench/mmlu/cloze/acc: 0.3}`."""
 
     name: ClassVar[str] = "at_least"
     sign: ClassVar[int] = 1
 
 
 class AtMost(Bounds):
-    """`at_most: {heldout/bpb/code: 1.2}`: metrics, or patterns, with the highest value that is allowed.
-
-    `{value: 1.2, certain: true}` instead of a number wants the whole interval of 95 % there.
-    """
+    """The highest values that are allowed: `at_most: {heldout/bpb/code: 1.2}`."""
 
     name: ClassVar[str] = "at_most"
     sign: ClassVar[int] = -1

@@ -99,15 +99,13 @@ def change(found: Contrast) -> str:
 
 
 class NotWorse(Rule):
-    """Metrics are not worse than the reference's, on the same items.
-
-    `on`: metrics or patterns; default the headline of each benchmark (`bench/<task>/headline/acc`). `beyond`: `noise`
-    (a test), or a margin in the metric's unit (0.02: two points of accuracy) that must be excluded.
-    """
+    """Metrics are not worse than the reference's, on the same items."""
 
     name: ClassVar[str] = "not_worse"
     on: tuple[str, ...] = Field(("bench/*/headline/acc",), min_length=1)
+    """metrics or patterns; default the headline of each benchmark"""
     beyond: Literal["noise"] | Margin = "noise"
+    """`noise` (a test), or a margin in the metric's unit (0.02: two points of accuracy) that must be excluded"""
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
         """A finding for each metric."""
@@ -120,15 +118,13 @@ class NotWorse(Rule):
 
 
 class NoChannelWorse(Rule):
-    """No channel of held-out text costs more bits a byte than the reference's, on the same documents.
-
-    `beyond`: `noise` (a test), or so many bits a byte that must be excluded. `channels`: patterns; default all that the
-    reference has.
-    """
+    """No channel of held-out text costs more bits a byte than the reference's, on the same documents."""
 
     name: ClassVar[str] = "no_channel_worse"
     beyond: Literal["noise"] | Margin = "noise"
+    """`noise` (a test), or so many bits a byte that must be excluded"""
     channels: tuple[str, ...] = ("*",)
+    """patterns; default all that the reference has"""
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
         """A finding for each channel."""
@@ -144,14 +140,13 @@ class NoChannelWorse(Rule):
 
 
 class BetterOn(Rule):
-    """Metrics are better than the reference's beyond noise.
-
-    `on`: metrics or patterns; default the headline of each benchmark. `least`: of how many (default: of all).
-    """
+    """Metrics are better than the reference's beyond noise."""
 
     name: ClassVar[str] = "better_on"
     on: tuple[str, ...] = Field(("bench/*/headline/acc",), min_length=1)
+    """metrics or patterns; default the headline of each benchmark"""
     least: int | None = Field(None, ge=1)
+    """number of metrics that must be better (default: all)"""
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
         """A finding for each metric; where fewer suffice, one for the most improved ones."""
