@@ -251,17 +251,16 @@ def _log(
     config: EvaluateConfig, context: StepContext, outputs: EvaluateOutputs, findings: Findings, checkpoint: Checkpoint
 ) -> None:
     from argosy.evaluation.contamination import contamination_metrics
+    from argosy.models.checkpoint import base_of
 
-    context.tracker.artifact(context.out / "results.json")  # its standard errors and counts, beside the metrics
+    context.tracker.artifact(context.out / "results.json")  # all standard errors and counts, beside the metrics
+    # The checkpoints after SFT are alternatives at the same point of the line: each has a curve of its own, which
+    # begins where it leaves the line.
+    base = base_of(checkpoint) if checkpoint.chat else None
     context.tracker.model_metrics(
-        checkpoint.path,
-        {**outputs.metrics, **contamination_metrics(findings.rows)},  # of MLflow: others make the score of the rows
-        tokens=checkpoint.tokens,
-        dataset=outputs.suite,
-        dataset_digest=_digest(config, context.out),
-        # The checkpoints after SFT are alternatives at the same point of the line: each has a curve of its own.
-        branch=checkpoint.stage if checkpoint.chat else "",
-    )
+        checkpoint.path, {**findings.charted(), **contamination_metrics(findings.rows)},  # others score the rows
+        tokens=checkpoint.tokens, dataset=outputs.suite, dataset_digest=_digest(config, context.out),
+        branch=checkpoint.stage if checkpoint.chat else "", base=(base.path, base.tokens) if base else None)
 
 
 def describe_gaps(outputs: Mapping[str, Any]) -> Iterator[str]:

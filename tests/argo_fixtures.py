@@ -16,7 +16,8 @@ from unittest import mock
 
 import yaml
 
-from argosy.tracking.tracker import PipelineTracker, Tracker
+from argosy.tracking.pipeline import PipelineTracker
+from argosy.tracking.tracker import Tracker
 from workflows.argo.handoff import Handoff
 from workflows.argo.pod.__main__ import main
 

@@ -10,13 +10,11 @@ from typing import Literal
 
 from argosy.config.schema import Config, Role
 from argosy.errors import InputError
-from argosy.store.provenance import Identities
+from argosy.store.provenance import IDENTITIES, Identities
 from argosy.store.step_files import read_done
 from argosy.text.display import columns
 from workflows.graph import Graph, Node, Resources, prefix
 from workflows.state import State, Store
-
-IDENTITIES = ".identities.json"
 
 
 class PlannedNode(Config):

@@ -8,6 +8,7 @@ from typing import Any
 from argosy.errors import InputError, StepError
 from argosy.statistics.intervals import Estimate
 from argosy.statistics.metric import Metric
+from argosy.tracking.spool import HEADLINE
 
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:;,'\"()]+/)+")
 
@@ -59,6 +60,21 @@ class Findings:
         self.failed[where] = reason
         if is_retryable(error):
             self.retryable.add(where)
+
+    def charted(self) -> dict[str, float]:
+        """Return the metrics that MLflow draws: not what is the same for every model, such as the score of guessing.
+
+        With them the headline of each benchmark, the mean over its forms, and a bound of its standard error, the mean
+        of theirs.
+        """
+        fixed = {f"{name.rpartition('/')[0]}/{kind.chance}" for name, kind in self.kinds.items() if kind.chance}
+        values = {name: value for name, value in sorted(self.metrics.items()) if name not in fixed}
+        for task, forms in sorted(self.headline.items()):
+            names = [name for form in forms if (name := f"bench/{task}/{form}/acc") in values]
+            if names:
+                values[f"{HEADLINE}{task}/acc"] = sum(values[name] for name in names) / len(names)
+                values[f"{HEADLINE}{task}/stderr"] = sum(self.stderr.get(name, 0.0) for name in names) / len(names)
+        return values
 
     def merge(self, other: "Findings") -> None:
         """Add the findings of another part.

@@ -1,12 +1,14 @@
 """Checkpoints by their directory: an export of a training step, or any directory that transformers loads."""
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from argosy.store.step_files import OUTPUTS, given_directory, read_outputs
+from argosy.store.files import read_record
+from argosy.store.step_files import OUTPUTS, RUN, given_directory, read_outputs
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,14 @@ def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
     if kind := no_language_model(path):  # transformers would load it with a random output layer
         raise InputError(f"checkpoint {path} is {kind}: it predicts no tokens; name a language model")
     return _read(path, name)
+
+
+def base_of(checkpoint: Checkpoint) -> Checkpoint | None:
+    """Return the checkpoint that a step of ours trained this one from; None for one from elsewhere."""
+    base = read_record(checkpoint.path.parent.parent / RUN).get("config", {}).get("checkpoint")
+    with suppress(InputError):  # it was removed
+        return find_checkpoint(base) if base else None
+    return None
 
 
 def open_final(field: str, directory: str) -> Checkpoint:

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import ArgosyError
+from argosy.store.files import explain
 
 EVENTS = "ARGOSY_EVENTS_FD"  # a pipe to the runner: a JSON line when an item starts and when it ends
 
@@ -21,6 +23,13 @@ class Outcome:
     code: int | None
     message: str
     ran: bool = False
+
+
+def failure(error: Exception, out: Path) -> dict[str, Any]:
+    """Make the record of an error: `exit_code`, `kind`, `message`, `time`."""
+    known = error if isinstance(error, ArgosyError) else explain(error, out)
+    return {"exit_code": known.exit_code if known else 1, "kind": type(error).__name__, "time": time.time(),
+            "message": str(known) if known else f"{type(error).__name__}: {error}"}
 
 
 class Events:

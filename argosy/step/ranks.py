@@ -22,9 +22,9 @@ from typing import Any
 from argosy.config.schema import ParallelConfig
 from argosy.errors import ArgosyError, InputError, StepError, Stopped
 from argosy.step.contract import Progress, Step, StepContext
-from argosy.step.events import output_to
+from argosy.step.events import failure, output_to
 from argosy.step.process import DIE_WITH_PARENT, THREADS, computed_with, thread_environment, timestamp, when_resumed
-from argosy.store.files import explain, read_json, read_record, temporary_of, write_json
+from argosy.store.files import read_json, read_record, temporary_of, use_reserve, write_json
 from argosy.store.lease import Lease, LeaseLost, process_start, seconds_from
 from argosy.store.step_files import PROGRESS, TRACKING, rank_log
 from argosy.tracking.tracker import Tracker
@@ -120,17 +120,14 @@ def _environment(folder: Path, world: int) -> Iterator[None]:
     cores = max(1, int(os.environ.get(THREADS, world)) // world)
     # SIGTERM and SIGINT stay ours: they unwind the step, and the agent ends its ranks then.
     ours = {RANKS: str(folder), DIE_WITH_PARENT: str(os.getpid()), **thread_environment(cores), _SIGNALS: "SIGQUIT"}
-    before = {name: os.environ.get(name) for name in ours}
-    quit_handler = signal.getsignal(signal.SIGQUIT)
+    before, quit_handler = dict(os.environ), signal.getsignal(signal.SIGQUIT)
     os.environ.update(ours)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in ours:
+            os.environ.pop(name, None)
+        os.environ.update({name: before[name] for name in ours if name in before})
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGQUIT, quit_handler)
 
@@ -267,17 +264,11 @@ def run_rank(step: Step[Any], folder: Path) -> int:
             tracker.close()
         try:
             write_json(_end(folder, rank), end, durable=False)
-        except (ArgosyError, OSError) as error:  # outputs that are no JSON, such as a NaN
+        except (ArgosyError, OSError) as error:  # outputs that are no JSON, such as a NaN; a full disk
             end = failure(error, out)
+            use_reserve(out)
             write_json(_end(folder, rank), end, durable=False)
     return int(end["exit_code"])
-
-
-def failure(error: Exception, out: Path) -> dict[str, Any]:
-    """Make the record of an error: `exit_code`, `kind`, `message`, `time`."""
-    known = error if isinstance(error, ArgosyError) else explain(error, out)
-    return {"exit_code": known.exit_code if known else 1, "kind": type(error).__name__, "time": time.time(),
-            "message": str(known) if known else f"{type(error).__name__}: {error}"}
 
 
 def _keep_beating(beat: Path, lease: Lease, parent: int) -> None:

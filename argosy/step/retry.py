@@ -21,11 +21,14 @@ class Retry(NamedTuple):
     upstream: list[str]
     runs: int
 
-    def record(self, outputs: Mapping[str, Any], made_from: Mapping[str, Any]) -> dict[str, Any]:
-        """Make the content of `outputs.json`, with the names wherever it has `again`."""
+    def record(
+        self, outputs: Mapping[str, Any], made_from: Mapping[str, Any], files: Mapping[str, int] | None
+    ) -> dict[str, Any]:
+        """Make the content of `outputs.json`, with the names wherever it has `again`. files: bytes by path."""
         own = {AGAIN: self.own} if AGAIN in outputs else {}
         names = list(dict.fromkeys([*self.own, *self.upstream]))
-        return {"outputs": {**outputs, **own}, "made_from": dict(made_from), **({AGAIN: names} if names else {})}
+        return {"outputs": {**outputs, **own}, "made_from": dict(made_from), "files": dict(files or {}),
+                **({AGAIN: names} if names else {})}
 
 
 def parts_to_retry(done: Mapping[str, Any] | None) -> list[str]:

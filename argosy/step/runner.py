@@ -8,16 +8,17 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from argosy.config.schema import Config, ParallelConfig
+from argosy.config.schema import Config, ParallelConfig, Role
 from argosy.errors import ArgosyError, InputError, Stopped
 from argosy.step.contract import Progress, Step, StepContext
-from argosy.step.events import Outcome
+from argosy.step.events import Outcome, failure
 from argosy.step.process import (
     computed_with,
     interrupt,
@@ -27,16 +28,47 @@ from argosy.step.process import (
     timestamp,
     when_resumed,
 )
-from argosy.step.ranks import failure, run_ranks
+from argosy.step.ranks import run_ranks
 from argosy.step.retry import RETRY_FAILED, TRIED, Retry, parts_to_retry, retry_after_failure, retry_after_success
-from argosy.store.files import explain, make_directory, read_record, remove_temporaries, write_json
+from argosy.store.files import (
+    RESERVE,
+    explain,
+    make_directory,
+    read_record,
+    remove_temporaries,
+    reserve,
+    use_reserve,
+    write_json,
+)
 from argosy.store.lease import LEASE, Holder, Lease, LeaseLost, live_holder
-from argosy.store.provenance import differences, provenance_of
-from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, PROGRESS, RANK_LOGS, RUN, STATE, TRACKING, read_done
+from argosy.store.provenance import (
+    IDENTITIES,
+    Stamps,
+    changed_inputs,
+    check_inputs,
+    differences,
+    flat,
+    provenance_of,
+    stamps,
+)
+from argosy.store.step_files import (
+    ERROR,
+    LOG,
+    NODE,
+    OUTPUTS,
+    PROGRESS,
+    RANK_LOGS,
+    RUN,
+    STATE,
+    STORE_URI,
+    TRACKING,
+    read_done,
+    result_files,
+)
 from argosy.tracking.tracker import Tracker
 
 _HEADER_FROM_ENVIRONMENT = {"pipeline": "ARGOSY_PIPELINE", "line": "ARGOSY_LINE"}
-_RECORDS = {NODE, RUN, ERROR, LOG, TRACKING, PROGRESS, LEASE}
+_RECORDS = {NODE, RUN, ERROR, LOG, TRACKING, PROGRESS, LEASE, RESERVE}
 
 
 @dataclass(frozen=True)
@@ -62,6 +94,7 @@ def run_item(
     """
     try:
         make_directory(item.out)
+        before_reading = stamps(item.config)
         record = provenance_of(step.name, step.version, item.config, item.node)
         before = _stamp(item.out)
         if _is_done(item.out, record, repeat):
@@ -77,7 +110,7 @@ def run_item(
         return Outcome(known.exit_code, str(known))
     when_resumed(lease.check)
     try:
-        return _DONE_BY_OTHER if finished() else _Attempt(step, item, record, lease).run()
+        return _DONE_BY_OTHER if finished() else _Attempt(step, item, record, lease, before_reading).run()
     finally:
         lease.release()
 
@@ -140,8 +173,8 @@ def _is_empty(out: Path) -> bool:
 class _Attempt:
     """One run of a step in a directory whose lease is held."""
 
-    def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease) -> None:
-        self._step, self._item, self._record, self._lease = step, item, record, lease
+    def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease, inputs: Stamps) -> None:
+        self._step, self._item, self._record, self._lease, self._inputs = step, item, record, lease, inputs
         self._out = item.out
         if read_record(self._out / NODE).get("digest", record["digest"]) != record["digest"]:
             shutil.rmtree(self._out / TRACKING, ignore_errors=True)  # of another config, which made nothing
@@ -154,14 +187,17 @@ class _Attempt:
     def run(self) -> Outcome:
         try:
             self._begin()
+            self._check_inputs()
             outputs = self._outputs()
+            if stamps(self._item.config) != self._inputs:
+                raise changed_inputs(self._step.name, self._item.config.fields_with(Role.EXTERNAL))
             with self._lease.held():
                 retry = retry_after_success(self._run, self._item.config, outputs)
                 self._tracker.status("FINISHED")
                 self._tracker.close()  # what it logged is on the disk before anything says done
                 (self._out / ERROR).unlink(missing_ok=True)
                 self._end(0, retry)
-                write_json(self._out / OUTPUTS, retry.record(outputs, self._record))
+                write_json(self._out / OUTPUTS, retry.record(outputs, self._record, result_files(self._out)))
             # Not before: a step that ends between its last work and `outputs.json` goes on from its state, and so does
             # one that retries its failed parts.
             self._forget_state(retry)
@@ -201,10 +237,15 @@ class _Attempt:
         outputs: dict[str, Any] = end["outputs"]
         return outputs
 
+    def _check_inputs(self) -> None:
+        if STORE_URI not in os.environ:  # a pod that fetches from a bucket has what it needs of a directory alone
+            check_inputs(self._item.config, self._step.name, self._item.node, self._out.parent / IDENTITIES)
+
     def _begin(self) -> None:
         remove_temporaries(self._out)
         reset_peak_rss()
         (self._out / PROGRESS).unlink(missing_ok=True)
+        reserve(self._out)
         write_json(self._out / NODE, self._record, durable=False)
         run = read_record(self._out / RUN)
         run |= {"attempts": run.get("attempts", 0) + 1, "started": self._started, "host": socket.gethostname(),
@@ -214,24 +255,25 @@ class _Attempt:
         header = {key: os.environ.get(name, "") for key, name in _HEADER_FROM_ENVIRONMENT.items()}
         identity = {key: str(self._record[key]) for key in ("node", "part", "step", "digest")}
         self._tracker.header(**identity, **{key: value for key, value in header.items() if value})
+        self._tracker.params({key: value for key, value in flat(self._record["config"]) if value not in (None, "", {})})
         self._tracker.status("RUNNING")
 
     def _end(self, code: int, retry: Retry | None = None) -> None:
         """Write how it ended, if that is possible: a full disk must not hide what went wrong."""
+        use_reserve(self._out)
         ended = time.time()
         run = read_record(self._out / RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
                                               "exit": code, "peak_rss_mb": peak_rss_mb(),
                                               "computed_with": self._computed_with or computed_with()}
         run |= {TRIED: retry.runs} if retry and retry.runs else {}
-        try:
+        with suppress(OSError):
             write_json(self._out / RUN, run, durable=False)
-        except OSError:
-            return
 
     def _failed(self, error: Exception) -> Outcome:
         """Record the error. Results of an earlier run stay: the step is done with them, and says why a retry failed."""
         before = self._before
         record = failure(error, self._out)
+        use_reserve(self._out)
         code, message = int(record["exit_code"]), str(record["message"])
         if not isinstance(error, ArgosyError):
             self._log("".join(traceback.format_exception(error)))
@@ -240,7 +282,8 @@ class _Attempt:
         self._end(code, retry)
         try:
             if before and retry:
-                write_json(self._out / OUTPUTS, retry.record(before["outputs"], before["made_from"]))
+                kept = retry.record(before["outputs"], before["made_from"], before.get("files"))
+                write_json(self._out / OUTPUTS, kept)
                 self._forget_state(retry)
             write_json(self._out / ERROR, record, durable=False)
         except OSError:
@@ -252,8 +295,5 @@ class _Attempt:
         return Outcome(code, message, ran=True)
 
     def _log(self, text: str) -> None:
-        try:
-            with open(self._out / LOG, "a", encoding="utf-8") as log:
-                log.write(text.rstrip("\n") + "\n")
-        except OSError:
-            return
+        with suppress(OSError), open(self._out / LOG, "a", encoding="utf-8") as log:
+            log.write(text.rstrip("\n") + "\n")

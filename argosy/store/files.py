@@ -17,6 +17,10 @@ from argosy.errors import ArgosyError, InputError, StepError
 
 _PROCESS = secrets.token_hex(4)  # process ids are equal in containers
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "database or disk is full")
+_MAYBE_FULL = ("inline_container", "PytorchStreamWriter")  # torch does not say why it could not write
+RESERVE = ".reserve.tmp"
+_RESERVED_BYTES = 2**17
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG)
 
 
@@ -155,13 +159,44 @@ def explain(error: BaseException, directory: Path) -> ArgosyError | None:
     """
     seen: BaseException | None = error
     while seen is not None:
-        if (isinstance(seen, OSError) and seen.errno in _FULL) or "No space left on device" in str(seen):
-            return StepError(f"no space left on the disk of {directory} ({_free(directory)}): free some and run again; "
+        if _says_full(seen, directory):
+            return StepError(f"no space left at {directory} ({_free(directory)}): free some and run again; "
                              "it continues from what is already there")
         if isinstance(seen, OSError) and seen.errno in _DENIED and seen.filename is not None:
             return InputError(f"cannot use {seen.filename}: {seen.strerror}; choose another path, or change its mode")
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def _says_full(error: BaseException, directory: Path) -> bool:
+    text = str(error)
+    if (isinstance(error, OSError) and error.errno in _FULL) or any(each in text for each in _FULL_TEXTS):
+        return True
+    return any(each in text for each in _MAYBE_FULL) and not _takes(directory, 2**20)
+
+
+def _takes(directory: Path, size: int) -> bool:
+    """Tell whether a file of `size` bytes can be written."""
+    probe = directory / f".probe-{os.getpid()}.tmp"
+    try:
+        probe.write_bytes(bytes(size))
+    except OSError:
+        return False
+    finally:
+        probe.unlink(missing_ok=True)
+    return True
+
+
+def reserve(directory: Path) -> None:
+    """Set space aside, so that the records of a step that fills the disk can say so; nothing where there is none."""
+    with contextlib.suppress(OSError):
+        (directory / RESERVE).write_bytes(os.urandom(_RESERVED_BYTES))
+
+
+def use_reserve(directory: Path) -> None:
+    """Free the space that `reserve` set aside."""
+    with contextlib.suppress(OSError):
+        (directory / RESERVE).unlink()
 
 
 def _free(directory: Path) -> str:

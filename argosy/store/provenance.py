@@ -11,17 +11,18 @@ import os
 import stat
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from argosy.config.schema import Config, Role
 from argosy.errors import InputError
 from argosy.store.files import read_record, write_json
-from argosy.store.step_files import NODE, read_done
+from argosy.store.step_files import NODE, check_files, read_done
 
 _RACY_NS = 2_000_000_000  # a file this fresh may change again without a new mtime: its identity is not kept
 
+IDENTITIES = ".identities.json"  # of a store: hashes of files from outside
 External = str | list[str]
 
 
@@ -87,7 +88,7 @@ class Identities:
 
     def _of_file(self, path: Path) -> str:
         state = path.stat()
-        key, stamp = os.path.abspath(path), [state.st_size, state.st_mtime_ns, state.st_ino]
+        key, stamp = os.path.abspath(path), _stamp(state)
         known = self._known.get(key)
         if known and known[:3] == stamp:
             return str(known[3])
@@ -106,6 +107,21 @@ def _text(path: Path, field: str) -> str:
     except UnicodeEncodeError:
         raise InputError(f"{field}: the name of {str(path)!a} is not UTF-8: rename the file") from None
     return path.name
+
+
+Stamps = dict[str, list[int]]
+
+
+def stamps(config: Config) -> Stamps:
+    """Return size, time and inode of each external file of `config`: equal ones mean that nobody has changed it."""
+    values = [getattr(config, field) for field in config.fields_with(Role.EXTERNAL)]
+    roots = [Path(path) for value in values for path in ([value] if isinstance(value, str) else value or ()) if path]
+    files = [file for root in roots for file in ([root] if root.is_file() else root.rglob("*")) if file.is_file()]
+    return {str(file): _stamp(file.stat()) for file in files}
+
+
+def _stamp(state: os.stat_result) -> list[int]:
+    return [state.st_size, state.st_mtime_ns, state.st_ino]
 
 
 DIGITS = 12  # 48 bits: a clash among a million directories is below one in five hundred
@@ -169,6 +185,30 @@ def provenance_of(step: str, version: int, config: Config, node: Mapping[str, An
     external = node["external"] if "external" in node else identities.of_config(config, step)
     return made_from(step, version, config, node=node.get("node", step), part=node.get("part", ""),
                      upstream=upstream, external=external)
+
+
+def check_inputs(config: Config, where: str, node: Mapping[str, Any], cache: Path) -> None:
+    """Check that a step reads what the graph (`node`) has seen: the same external files, and whole upstream results.
+
+    Raises:
+        InputError: a file has changed since then, or is missing in a finished step's directory.
+    """
+    if "external" in node:
+        now = Identities(cache).of_config(config, where)
+        if changed := [field for field in now if now[field] != node["external"].get(field)]:
+            raise changed_inputs(where, changed)
+    for field in config.fields_with(Role.UPSTREAM):
+        value = getattr(config, field)
+        for directory in [value] if isinstance(value, str) else value or ():
+            if directory:
+                check_files(directory, f"{where}.{field}")
+
+
+def changed_inputs(where: str, fields: Iterable[str]) -> InputError:
+    """Make the error that external files changed between planning and the end of reading."""
+    names = ", ".join(f"{where}.{field}" for field in fields)
+    return InputError(f"files of {names} have changed since this step was planned, so its result would not be what its "
+                      "digest says: run the same command again, which plans anew")
 
 
 def _upstream(config: Config, identities: Identities) -> dict[str, list[str]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
 from argosy.store.files import read_json, read_record
 
+STORE_URI = "ARGOSY_STORE_URI"  # the bucket that the store's directory is a mirror of, in a pod of its own
 OUTPUTS = "outputs.json"  # done
 NODE = "node.json"  # what it is made from, from the first moment on
 RUN = "run.json"  # attempts, times, host: what differs between two runs of the same config
@@ -18,11 +21,50 @@ PROGRESS = "progress.json"
 TRACKING = "tracking"
 STATE = "state"  # what an interrupted step goes on from, if it keeps any; removed once it is done
 RANK_LOGS = "log-rank*.txt"  # of a step of several processes, beside LOG
+RECORDS = {OUTPUTS, NODE, RUN, ERROR, LOG, PROGRESS, TRACKING, STATE}  # of attempts, beside what the step makes
 
 
 def rank_log(rank: int) -> str:
     """Return the name of a rank's log."""
     return RANK_LOGS.replace("*", str(rank))
+
+
+def result_files(directory: Path) -> dict[str, int]:
+    """Return the bytes of each file that a step made, by its path: not the records of attempts, nor pages, which may
+    hold times and which no step reads."""
+    found = {path.relative_to(directory): path for path in directory.rglob("*")}
+    return {str(name): path.stat().st_size for name, path in sorted(found.items()) if not _is_record(name)
+            and path.is_file()}
+
+
+def _is_record(name: Path) -> bool:
+    first = name.parts[0]
+    return (first in RECORDS or first.startswith(".") or fnmatchcase(first, RANK_LOGS) or name.suffix == ".html"
+            or fnmatchcase(name.name, ".*.tmp"))
+
+
+def check_files(directory: str | Path, field: str) -> None:
+    """Check that the results of a finished step, the value of `field`, or those below a folder of one, are all there.
+
+    Raises:
+        InputError: names the first that is missing or has another size.
+    """
+    given = Path(os.path.abspath(directory))
+    for owner in (given, *given.parents[:2]):
+        for name, size in (read_record(owner / OUTPUTS).get("files") or {}).items():
+            path = owner / name
+            if (given != owner and given not in path.parents) or _is_removed_checkpoint(path):
+                continue
+            there = path.stat().st_size if path.is_file() else None
+            if there != size:
+                now = "is missing" if there is None else f"has {there:,} bytes"
+                raise InputError(f"{field}: {path} {now}, and had {size:,} when its step ended: remove {owner} and run "
+                                 "again, which makes it anew")
+
+
+def _is_removed_checkpoint(path: Path) -> bool:
+    """Tell whether somebody removed a whole checkpoint to have its space: a step that reads it says so itself."""
+    return path.parent.parent.name == "checkpoints" and not path.parent.is_dir()
 
 
 def read_done(directory: str | Path) -> dict[str, Any] | None:

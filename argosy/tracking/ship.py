@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol
 
 from argosy.store.lease import Holder
 from argosy.tracking.spool import Owner, Record, owner_of, read_from
-from argosy.tracking.tracker import end_run
+from argosy.tracking.tracker import end_run, holder_of
 
 SHIPPED = "shipped.json"
 BATCH_VALUES = 1000  # MLflow takes 1,000 metrics a request
@@ -110,11 +110,12 @@ def _is_late(record: Record) -> bool:
 class Shipped:
     """The offset up to which a tracking server has a spool, in `shipped.json` beside it."""
 
-    _SAVED: ClassVar = ("offset", "run_id", "running")
+    _SAVED: ClassVar = ("offset", "run_id", "running", "spool")
     path: Path
     target: str
     offset: int = 0
     run_id: str = ""
+    spool: str = ""  # its id
     running: dict[str, Any] | None = None  # the process that said RUNNING last, until a final status
 
     @classmethod
@@ -123,7 +124,8 @@ class Shipped:
         path = spool.with_name(SHIPPED)
         state = _read(path).get(target_name(uri), {})
         shipped = cls(path, target_name(uri), **{key: state[key] for key in cls._SAVED if key in state})
-        if shipped.offset > spool.stat().st_size:  # another spool, which took its place
+        known, shipped.spool = shipped.spool, owner_of(spool).id
+        if shipped.offset > spool.stat().st_size or known not in ("", shipped.spool):  # another one took its place
             shipped.offset = 0
         return shipped
 
@@ -258,9 +260,8 @@ class Shipper:
 
     def _note_running(self, spool: Path, shipped: Shipped) -> None:
         self._running.pop(spool, None)
-        if shipped.running:
-            with contextlib.suppress(TypeError):  # another version's
-                self._running[spool] = Holder(**shipped.running)
+        if holder := holder_of({"holder": shipped.running}):
+            self._running[spool] = holder
 
     def end_dead(self) -> bool:
         """Write the status KILLED to spools whose process is gone without a word (`kill -9`, out of memory); whether

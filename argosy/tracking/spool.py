@@ -21,6 +21,7 @@ from typing import Any
 from argosy.store.files import write_atomic
 
 SPOOL = "spool.jsonl"
+HEADLINE = "headline/"  # before the metrics of MLflow alone, which sum others up
 PIPELINES = ".pipelines"  # below the store: a directory with a spool for each pipeline run
 PENDING_BYTES = 16 * 2**20  # of lines that a failing disk did not take, tried again with the next ones
 Record = dict[str, Any]
@@ -110,6 +111,8 @@ class Owner:
     pipeline: str = ""
     line: str = "argosy"
     time: int = 0
+    id: str = ""
+    """of the spool: what is computed again, elsewhere or anew, is another run"""
 
     @property
     def name(self) -> str:

@@ -10,12 +10,13 @@ import hashlib
 import re
 import threading
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from argosy.store.lease import Holder
-from argosy.tracking.spool import PIPELINES, SPOOL, Appender, Record, encode, read_from
+from argosy.tracking.spool import SPOOL, Appender, Record, encode, read_from
 
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
@@ -42,12 +43,16 @@ class Ledger:
     The points of a metric come at increasing steps, so its last step says which of them are there.
 
     Attributes:
+        id: of the spool, by its header.
         status: the last one.
+        holder: the process that said so, where it is RUNNING.
+        workflow: of Argo, that said so.
         backwards: metrics of which this process logged a point below its last one, which is not kept.
     """
 
     def __init__(self, spool: Path | None) -> None:
-        self.status = ""
+        self.id = self.status = self.workflow = ""
+        self.holder: Holder | None = None
         self.backwards: list[str] = []
         self._steps: dict[str, int] = {}
         self._own: dict[str, int] = {}
@@ -61,8 +66,11 @@ class Ledger:
     def add(self, record: Record) -> Record | None:
         """Add a record; returns it with only the values that are new, None where nothing is."""
         kind = record["kind"]
+        if kind == "header":
+            self.id = record.get("id", "")
         if kind == "status":
-            self.status = record["value"]
+            self.status, self.workflow = record["value"], record.get("workflow", "")
+            self.holder = holder_of(record)
             return record
         if kind == "metrics":
             values = self._add_points(record["step"], record["values"])
@@ -105,7 +113,7 @@ class Tracker:
 
     def header(self, **fields: str) -> None:
         """Name the spool's owner: node, part, step, digest, pipeline, line. Written when it has changed."""
-        self._write({"kind": "header", **fields})
+        self._write({"kind": "header", "id": self._ledger.id or uuid.uuid4().hex[:12], **fields})
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Log each value at `step`. A metric that the spool holds at this step or a later one is not written."""
@@ -149,6 +157,7 @@ class Tracker:
         dataset: str = "",
         dataset_digest: str = "",
         branch: str = "",
+        base: tuple[Path, int] | None = None,
     ) -> None:
         """Log evaluation results against the LoggedModel of `checkpoint` and its dataset, and on the model
         line's curve run at step = tokens. A value is written again when it has changed.
@@ -157,10 +166,12 @@ class Tracker:
             tokens: tokens the checkpoint has seen.
             branch: of a stage that leaves the main line (a twin, an alternative): gets a curve run of its own,
                 so that two checkpoints with as many tokens are not points of one curve.
+            base: checkpoint at which the branch leaves the line, where its curve begins, and the tokens it has seen.
         """
+        begins = {"base": _about(*base)} if base else {}
         self._write({
             "kind": "model_metrics", **_about(checkpoint, tokens), "dataset": dataset,
-            "dataset_digest": dataset_digest, "branch": branch, "values": self._numbers(values),
+            "dataset_digest": dataset_digest, "branch": branch, **begins, "values": self._numbers(values),
         })  # fmt: skip
 
     def model_tags(self, checkpoint: Path, values: Mapping[str, str], *, tokens: int = 0) -> None:
@@ -168,13 +179,14 @@ class Tracker:
         text = {key: str(value) for key, value in values.items()}
         self._write({"kind": "model_tags", **_about(checkpoint, tokens), "values": text})
 
-    def status(self, value: str) -> None:
-        """Set the run's status from now on: RUNNING, FINISHED, FAILED or KILLED."""
+    def status(self, value: str, workflow: str = "") -> None:
+        """Set the run's status from now on: RUNNING (of a pipeline run, by `workflow`), FINISHED, FAILED or KILLED."""
         if value not in STATUSES:
             raise ValueError(f"status is {value!r}; allowed: {', '.join(STATUSES)}")
         # who runs it: where nobody is left to say how it ended, the shipper can
         holder = {"holder": asdict(Holder.me())} if value == "RUNNING" else {}
-        self._write({"kind": "status", "value": value, **holder})
+        by = {"workflow": workflow} if workflow else {}
+        self._write({"kind": "status", "value": value, **holder, **by})
 
     @property
     def last_status(self) -> str:
@@ -220,49 +232,20 @@ class Tracker:
             self._appender.warn(message)
 
 
+def holder_of(status: Record) -> Holder | None:
+    """Return the process that wrote a record of status RUNNING; None for others, and for those of another version."""
+    try:
+        return Holder(**status["holder"])
+    except (KeyError, TypeError):
+        return None
+
+
 def end_run(directory: Path, status: str) -> None:
     """Write the final status of a run whose process is gone without a word; one that has a final status keeps it."""
     tracker = Tracker(directory)
     if tracker.last_status == "RUNNING":
         tracker.status(status)
     tracker.close()
-
-
-class PipelineTracker:
-    """The logger of a pipeline run: the runner's own spool below `<store>/.pipelines/<digest>/`.
-
-    A pipeline run that is started again is the same run.
-
-    Args:
-        store: the store's directory.
-        digest: of the plan; what makes two pipeline runs the same.
-        line: name of the model line, which is the experiment's.
-    """
-
-    def __init__(self, store: Path, digest: str, line: str) -> None:
-        self.tracker = Tracker(store / PIPELINES / digest / "tracking")
-        self._header = {"node": "", "pipeline": digest, "line": line}
-
-    def start(self, params: Mapping[str, object], *, done: Sequence[str] = (), todo: int = 1) -> None:
-        """Log that the pipeline starts, or goes on.
-
-        Args:
-            params: what to know of the plan: config, first and last stage, number of nodes.
-            done: directories below the store of the nodes that are done already.
-            todo: nodes that are to run. Where there is none and the run is finished, nothing is logged.
-        """
-        if not todo and self.tracker.last_status == "FINISHED":
-            return
-        self.tracker.header(**self._header)
-        self.tracker.params(params)
-        self.tracker.reused(done)
-        self.tracker.status("RUNNING")
-
-    def finish(self, status: str) -> None:
-        """Log the final status: FINISHED, FAILED or KILLED."""
-        if self.tracker.last_status != status:
-            self.tracker.status(status)
-        self.tracker.close()
 
 
 def _about(checkpoint: Path, tokens: int) -> Record:

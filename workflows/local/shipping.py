@@ -17,9 +17,9 @@ from argosy.config.schema import Config
 from argosy.store.provenance import DIGITS, flat
 from argosy.store.step_files import TRACKING
 from argosy.tracking.mlflow.server import tracking_uri
+from argosy.tracking.pipeline import PipelineTracker, pipeline_of
 from argosy.tracking.ship import unsent
 from argosy.tracking.spool import SPOOL, spools
-from argosy.tracking.tracker import PipelineTracker
 from workflows.local.process import ROOT
 from workflows.local.view import RunObserver, RunResult
 from workflows.plan import Plan
@@ -99,13 +99,14 @@ class Shipping(RunObserver):
     """
 
     def __init__(self, planned: Plan, line: str, config: Config) -> None:
-        self._plan, self._line, self._config, self._digest = planned, line, config, plan_digest(planned)
+        self._plan, self._line, self._config = planned, line, config
+        self._name = pipeline_of(Path(planned.store), plan_digest(planned))
         self._status = "KILLED"
         self._sender = Sender(Path(planned.store))
-        os.environ |= pipeline_environment(self._digest, line)
+        os.environ |= pipeline_environment(self._name, line)
 
     def __enter__(self) -> Shipping:
-        self._pipeline = start_pipeline(self._plan, self._digest, self._line, self._config)
+        self._pipeline = start_pipeline(self._plan, self._name, self._line, self._config)
         self._sender.start()
         return self
 
@@ -132,26 +133,26 @@ def ship(store: str) -> bool:
 
 
 def start_pipeline(
-    planned: Plan, digest: str, line: str, config: Config, *, todo: int | None = None, **params: str
+    planned: Plan, pipeline: str, line: str, config: Config, *, todo: int | None = None, **params: str
 ) -> PipelineTracker:
     """Note the config of a pipeline run, and log that it starts.
 
     Args:
-        digest: `plan_digest` of it.
+        pipeline: name of the pipeline run.
         todo: nodes that are to run, where those of `planned` are not all.
         params: further ones of the parent run, beside the config's.
     """
     store = Path(planned.store)
-    record_pipeline(store, digest, config)
-    tracker = PipelineTracker(store, digest, line)
+    record_pipeline(store, pipeline, config)
+    tracker = PipelineTracker(store, pipeline, line)
     done = [Path(node.dir).name for node in planned.nodes if node.state == "done"]
     tracker.start(parent_params(config) | params, done=done, todo=len(planned.to_run) if todo is None else todo)
     return tracker
 
 
-def pipeline_environment(digest: str, line: str) -> dict[str, str]:
+def pipeline_environment(pipeline: str, line: str) -> dict[str, str]:
     """The environment that tells steps their pipeline run and model line."""
-    return {"ARGOSY_PIPELINE": digest, "ARGOSY_LINE": line}
+    return {"ARGOSY_PIPELINE": pipeline, "ARGOSY_LINE": line}
 
 
 def parent_params(config: Config) -> dict[str, object]:

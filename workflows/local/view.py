@@ -90,7 +90,8 @@ def summary(result: RunResult) -> list[str]:
     for failure in result.having("failed"):
         log = Path(failure.node.dir, LOG)
         lines += ["", f"{failure.node.id} failed: {failure.message}"]
-        lines += [*(f"  | {line}" for line in tail(log)), f"  log: {log}"]
+        first = failure.message.partition("\n")[0]  # is said once, not again by the log
+        lines += [*(f"  | {line}" for line in tail(log) if not first or first not in line), f"  log: {log}"]
     if result.having("failed"):
         fix = "Correct the config or the input" if result.exit_code == 2 else "Fix the cause"
         lines += ["", f"{fix} and run the same command again; finished steps are not repeated."]

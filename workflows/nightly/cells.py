@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.config.schema import Config
-from argosy.store.provenance import Identities
+from argosy.store.provenance import IDENTITIES, Identities
 from steps.evaluate import EvaluateConfig
 from workflows.evaluation import FINAL, Evaluation, evaluations
 from workflows.graph import Finished, Graph, Node, Stages
 from workflows.lifecycle import LifecycleConfig
 from workflows.nightly.candidates import Candidate, Candidates, ancestor
-from workflows.plan import IDENTITIES, PlannedNode, planned
+from workflows.plan import PlannedNode, planned
 from workflows.state import Store
 from workflows.stored.lineage import TrainingStep
 

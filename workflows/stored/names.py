@@ -168,6 +168,7 @@ class Names:
                 found = self._asked(partial(self.results.errors_of, result))
                 entry.chosen.stderr, entry.chosen.counts = found["stderr"], found["counts"]
                 entry.chosen.kinds = from_records(found["kinds"])
+                entry.chosen.metrics = found["metrics"] | entry.chosen.metrics  # such as the score of guessing
                 entry.model, entry.link = result.model, result.link
 
     def linked(self, entries: Sequence[Entry]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from argosy.tracking.mlflow.read import is_web
+from argosy.tracking.mlflow.read import link
 from argosy.tracking.mlflow.runs import Runs
 from argosy.tracking.mlflow.server import Server, metric_name, without_password
 from argosy.tracking.ship import BATCH_VALUES
@@ -66,6 +66,5 @@ def log_comparison(server: Server, content: ComparisonRun) -> str:
             Path(folder, RECORD).write_text(json.dumps(content.record, ensure_ascii=False, indent=1), encoding="utf-8")
             client.log_artifacts(run_id, folder)
         client.set_terminated(run_id, "FINISHED")
-    where = without_password(server.uri).rstrip("/")
-    link = f"{where}/#/experiments/{experiment}/runs/{run_id}"
-    return link if is_web(server.uri) else f"run {run_id} of the experiment {content.experiment!r} in {where}"
+    where = f"run {run_id} of the experiment {content.experiment!r} in {without_password(server.uri)}"
+    return link(server, experiment, "runs", run_id) or where

@@ -13,10 +13,12 @@ from argosy.errors import InputError
 from argosy.tracking.mlflow.registry import ABSENT, find_version, registered_name
 from argosy.tracking.mlflow.runs import CURVES_TAG, NODE_TAG, PIPELINE_TAG
 from argosy.tracking.mlflow.server import CHECKPOINT, Server, quoted, without_password
+from argosy.tracking.spool import HEADLINE
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel, Metric, Run
 
+VIEW = "workflowType=machine_learning"  # without, MLflow 3.17 shows its pages for agents, whatever the experiment is
 T = TypeVar("T")
 RESULTS = "results.json"
 MOST_METRICS = 500  # of a run, whose histories are requested one by one
@@ -51,7 +53,8 @@ def result_of(logged: LoggedModel, server: Server) -> Result:
         line = server.client.get_experiment(logged.experiment_id).name
     newest: dict[str, Metric] = {}
     for metric in sorted(logged.metrics or [], key=lambda m: m.timestamp):
-        newest[metric.key] = metric
+        if not metric.key.startswith(HEADLINE):
+            newest[metric.key] = metric
     runs = list(dict.fromkeys(m.run_id for m in newest.values() if m.run_id))
     return Result(
         logged.name, line, tags.get(CHECKPOINT, ""), tags.get("stage", ""), _whole(tags.get("step")),
@@ -63,7 +66,8 @@ def result_of(logged: LoggedModel, server: Server) -> Result:
 def link(server: Server, experiment: str, kind: str, name: str) -> str:
     """The page of a run or model in MLflow's interface; "" where there is no server."""
     uri = server.uri
-    return f"{without_password(uri).rstrip('/')}/#/experiments/{experiment}/{kind}/{name}" if is_web(uri) else ""
+    where = f"{without_password(uri).rstrip('/')}/#/experiments/{experiment}/{kind}/{name}"
+    return f"{where}?{VIEW}" if is_web(uri) else ""
 
 
 def is_web(uri: str) -> bool:
@@ -83,7 +87,7 @@ def points_of(run: Run, server: Server) -> list[Result]:
     at: dict[int, dict[str, float]] = {}
     with server.errors():
         line = server.client.get_experiment(run.info.experiment_id).name
-        for name in sorted(run.data.metrics)[:MOST_METRICS]:
+        for name in sorted(n for n in run.data.metrics if not n.startswith(HEADLINE))[:MOST_METRICS]:
             history = server.client.get_metric_history(run.info.run_id, name)
             for metric in _thin(sorted(history, key=lambda m: (m.step, m.timestamp))):
                 at.setdefault(metric.step, {})[name] = metric.value
@@ -93,7 +97,7 @@ def points_of(run: Run, server: Server) -> list[Result]:
     points = [Result(title, line, step=0 if is_curve else step, tokens=step if is_curve else 0, metrics=values,
                      link=page) for step, values in sorted(at.items())]  # fmt: skip
     if points:
-        points[-1].metrics = dict(run.data.metrics)
+        points[-1].metrics = {n: value for n, value in run.data.metrics.items() if not n.startswith(HEADLINE)}
     return points
 
 
@@ -189,8 +193,8 @@ class Results:
         return result_of(logged, self._server) if logged else None
 
     def errors_of(self, result: Result) -> dict[str, Any]:
-        """`stderr`, `counts`, `headline` and `kinds` of its evaluations, as far as they logged results.json."""
-        fields: dict[str, Any] = {"stderr": {}, "counts": {}, "headline": {}, "kinds": []}
+        """`metrics`, `stderr`, `counts`, `headline` and `kinds` of its evaluations that logged results.json."""
+        fields: dict[str, Any] = {"metrics": {}, "stderr": {}, "counts": {}, "headline": {}, "kinds": []}
         for run in result.runs:
             for name, values in results_file(run, self._server).items():
                 if name == "kinds":

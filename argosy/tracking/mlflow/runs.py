@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from argosy.store.files import read_record
+from argosy.store.provenance import flat
 from argosy.store.step_files import NODE
-from argosy.tracking.mlflow.server import CHECKPOINT, Server, model_name, quoted
+from argosy.tracking.mlflow.server import CHECKPOINT, STORE, Server, metric_name, model_name, quoted
 from argosy.tracking.ship import Refused
 from argosy.tracking.spool import Owner, Record
 
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
     from mlflow.entities import LoggedModel, Run
 
 NODE_TAG, PIPELINE_TAG, CURVES_TAG = "argosy.node", "argosy.pipeline", "argosy.curves"
+SPOOL_TAG, EQUAL_TAG, BASE_TAG = "argosy.spool", "argosy.equal_runs", "argosy.base"
 IS_EXTERNAL = "mlflow.model.isExternal"
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow's pages for models, not those for agents
 LONGEST_TAG = 5000  # characters that MLflow keeps of a model's tag
 SETTLED = "argosy.settled"  # tag of what pods have agreed on
 WAIT_S = 3.0  # longer than it takes another pod from looking to having created something
+_NONE: Mapping[str, str] = MappingProxyType({})
 T = TypeVar("T")
 
 
@@ -73,9 +77,11 @@ class Runs:
         self._server = server
         self._experiments: dict[str, str] = {}
         self._ids: dict[tuple[str, str, str], str] = {}
+        self._joined: set[tuple[str, str, str, str]] = set()
 
     def forget(self) -> None:
         """Forget all ids: somebody deleted a run."""
+        self._joined.clear()
         self._experiments.clear()
         self._ids.clear()
 
@@ -87,36 +93,62 @@ class Runs:
         return self._experiments[line]
 
     def of(self, owner: Owner) -> str:
-        """The run of a spool's owner, below its first pipeline run."""
+        """The run of a spool's owner, below its first pipeline run.
+
+        What was computed twice, in two stores or in one that was emptied, is two runs; the later one names the other.
+        """
         if not owner.node:
             return self.parent(owner)
         tags = {"mlflow.parentRunId": self.parent(owner)} if owner.pipeline else {}
         tags |= {f"argosy.{key}": value for key in ("step", "part") if (value := getattr(owner, key))}
-        return self._run(owner, NODE_TAG, owner.digest, owner.name, tags)
+        if not owner.id:
+            return self._run(owner, NODE_TAG, owner.digest, owner.name, tags)
+        return self._run(owner, SPOOL_TAG, owner.id, owner.name, {**tags, NODE_TAG: owner.digest})
 
     def parent(self, owner: Owner) -> str:
         """The run of the pipeline run that first started this node."""
         return self._run(owner, PIPELINE_TAG, owner.pipeline, f"{owner.line} {owner.pipeline}")
 
-    def curves(self, owner: Owner, branch: str) -> str:
-        """The run that shows a model line's results over training."""
+    def curves(self, owner: Owner, branch: str, base: str = "") -> str:
+        """The run that shows a model line's results over training; `base`: where a branch leaves it, a checkpoint."""
         name = f"{owner.line} curves ({branch})" if branch else f"{owner.line} curves"
-        is_new = (owner.line, CURVES_TAG, branch or "main") not in self._ids
-        run = self._run(owner, CURVES_TAG, branch or "main", name)
+        key = owner.line, CURVES_TAG, branch or "main"
+        is_new = key not in self._ids
+        run = self._run(owner, *key[1:], name, {STORE: self._server.store_of(self._server.store)})
+        if base and (*key, base) not in self._joined:
+            self._server.client.set_tag(run, f"{BASE_TAG}.{base}", "true")
+            self._joined.add((*key, base))
         if is_new:
-            self._server.client.update_run(run, status="FINISHED")  # nothing runs in it: it collects results
+            self._server.client.set_terminated(run, "FINISHED")  # nothing runs in it: it collects results
         return run
 
-    def _run(self, owner: Owner, tag: str, value: str, name: str, tags: dict[str, str] | None = None) -> str:
+    def branches_from(self, owner: Owner, checkpoint: str) -> list[str]:
+        """The runs of the curves that leave the line at a checkpoint."""
+        found = self._find(self.experiment(owner.line), f"{BASE_TAG}.{checkpoint}", "true",
+                           self._server.store_of(self._server.store))
+        return [str(run.info.run_id) for run in found]
+
+    def _find(self, experiment: str, tag: str, value: str, store: str = "") -> list[Run]:
+        """The runs with a tag; those of one store alone, unless it is ""."""
+        found = self._server.client.search_runs([experiment], f"tags.`{tag}` = {quoted(value)}", max_results=100)
+        return [run for run in found if not store or run.data.tags.get(STORE, store) == store]
+
+    def _equal(self, experiment: str, digest: str) -> dict[str, str]:
+        """Name the runs that have computed the same."""
+        found = self._find(experiment, NODE_TAG, digest) if digest else []
+        return {EQUAL_TAG: ", ".join(run.info.run_id for run in found)} if found else {}
+
+    def _run(self, owner: Owner, tag: str, value: str, name: str, tags: Mapping[str, str] = _NONE) -> str:
         key = (owner.line, tag, value)
         if key not in self._ids:
             experiment = self.experiment(owner.line)
             client = self._server.client
-            alone = tag == NODE_TAG or not self._server.others_create  # one pod at a time works on a node
+            alone = tag in (NODE_TAG, SPOOL_TAG) or not self._server.others_create  # one pod at a time works on a node
             shared: Shared[Run] = Shared(
-                find=lambda: client.search_runs([experiment], f"tags.`{tag}` = {quoted(value)}", max_results=100),
-                create=lambda: client.create_run(experiment, start_time=owner.time or None,
-                                                 tags={tag: value, **(tags or {})}, run_name=name),
+                find=lambda: self._find(experiment, tag, value, tags.get(STORE, "")),
+                create=lambda: client.create_run(
+                    experiment, start_time=owner.time or None, run_name=name,
+                    tags={tag: value, **tags, **self._equal(experiment, tags.get(NODE_TAG, ""))}),
                 remove=lambda run: client.delete_run(run.info.run_id),
                 settle=lambda run: client.set_tag(run.info.run_id, SETTLED, "true"),
                 id_of=lambda run: str(run.info.run_id),
@@ -131,6 +163,8 @@ class Runs:
         experiment = client.get_experiment_by_name(line)
         if experiment is None:
             return str(client.create_experiment(line, artifact_location=self._server.artifact_location, tags=KIND))
+        for key, value in KIND.items() - experiment.tags.items():
+            client.set_experiment_tag(experiment.experiment_id, key, value)
         if experiment.lifecycle_stage != "active":
             raise Refused(f"experiment {line!r} is deleted there; restore it or choose another name of the line")
         return str(experiment.experiment_id)
@@ -142,7 +176,7 @@ class Models:
     def __init__(self, server: Server, runs: Runs) -> None:
         self._server = server
         self._runs = runs
-        self._ids: dict[tuple[str, str], str] = {}
+        self._ids: dict[tuple[str, str, str], str] = {}  # by line, checkpoint and store
 
     def forget(self) -> None:
         """Forget all ids: somebody deleted a model."""
@@ -157,7 +191,11 @@ class Models:
             **_made_from(out), **record["values"],
         }  # fmt: skip
         name = f"{owner.line}-{record['stage']}-{record['name']}"
-        return self._find_or_create(owner.line, record["checkpoint"], name, tags, self._runs.of(owner))
+        store = self._server.store_of(out)
+        config = dict(flat(read_record(out / NODE).get("config", {})))
+        params = {metric_name(key): str(value) for key, value in config.items() if value not in (None, "", {})}
+        key = owner.line, record["checkpoint"], store
+        return self._find_or_create(key, name, tags, self._runs.of(owner), params)
 
     def evaluated(self, owner: Owner, record: Record) -> str:
         """The model that results belong to.
@@ -165,28 +203,31 @@ class Models:
         One that no step has registered here, since it comes from elsewhere or its step's spool is still to be sent,
         is made from the checkpoint's own argosy.json; registering it later completes its tags.
         """
-        key = record["checkpoint"]
-        if (owner.line, key) not in self._ids:
-            found = self._server.model_of(owner.line, key)
-            if found is None:
-                return self._from_its_files(owner.line, key, record)
-            self._ids[owner.line, key] = str(found.model_id)
-        return self._ids[owner.line, key]
+        key = owner.line, record["checkpoint"], self._server.store_of(Path(record["path"]))
+        if key not in self._ids:
+            found = self._server.models_of(*key)
+            if not found:
+                return self._from_its_files(key, record)
+            self._ids[key] = str(found[0].model_id)
+        return self._ids[key]
 
-    def _from_its_files(self, line: str, key: str, record: Record) -> str:
+    def _from_its_files(self, key: tuple[str, str, str], record: Record) -> str:
         path = Path(record["path"])
         about: dict[str, Any] = read_record(path / "argosy.json")
         stage = str(about.get("stage", ""))
         tags = {"stage": stage, "step": about.get("step", ""), "tokens": record["tokens"],
                 "path": self._server.place(path)}
-        name = "-".join(part for part in (line, stage, path.name) if part)
-        return self._find_or_create(line, key, name, tags, None)
+        name = "-".join(part for part in (key[0], stage, path.name) if part)
+        return self._find_or_create(key, name, tags, None)
 
-    def _find_or_create(self, line: str, key: str, name: str, tags: dict[str, object], run: str | None) -> str:
-        text = {k: str(v)[:LONGEST_TAG] for k, v in tags.items() if v not in ("", None)} | {CHECKPOINT: key}
+    def _find_or_create(self, key: tuple[str, str, str], name: str, tags: dict[str, object], run: str | None,
+                        params: Mapping[str, str] = _NONE) -> str:
+        line, checkpoint, store = key
+        tags = {**tags, CHECKPOINT: checkpoint, STORE: store}
+        text = {k: str(v)[:LONGEST_TAG] for k, v in tags.items() if v not in ("", None)}
         experiment, client = self._runs.experiment(line), self._server.client
         shared: Shared[LoggedModel] = Shared(
-            find=lambda: self._server.models_of(line, key),
+            find=lambda: self._server.models_of(*key),
             create=lambda: client.create_logged_model(
                 experiment, model_name(name), run, text | {IS_EXTERNAL: "true"}, model_type=text.get("stage")),
             remove=lambda model: client.delete_logged_model(model.model_id),
@@ -198,10 +239,12 @@ class Models:
             model = shared.find_or_create(alone=not self._server.others_create)
             if text.items() - model.tags.items():
                 client.set_logged_model_tags(model.model_id, text)
+            if missing := {name: value for name, value in params.items() if name not in model.params}:
+                client.log_model_params(model.model_id, missing)
             if model.status.name == "PENDING":  # new, or a shipper was killed while it made it
                 self._finish(model)
-        self._ids[line, key] = str(model.model_id)
-        return self._ids[line, key]
+        self._ids[key] = str(model.model_id)
+        return self._ids[key]
 
     def _finish(self, model: LoggedModel) -> None:
         """Make it READY as mlflow.create_external_model does, which cannot complete a model that is half made."""

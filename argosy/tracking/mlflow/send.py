@@ -11,17 +11,14 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from argosy.tracking.mlflow.runs import LONGEST_TAG, Models, Runs
 from argosy.tracking.mlflow.server import Server, metric_name, one_line
 from argosy.tracking.ship import BATCH_VALUES, Batch, Shipped, Unavailable
 from argosy.tracking.spool import SPOOL, Owner, Record, owner_of
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 REFUSED = "refused.jsonl"
@@ -139,8 +136,26 @@ class _Request:
             dataset = record["dataset"][:500], (record["dataset_digest"] or "unknown")[:36]
         at_tokens = [{**record, "step": record["tokens"]}]
         self._metrics(self._run, at_tokens, model, dataset)
-        self._metrics(self._runs.curves(self._owner, record["branch"]), at_tokens)
+        base = record.get("base") or {}
+        curve = self._runs.curves(self._owner, record["branch"], base.get("checkpoint", ""))
+        self._metrics(curve, at_tokens)
+        if base:
+            self._join(curve, base, record["values"])
+        for branch in self._runs.branches_from(self._owner, record["checkpoint"]):
+            self._metrics(branch, at_tokens)
         self._inputs(model, dataset)
+
+    def _join(self, curve: str, base: Record, names: Iterable[str]) -> None:
+        """Begin the curve of a branch at its base, with those of its results that MLflow has; the others follow."""
+        from mlflow.entities import Metric
+
+        wanted = {metric_name(name) for name in names}
+        store = self._server.store_of(Path(base["path"]))
+        points = [Metric(m.key, m.value, m.timestamp, m.step)
+                  for model in self._server.models_of(self._owner.line, base["checkpoint"], store)
+                  for m in model.metrics or () if m.key in wanted]
+        for start in range(0, len(points), BATCH_VALUES):
+            self._log(curve, points[start : start + BATCH_VALUES], lambda part: {"metrics": part})
 
     def _inputs(self, model: str, dataset: tuple[str, str] | None) -> None:
         """Log what was evaluated on what; MLflow would note a model again at each call."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import posixpath
 import re
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from argosy.errors import InputError
+from argosy.store.files import explain, write_atomic
+from argosy.store.step_files import STORE_URI
 from argosy.tracking.ship import Refused, Unavailable, locked
 
 if TYPE_CHECKING:
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
 LOCK = ".mlflow.lock"
-STORE_URI = "ARGOSY_STORE_URI"  # the bucket that the store's directory is a mirror of, in a pod of its own
+STORE_ID = ".argosy-store"  # file of a store
+STORE = "argosy.store"  # tag of models and curves: the id of their store
 CHECKPOINT = "argosy.checkpoint"  # tag of a LoggedModel: `<node's digest>/<export>`
 TIMEOUT_S = 10
 REFUSALS = ("FEATURE_DISABLED", "INVALID_PARAMETER_VALUE", "INVALID_STATE", "NOT_FOUND",
@@ -66,6 +71,7 @@ class Server:
         self.store = store.absolute()
         self._store_uri = os.environ.get(STORE_URI, "").rstrip("/")
         self._client: MlflowClient | None = None
+        self._store_id = hashlib.sha256(self._store_uri.encode()).hexdigest()[:12] if self._store_uri else ""
 
     @property
     def others_create(self) -> bool:
@@ -78,6 +84,17 @@ class Server:
         if self._store_uri and path.is_relative_to(self.store):
             return f"{self._store_uri}/{path.relative_to(self.store).as_posix()}"
         return str(path)
+
+    def store_of(self, path: Path) -> str:
+        """The id of the store that a checkpoint lies in; "" where it lies in none.
+
+        It tells stores on one server apart: what two of them computed of one config are two models.
+        """
+        self.client  # noqa: B018  opening makes the store's own id
+        path = Path(os.path.abspath(path))
+        if path.is_relative_to(self.store):
+            return self._store_id
+        return next((found for parent in path.parents[:4] if (found := read_id(parent))), "")
 
     @property
     def artifact_location(self) -> str | None:
@@ -108,14 +125,16 @@ class Server:
                 return
 
     def model_of(self, line: str, checkpoint: str) -> LoggedModel | None:
-        """The LoggedModel of a checkpoint of a model line."""
-        return next(iter(self.models_of(line, checkpoint)), None)
+        """The LoggedModel of a checkpoint of a model line: this store's, else the oldest."""
+        found = self.models_of(line, checkpoint)
+        return min(found, key=lambda model: model.tags.get(STORE) != self._store_id, default=None)
 
-    def models_of(self, line: str, checkpoint: str) -> list[LoggedModel]:
-        """All of them, where several pods have created one."""
+    def models_of(self, line: str, checkpoint: str, store: str = "") -> list[LoggedModel]:
+        """All of them, oldest first: those of one store alone, unless it is ""."""
         experiment = self.client.get_experiment_by_name(line)
         wanted = f"tags.`{CHECKPOINT}` = {quoted(checkpoint)}"
-        return list(self.logged_models([experiment.experiment_id], wanted)) if experiment else []
+        found = self.logged_models([experiment.experiment_id], wanted) if experiment else ()
+        return [model for model in found if not store or model.tags.get(STORE, store) == store]
 
     @contextmanager
     def creating(self) -> Iterator[None]:
@@ -133,7 +152,8 @@ class Server:
             raise
         except Exception as error:  # requests, urllib3, sqlalchemy and mlflow each raise their own
             kind = Refused if getattr(error, "error_code", "") in REFUSALS else Unavailable
-            raise kind(one_line(error)) from error
+            known = explain(error, self.store) if self.uri.startswith("sqlite:") else None
+            raise kind(one_line(known or error)) from error
 
     def _open(self) -> MlflowClient:
         # One short try: trying again is the shipper's work, and it can say why. Not to be overruled by the caller's
@@ -146,13 +166,32 @@ class Server:
         import mlflow.store.db.utils
         from mlflow.tracking import MlflowClient
 
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # errors are said in a line
         mlflow.store.db.utils.MAX_RETRY_COUNT = 1  # of opening a database; ten would wait for two minutes
         database = self.store / DATABASE
-        if self.uri == default_uri(self.store):
-            with locked(self.store / LOCK, wait=True):
-                if not database.exists():
-                    create_database(database)
+        with locked(self.store / LOCK, wait=True):
+            self._store_id = self._store_id or read_id(self.store) or new_id(self.store)
+            if self.uri == default_uri(self.store) and not database.exists():
+                create_database(database)
         return MlflowClient(tracking_uri=self.uri)
+
+
+def read_id(store: Path) -> str:
+    """The id of a store; "" where it has none."""
+    try:
+        return (store / STORE_ID).read_text().strip()
+    except OSError:
+        return ""
+
+
+def new_id(store: Path) -> str:
+    """Give a store an id; "" where it cannot be written."""
+    made = uuid.uuid4().hex[:12]
+    try:
+        write_atomic(store / STORE_ID, made + "\n")
+    except OSError:
+        return ""
+    return made
 
 
 def create_database(path: Path) -> None:
@@ -161,15 +200,13 @@ def create_database(path: Path) -> None:
     Its migrations flush to the disk some hundred times, which takes seconds; here they run without on a temporary
     file that gets its name when it is complete.
     """
-    import logging
-
     import sqlalchemy
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     def unflushed(connection: Any, _record: Any) -> None:
         connection.execute("PRAGMA synchronous=OFF")
 
-    logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".mlflow-new-") as folder:
         new = Path(folder) / path.name

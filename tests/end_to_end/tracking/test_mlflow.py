@@ -12,8 +12,9 @@ import pytest
 from argosy.tracking.__main__ import main
 from argosy.tracking.mlflow.read import result_of
 from argosy.tracking.mlflow.server import Server, create_database, default_uri, metric_name
+from argosy.tracking.pipeline import PipelineTracker
 from argosy.tracking.ship import Shipped
-from argosy.tracking.tracker import PipelineTracker, Tracker
+from argosy.tracking.tracker import Tracker
 
 LINE, PIPELINE = "demo 中文", "aaaabbbbcccc"
 
@@ -153,7 +154,8 @@ def test_a_shipper_that_dies_between_sending_and_noting_it_sends_again_and_each_
 def test_checkpoints_are_external_models_with_their_results(store):
     train = node(store, "pretrain", "ffffffffffff")
     write = train.directory.parent / "node.json"
-    write.write_text(json.dumps({"config": {"lr": 1}, "upstream": {"tokens": ["00"]}, "external": {}}))
+    write.write_text(json.dumps(
+        {"config": {"lr": 1, "model": {"size": 2}}, "upstream": {"tokens": ["00"]}, "external": {}}))
     exports = [checkpoint(train, f"step.{n}", 1000 * n) for n in (1, 2)]
     for number, export in enumerate(exports, 1):
         evaluate = node(store, "evaluate", f"00000000000{number}", part=f"facts-{number}")  # found before the producer
@@ -174,12 +176,14 @@ def test_checkpoints_are_external_models_with_their_results(store):
             "pipeline_run": found[f"{LINE} {PIPELINE}"].info.run_id, "argosy.checkpoint": "ffffffffffff/step.2",
             "mlflow.model.isExternal": "true"}.items() <= model.tags.items()
     assert model.tags["config_digest"] != model.tags["data_digest"]
+    assert model.params == {"lr": "1", "model.size": "2"}
     results = {m.key: (m.value, m.step, m.dataset_name, m.dataset_digest) for m in model.metrics}
     dataset = ("facts", "d" * 36)
     assert results == {"bench/facts/plain/acc": (0.5, 2000, *dataset), "probe/a/b": (2.0, 2000, *dataset),
                        "bench/facts/twin/acc": (1.0, 2000, None, None)}
     curves = found[f"{LINE} curves"]
     assert curves.info.status == "FINISHED"
+    assert curves.info.end_time
     assert history(store, curves, "bench/facts/plain/acc") == [(1000, 0.25), (2000, 0.5)]
     assert found[f"{LINE} curves (twin)"].data.metrics == {"bench/facts/twin/acc": 1.0}
     inputs = client(store).get_run(found["evaluate-facts-2"].info.run_id).inputs
@@ -187,6 +191,28 @@ def test_checkpoints_are_external_models_with_their_results(store):
     assert [(i.dataset.name, i.dataset.digest) for i in inputs.dataset_inputs] == [("facts", "d" * 36)]
     outputs = client(store).get_run(found["pretrain"].info.run_id).outputs.model_outputs
     assert sorted(o.model_id for o in outputs) == sorted(m.model_id for m in models.values())
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_curve_of_a_branch_begins_at_its_base(store, order):
+    """Whichever of the two is evaluated first."""
+    base = checkpoint(node(store, "pretrain", "ffffffffffff"), "final", 1000)
+    tuned = checkpoint(node(store, "sft", "eeeeeeeeeeee"), "final", 1500)
+    results = [(base, {"acc": 0.25}, {"tokens": 1000}),
+               (tuned, {"acc": 0.5}, {"tokens": 1500, "branch": "sft", "base": (base, 1000)})]
+    for each in order:
+        export, values, options = results[each]
+        node(store, "evaluate", f"00000000000{each}", part=str(each)).model_metrics(export, values, **options)
+        assert ship(store) == 0
+    curve = runs(store)[f"{LINE} curves (sft)"]
+    assert history(store, curve, "acc") == [(1000, 0.25), (1500, 0.5)]
+
+
+def test_an_experiment_opens_as_model_training_also_where_somebody_else_made_it(store):
+    made = client(store).create_experiment(LINE, artifact_location=(store / "mlartifacts").as_uri())
+    node(store, "pretrain", "ffffffffffff")
+    assert ship(store) == 0
+    assert client(store).get_experiment(made).tags["mlflow.experimentKind"] == "custom_model_development"
 
 
 def test_of_an_evaluation_that_is_tried_again_the_new_results_count(store):
@@ -237,19 +263,43 @@ def test_artifacts_are_below_the_store_and_a_missing_one_is_noted(store):
     assert "gone.json" in (tracker.directory / "refused.jsonl").read_text()
 
 
-def test_what_mlflow_refuses_is_set_aside_and_the_rest_goes(store):
-    first = node(store, "pretrain", "0123456789ab")
-    first.params({"a": 1, "b": 2})
+def test_two_stores_on_one_server_and_one_that_was_emptied_have_runs_of_their_own(store, tmp_path):
+    """One digest, computed three times: each point once in each run, model and curve, which name each other."""
+    uri = default_uri(store)
+    for name in ("one", "two", "one"):
+        shutil.rmtree(tmp_path / name, ignore_errors=True)
+        train = node(tmp_path / name, "pretrain", "ffffffffffff", pipeline=f"{PIPELINE}-{name}")
+        train.metrics({"loss": 0.5}, 1)
+        export = checkpoint(train, "final", 1000)
+        node(tmp_path / name, "evaluate", "000000000001").model_metrics(export, {"acc": 0.25}, tokens=1000)
+        assert main(["ship", "--store", str(tmp_path / name), "--once", "--tracking-uri", uri]) == 0
+        elsewhere = node(store, "evaluate", "000000000002")  # of a checkpoint that lies in another store
+        elsewhere.model_metrics(export, {f"of/{name}": 0.75}, tokens=1000)
     assert ship(store) == 0
-    shutil.rmtree(first.directory.parent)
-    again = node(store, "pretrain", "0123456789ab")
-    again.params({"a": 1, "b": 3, "c": 4})  # MLflow keeps the first value of a param
-    again.metrics({"m": 1}, 1)
+    experiment = client(store).get_experiment_by_name(LINE).experiment_id
+    found = client(store).search_runs([experiment], order_by=["attributes.start_time"])
+    trained = [run for run in found if run.info.run_name == "pretrain"]
+    curves = [run for run in found if "curves" in run.info.run_name and "acc" in run.data.metrics]
+    assert [len(trained), len(curves)] == [3, 3]
+    assert [history(store, run, "loss") for run in trained] == [[(1, 0.5)]] * 3
+    assert [history(store, run, "acc") for run in curves] == [[(1000, 0.25)]] * 3
+    models = client(store).search_logged_models([experiment])
+    assert sorted([m.key for m in model.metrics] for model in models) == [
+        ["acc"], ["acc", "of/one"], ["acc", "of/two"]]
+    assert [len(run.data.tags.get("argosy.equal_runs", "").split()) for run in trained] == [0, 1, 2]
+
+
+def test_what_mlflow_refuses_is_set_aside_and_the_rest_goes(store):
+    tracker = node(store, "pretrain", "0123456789ab")
+    assert ship(store) == 0
+    client(store).log_param(runs(store)["pretrain"].info.run_id, "b", 2)
+    tracker.params({"a": 1, "b": 3, "c": 4})  # MLflow keeps the first value of a param
+    tracker.metrics({"m": 1}, 1)
     assert ship(store) == 0
     run = runs(store)["pretrain"]
     assert run.data.params == {"a": "1", "b": "2", "c": "4"}
     assert run.data.metrics == {"m": 1}
-    refused = [json.loads(line) for line in (again.directory / "refused.jsonl").read_text().splitlines()]
+    refused = [json.loads(line) for line in (tracker.directory / "refused.jsonl").read_text().splitlines()]
     assert [entry["item"] for entry in refused] == [{"key": "b", "value": "3"}]
 
 

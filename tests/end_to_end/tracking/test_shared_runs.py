@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from argosy.store.step_files import STORE_URI
 from argosy.tracking.mlflow import runs
 from argosy.tracking.mlflow.runs import Models, Runs
-from argosy.tracking.mlflow.server import CHECKPOINT, STORE_URI, Server, create_database
+from argosy.tracking.mlflow.server import CHECKPOINT, Server, create_database
 from argosy.tracking.spool import Owner
 
 PODS = 3

@@ -1,4 +1,4 @@
-"""Which failures of a part of an evaluation may pass by themselves."""
+"""Which failures of a part of an evaluation may pass by themselves; what MLflow draws of the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,20 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from argosy.errors import InputError, StepError
-from argosy.evaluation.findings import is_retryable
+from argosy.evaluation.findings import Findings, is_retryable
+from argosy.statistics.intervals import Estimate
+from argosy.statistics.metric import share
+
+
+def test_mlflow_draws_the_headline_and_no_constants() -> None:
+    found = Findings(headline={"t": ["permuted", "plain"]})
+    for form, value, error in (("plain", 0.5, 0.1), ("permuted", 0.25, 0.05), ("cloze", 0.75, 0.2)):
+        found.add(f"bench/t/{form}/acc", Estimate(value, error, 10), share(chance="chance"))
+        found.add(f"bench/t/{form}/chance", Estimate(0.25, 0.0, 10), share("neither"))
+    charted = found.charted()
+    assert charted.keys() == {"bench/t/plain/acc", "bench/t/permuted/acc", "bench/t/cloze/acc", "headline/t/acc",
+                              "headline/t/stderr"}
+    assert (charted["headline/t/acc"], charted["headline/t/stderr"]) == pytest.approx((0.375, 0.075))
 
 
 def caused(error: Exception, by: Exception, *, shown: bool = False) -> Exception:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import json
-import os
 import platform
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from argosy.config.schema import Config
 from argosy.errors import InputError, StepError, Stopped
@@ -20,7 +22,9 @@ from argosy.step.events import Outcome
 from argosy.step.runner import Item, run_item
 from argosy.store.files import write_json
 from argosy.store.lease import LEASE, Lease, LeaseLost
+from argosy.store.provenance import Identities
 from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING, read_outputs
+from argosy.tracking.__main__ import main as ship
 from argosy.tracking.tracker import Tracker
 from steps.noop import STEP, NoopConfig, NoopOutputs
 from workflows.graph import Graph, Node
@@ -46,6 +50,8 @@ def test_done_writes_outputs_and_runs_once(tmp_path: Path) -> None:
     assert run(tmp_path, size=9) == Outcome(0, "done", ran=True)
     before = (tmp_path / OUTPUTS).read_bytes()
     assert run(tmp_path, size=9) == Outcome(0, "already done")
+    params = next(line["values"] for line in map(json.loads, spool(tmp_path)) if line["kind"] == "params")
+    assert params["size"] == "9"
     assert run(tmp_path / "elsewhere", size=9).ran
     assert (tmp_path / OUTPUTS).read_bytes() == before == (tmp_path / "elsewhere" / OUTPUTS).read_bytes()
     assert read_outputs(tmp_path)["size"] == 9
@@ -146,20 +152,93 @@ def test_an_upstream_that_is_not_done_is_named(tmp_path: Path) -> None:
     assert "not done; run that step first" in outcome.message
 
 
-def full_disk(config: NoopConfig, context: StepContext) -> Config:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(context.out / "data.bin"))
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_an_input_that_changes_after_the_plan_is_no_result(tmp_path: Path, when: str) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text("old")
+    config = NoopConfig(inputs=(str(file),))
+    node = {"node": "noop", "external": Identities().of_config(config, "noop"), "upstream": {}}
+
+    def reads(config: NoopConfig, context: StepContext) -> Config:
+        file.write_text("new")
+        return STEP.run(config, context)
+
+    if when == "before":
+        file.write_text("new")
+    outcome = run_item(stepping(reads) if when == "while" else STEP, Item(config, tmp_path / "out", node))
+    assert outcome.code == 2
+    assert outcome.message.startswith("files of noop.inputs have changed since this step was planned")
+    assert not (tmp_path / "out" / OUTPUTS).exists()
 
 
-def full_disk_wrapped(config: NoopConfig, context: StepContext) -> Config:
+def test_a_step_reads_whole_results_only(tmp_path: Path) -> None:
+    def writes(config: NoopConfig, context: StepContext) -> Config:
+        for name in ("documents/en.jsonl", "checkpoints/p50/config.json"):
+            (context.out / name).parent.mkdir(parents=True)
+            (context.out / name).write_text("12345")
+        return STEP.run(config, context)
+
+    up = tmp_path / "up"
+    assert run(up, stepping(writes), size=9).code == 0
+    assert record(up / OUTPUTS)["files"] == {"checkpoints/p50/config.json": 5, "data.bin": 9, "documents/en.jsonl": 5}
+    shutil.rmtree(up / "checkpoints/p50")  # for its space
+    assert run(tmp_path / "down", after=[str(up)]).code == 0
+    (up / "documents/en.jsonl").write_text("123")
+    cut = run(tmp_path / "again", after=[str(up)], index=1)
+    (up / "documents/en.jsonl").unlink()
+    gone = run(tmp_path / "more", after=[str(up)], index=2)
+    for outcome, now in ((cut, "has 3 bytes"), (gone, "is missing")):
+        assert outcome.code == 2
+        assert f"noop.after: {up}/documents/en.jsonl {now}, and had 5 when its step ended" in outcome.message
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1 MiB."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("may not mount a small disk")
+    yield tmp_path
+    subprocess.run(["umount", "-l", tmp_path], check=True)
+
+
+def fill(config: NoopConfig, context: StepContext) -> Config:
+    (context.out / "data.bin").write_bytes(bytes(2**21))
+    raise AssertionError
+
+
+def fill_by_torch(config: NoopConfig, context: StepContext) -> Config:
+    torch.save(torch.zeros(2**20), context.out / "data.bin")  # says "inline_container" and no reason
+    raise AssertionError
+
+
+def wrapped(config: NoopConfig, context: StepContext) -> Config:
     raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
 
 
-@pytest.mark.parametrize("function", [full_disk, full_disk_wrapped])
-def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path, function: Run) -> None:
-    outcome = run(tmp_path, stepping(function))
+@pytest.mark.parametrize("function", [fill, fill_by_torch, wrapped])
+def test_a_full_disk_is_named_and_so_recorded(small_disk: Path, function: Run) -> None:
+    outcome = run(small_disk, stepping(function))
     assert outcome.code == 1
-    assert f"no space left on the disk of {tmp_path}" in outcome.message
-    assert run(tmp_path).code == 0
+    assert f"no space left at {small_disk}" in outcome.message
+    state = state_of(str(small_disk))
+    assert state is not None
+    assert state.reason == f"failed before: {outcome.message}"
+    assert record(small_disk / RUN)["exit"] == 1
+    (small_disk / "data.bin").unlink(missing_ok=True)
+    assert run(small_disk).code == 0
+
+
+def test_mlflows_database_on_a_full_disk_is_named(
+    small_disk: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    Tracker(small_disk / "noop-0123456789ab/tracking").metrics({"a": 1})
+    (small_disk / "data.bin").write_bytes(bytes(2**20 - 2**16))
+    assert ship(["ship", "--store", str(small_disk), "--once"]) == 1
+    said = capfd.readouterr().err
+    assert f"no space left at {small_disk}" in said
+    assert "Traceback" not in said
 
 
 def test_an_out_that_is_a_file_is_wrong_input(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from argosy.tracking.pipeline import WORKFLOW, PipelineTracker, pipeline_of
 from argosy.tracking.spool import read
-from argosy.tracking.tracker import PipelineTracker, Tracker
+from argosy.tracking.tracker import Tracker
 
 ROOT = Path(__file__).parents[3]
 
@@ -211,6 +212,24 @@ def test_a_pipeline_run_that_has_nothing_to_do_logs_nothing(tmp_path):
         run.start({"nodes": 3}, done=["a-0123456789ab"], todo=3 if expected == 5 and not run.tracker.last_status else 0)
         run.finish("FINISHED")
         assert len(records(tmp_path / ".pipelines" / "aaaabbbbcccc" / "tracking")) == expected
+
+
+def test_a_pipeline_run_goes_on_unless_somebody_else_runs_it(tmp_path):
+    def begin(workflow: str = "") -> PipelineTracker:
+        name = pipeline_of(tmp_path, "aaaabbbbcccc", workflow)
+        assert name.startswith("aaaabbbbcccc-")
+        run = PipelineTracker(tmp_path, name, "demo")
+        run.start({WORKFLOW: workflow} if workflow else {})
+        return run
+
+    first, second = begin(), begin("wf-2")  # at one moment: each with a name, and an end, of its own
+    assert first.tracker.directory != second.tracker.directory
+    assert begin("wf-2").tracker.directory == second.tracker.directory  # its plan is tried again
+    first.finish("KILLED")
+    assert second.tracker.last_status == "RUNNING"
+    assert begin().tracker.directory == first.tracker.directory
+    store = tmp_path / "other"
+    assert pipeline_of(store, "aaaabbbbcccc") != pipeline_of(store, "aaaabbbbcccc")  # as on a server of two stores
 
 
 def test_logging_needs_no_mlflow():

@@ -54,6 +54,15 @@ def pulled(remote: Remote, root: Path, name: str = NODE) -> dict[str, bytes]:
     return content(root / name)
 
 
+def test_a_store_that_is_being_made_has_no_file_without_a_name(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3's listing of an empty prefix names the prefix itself where another pod writes below it meanwhile."""
+    remote.write(f"{NODE}/{OUTPUTS}", b"{}")
+    find, base = remote.fs.find, remote._base
+    itself = {base: {"size": 0}, f"{base}/": {"size": 0}}
+    monkeypatch.setattr(remote.fs, "find", lambda *given, **options: {**itself, **find(*given, **options)})
+    assert list(remote.list()) == [f"{NODE}/{OUTPUTS}"]
+
+
 class Killed(BaseException):
     """The pod is gone."""
 

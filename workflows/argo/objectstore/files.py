@@ -67,7 +67,8 @@ class Remote:
         except FileNotFoundError:
             return {}
         start = len(self._base) + 1
-        return {path[start:]: _entry(info) for path, info in found.items() if not path.endswith(("/", ".part"))}
+        return {path[start:]: _entry(info) for path, info in found.items()
+                if len(path) > start and not path.endswith(("/", ".part"))}  # some find a prefix itself, too
 
     def read(self, name: str, end: int | None = None) -> bytes | None:
         """Read a small file, or its first `end` bytes; None where there is none."""

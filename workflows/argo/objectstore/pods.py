@@ -12,8 +12,7 @@ from pathlib import Path
 from argosy.errors import Stopped
 from argosy.step.process import stop_on_signals
 from argosy.store.files import read_record
-from argosy.store.step_files import OUTPUTS, RUN, TRACKING, read_done
-from argosy.tracking.mlflow.server import STORE_URI
+from argosy.store.step_files import OUTPUTS, RUN, STORE_URI, TRACKING, read_done
 from argosy.tracking.spool import PIPELINES
 from workflows.argo.handoff import read_handoff
 from workflows.argo.objectstore.files import Remote

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from argosy.errors import InputError
 from argosy.store.files import make_directory, read_json, write_json
+from argosy.tracking.pipeline import WORKFLOW, pipeline_of
 from argosy.tracking.ship import Unavailable
 from workflows.argo.attempts import RETRY, say_why
 from workflows.argo.handoff import COMMON, EVALUATE, FOLDER, WEBHOOK, Batch, Handoff, deal
@@ -65,7 +66,7 @@ def _with_unique_ids(nights: Sequence[Night]) -> list[Night]:
 
 def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Profile) -> dict[str, Batch]:
     """Write the handoff, start the pipeline's run of each model line; return the batches."""
-    lines = {plan_digest(night.plan): night for night in nights}
+    lines = {pipeline_of(store, plan_digest(night.plan), workflow): night for night in nights}
     batches = {
         name: batch.model_copy(update={"pipeline": pipeline})
         for pipeline, night in lines.items()
@@ -83,7 +84,7 @@ def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Pro
     # Without the cells, which are in plan.json: the last pod reads which directories to compare.
     write_json(folder / FILE, {p: n.model_copy(update={"cells": ()}).model_dump(mode="json") for p, n in lines.items()})
     for pipeline, night in lines.items():
-        start_pipeline(night.plan, pipeline, night.line, night.lifecycle, todo=1, **{"argo.workflow": workflow})
+        start_pipeline(night.plan, pipeline, night.line, night.lifecycle, todo=1, **{WORKFLOW: workflow})
     return batches
 
 

@@ -12,6 +12,7 @@ from argosy.config.explain import likely
 from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.store.files import make_directory, write_json
+from argosy.tracking.pipeline import WORKFLOW, pipeline_of
 from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.finish import FINISHED
@@ -82,7 +83,7 @@ def hand_over(
     """Write the handoff, start the pipeline's run, write the output parameters."""
     print(describe(planned), flush=True)
     make_directory(Path(planned.store))
-    pipeline = plan_digest(planned)
+    pipeline = pipeline_of(Path(planned.store), plan_digest(planned), arguments.workflow)
     batches = _batches(assign(planned.nodes, tasks), pipeline, profile.batches)
     compare = next((node.dir for node in planned.nodes if node.name == "compare"), "")
     handoff = Handoff(
@@ -96,7 +97,7 @@ def hand_over(
         cluster=profile.cluster,
     )
     path = handoff.write(arguments.workflow)
-    tracker = start_pipeline(planned, pipeline, line, config, **{"argo.workflow": arguments.workflow})
+    tracker = start_pipeline(planned, pipeline, line, config, **{WORKFLOW: arguments.workflow})
     unchanged = not planned.to_run and tracker.tracker.last_status == "FINISHED"  # MLflow was: this changes nothing
     if unchanged:
         write_json(path.parent / FINISHED, {"status": "FINISHED"})
