@@ -30,7 +30,8 @@ def database(tmp_path_factory):
 @pytest.fixture
 def store(tmp_path, database, monkeypatch):
     """A store whose path has every character that URIs treat in their own way."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for name in ("MLFLOW_TRACKING_URI", "ARGOSY_STORE_URI"):
+        monkeypatch.delenv(name, raising=False)
     path = tmp_path / "st ore %20#?é'"
     path.mkdir()
     shutil.copy(database, path / "mlflow.db")
