@@ -1,6 +1,7 @@
 """`argosy report`: where the newest report is; --open shows it in the browser."""
 
 import argparse
+import sys
 import webbrowser
 from pathlib import Path
 
@@ -19,23 +20,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report's path."""
-    path = newest(args.store)
+    """Print the path of the last run's report if it is made, else of the newest one in the store."""
+    compare = read_record(args.store / last_run.FILE).get("directories", {}).get("compare", "")
+    own: Path = args.store / compare / REPORT
+    every = [own] if own.is_file() else args.store.glob(f"compare-*/{REPORT}")
+    path = max(every, key=lambda each: each.stat().st_mtime, default=None)
     if path is None:
         raise InputError(f"there is no report in {args.store} yet: 'argosy run' makes one at its end")
+    if compare and path != own:
+        print("note: the last run has not made its report yet; this is another config's", file=sys.stderr)
     print(path)
     if args.open and not webbrowser.open(path.absolute().as_uri()):
         raise InputError("no browser was found: open the file above in one")
     return 0
-
-
-def newest(store: Path) -> Path | None:
-    """The last run's report if it is made, else the newest one in the store."""
-    directories = read_record(store / last_run.FILE).get("directories", {})
-    own: Path = store / directories.get("compare", "") / REPORT
-    if own.is_file():
-        return own
-    return max(store.glob(f"compare-*/{REPORT}"), key=lambda path: path.stat().st_mtime, default=None)
 
 
 COMMAND = Command("report", "print where the report is, or open it", 60, configure, run)

@@ -277,7 +277,9 @@ def test_report_is_the_last_runs_or_the_newest(capsys: Out) -> None:
     (other / "report.html").write_text("other")
     Path("runs/last_run.json").write_text(json.dumps({"config": {}, "directories": {"compare": own.name}}))
     assert main(["report"]) == 0
-    assert capsys.readouterr().out == f"{other}/report.html\n"
+    said = capsys.readouterr()
+    assert said.out == f"{other}/report.html\n"
+    assert "this is another config's" in said.err
     (own / "report.html").write_text("own")
     assert main(["report"]) == 0
     assert capsys.readouterr().out == f"{own}/report.html\n"
