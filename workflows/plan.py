@@ -76,6 +76,8 @@ def plan(nodes: Iterable[Node], store: Path | str, first: str | None = None, las
         InputError: a wrong graph, an unknown stage, a range that is empty or whose inputs are not done.
     """
     root = str(Path(store).absolute())
+    if os.fsencode(root).decode(errors="replace") != root:
+        raise InputError(f"the path of the store, {root!a}, is not UTF-8: name another --store, or rename the folder")
     identities = Identities(Path(root, IDENTITIES) if os.path.isdir(root) else None)
     graph = Graph(nodes, identities)
     identities.save()

@@ -65,6 +65,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         (["run", "--cores", "0"], "is '0', allowed: a whole number from 1 on"),
         (["run", "--memory", "0GB"], "is '0GB', allowed: a size above 0, such as 6, 6.5, 6GB or 512MB"),
         (["run", "--preset", "tiny", "--store", "file/runs"], "file"),
+        (["plan", "--store", "caf\udce9"], "caf\\udce9', is not UTF-8: name another --store"),
         (["status"], "nothing has run in runs yet"),
         (["logs", "sft"], "nothing has run in runs yet"),
         (["compare", "sft", "dpo"], "nothing has run in runs yet"),
