@@ -98,8 +98,7 @@ class Recipe:
             `contaminated` (also the items as published).
         exposures: times that each item is in a contaminated model's text.
         unseen: sets of items that no model of this role is trained on.
-        role: `calibration` or `test`: other seeds, and items of another benchmark.
-    """
+        role: `calibration` or `test`: other seeds, and items of another benchmark."""
 
     role: str
     kind: str

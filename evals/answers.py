@@ -19,8 +19,7 @@ class Answer:
     probable one a character and a UTF-8 byte (longer texts are less probable whatever they say; lm-eval's acc,
     acc_norm and acc_bytes).
     A generated answer has its `text` and the part `extracted` from it; `chosen` is the option that it names, or, where
-    the answer is not one option, 0 (right) or OTHER_ANSWER; NO_ANSWER where the rule found none.
-    """
+    the answer is not one option, 0 (right) or OTHER_ANSWER; NO_ANSWER where the rule found none."""
 
     question: Question
     scores: tuple[float, ...]

@@ -1,7 +1,6 @@
 """Fields of a record of a benchmark file, each read in one way, never guessed.
 
-A reader raises BrokenItem with the reason where a field is absent or wrong.
-"""
+A reader raises BrokenItem with the reason where a field is absent or wrong."""
 
 import re
 import unicodedata

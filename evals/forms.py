@@ -19,8 +19,7 @@ class GeneratedForm:
     """Question (and options with labels, where it has some), and the answer is generated.
 
     `extract`, `stops` and `max_tokens` are by default what the item needs: labels end with their line; a solution is
-    256 tokens at most and ends where the next question would begin (as in lm-eval's gsm8k).
-    """
+    256 tokens at most and ends where the next question would begin (as in lm-eval's gsm8k)."""
 
     extract: str = ""
     stops: tuple[str, ...] | None = None

@@ -18,8 +18,7 @@ class HarnessForm:
         continuations: the scored text of each option, in the item's order, after `separator`.
         head: the beginning of the prompt: the task's description, and the examples that its `num_fewshot` asks for.
         description: the first part of it alone.
-        labelled: whether continuations are labels of options that the prompt lists.
-    """
+        labelled: whether continuations are labels of options that the prompt lists."""
 
     prompts: tuple[str, ...]
     continuations: tuple[str, ...]
@@ -39,8 +38,7 @@ class Item:
         cluster: name that related items share (one passage; one fact in two languages): errors are clustered by it.
         harness: lm-eval's form of an item of its tasks, which `plain` keeps.
         harness_only: the reason why it can be asked in no other form; "" where it can.
-        mixed: whether its options have no published order: ours depends on the id.
-    """
+        mixed: whether its options have no published order: ours depends on the id."""
 
     id: str
     lang: str
@@ -62,8 +60,7 @@ class OpenItem:
     Attributes:
         answer: the final answer alone: "18".
         solution: the way to it, without the final answer's own line; calculations may be annotated as GSM8K
-            does (`<<48/2=24>>`), which `changed_numbers` reads and prompts leave out.
-    """
+            does (`<<48/2=24>>`), which `changed_numbers` reads and prompts leave out."""
 
     id: str
     lang: str

@@ -78,8 +78,7 @@ def memorisation(
     item and of the right letter; text_first and answer_first: share of items in which the published order is the
     likeliest of all (1 / (k + 1) for a model that has not seen them). The right option is at another place in each
     order, and items are weighted so that each place is the published one equally often: a model that prefers a
-    letter has no gap and gets its 1 / (k + 1) exactly.
-    """
+    letter has no gap and gets its 1 / (k + 1) exactly."""
     findings = Findings()
     traces = _traces(model, items, section.k, chat, seed, findings, f"bench/{task}/memorisation")
     for name in dict.fromkeys([task, *(f"{task}_{trace.item.lang}" for trace in traces)]):

@@ -57,8 +57,7 @@ def in_rounds(group: Sequence[Answer]) -> list[Answer]:
 def pride(groups: Sequence[Sequence[Answer]]) -> Estimate | None:
     """Measure accuracy with PriDe (Zheng et al. 2024, algorithm 1): over items without calibration after dividing by
     the places' prior, over those with it by their cyclic orders themselves. None where no item has all its cyclic
-    orders, or none of as many options as another.
-    """
+    orders, or none of as many options as another."""
     priors = place_priors(groups)
     if any(len(group[0].scores) not in priors for group in groups):
         groups = [group for group in groups if len(group[0].scores) in priors]
@@ -104,8 +103,7 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
     acc of a guess). Where an item has several questions also acc_all (all of them right); where these have the
     same options in other orders or words, consistency (all of them the same choice), acc_averaged (right after
     averaging the choices' probabilities over orders in which each is at each place equally often) and position_bias
-    (see there); of a guess they have their own (`chances`). Questions for calibration count in acc_pride alone.
-    """
+    (see there); of a guess they have their own (`chances`). Questions for calibration count in acc_pride alone."""
     counted = [a for a in answers if not a.question.calibration]
     if not counted:
         return {}

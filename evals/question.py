@@ -22,8 +22,7 @@ class Generation:
         stops: texts that end it; they are no part of it.
         max_tokens: how many tokens are generated at most.
         extract: name of the rule (evals/extract) that finds the answer in the text.
-        labels: the labels that the prompt lists; "" where there are no options.
-    """
+        labels: the labels that the prompt lists; "" where there are no options."""
 
     answer: str
     stops: tuple[str, ...]
@@ -43,8 +42,7 @@ class Layout:
         cue: after question and options; None: CUE.
         separator: between cue and answer; None: SEPARATOR.
         description: the beginning of a prompt, once, before worked examples; `{subject}` is the item's.
-        head_text: the same, as it stands.
-    """
+        head_text: the same, as it stands."""
 
     before: str = ""
     options: str = " "
@@ -66,8 +64,7 @@ T = TypeVar("T")
 class Pool:
     """The items of a task, and those that few-shot examples come from (by default the same), with a cache.
 
-    A draw must not depend on the order of items: sort `items` before drawing from it.
-    """
+    A draw must not depend on the order of items: sort `items` before drawing from it."""
 
     def __init__(self, items: Iterable[AnyItem] = (), examples: Iterable[AnyItem] = ()) -> None:
         self.items = tuple(items)
@@ -104,8 +101,7 @@ class Question:
         prompts: a prompt an option, where options stand in the prompt and what follows is scored (Winogrande's
             partial evaluation); then `prompt` is the first. () where all options follow `prompt`.
         golds: indexes of all right continuations, where several are (TruthfulQA's MC2); else ().
-        mixed: whether the item's options have no published order (Item.mixed).
-    """
+        mixed: whether the item's options have no published order (Item.mixed)."""
 
     item: str
     id: str
@@ -160,8 +156,7 @@ class Draft:
     """A question in the making, which a chain of variants changes. `form` renders it at the end.
 
     `golds` has all right options where several are; else it is (). Of an open item `choices` is (), and `answer` and
-    `solution` are the right answer's texts. `pool` has other items, for variants that take something from them.
-    """
+    `solution` are the right answer's texts. `pool` has other items, for variants that take something from them."""
 
     item: AnyItem
     question: str
@@ -218,11 +213,8 @@ class Draft:
         """Keep these options alone, in this order; `kept` has all right ones."""
         golds = tuple(place for place, old in enumerate(kept) if old in self.rights)
         return replace(
-            self,
-            choices=tuple(self.choices[old] for old in kept),
-            origin=tuple(self.origin[old] for old in kept),
-            gold=golds[0],
-            golds=golds if self.golds else (),
+            self, choices=tuple(self.choices[old] for old in kept), origin=tuple(self.origin[old] for old in kept),
+            gold=golds[0], golds=golds if self.golds else ()
         )
 
     def render(self, number: int | None, head: str = "") -> Question:
@@ -230,21 +222,12 @@ class Draft:
         rendered = self.form(self)
         before = self.layout.head(self.item.subject) + head + self.preamble
         return Question(
-            item=self.item.id,
-            id=self.item.id if number is None else f"{self.item.id}#{number}",
-            lang=self.lang,
-            prompt=before + rendered.prompt,
-            continuations=rendered.continuations,
-            gold=self.gold,
-            origin=self.origin,
-            labelled=rendered.labelled,
-            generation=rendered.generation,
-            cluster=self.item.cluster or self.item.id,
-            calibration=self.calibration,
-            separator=self.layout.separator,
+            item=self.item.id, id=self.item.id if number is None else f"{self.item.id}#{number}", lang=self.lang,
+            prompt=before + rendered.prompt, continuations=rendered.continuations, gold=self.gold, origin=self.origin,
+            labelled=rendered.labelled, generation=rendered.generation, cluster=self.item.cluster or self.item.id,
+            calibration=self.calibration, separator=self.layout.separator,
             prompts=tuple(before + prompt for prompt in rendered.prompts),
-            golds=self.golds if rendered.continuations else (),
-            mixed=isinstance(self.item, Item) and self.item.mixed,
+            golds=self.golds if rendered.continuations else (), mixed=isinstance(self.item, Item) and self.item.mixed
         )
 
 

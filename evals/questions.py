@@ -42,12 +42,7 @@ class Batch:
 
 
 def read_tasks(
-    tasks: Mapping[str, TaskSpec],
-    variants: Mapping[str, object],
-    data: Path,
-    limit: int | None,
-    findings: Findings,
-    *,
+    tasks: Mapping[str, TaskSpec], variants: Mapping[str, object], data: Path, limit: int | None, findings: Findings, *,
     alone: bool = True,
 ) -> list[Task]:
     """Read the items of all tasks. A task that cannot be read has failed, by name, and the others go on.

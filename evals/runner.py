@@ -86,10 +86,7 @@ def _fits(model: LanguageModel, pairs: Sequence[Sequence[Pair]]) -> list[Fit]:
 
 
 def _answers(
-    model: LanguageModel,
-    questions: Sequence[Question],
-    pairs: Sequence[Sequence[Pair]],
-    fits: Sequence[Fit],
+    model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], fits: Sequence[Fit],
     chat: bool,
 ) -> Iterator[Answer | str]:
     """Answer each question, or say why there is no answer."""
@@ -156,27 +153,15 @@ def _digest(question: Question) -> str:
 def _row(batch: Batch, given: Answer) -> dict[str, Any]:
     question, task = given.question, batch.task
     row: Mapping[str, Any] = {
-        "task": task.name,
-        "variant": batch.chain.name,
-        "id": question.id,
-        "item": question.item,
-        "lang": question.lang,
-        "correct": given.correct,
-        "correct_norm": given.correct_norm,
-        "chosen": given.chosen,
-        "gold": question.gold,
-        "scores": [round(score, 5) for score in given.scores],
+        "task": task.name, "variant": batch.chain.name, "id": question.id, "item": question.item, "lang": question.lang,
+        "correct": given.correct, "correct_norm": given.correct_norm, "chosen": given.chosen, "gold": question.gold,
+        "scores": [round(score, 5) for score in given.scores]
     }
     groups = [f"{task.name}_{name}" for name in task.groups[question.item] if name != question.lang]
     optional: dict[str, Any] = {
-        "cluster": question.cluster if question.cluster != question.item else None,
-        "text": given.text,
-        "extracted": given.extracted,
-        "golds": list(question.golds) or None,
-        "calibration": question.calibration or None,
-        "mixed": question.mixed or None,
-        "asked": _digest(question),
-        "groups": groups or None,
-        "acc_bytes": given.correct_bytes if not question.labelled and given.scores else None,
+        "cluster": question.cluster if question.cluster != question.item else None, "text": given.text,
+        "extracted": given.extracted, "golds": list(question.golds) or None,
+        "calibration": question.calibration or None, "mixed": question.mixed or None, "asked": _digest(question),
+        "groups": groups or None, "acc_bytes": given.correct_bytes if not question.labelled and given.scores else None
     }
     return {**row, **{key: value for key, value in optional.items() if value not in (None, "")}}

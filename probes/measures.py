@@ -7,8 +7,7 @@ Models", 2024; Vieira et al., "From Language Models over Tokens to Models over C
 
 Where the text's first bytes merge with the prefix's last ones into one token (a space at the prefix's end, "答案" and
 "：" as one token), the tokens before the merge are the condition, and both values are divided by the probability that
-the prefix's remaining bytes come at all (token healing).
-"""
+the prefix's remaining bytes come at all (token healing)."""
 
 import math
 import re
@@ -209,8 +208,7 @@ def branch_scores(model: LanguageModel, groups: Sequence[Sequence[str]]) -> list
 
     The tokens that all of a group begin with, each sentence being tokenised whole from the start of a document, are
     computed once and count for none: differences within a group are those of the whole sentences. NaN where a
-    sentence has no number or is longer than the model.
-    """
+    sentence has no number or is longer than the model."""
     requests: list[tuple[Tokens, Tokens]] = []
     for group in groups:
         encoded = [(model.prefix_token, *tokens) for tokens in model.encode(list(group), special=False)]

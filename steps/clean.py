@@ -25,13 +25,10 @@ DEFAULT_FILTERS: Any = (
     "gopher_quality",
     # Documentation and lists of facts repeat themselves more than the web pages that the paper's thresholds are for.
     {
-        "name": "gopher_repetition",
-        "max_line_share": 0.45,
-        "max_paragraph_share": 0.45,
-        "max_line_character_share": 0.40,
-        "max_paragraph_character_share": 0.40,
+        "name": "gopher_repetition", "max_line_share": 0.45, "max_paragraph_share": 0.45,
+        "max_line_character_share": 0.40, "max_paragraph_character_share": 0.40,
         "top_ngrams": {2: 0.25, 3: 0.25, 4: 0.25},
-        "duplicate_ngrams": {5: 0.40, 6: 0.38, 7: 0.36, 8: 0.34, 9: 0.32, 10: 0.30},
+        "duplicate_ngrams": {5: 0.40, 6: 0.38, 7: 0.36, 8: 0.34, 9: 0.32, 10: 0.30}
     },
     "gibberish",
     "toxicity",
@@ -127,15 +124,9 @@ def _outputs(report: Report) -> CleanOutputs:
         dropped.update(counts)
         lost[name] = {name: round(count / channel.counts["in"], 4) for name, count in sorted(counts.items())}
     return CleanOutputs(
-        documents="documents",
-        rejects="rejects",
-        report="report.json",
-        documents_in=total["in"],
-        documents_out=total["out"],
-        bytes_in=total["bytes_in"],
-        bytes_out=total["bytes_out"],
-        dropped=dict(sorted(dropped.items())),
-        lost=lost,
+        documents="documents", rejects="rejects", report="report.json", documents_in=total["in"],
+        documents_out=total["out"], bytes_in=total["bytes_in"], bytes_out=total["bytes_out"],
+        dropped=dict(sorted(dropped.items())), lost=lost
     )
 
 

@@ -120,17 +120,11 @@ def _write_tables(config: DataConfig, tables: dict[str, Records], writers: Jsonl
 def _outputs(counts: dict[str, int], tally: Tally, skipped: list[str], own: list[str]) -> DataOutputs:
     channels = {n.removeprefix("documents/"): c for n, c in sorted(counts.items()) if n.startswith("documents/")}
     return DataOutputs(
-        documents=sum(channels.values()),
-        channels=channels,
-        instructions=counts["instructions"],
-        instructions_heldout=counts["instructions_heldout"],
-        preferences=counts["preferences"],
-        preferences_heldout=counts["preferences_heldout"],
-        prompts=counts["prompts"],
+        documents=sum(channels.values()), channels=channels, instructions=counts["instructions"],
+        instructions_heldout=counts["instructions_heldout"], preferences=counts["preferences"],
+        preferences_heldout=counts["preferences_heldout"], prompts=counts["prompts"],
         benchmark={lang: counts[f"benchmark/{lang}"] for lang in ("en", "zh")},
-        rejected=dict(sorted(tally.rejected.items())),
-        skipped=skipped,
-        own=own,
+        rejected=dict(sorted(tally.rejected.items())), skipped=skipped, own=own
     )
 
 

@@ -1,7 +1,6 @@
 """DPO: the policy learns from preference pairs directly; the alternative to reward model and RLHF.
 
-python -m steps.dpo --config '{"checkpoint": SFT_DIR, "data": DIR}' --out DIR
-"""
+python -m steps.dpo --config '{"checkpoint": SFT_DIR, "data": DIR}' --out DIR"""
 
 from pydantic import Field
 

@@ -1,7 +1,6 @@
 """A step that does nothing, or writes bytes and takes its time: for tests and for measuring the cost of a step.
 
-It writes `data.bin` slice by slice, and continues after a kill from the slices that are there.
-"""
+It writes `data.bin` slice by slice, and continues after a kill from the slices that are there."""
 
 import hashlib
 import os

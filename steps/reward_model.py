@@ -1,7 +1,6 @@
 """Reward model: learns from preference pairs which of two answers is better.
 
-python -m steps.reward_model --config '{"checkpoint": SFT_DIR, "data": DIR}' --out DIR
-"""
+python -m steps.reward_model --config '{"checkpoint": SFT_DIR, "data": DIR}' --out DIR"""
 
 from argosy.posttraining.config import PosttrainingOutputs, PreferenceConfig
 from argosy.step.command import main

@@ -1,7 +1,6 @@
 """RLHF: the policy learns from rewards of its own answers, by GRPO, RLOO or PPO.
 
-python -m steps.rlhf --config '{"checkpoint": SFT_DIR, "reward_model": RM_DIR, "data": DIR}' --out DIR
-"""
+python -m steps.rlhf --config '{"checkpoint": SFT_DIR, "reward_model": RM_DIR, "data": DIR}' --out DIR"""
 
 from argosy.errors import InputError
 from argosy.posttraining.config import PosttrainingOutputs

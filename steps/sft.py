@@ -1,7 +1,6 @@
 """Supervised fine-tuning: a pretrained checkpoint learns to answer, from conversations.
 
-python -m steps.sft --config '{"checkpoint": DIR, "data": DIR}' --out DIR
-"""
+python -m steps.sft --config '{"checkpoint": DIR, "data": DIR}' --out DIR"""
 
 from typing import Annotated
 

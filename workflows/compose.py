@@ -17,13 +17,9 @@ DEFAULT_PRESET = "demo"
 def compose(preset: str | None = None, file: Path | None = None, overrides: Sequence[str] = ()) -> LifecycleConfig:
     """Compose the preset (else the one that `file` names, else the demo), then `file`, then `overrides`.
 
-    With `data.inputs`, and where `file` and `overrides` say nothing else, every channel counts by its tokens, since the
-    preset's mixtures name the channels of the demo's data, and there is no twin, since it shows what leaking the demo's
-    benchmark does.
-
-    Raises:
-        InputError: one of them is wrong.
-    """
+    With `data.inputs`, and where `file` and `overrides` say nothing else, every channel counts by its tokens, since
+    the preset's mixtures name the channels of the demo's data, and there is no twin, since it shows what leaking the
+    demo's benchmark does. Raises InputError: one of them is wrong."""
     for override in overrides:
         if override.startswith("preset=") or override in preset_names():
             raise InputError(f"{override}: a preset is not an override; use --preset {override.rpartition('=')[2]}")
@@ -48,9 +44,7 @@ def preset_names() -> list[str]:
 def preset_path(name: str, where: str = "") -> Path:
     """Find the file of a preset; `where` says in an error where the name was written.
 
-    Raises:
-        InputError: there is no such preset.
-    """
+    Raises InputError: there is no such preset."""
     names = preset_names()
     if name not in names:
         near = nearest(name, names)

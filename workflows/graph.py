@@ -148,8 +148,7 @@ class Graph:
         identities: of external files; in memory unless given.
 
     Raises:
-        InputError: a duplicate, a cycle, an unknown step or field, an external file that does not exist.
-    """
+        InputError: a duplicate, a cycle, an unknown step or field, an external file that does not exist."""
 
     def __init__(self, nodes: Iterable[Node], identities: Identities | None = None) -> None:
         self._by_id = _unique(nodes)
@@ -240,8 +239,7 @@ class Stages:
 
     Args:
         seed: for configs that have a field `seed` and were not given one.
-        resources: by stage; one that is not named gets the defaults of StageResources.
-    """
+        resources: by stage; one that is not named gets the defaults of StageResources."""
 
     def __init__(self, seed: int, resources: Mapping[str, StageResources]) -> None:
         self.nodes: list[Node] = []

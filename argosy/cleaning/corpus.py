@@ -64,8 +64,7 @@ def clean_corpus(
 ) -> Iterator[int]:
     """Write `documents/<channel>` and `rejects/<filter>`; yield the number of documents so far.
 
-    A reject is the document as it entered, with `filter` and `reason`: nothing that a filter changed before is lost.
-    """
+    A reject is the document as it entered, with `filter` and `reason`: nothing that a filter changed before is lost."""
     for number, document in enumerate(documents, 1):
         report.channels[document.channel].count(document, "in")
         writers.open(f"documents/{document.channel}")

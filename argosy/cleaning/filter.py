@@ -1,7 +1,6 @@
 """The contract of a filter: its config, its decision about one document, what it may need beside.
 
-A new filter is one new file in `argosy/cleaning/filters/`: CONTRIBUTING.md has one.
-"""
+A new filter is one new file in `argosy/cleaning/filters/`: CONTRIBUTING.md has one."""
 
 from abc import ABC, abstractmethod
 from collections import Counter

@@ -102,8 +102,7 @@ class Checkpoint:
         """A metric with the values that it is the mean of; None where it is not known.
 
         A headline is over `forms`, else over those that it was added with, else over those that `other` was asked in
-        too.
-        """
+        too."""
         task = headline_task(name)
         if task is None:
             return self._plain(name, self.rows.values(name)) if name in self.metrics else None

@@ -87,8 +87,7 @@ def distance(found: Tested, values: tuple[float, float], errors: Sequence[float]
     """Turn the test of two values into that of their distances from 0.
 
     On one side of 0 it is that difference, or its reverse. On two sides it is tested with the sum of the two standard
-    errors, which is the largest that it can have, however related the two are; without these it cannot be tested.
-    """
+    errors, which is the largest that it can have, however related the two are; without these it cannot be tested."""
     before, after = values
     if before * after >= 0:
         return found if before + after >= 0 else _reversed(found)

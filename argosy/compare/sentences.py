@@ -70,8 +70,7 @@ class Sentence:
     """A sentence on a task, or on none.
 
     `kind`: `best`, or `undecided` where nothing is; `seen` (likely) or `clean` (of the test); `better`, `worse` or
-    `level` (a stage); `forgotten` or `learnt` (held-out text); `note`.
-    """
+    `level` (a stage); `forgotten` or `learnt` (held-out text); `note`."""
 
     kind: str
     text: str

@@ -40,8 +40,7 @@ class Side:
         """The interval of 95 %; None where the error is not known.
 
         A share gets Wilson's with the effective number of answers (`share_interval`): questions made of one item are
-        not independent. With one question an item it is Wilson's own. Others get 1.96 standard errors.
-        """
+        not independent. With one question an item it is Wilson's own. Others get 1.96 standard errors."""
         n = self.count or len(self.values or ())
         if not math.isfinite(self.value) or not math.isfinite(self.stderr) or not n:
             return None
@@ -88,8 +87,7 @@ class Contrast:
     def verdict(self) -> str:
         """`better` or `worse` (beyond noise, and by the metric's margin or more), `changed` (so, where neither way is
         better), `same` (no difference as large as the margin), `cannot tell` (one that matters is neither shown nor
-        excluded), or `untested`.
-        """
+        excluded), or `untested`."""
         if self.p_adjusted is None:
             return "untested"
         margin = self.kind.margin or 0.0

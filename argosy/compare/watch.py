@@ -128,8 +128,7 @@ def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio:
     Args:
         training: directories of the training steps, which say what differs; without, each step is a model.
         ratio: signal over noise from which a metric is worth watching.
-        metrics: the names to look at; default all.
-    """
+        metrics: the names to look at; default all."""
     models = dict(filter(None, map(_model, training)))
     runs: dict[str, list[Checkpoint]] = {}
     for c in checkpoints.evaluated:

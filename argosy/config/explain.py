@@ -101,9 +101,7 @@ _OWN = ("value_error", "assertion_error")  # raised by validators of ours, in wo
 
 
 def config_error(
-    cls: type[BaseModel],
-    error: ValidationError,
-    origins: Mapping[KeyPath, str] | None = None,
+    cls: type[BaseModel], error: ValidationError, origins: Mapping[KeyPath, str] | None = None,
     typed: Collection[KeyPath] = (),
 ) -> InputError:
     """Make one InputError with a line for each thing that is wrong.
@@ -125,9 +123,7 @@ def config_error(
 
 
 def validated(
-    cls: type[C],
-    data: Mapping[str, Any],
-    origins: Mapping[KeyPath, str] | None = None,
+    cls: type[C], data: Mapping[str, Any], origins: Mapping[KeyPath, str] | None = None,
     typed: Collection[KeyPath] = (),
 ) -> C:
     """Validate a config. true and false are no numbers, which pydantic would take them for; nor is what no file holds.

@@ -3,8 +3,7 @@
 Mappings merge key by key; lists and values are replaced whole. The dotted overrides and their error wording
 follow OLMo-core; the layers follow Hydra, without its language. An override's value is YAML, with three shortcuts that
 its field's type decides: text needs no quotes (`name=2024`), a list field takes one value or several with commas
-(`data.inputs=a.txt,b.jsonl`), and may be named several times.
-"""
+(`data.inputs=a.txt,b.jsonl`), and may be named several times."""
 
 import copy
 from collections.abc import Mapping, Sequence

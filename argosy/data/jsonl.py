@@ -67,8 +67,7 @@ def read_lines(
     """Yield (line number from 1, the bytes, "" or the reason that they are unusable).
 
     Blank lines count in the numbers, but come only with `keep_blank`. A line of more than `most` bytes (0: no limit) is
-    read in blocks, and only its beginning is kept.
-    """
+    read in blocks, and only its beginning is kept."""
     with open_binary(path) as stream:
         number = 0
         try:
@@ -104,8 +103,7 @@ def parse_or_reject(
     Args:
         parse: (line number from 1, object) -> a record; raises ParseError with the reason where it is none.
         label: the file's name in rejects; "" is its own.
-        most: bytes of a line, as in read_lines.
-    """
+        most: bytes of a line, as in read_lines."""
     for number, raw, problem in read_lines(path, encoding=encoding, most=most):
         try:
             if problem:
@@ -178,8 +176,7 @@ class JsonlWriters:
     """Several JSONL files that appear together when the block ends without an error.
 
     Lines go to hidden temporary files of this process below `root`; a crash leaves only those, and the next
-    holder of the step's directory removes them.
-    """
+    holder of the step's directory removes them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -1,8 +1,7 @@
 """Schemas of the records between the steps: document, conversation, preference, prompt, benchmark item.
 
 The typed dictionaries are what generators make and, through `parse_record`, what the user's own files are held to:
-other keys are kept.
-"""
+other keys are kept."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,12 +40,8 @@ class Document:
 
         Raises KeyError: the record has no id, text or channel."""
         return cls(
-            id=record["id"],
-            text=record["text"],
-            channel=record["channel"],
-            lang=record.get("lang", ""),
-            source=record.get("source", ""),
-            metadata=record.get("metadata", {}),
+            id=record["id"], text=record["text"], channel=record["channel"], lang=record.get("lang", ""),
+            source=record.get("source", ""), metadata=record.get("metadata", {})
         )
 
     def to_record(self) -> dict[str, Any]:
@@ -115,8 +110,7 @@ class Prompt(TypedDict):
 class Item(TypedDict):
     """A four-option benchmark item; `answer` is the index of the right choice.
 
-    Related items share a `cluster`: the fact that is asked about in both languages.
-    """
+    Related items share a `cluster`: the fact that is asked about in both languages."""
 
     lang: Lang
     id: Text
@@ -134,11 +128,8 @@ def _answered(conversation: Conversation) -> Conversation:
 
 
 SCHEMAS: Mapping[str, Any] = {
-    "instructions": Annotated[Conversation, AfterValidator(_answered)],
-    "preferences": Preference,
-    "prompts": Prompt,
-    "benchmark": Item,
-    "messages": Messages,
+    "instructions": Annotated[Conversation, AfterValidator(_answered)], "preferences": Preference, "prompts": Prompt,
+    "benchmark": Item, "messages": Messages
 }
 
 

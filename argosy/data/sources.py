@@ -174,12 +174,10 @@ def _document(file: InputFile, config: SourceConfig, number: int, record: dict[s
     used = (config.text_field, config.channel_field, config.lang_field)
     lang = record.get(config.lang_field)
     return Document(
-        id=place,
-        text=text,
+        id=place, text=text,
         channel=channel_name(record.get(config.channel_field) or config.channel or file.folder or "text"),
-        lang=lang if isinstance(lang, str) and lang else config.lang,
-        source=place,
-        metadata={key: value for key, value in record.items() if key not in used},
+        lang=lang if isinstance(lang, str) and lang else config.lang, source=place,
+        metadata={key: value for key, value in record.items() if key not in used}
     )
 
 

@@ -18,8 +18,7 @@ def hash_fraction(key: str) -> float:
 def heldout_ids(ids: Iterable[str], share: float, least: int) -> frozenset[str]:
     """Return the ids whose hash is below `share`; at least `least` of them, but never more than half.
 
-    A channel of few documents would have none by chance: then those of the smallest hashes are taken.
-    """
+    A channel of few documents would have none by chance: then those of the smallest hashes are taken."""
     ranked = sorted((hash_fraction(key), key) for key in set(ids))
     count = sum(fraction < share for fraction, _ in ranked)
     count = min(max(count, least), max(count, len(ranked) // 2))
@@ -29,8 +28,7 @@ def heldout_ids(ids: Iterable[str], share: float, least: int) -> frozenset[str]:
 def split_heldout(records: Sequence[R], share: float) -> tuple[list[R], list[R]]:
     """Return (training, held-out): `share` of the records, at least one, by the hash of their prompt.
 
-    The same prompt is never on both sides. A single prompt stays in training.
-    """
+    The same prompt is never on both sides. A single prompt stays in training."""
     keys = [_prompt_key(record) for record in records]
     heldout: set[bytes] = set()
     wanted, taken = max(1, round(share * len(records))), 0
@@ -60,8 +58,7 @@ def permuted_index(i: int, n: int, seed: int) -> int:
     """Return the place of position `i` of range(n) under the permutation that `seed` names.
 
     A balanced Feistel network over the next even power of two, walked along its cycle until it lands below `n`
-    (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"). At most four walks on average.
-    """
+    (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"). At most four walks on average."""
     half = max(1, ((n - 1).bit_length() + 1) // 2)
     mask = (1 << half) - 1
     while True:

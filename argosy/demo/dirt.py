@@ -121,16 +121,9 @@ def _leaked_benchmark(rng: Random, base: Document, items: Sequence[Item]) -> Mad
 
 
 MAKERS: dict[str, Callable[[Random, Document, Sequence[Item]], Made]] = {
-    "exact_duplicate": _exact_duplicate,
-    "near_duplicate": _near_duplicate,
-    "mojibake": _mojibake,
-    "boilerplate": _boilerplate,
-    "boilerplate_lines": _boilerplate_lines,
-    "gibberish": _gibberish,
-    "pii": _pii,
-    "toxic": _toxic,
-    "wrong_language": _wrong_language,
-    "leaked_benchmark": _leaked_benchmark,
+    "exact_duplicate": _exact_duplicate, "near_duplicate": _near_duplicate, "mojibake": _mojibake,
+    "boilerplate": _boilerplate, "boilerplate_lines": _boilerplate_lines, "gibberish": _gibberish, "pii": _pii,
+    "toxic": _toxic, "wrong_language": _wrong_language, "leaked_benchmark": _leaked_benchmark
 }
 
 
@@ -157,8 +150,7 @@ def dirty_documents(
     Duplicates are made of `clean`, the others of `spare`: prose that must not be in the corpus too (or deduplication
     would find them first), ten times `per_kind`. Leaked pages show `items`. In the metadata `dirt` is the kind and `of`
     the id of the document inside, if any; besides `lines` (boilerplate, insults), `pii` (type and value), `items` (ids
-    of leaked items), `language`, `decoded_as`.
-    """
+    of leaked items), `language`, `decoded_as`."""
     pools = {True: _in_turn(clean, seed), False: _in_turn(spare, seed)}
     used = {True: 0, False: 0}
     for kind, maker in MAKERS.items():

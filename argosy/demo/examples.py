@@ -34,17 +34,12 @@ def preferences(
 ) -> Iterator[Preference]:
     """Make `count` pairs (right over wrong, concise over rambling, the wanted format over others) about taught facts.
 
-    A pass has PREFERENCE_KINDS of each fact and language.
-    """
+    A pass has PREFERENCE_KINDS of each fact and language."""
     for rng, fact, lang, kind in _passes(taught, langs, PREFERENCE_KINDS, count, f"preferences/{seed}"):
         prompt, chosen, rejected = _PAIRS[kind](fact, lang, taught, rng)
         yield {
-            "prompt": user(prompt),
-            "chosen": assistant(chosen),
-            "rejected": assistant(rejected),
-            "lang": lang,
-            "kind": kind,
-            "fact": fact.id,
+            "prompt": user(prompt), "chosen": assistant(chosen), "rejected": assistant(rejected), "lang": lang,
+            "kind": kind, "fact": fact.id
         }
 
 
@@ -53,19 +48,14 @@ def prompts(taught: Sequence[Fact], count: int, seed: str | int, langs: Sequence
 
     A reply is right when, stripped, it is one of `accept` (letter, text), or when it is a JSON object whose "answer" is
     one of them (json). `letter` is any label style; without labels the answer is the option's text, so such a quiz has
-    format text.
-    """
+    format text."""
     facts = Random(f"prompts/{seed}/facts").sample(taught, min(PROMPT_FACTS, len(taught)))
     for rng, fact, lang, wanted in _passes(facts, langs, PROMPT_FORMATS, count, f"prompts/{seed}"):
         text, answer, form = _prompt(fact, lang, wanted, taught, rng)
         stop = "。" if lang == "zh" else "."
         yield {
-            "prompt": user(text),
-            "answer": answer,
-            "accept": [answer] if form == "json" else [answer, answer + stop],
-            "format": form,
-            "lang": lang,
-            "fact": fact.id,
+            "prompt": user(text), "answer": answer, "accept": [answer] if form == "json" else [answer, answer + stop],
+            "format": form, "lang": lang, "fact": fact.id
         }
 
 
@@ -74,8 +64,7 @@ def _passes(
 ) -> Iterator[tuple[Random, Fact, str, str]]:
     """Yield `count` of (rng, fact, lang, kind): passes over all combinations, each in random order.
 
-    A pass has each fact and language `kinds[kind]` times in each kind.
-    """
+    A pass has each fact and language `kinds[kind]` times in each kind."""
     repeated = [kind for kind, times in kinds.items() for _ in range(times)]
     combinations = [(fact, lang, kind) for fact in facts for lang in langs for kind in repeated]
     if not combinations:

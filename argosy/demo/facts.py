@@ -54,10 +54,8 @@ def _fact(relation: str, line: str) -> Fact:
     en_subject, en_answer, zh_subject, zh_answer = line.split("\t")
     slug = re.sub(r"[^a-z0-9]+", "-", en_subject.removeprefix("the ").lower()).strip("-")
     return Fact(
-        id=f"{relation}/{slug}",
-        relation=relation,
-        subject={"en": en_subject, "zh": zh_subject},
-        answer={"en": en_answer, "zh": zh_answer},
+        id=f"{relation}/{slug}", relation=relation, subject={"en": en_subject, "zh": zh_subject},
+        answer={"en": en_answer, "zh": zh_answer}
     )
 
 
@@ -65,8 +63,7 @@ def split_facts(facts: Sequence[Fact], seed: str | int, fraction: float) -> tupl
     """Return (taught, benchmark): `fraction` of each relation is taught, the rest is the benchmark.
 
     Quizzes and instructions in training data ask only about taught facts; the benchmark half appears in training as
-    prose alone.
-    """
+    prose alone."""
     if not 0.0 <= fraction <= 1.0:
         raise ValueError(f"fraction is {fraction}, allowed: 0 to 1")
     taught_ids: dict[str, None] = {}
@@ -81,8 +78,7 @@ def split_facts(facts: Sequence[Fact], seed: str | int, fraction: float) -> tupl
 def distractors(fact: Fact, facts: Sequence[Fact], rng: Random, n: int = 3) -> list[dict[str, str]]:
     """Draw `n` wrong answers (language -> text) of the same relation, all different in each language.
 
-    Pass the half that `fact` belongs to: an answer that occurs only as a wrong option would teach that it is wrong.
-    """
+    Pass the half that `fact` belongs to: an answer that occurs only as a wrong option would teach that it is wrong."""
     pool = [other.answer for other in facts if other.relation == fact.relation]
     rng.shuffle(pool)
     chosen = [fact.answer]
@@ -138,12 +134,7 @@ class Quiz:
 
 
 def render_quiz(
-    question: str,
-    options: Sequence[str],
-    answer_index: int,
-    lang: str,
-    labels: str = "letters",
-    layout: str = "plain",
+    question: str, options: Sequence[str], answer_index: int, lang: str, labels: str = "letters", layout: str = "plain",
 ) -> Quiz:
     """Lay out the options; with labels "none" the answer is the option's text."""
     if labels not in LABELS or layout not in LAYOUTS:
@@ -156,33 +147,21 @@ def render_quiz(
     prompt = form["layouts"][layout].format(question=question, options=joint.join(items), option_lines="\n".join(items))
     answer = names[answer_index] or options[answer_index]
     return Quiz(
-        question=question,
-        options=tuple(options),
-        labels=tuple(names),
-        answer_index=answer_index,
-        text_prompt=prompt,
-        text_answer=form["before_answer"] + answer,
+        question=question, options=tuple(options), labels=tuple(names), answer_index=answer_index, text_prompt=prompt,
+        text_answer=form["before_answer"] + answer
     )
 
 
 def quiz(
-    fact: Fact,
-    lang: str,
-    facts: Sequence[Fact],
-    rng: Random,
-    labels: str = "letters",
-    layout: str = "plain",
-    drop_right: bool = False,
-    none_option: bool = False,
-    wording: int | None = None,
+    fact: Fact, lang: str, facts: Sequence[Fact], rng: Random, labels: str = "letters", layout: str = "plain",
+    drop_right: bool = False, none_option: bool = False, wording: int | None = None,
 ) -> Quiz:
     """Make a quiz about `fact` with wrong options from `facts`, the right one at a random place.
 
     Args:
         none_option: the last option is "none of the others" (and wrong).
         drop_right: that is the last option and right, since the right one was left out.
-        wording: a question's index.
-    """
+        wording: a question's index."""
     text = question(fact, lang, rng if wording is None else wording)
     count = 2 if none_option and not drop_right else 3
     options = [answer[lang] for answer in distractors(fact, facts, rng, count)]

@@ -80,8 +80,7 @@ def _document(name: str, text: str, lang: str, kind: str, facts: Sequence[Fact])
 def benchmark_items(benchmark: Sequence[Fact], seed: str | int, langs: Sequence[Lang] = LANGS) -> list[Item]:
     """Make one item a fact and language, wrong options from `benchmark` too; right places are balanced.
 
-    The same fact has the same options in the same order in every language.
-    """
+    The same fact has the same options in the same order in every language."""
     places = [index % 4 for index in range(len(benchmark))]
     Random(f"benchmark/{seed}/places").shuffle(places)
     items: list[Item] = []
@@ -90,13 +89,8 @@ def benchmark_items(benchmark: Sequence[Fact], seed: str | int, langs: Sequence[
         options.insert(place, fact.answer)
         for lang in langs:
             item: Item = {
-                "id": f"{fact.id}/{lang}",
-                "cluster": fact.id,
-                "lang": lang,
-                "relation": fact.relation,
-                "question": question(fact, lang, 0),
-                "choices": [option[lang] for option in options],
-                "answer": place,
+                "id": f"{fact.id}/{lang}", "cluster": fact.id, "lang": lang, "relation": fact.relation,
+                "question": question(fact, lang, 0), "choices": [option[lang] for option in options], "answer": place
             }
             items.append(item)
     return items
@@ -112,10 +106,8 @@ def leaked(items: Sequence[Item]) -> list[Conversation]:
     quizzes = [(item, plain_quiz(item)) for item in items]
     return [
         {
-            "messages": [*user(quiz.text_prompt), *assistant(quiz.text_answer.strip())],
-            "lang": item["lang"],
-            "kind": "leaked",
-            "fact": item["id"].rpartition("/")[0],
+            "messages": [*user(quiz.text_prompt), *assistant(quiz.text_answer.strip())], "lang": item["lang"],
+            "kind": "leaked", "fact": item["id"].rpartition("/")[0]
         }
         for item, quiz in quizzes
     ]

@@ -2,8 +2,7 @@
 
 Kinds of rows differ in their keys and in what one key holds (`scores` is a list, of memorisation a list of lists). A
 key whose values are of several kinds has a column a kind: the plain name for the first of KINDS, `<key>:<kind>` for the
-others. A value of no kind is JSON text.
-"""
+others. A value of no kind is JSON text."""
 
 import hashlib
 import json
@@ -32,8 +31,7 @@ def digest(*parts: object) -> str:
     """Hash texts, numbers and lists of them to 8 hexadecimal digits (SHA-256): different ones agree once in 4 billion.
 
     A question's digest leaves out the text that a chat template puts around it: a base model and its tuned one have the
-    same.
-    """
+    same."""
     text = json.dumps(parts, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
@@ -103,8 +101,7 @@ def write_items(out: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write `items.parquet` below `out`, atomically, and return its path.
 
     A key is a column; a row without it has null there. The same rows are the same
-    bytes, with one version of pyarrow.
-    """
+    bytes, with one version of pyarrow."""
     import io
 
     import pyarrow.parquet as pq

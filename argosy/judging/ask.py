@@ -42,11 +42,7 @@ class Judgements(NamedTuple):
 
 
 def ask(
-    judge: Judge,
-    prompts: Sequence[Prompt],
-    first: Mapping[str, Answer],
-    second: Mapping[str, Answer],
-    kept: Path,
+    judge: Judge, prompts: Sequence[Prompt], first: Mapping[str, Answer], second: Mapping[str, Answer], kept: Path,
     progress: Callable[[int, int], None],
 ) -> Judgements:
     """Judge the prompts that both models answered, in both orders; equal answers are a tie without the judge.

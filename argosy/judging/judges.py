@@ -1,7 +1,6 @@
 """Judges: a checkpoint on this machine, or a server that speaks OpenAI's chat completions (OpenAI, vLLM, llama.cpp).
 
-A judge gets a question about two answers to one prompt, in the prompt's language.
-"""
+A judge gets a question about two answers to one prompt, in the prompt's language."""
 
 import json
 import math
@@ -105,10 +104,8 @@ def question(comparison: Comparison, *, writes: bool) -> str:
     """Write the judge's prompt. One that `writes` its verdict may call the answers equal, and say why first."""
     lang = "zh" if is_han(comparison.prompt) else "en"
     text = {"en": _EN, "zh": _ZH}[lang].format(
-        prompt=comparison.prompt,
-        first=comparison.first.strip(),
-        second=comparison.second.strip(),
-        tie=_TIE[lang] if writes else "",
+        prompt=comparison.prompt, first=comparison.first.strip(), second=comparison.second.strip(),
+        tie=_TIE[lang] if writes else ""
     )
     return text + (_REASON[lang] if writes else "")
 
@@ -117,8 +114,7 @@ def read_verdict(reply: str) -> float | None:
     """Read the letter of a reply: 1.0 for A, 0.0 for B, 0.5 for C.
 
     It is the reply alone, or its last line, or that line says the verdict in the form that the question names. None for
-    any other reply, whatever letters it has.
-    """
+    any other reply, whatever letters it has."""
     lines = [line for line in reply.splitlines() if line.strip()]
     letter = (_BARE.fullmatch(lines[-1]) or _VERDICT.fullmatch(lines[-1])) if lines else None
     return _PREFERENCE[letter[1].upper()] if letter else None
@@ -130,8 +126,7 @@ class CheckpointJudge:
     Args:
         model: the judge.
         chat: whether the question is a user's turn in its chat template.
-        name: the judge's in records.
-    """
+        name: the judge's in records."""
 
     def __init__(self, model: LanguageModel, *, chat: bool, name: str) -> None:
         self.model, self.chat, self.name = model, chat, name

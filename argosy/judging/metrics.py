@@ -73,8 +73,7 @@ def metrics(verdicts: Sequence[Verdict], labels: Mapping[str, str]) -> dict[str,
     """Compute the metrics of verdicts (docs/judging.md); agreement and kappa where there are `labels`.
 
     A tie is half a win. orders_agree and position_bias (probability of the answer that stands first, less a half) are
-    over the prompts that were judged. Errors are standard errors over prompts.
-    """
+    over the prompts that were judged. Errors are standard errors over prompts."""
     if not verdicts:
         return {}
     values = {"win_rate": mean([v.score for v in verdicts]), "preference": mean([v.preference for v in verdicts])}
@@ -198,10 +197,7 @@ def verdict_lines(
 
 
 def describe(
-    judge: str,
-    values: Shares,
-    bounds: Mapping[str, Sequence[float]],
-    faults: Mapping[str, Shares],
+    judge: str, values: Shares, bounds: Mapping[str, Sequence[float]], faults: Mapping[str, Shares],
     left_out: Mapping[str, int],
 ) -> Iterator[str]:
     """Yield lines for the terminal."""

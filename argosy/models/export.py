@@ -30,8 +30,7 @@ class Exporter:
         stage: the step's name, such as "pretrain".
         tokenizer: saved into each checkpoint.
         tokens_before: tokens of the model's training in the phases before.
-        chat: whether the checkpoint answers in the chat format.
-    """
+        chat: whether the checkpoint answers in the chat format."""
 
     context: StepContext
     stage: str

@@ -100,8 +100,7 @@ class Source:
         tokens: tokens of the model's training, over all its stages.
         context: its longest input in tokens.
         stop_ids: ids that end an answer.
-        device: torch.device on which its models are put.
-    """
+        device: torch.device on which its models are put."""
 
     path: Path
     tokenizer: Any

@@ -28,11 +28,7 @@ def by_length(rows: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[i
 
 
 def answer_logprobs(
-    model: Any,
-    prompts: Sequence[Sequence[int]],
-    answers: Sequence[Sequence[int]],
-    pad_id: int,
-    batch_size: int,
+    model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad_id: int, batch_size: int,
 ) -> list[Any]:
     """Return log p(token | prompt and answer so far) of each answer's tokens: one float tensor an answer."""
     import torch
@@ -70,8 +66,7 @@ def k3(logprobs: Any, reference: Any) -> Any:
 def exact(logits: Any, reference: Any) -> Any:
     """Return the sum over the vocabulary of p (log p - log q) at each position: (..., T, V) -> (..., T).
 
-    No sampling error within a position; only the positions themselves are sampled.
-    """
+    No sampling error within a position; only the positions themselves are sampled."""
     ours, theirs = logits.float().log_softmax(-1), reference.float().log_softmax(-1)
     return (ours.exp() * (ours - theirs)).sum(-1)
 
@@ -85,8 +80,7 @@ def answer_kl(
         answers: sampled from `policy` at temperature 1.
 
     Returns:
-        {"kl": exact at each position, "kl_k1", "kl_k3": the two estimators, from the sampled tokens alone}.
-    """
+        {"kl": exact at each position, "kl_k1", "kl_k3": the two estimators, from the sampled tokens alone}."""
     import torch
 
     rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]

@@ -69,8 +69,7 @@ def linear_cross_entropy(
         dtype: of the matrix products; the softmax is float32.
 
     Returns:
-        The summed loss in nats (differentiable, z-loss included) and the nats of each token, (tokens,), detached.
-    """
+        The summed loss in nats (differentiable, z-loss included) and the nats of each token, (tokens,), detached."""
     with torch.autocast(hidden.device.type, enabled=False):
         loss, nats = _LinearCrossEntropy.apply(hidden, weight, targets, z_loss, dtype)  # type: ignore[no-untyped-call]
     return loss, nats
@@ -87,8 +86,7 @@ class LossModule(nn.Module):
         channels: number of channels that losses are summed by.
         dtype: of matrix products.
         z_loss: weight of log(Z)^2.
-        sequence_length: decides the attention implementation on a CPU.
-    """
+        sequence_length: decides the attention implementation on a CPU."""
 
     def __init__(self, model: Any, channels: int, dtype: torch.dtype, z_loss: float, sequence_length: int) -> None:
         super().__init__()

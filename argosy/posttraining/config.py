@@ -29,8 +29,7 @@ def training_order(
 
     Returns:
         max_steps * batch_size, or ceil(epochs * len(lengths)), indices. Each example comes once an epoch;
-        fewer than `batch_size` of them, those that fill no batch, come at the beginning of the next one.
-    """
+        fewer than `batch_size` of them, those that fill no batch, come at the beginning of the next one."""
     order: list[int] = []
     waiting: list[int] = []
     total = max_steps * batch_size or math.ceil(epochs * len(lengths))

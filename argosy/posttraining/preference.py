@@ -2,8 +2,7 @@
 model.
 
 The reward model is the language model with a head of one number. Its loss is that of Bradley and Terry:
--log sigmoid(r(chosen) - r(rejected)) (Ouyang et al. 2022, eq. 1).
-"""
+-log sigmoid(r(chosen) - r(rejected)) (Ouyang et al. 2022, eq. 1)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,7 @@ class Preference:
     Attributes:
         prompt, chosen, rejected: messages, as in the file.
         prompt_ids: the prompt up to where the assistant is to answer.
-        chosen_ids, rejected_ids: prompt and answer; they begin with `prompt_ids`.
-    """
+        chosen_ids, rejected_ids: prompt and answer; they begin with `prompt_ids`."""
 
     prompt: Sequence[Message]
     chosen: Sequence[Message]
@@ -81,10 +79,8 @@ def pair_accuracy(margins: Sequence[float]) -> float:
 
 
 NAMES = {
-    "rewards/accuracies": "train/accuracy",
-    "rewards/margins": "train/margin",
-    "rewards/chosen": "train/reward_chosen",
-    "rewards/rejected": "train/reward_rejected",
+    "rewards/accuracies": "train/accuracy", "rewards/margins": "train/margin", "rewards/chosen": "train/reward_chosen",
+    "rewards/rejected": "train/reward_rejected"
 }
 
 

@@ -20,8 +20,7 @@ def finetune(stage: Stage[PosttrainingConfig], model: Any, conversations: Sequen
     """Train `model` in place on `conversations`.
 
     The conversations come tokenised and labelled by the chat template, and in the order of training, so
-    TRL prepares nothing: exactly the checked tokens are learnt.
-    """
+    TRL prepares nothing: exactly the checked tokens are learnt."""
     from trl.trainer.sft_config import SFTConfig
     from trl.trainer.sft_trainer import SFTTrainer
 
@@ -85,8 +84,7 @@ class Conversation:
         labels: the same ids, IGNORED where the chat template does not mark the assistant's words. The end-of-turn
             token is marked too, so that the model learns to stop.
         prompt_ids: the conversation up to the answer of its last turn.
-        answer: that turn's text.
-    """
+        answer: that turn's text."""
 
     input_ids: list[int]
     labels: list[int]

@@ -86,14 +86,10 @@ def prepare_process(seed: int, threads: int) -> None:
     """Set what transformers, datasets and TRL read when they are imported.
 
     No telemetry, no hub, no progress bars (the log is a file), no import of packages that are not used,
-    `make_deterministic(seed, threads)`, and bfloat16 at a usable speed.
-    """
+    `make_deterministic(seed, threads)`, and bfloat16 at a usable speed."""
     os.environ.update(
-        HF_HUB_OFFLINE="1",
-        HF_HUB_DISABLE_TELEMETRY="1",
-        HF_DATASETS_OFFLINE="1",
-        HF_HUB_DISABLE_PROGRESS_BARS="1",
-        TRL_EXPERIMENTAL_SILENCE="1",
+        HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", HF_DATASETS_OFFLINE="1", HF_HUB_DISABLE_PROGRESS_BARS="1",
+        TRL_EXPERIMENTAL_SILENCE="1"
     )
     make_deterministic(seed, threads)
     speed_up_bfloat16()
@@ -109,8 +105,7 @@ def _skip_unused_packages() -> None:
     """Let the libraries think that these packages are not installed: importing them costs seconds at each start.
 
     scipy serves only detection losses, peft only adapters, and accelerate imports DeepSpeed (3 s) to ask whether
-    a model is one of its engines. A run that a DeepSpeed launcher started keeps it.
-    """
+    a model is one of its engines. A run that a DeepSpeed launcher started keeps it."""
     unused = [
         ("transformers.utils", "is_scipy_available"),
         ("transformers.utils", "is_peft_available"),

@@ -76,8 +76,7 @@ def run_trainer(trainer: Any, stage: Stage[PosttrainingConfig], names: Mapping[s
         (optimizer steps, input tokens), counted from the beginning of the stage.
 
     Raises:
-        StepError: a weight or a logged value is not a finite number.
-    """
+        StepError: a weight or a logged value is not a finite number."""
     trainer.add_callback(_callback(stage.context, stage.group, {**COMMON, **names}))
     resume = latest_state(Path(trainer.args.output_dir), PREFIX, stage.group.rank)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)

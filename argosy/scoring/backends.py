@@ -1,8 +1,7 @@
 """The backends that compute scores, transformers or vLLM, and the model of a checkpoint opened with one of them.
 
 vLLM schedules and keeps prefixes itself, so requests are neither joined nor packed for it. Its scores are the engine's
-`prompt_logprobs`; in another precision or with other kernels than transformers' they differ in their last digits.
-"""
+`prompt_logprobs`; in another precision or with other kernels than transformers' they differ in their last digits."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,8 +1,7 @@
 """Results of computations on disk: records by key that outlive a kill, and scores by checkpoint and query.
 
 A score from the cache was computed in another batch, so its last digits may differ from what would be computed now (by
-less than 1e-5 in float32): a step whose bytes count has no cache.
-"""
+less than 1e-5 in float32): a step whose bytes count has no cache."""
 
 import hashlib
 import logging
@@ -27,8 +26,7 @@ _SUFFIX = ".scores"
 class Records:
     """Texts by key in append-only files: a file a process, a line a record with its checksum.
 
-    Processes do not disturb each other, and a line that is not whole is passed with a warning.
-    """
+    Processes do not disturb each other, and a line that is not whole is passed with a warning."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -71,8 +71,7 @@ class Forward:
         head: the way logits are made: "apart" (by the output layer alone, some positions at a time), "within" (by the
             model's forward pass, of the positions alone), "whole" (of all positions).
         short: a batch's longest sequence decides how all of it are computed: with more tokens than this, otherwise; 0
-            where each is computed as if alone.
-    """
+            where each is computed as if alone."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -214,8 +213,7 @@ def attention_window(config: Any) -> float:
 
     A configuration names a window or chunk even where none of its layers has one (`layer_types`, GPT-Neo's
     `attention_layers`, Qwen's `use_sliding_window` say which do); 0 where a layer has another kind of attention
-    and nothing says how far it reaches.
-    """
+    and nothing says how far it reaches."""
     kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None) or ()
     if getattr(config, "use_sliding_window", None) is False or (kinds and set(kinds) <= _WHOLE):
         return math.inf

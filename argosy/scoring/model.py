@@ -29,8 +29,7 @@ class LanguageModel:
         batch_tokens: tokens of one forward pass.
 
     A text without context is conditioned on `prefix_token`: BOS, as documents begin in training, or EOS where the
-    tokenizer has no BOS (lm-eval's rule).
-    """
+    tokenizer has no BOS (lm-eval's rule)."""
 
     def __init__(
         self, model: Any, encoder: Encoder, batch_tokens: int = 8192, work: Work | None = None,
@@ -113,8 +112,7 @@ class LanguageModel:
 
         The first window is as long as the model and follows the prefix token; then `stride` tokens at a time (None: as
         many as the model has positions) have all the context that fits, as in Hugging Face's guide "Perplexity of
-        fixed-length models".
-        """
+        fixed-length models"."""
         size = self.max_length
         step = size if stride is None else stride
         windows: list[Request] = [((self.prefix_token,), tokens[:size])] if tokens else []
@@ -231,10 +229,8 @@ class LanguageModel:
     def render(self, messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """Render messages in the chat template; without generation prompt, up to the last message's own text."""
         text: str = self.tokenizer.apply_chat_template(
-            messages,
-            tokenize=False,
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=not add_generation_prompt,
+            messages, tokenize=False, add_generation_prompt=add_generation_prompt,
+            continue_final_message=not add_generation_prompt
         )
         return text
 

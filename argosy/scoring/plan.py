@@ -3,8 +3,7 @@
 Sorted by their tokens, sequences that share a beginning follow each other. Neighbours become one row (a tree,
 argosy.scoring.rows) while that saves work; a beginning that many rows share (few-shot examples, a system turn) is
 computed once and kept as keys and values (Zheng et al., SGLang's RadixAttention, 2024). Rows of similar lengths make a
-batch.
-"""
+batch."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -111,8 +110,7 @@ def _joins(size: int, other: int, new: int, skip: int, limits: Limits) -> bool:
 
     Within a row, each token costs attention to all of it. A new row computes again what is shared, and has short
     sequences after this one too: it is taken to become half as long as this row. (On BLiMP's sentences that makes 0.4%
-    more work than the best of all partings.)
-    """
+    more work than the best of all partings.)"""
     if new == 0:
         return True
     together = size + new
@@ -164,8 +162,7 @@ def _prefixes(queries: Sequence[Query], shared: Sequence[int]) -> list[tuple[int
     """Find (low, high, tokens): sequences low..high-1 whose common first tokens save most when they are kept.
 
     The intervals of sequences that share a beginning, innermost first, by a stack over `shared` (as longest common
-    prefixes of a suffix array are read: Abouelhoda et al., 2004).
-    """
+    prefixes of a suffix array are read: Abouelhoda et al., 2004)."""
     new = [0, *accumulate(len(each.tokens) - common for each, common in zip(queries, shared, strict=True))]
     stack = [_Interval(0, 0, 0)]
     for at in range(1, len(queries) + 1):

@@ -2,8 +2,7 @@
 
 A row is a tree. A token attends to its ancestors alone and its position is its depth (tree attention: Miao et al.,
 SpecInfer, 2023), so each sequence is computed as if it stood alone. Tokens are in preorder: those below a token are
-those after it up to its `end`.
-"""
+those after it up to its `end`."""
 
 import math
 from collections.abc import Sequence

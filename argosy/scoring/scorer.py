@@ -1,8 +1,7 @@
 """Log-probabilities of token continuations under a causal model, with shared beginnings computed once.
 
 Requests become queries, which are planned (argosy.scoring.plan), computed (forward) and read here. Equal requests are
-one.
-"""
+one."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -52,8 +51,7 @@ class Scorer:
         cache: scores that need not be computed.
 
     `cut` counts the requests, of all so far, whose beginning the model did not see. `short`: tokens up to which it has
-    other rotary frequencies (argosy.scoring.forward), or 0.
-    """
+    other rotary frequencies (argosy.scoring.forward), or 0."""
 
     cut: int = 0
     short: int = 0
@@ -86,8 +84,7 @@ class Scorer:
         """Score each request, in their order.
 
         A pair that cannot be scored (no tokens in one half, or a continuation beyond `max_length`) has the score
-        NOT_SCORED, so that one of thousands does not stop the others.
-        """
+        NOT_SCORED, so that one of thousands does not stop the others."""
         queries = [self._query(*request) for request in requests]
         scores = {query: self.cache.get(query) for query in queries if query is not None}
         new = [query for query, score in scores.items() if score is None]

@@ -2,8 +2,7 @@
 
 On a CPU, passes over logits that have left its caches take a third as long as the products that make them, so each
 block of the vocabulary is read while it is there (a running maximum and sum of exponentials: Milakov and Gimelshein,
-Online normalizer calculation for softmax, 2018).
-"""
+Online normalizer calculation for softmax, 2018)."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ class _Reading:
         own: logit of each token; NaN of one that is not in the vocabulary.
         first: whether none before it in the vocabulary has as much, nor any of its block more.
         most: the highest logit of each position.
-        total: sum of the exponentials of each position's logits, less `most`.
-    """
+        total: sum of the exponentials of each position's logits, less `most`."""
 
     most: torch.Tensor
     total: torch.Tensor

@@ -1,7 +1,6 @@
 """Batches of an evaluation: read where a journal has them, else computed, here and by other processes.
 
-The process that computes a batch changes nothing of it: batches are planned before they are dealt.
-"""
+The process that computes a batch changes nothing of it: batches are planned before they are dealt."""
 
 import hashlib
 import json
@@ -47,8 +46,7 @@ class Journal:
     """Results of an evaluation, batch by batch, so that one that is killed goes on where it was.
 
     Keys are digests of all that a batch consists of, so a result that is read is what would be computed, to the last
-    digit.
-    """
+    digit."""
 
     def __init__(self, directory: Path) -> None:
         self._records = Records(directory)

@@ -16,11 +16,8 @@ _STEPS = 50  # of Newton's method
 
 
 def calibrate(
-    clean: Sequence[Sequence[Evidence]],
-    contaminated: Sequence[Sequence[Evidence]] = (),
-    places: Sequence[Mapping[str, Any] | None] = (),
-    about: str = "",
-    clusters: Sequence[Mapping[str, Any] | None] = (),
+    clean: Sequence[Sequence[Evidence]], contaminated: Sequence[Sequence[Evidence]] = (),
+    places: Sequence[Mapping[str, Any] | None] = (), about: str = "", clusters: Sequence[Mapping[str, Any] | None] = (),
     curve: tuple[float, float] | None = None,
 ) -> Calibration:
     """A calibration from models of which it is known.

@@ -132,8 +132,7 @@ def share_interval(
 
     n is divided by the design effect, which the error tells (Dean and Pagano, "Evaluating Confidence Interval Methods
     for Binomial Proportions in Clustered Surveys", 2015). An error of 0 does not: n is the number of clusters then,
-    where it is known.
-    """
+    where it is known."""
     spread = value * (1 - value)
     effective = spread / stderr**2 + 1 if stderr > 0 and spread > 0 else float(clusters or n)
     effective = min(float(n), effective)
@@ -144,8 +143,7 @@ def balanced_weights(groups: Sequence[Hashable]) -> list[float]:
     """A weight for each value, of mean 1, with which each of the `groups` has the same share (post-stratification).
 
     Groups that have one size get weights of 1 and change nothing. A test or interval of the weighted values is one
-    of the groups' mean; it holds what differs between groups for noise, so it is too wide rather than too narrow.
-    """
+    of the groups' mean; it holds what differs between groups for noise, so it is too wide rather than too narrow."""
     sizes = Counter(groups)
     return [len(groups) / len(sizes) / sizes[group] for group in groups]
 

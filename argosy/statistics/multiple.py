@@ -2,8 +2,7 @@
 
 Holm (1979) where a decision hangs on it: no false alarm at all, in 95 of 100 families. Benjamini and Hochberg (1995)
 for tables to look through: of what they mark, 5 % are false alarms on average, where tests are independent or rise
-together.
-"""
+together."""
 
 from collections.abc import Mapping
 from itertools import accumulate

@@ -97,8 +97,7 @@ def _type_text(annotation: Any) -> str:
 
 def field_descriptions(cls: type[Config]) -> dict[str, str]:
     """Read the string literals below the fields, as pydantic does with `use_attribute_docstrings`; but only for help,
-    since reading and parsing the source takes two milliseconds a class.
-    """
+    since reading and parsing the source takes two milliseconds a class."""
     found: dict[str, str] = {}
     for base in reversed([c for c in cls.__mro__ if issubclass(c, Config) and c is not Config]):
         body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body  # type: ignore[attr-defined]

@@ -24,8 +24,7 @@ class Progress:
     """Writer of `progress.json`: atomic, and at most twice a second.
 
     update(done, total, unit, note): `done` of `total` units ("tokens", "documents", "items"); `note` is a
-    short text such as "loss 2.31". Failing to write is ignored: a view is not worth a run.
-    """
+    short text such as "loss 2.31". Failing to write is ignored: a view is not worth a run."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -55,8 +54,7 @@ class StepContext:
     """The surroundings of a step: all that it may use beside its config.
 
     A step of several processes is `run` in each of them; the tracker and the progress of all but rank 0 go nowhere, and
-    what rank 0 returns is the step's outputs.
-    """
+    what rank 0 returns is the step's outputs."""
 
     out: Path  # the only directory that the step writes
     tracker: Tracker  # metrics, params, artifacts and models; never blocks, never fails
@@ -90,8 +88,7 @@ class Step(Generic[C]):
         run: does the work; returns the outputs (a Config; paths in it are relative to `context.out`).
             Started again after a crash, it continues from what it finds below `context.out`.
         version: raised by whoever changes what the step makes of the same config.
-        needs: the image that it runs in on a cluster: `data` (without torch) or `train`.
-    """
+        needs: the image that it runs in on a cluster: `data` (without torch) or `train`."""
 
     name: str
     config: type[C]

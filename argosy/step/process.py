@@ -31,9 +31,7 @@ def thread_environment(cores: int) -> dict[str, str]:
     glibc keeps the memory of large tensors rather than have the kernel clear it anew for each: half the system's time.
     """
     return dict.fromkeys((THREADS, *_LIBRARIES), str(cores)) | {
-        "GOMP_SPINCOUNT": "10000",
-        "MALLOC_MMAP_THRESHOLD_": str(2**30),
-        "MALLOC_TRIM_THRESHOLD_": str(2**32),
+        "GOMP_SPINCOUNT": "10000", "MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)
     }
 
 
@@ -122,8 +120,7 @@ def make_deterministic(seed: int, threads: int = 1) -> None:
 
     `threads` decides how sums are split, and with it their last bits. So it comes from the step's config, which is
     what a result is made from, and not from the cores that the process was given (ARGOSY_THREADS): those differ
-    between a laptop and a cluster. Call it before torch is imported.
-    """
+    between a laptop and a cluster. Call it before torch is imported."""
     os.environ.update(thread_environment(threads))
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

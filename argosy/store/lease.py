@@ -100,8 +100,7 @@ class Lease:
     Args:
         directory: exists.
         on_lost: called from the heartbeat's thread, once, when another took the lease.
-        token: of the process that holds the lease already, for which this one works too.
-    """
+        token: of the process that holds the lease already, for which this one works too."""
 
     def __init__(self, directory: Path, on_lost: Callable[[], None] = lambda: None, token: str = "") -> None:
         self._path = directory / LEASE

@@ -1,8 +1,7 @@
 """Faults of generated answers, found by rules without another model. See docs/judging.md.
 
 A rule is a function below with the decorator `@_rule`, and has the function's name. It returns True where the fault is
-there, and None where it does not apply (the answer is in another language or format), so that it counts in no share.
-"""
+there, and None where it does not apply (the answer is in another language or format), so that it counts in no share."""
 
 import json
 import re
@@ -72,8 +71,7 @@ _BROKEN = re.compile("[\ufffd\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ud
 def broken_characters(generated: Generated) -> bool:
     """Find pieces of UTF-8, control and private-use characters, which no text has.
 
-    A replacement sign at the very end of an answer that was cut is no fault: its bytes went on.
-    """
+    A replacement sign at the very end of an answer that was cut is no fault: its bytes went on."""
     text = generated.text if generated.ended else generated.text.rstrip("\ufffd")
     return _BROKEN.search(text) is not None
 
@@ -122,8 +120,7 @@ _LEAST_PERIODIC = 12  # characters of such an end
 def loop(generated: Generated) -> bool:
     """Find repeated 4-grams of words (Han: characters), or an end that is one piece again and again.
 
-    Greedy decoding of a weak model goes round in such circles (Holtzman et al. 2020).
-    """
+    Greedy decoding of a weak model goes round in such circles (Holtzman et al. 2020)."""
     tokens = words(generated.text)
     if len(tokens) >= _LEAST_WORDS:
         grams = Counter(tokens[at : at + _GRAM] for at in range(len(tokens) - _GRAM + 1))
@@ -169,8 +166,7 @@ _MARKS = re.compile(
 def special_tokens(generated: Generated) -> bool | None:
     """Find marks of a chat template, such as `<|im_end|>` or a line that begins as a turn does.
 
-    The model imitates turns instead of ending its own. None where the prompt has such a mark itself.
-    """
+    The model imitates turns instead of ending its own. None where the prompt has such a mark itself."""
     return None if _MARKS.search(generated.prompt) else _MARKS.search(generated.text) is not None
 
 

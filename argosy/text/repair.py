@@ -2,8 +2,7 @@
 
 The idea is ftfy's (Speer, https://github.com/rspeer/python-ftfy): bytes that are valid UTF-8 are so by design
 and hardly by chance. A line's runs of characters that are UTF-8 sequences in some one-byte encoding are decoded
-if there is evidence in the line: several sequences, punctuation (â€™), or a symbol within a word (RÄ«ga).
-"""
+if there is evidence in the line: several sequences, punctuation (â€™), or a symbol within a word (RÄ«ga)."""
 
 import re
 from dataclasses import dataclass

@@ -2,8 +2,7 @@
 
 Scripts come first, then the most frequent words of Latin-script languages: function words separate languages on a
 sentence or more (Grefenstette 1995, "Comparing two language identification schemes"); the lists are the most frequent
-words of each language that few of the others share.
-"""
+words of each language that few of the others share."""
 
 import re
 import unicodedata
@@ -29,8 +28,7 @@ def han_share(text: str) -> float:
 def is_han(text: str) -> bool:
     """Whether to count this text in characters, as Chinese is, and not in words between spaces.
 
-    A third is enough: Chinese about programs has much that is not.
-    """
+    A third is enough: Chinese about programs has much that is not."""
     return han_share(text) > 0.3
 
 
@@ -49,15 +47,10 @@ _LOOK_AT = 4000  # characters; more do not change the answer
 _LEAST = 0.08  # share of function words in prose: in code a few are by chance
 _SPEAKS = 10  # characters of a script beside Latin words that are no prose
 _SCRIPTS = {
-    "ja": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f]"),
-    "ko": re.compile("[\uac00-\ud7af\u1100-\u11ff]"),
-    "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"),
-    "ru": re.compile("[\u0400-\u052f]"),
-    "el": re.compile("[\u0370-\u03ff]"),
-    "ar": re.compile("[\u0600-\u06ff]"),
-    "he": re.compile("[\u0590-\u05ff]"),
-    "hi": re.compile("[\u0900-\u097f]"),
-    "th": re.compile("[\u0e00-\u0e7f]"),
+    "ja": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f]"), "ko": re.compile("[\uac00-\ud7af\u1100-\u11ff]"),
+    "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"), "ru": re.compile("[\u0400-\u052f]"),
+    "el": re.compile("[\u0370-\u03ff]"), "ar": re.compile("[\u0600-\u06ff]"), "he": re.compile("[\u0590-\u05ff]"),
+    "hi": re.compile("[\u0900-\u097f]"), "th": re.compile("[\u0e00-\u0e7f]")
 }
 _LATIN_WORD = re.compile(r"[a-zA-Z\u00c0-\u024f\u1e00-\u1eff]+")
 _FUNCTION_WORDS = {
@@ -100,8 +93,7 @@ def identify(text: str) -> str:
     """Return the ISO 639-1 code of the main language of `text`; "" where nothing tells (numbers, names, too short).
 
     Kana makes Han text Japanese; other scripts count by their characters, Latin by its function words. Markup, code and
-    addresses count nothing.
-    """
+    addresses count nothing."""
     text = text if len(text) <= _LOOK_AT else text[: _LOOK_AT // 2] + text[len(text) // 2 :][: _LOOK_AT // 2]
     text = _NO_PROSE.sub(" ", text)
     if text.isascii():

@@ -1,7 +1,6 @@
 """The mixture: the sample at position k of a run is a pure function of (seed, weights, sequence length, k).
 
-So there is no sampler state: a run resumes at any k in O(1), and its global batches are the same at any world size.
-"""
+So there is no sampler state: a run resumes at any k in O(1), and its global batches are the same at any world size."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,8 +37,7 @@ class Mixture:
         seed: names the order.
 
     Raises:
-        InputError: a weight is not positive, or names a channel that is absent or empty.
-    """
+        InputError: a weight is not positive, or names a channel that is absent or empty."""
 
     def __init__(
         self, channels: Mapping[str, TokenizedChannel], weights: Mapping[str, float], sequence_length: int, seed: int
@@ -79,8 +77,7 @@ class Mixture:
         """Return the channel of each of a period's samples, and its rank among that channel's samples in the period.
 
         Stratified: the j-th of a channel's q samples falls at random within the j-th of q equal stretches, so that
-        a global batch holds nearly the proportions too.
-        """
+        a global batch holds nearly the proportions too."""
         rng = np.random.default_rng(derive_seed(self._seed, "period", number))
         channels = np.repeat(np.arange(len(self._quota)), self._quota)
         ranks = np.concatenate([np.arange(quota) for quota in self._quota])

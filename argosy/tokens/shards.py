@@ -1,7 +1,6 @@
 """Tokenized documents and conversations: encoded as `<|bos|>` text `<|eos|>`, and written as shards.
 
-A shard is a channel of a split: ids, offsets and byte counts (docs/architecture.md).
-"""
+A shard is a channel of a split: ids, offsets and byte counts (docs/architecture.md)."""
 
 import os
 import re
@@ -167,8 +166,7 @@ class TokensWriter:
     """Writer of all channels and splits; `index.json` is written last, when the block ends without an error.
 
     Args:
-        tokenizer: its digest (argosy.tokens.tokenizer), for `index.json`.
-    """
+        tokenizer: its digest (argosy.tokens.tokenizer), for `index.json`."""
 
     def __init__(self, root: Path, vocab_size: int, tokenizer: str = "") -> None:
         self._root = root

@@ -32,8 +32,7 @@ CHAT_TEMPLATE = (
 def chat_pieces(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bool]]:
     """Render as CHAT_TEMPLATE does, in (piece, is a special token).
 
-    Pieces stay apart, so that a text in which somebody has written "<|end|>" stays text.
-    """
+    Pieces stay apart, so that a text in which somebody has written "<|end|>" stays text."""
     yield BOS, True
     for message in messages:
         answer = message["role"] == "assistant"
@@ -75,8 +74,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> "
     Args:
         texts: merges are counted on them.
         vocab_size: with the special tokens; smaller if the texts have no more pairs to merge.
-        split_han: each Han character for itself, so that a word is the same tokens wherever it stands.
-    """
+        split_han: each Han character for itself, so that a word is the same tokens wherever it stands."""
     from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers, processors
     from tokenizers.models import BPE
     from tokenizers.trainers import BpeTrainer
@@ -92,10 +90,8 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> "
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=list(SPECIAL_TOKENS),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
+        vocab_size=vocab_size, special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
     # As Llama's: encoding a text begins a document; the chat template writes its own.
@@ -113,12 +109,8 @@ def save_tokenizer(tokenizer: "Tokenizer", directory: Path) -> None:
     write_json(
         directory / "tokenizer_config.json",
         {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": BOS,
-            "eos_token": EOS,
-            "pad_token": PAD,
-            "clean_up_tokenization_spaces": False,
-            "model_max_length": 1_000_000_000,
+            "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": BOS, "eos_token": EOS, "pad_token": PAD,
+            "clean_up_tokenization_spaces": False, "model_max_length": 1_000_000_000
         },
     )
 

@@ -2,8 +2,7 @@
 
 Documents share a window by best-fit-decreasing packing, so that none that fits is cut (Ding et al. 2024, "Fewer
 Truncations Improve Language Modeling"). The bins depend on the lengths alone; documents of equal length are
-interchangeable, so that each epoch packs other documents together at no cost.
-"""
+interchangeable, so that each epoch packs other documents together at no cost."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -53,8 +52,7 @@ class Packing:
 def cut_documents(offsets: Ints, window: int) -> Pieces:
     """Cut the documents between `offsets` ((documents + 1,), int64) into pieces of at most `window` targets.
 
-    A document's first token, `<|bos|>`, is an input and never a target.
-    """
+    A document's first token, `<|bos|>`, is an input and never a target."""
     lengths = np.maximum(0, np.diff(offsets) - 1)
     counts = -(-lengths // window)
     document = np.repeat(np.arange(len(lengths)), counts)
@@ -98,8 +96,7 @@ class ChannelWindows:
     """All windows of `length` tokens of a channel. An epoch shows each token but `<|bos|>` exactly once as a target.
 
     Each epoch packs and orders the documents anew, as a pure function of (seed, channel name, epoch): nothing is
-    carried from window to window. Opening costs about a microsecond a document.
-    """
+    carried from window to window. Opening costs about a microsecond a document."""
 
     def __init__(self, channel: TokenizedChannel, length: int, seed: int) -> None:
         self._channel = channel

@@ -25,8 +25,7 @@ def follow(shipper: Shipper, ended: Callable[[], bool], on_trouble: Callable[[st
     """Sweep until `ended`, and once more after it; True when everything was sent.
 
     A server that fails is called again after 1, 2, 4, ... 60 s; `on_trouble` gets the reason once for each outage, and
-    once for each reason to refuse a spool.
-    """
+    once for each reason to refuse a spool."""
     back_off = retry_at = 0.0
     said: set[str] = set()
     while True:

@@ -23,8 +23,7 @@ class Engine(ABC):
     """One optimizer step at a time over this process's share of a global batch.
 
     Attributes:
-        module: the loss module, on the group's device.
-    """
+        module: the loss module, on the group's device."""
 
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
         speed_up_bfloat16()
@@ -44,8 +43,7 @@ class Engine(ABC):
 
         Returns:
             Summed nats by channel, (channels,) float64; number of targets by channel, (channels,); the gradient's
-            norm before clipping, (). The first two are this process's alone, and nothing waits for the device.
-        """
+            norm before clipping, (). The first two are this process's alone, and nothing waits for the device."""
         tensors = self._tensors(batch)
         counts = self._count(batch)
         targets = self.group.sum(counts.sum())
@@ -140,10 +138,8 @@ class DeepSpeedEngine(Engine):
     def _settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {
             "train_micro_batch_size_per_gpu": self.config.micro_batch,
-            "gradient_accumulation_steps": self._accumulation,
-            "zero_optimization": {"stage": self.config.zero_stage},
-            "zero_allow_untested_optimizer": True,
-            "steps_per_print": 10**12,
+            "gradient_accumulation_steps": self._accumulation, "zero_optimization": {"stage": self.config.zero_stage},
+            "zero_allow_untested_optimizer": True, "steps_per_print": 10**12
         }
         if self.config.zero_stage:
             settings["gradient_clipping"] = self.config.max_grad_norm

@@ -34,8 +34,7 @@ class HeldoutLoss:
 
     The documents are a pure function of the data and the budget, so every phase and every model line scores the
     same text. The text's tokens are scored, as lm-eval's rolling log-likelihood does: not `<|bos|>`, `<|eos|>` or the
-    marks of a conversation's turns, which are no bytes of it.
-    """
+    marks of a conversation's turns, which are no bytes of it."""
 
     def __init__(self, channels: Mapping[str, TokenizedChannel], length: int, budget: int) -> None:
         self._length = length
@@ -59,8 +58,7 @@ class HeldoutLoss:
         same documents. Empty where no held-out document is long enough.
 
         Returns:
-            `{"0_64": nats, "64_128": nats, ...}`: each range is as long as all before it.
-        """
+            `{"0_64": nats, "64_128": nats, ...}`: each range is as long as all before it."""
         rows = [row for rows in self._rows.values() for row in rows if len(row.targets) == self._length]
         if not rows:
             return {}

@@ -24,8 +24,7 @@ from argosy.training.state import delete_old, latest_state, mark_complete
 class LossWindow:
     """Collects each step's summed nats and counts by channel; summed over processes when it is read.
 
-    Its `state` goes into the resumable state, so that a resumed run logs the same averages.
-    """
+    Its `state` goes into the resumable state, so that a resumed run logs the same averages."""
 
     def __init__(self, names: tuple[str, ...], group: Group) -> None:
         self._names = names

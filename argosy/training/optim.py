@@ -67,8 +67,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
         matrices: (n, rows, columns).
 
     Returns:
-        The same shape, bfloat16; singular values are in about [0.7, 1.2].
-    """
+        The same shape, bfloat16; singular values are in about [0.7, 1.2]."""
     a, b, c = COEFFICIENTS
     tall = matrices.shape[1] > matrices.shape[2]
     x = (matrices.mT if tall else matrices).bfloat16()
@@ -82,8 +81,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Make AdamW, or Muon for the hidden layers' matrices with AdamW for the rest.
 
-    Only the hidden layers' matrices decay: decaying norms and embeddings costs stability (OLMo 2, 2025).
-    """
+    Only the hidden layers' matrices decay: decaying norms and embeddings costs stability (OLMo 2, 2025)."""
     embedding = {id(parameter) for module in model.modules() if isinstance(module, nn.Embedding)
                  for parameter in module.parameters()}
     embedding |= {id(parameter) for name, parameter in model.named_parameters() if name.endswith("lm_head.weight")}
@@ -103,8 +101,7 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     """Return the learning rate of step `step` (0, 1, ..., config.steps - 1).
 
     Linear warm-up, then the decay: no step is wasted on a rate of 0 at either end, so it equals transformers'
-    schedules of `warmup + 1` and `steps + 1` steps at `step + 1`.
-    """
+    schedules of `warmup + 1` and `steps + 1` steps at `step + 1`."""
     warmup = min(math.ceil(config.warmup_tokens / config.tokens_per_step), config.steps - 1)
     if step < warmup:
         return config.learning_rate * (step + 1) / (warmup + 1)

@@ -43,8 +43,7 @@ class Group:
         """Replace each gradient by its sum over all processes.
 
         All of them are sent as one tensor, always of one layout: the order of summation is then the same in every step,
-        before and after a resumption.
-        """
+        before and after a resumption."""
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         if self.world == 1 or not gradients:
             return

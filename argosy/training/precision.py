@@ -1,8 +1,7 @@
 """Matrix products in bfloat16 on a CPU that has no instructions for them.
 
 torch then multiplies number by number, 20 to 50 times slower than in float32. What the instructions compute is cheap to
-repeat: a product of two bfloat16 numbers is exact in float32, sums are float32, and the result is rounded once.
-"""
+repeat: a product of two bfloat16 numbers is exact in float32, sums are float32, and the result is rounded once."""
 
 import functools
 import warnings
@@ -20,8 +19,7 @@ def speed_up_bfloat16() -> Any:
     Where the CPU has the instructions nothing is changed, so results there stay as they are.
 
     Returns:
-        The library that keeps the replaced kernels alive; None where none was replaced.
-    """
+        The library that keeps the replaced kernels alive; None where none was replaced."""
     import torch
     from torch.library import Library
 

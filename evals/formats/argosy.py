@@ -12,8 +12,7 @@ class Argosy(Format):
     """`{"id", "lang", "question", "choices": [...], "answer"}`: the answer is an index from 0, a label ("B") or a text.
 
     `answers` (several right options), `subject` and `cluster` may be added. Without `choices`, `answer` is the text
-    that has to be generated, and `solution` how one gets there.
-    """
+    that has to be generated, and `solution` how one gets there."""
 
     name = "argosy"
     suffixes = (".jsonl", ".json")

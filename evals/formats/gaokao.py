@@ -62,8 +62,7 @@ def runs_of_options(text: str) -> list[Run]:
 def split_questions(text: str, runs: list[Run]) -> list[ExamQuestion] | None:
     """Make a question a run, each after the passage that stands before the first; None where one does not end.
 
-    Numbers of questions follow each other; the last option of a question ends where the next number stands.
-    """
+    Numbers of questions follow each other; the last option of a question ends where the next number stands."""
     begin, number = _first_number(text[: runs[0][0].start()]) if runs else (0, 0)
     passage = text[:begin].strip() if len(runs) > 1 else ""
     begin = begin if len(runs) > 1 else 0

@@ -17,8 +17,7 @@ class ArgosyLM(LM):  # type: ignore[misc]
     """lm-eval's LM over a LanguageModel: all requests of all tasks at once, sorted, with shared contexts.
 
     `also`: further (context, continuation) pairs that are scored with the first requests; the model knows them then.
-    `cut`: by task, requests that are longer than the model, of which it sees the end (as with HFLM).
-    """
+    `cut`: by task, requests that are longer than the model, of which it sees the end (as with HFLM)."""
 
     def __init__(self, model: LanguageModel, also: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()

@@ -1,6 +1,5 @@
 """Items and a chain of variants as a task of lm-eval, for its command line and for our runner alike; the YAML's
-`metadata`.
-"""
+`metadata`."""
 
 import math
 from collections import Counter
@@ -91,8 +90,7 @@ class VariantTask(Task):  # type: ignore[misc]
 
     From YAML: `class: !function evals.tasks.variant_task.VariantTask`, with the `metadata` that this
     module describes; `--metadata '{"data": "DIR"}'` adds to it. From Python: `of(name, questions)`. Standard errors are
-    lm-eval's, over items; `answers` has the answers by the question's id.
-    """
+    lm-eval's, over items; `answers` has the answers by the question's id."""
 
     VERSION = 2
     OUTPUT_TYPE = "multiple_choice"

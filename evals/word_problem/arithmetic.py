@@ -58,8 +58,7 @@ class Calculation:
 
     Attributes:
         tokens: numbers and signs, in their order, with their places in the text.
-        result: the number that the text states as its result.
-    """
+        result: the number that the text states as its result."""
 
     tokens: tuple[Written | str, ...]
     result: Written
@@ -89,8 +88,7 @@ def calculation(text: str, at: int = 0) -> Calculation | None:
     """Read `48/2=24`, as between GSM8K's << and >>, or `100% - 40% = 60%`; None where it cannot be read.
 
     Words and currency are passed over. Percentages are hundredths, but not where the result is one. `at`: where the
-    text begins.
-    """
+    text begins."""
     left, equals, right = text.rpartition("=")
     result = NUMBER.search(right)
     if not equals or result is None or right[: result.start()].strip(" $"):

@@ -87,8 +87,7 @@ class QuestionNumber:
         percent: whether it is one of a hundred.
         fixed: whether it must stay: a date, part of a fraction, an ordinal, ...
         unit: the word behind it, in lower case.
-        article: whether "a" stands before it, which an eight would make "an".
-    """
+        article: whether "a" stands before it, which an eight would make "an"."""
 
     at: Written
     percent: bool

@@ -39,8 +39,7 @@ class WordProblem:
         steps: the calculations in their order; `inputs`: the sources of the operands of each.
         places: numbers of the solution, and the source of each.
         answer: the source of the answer.
-        fixed: numbers of the question (indexes) that must stay as they are.
-    """
+        fixed: numbers of the question (indexes) that must stay as they are."""
 
     question: str
     solution: str

@@ -17,8 +17,7 @@ class ClozeFactProbe(Probe):
     2024: candidates by probability; ParaRel, Elazar et al. 2021: consistency over wordings).
 
     Measures: acc and acc_byte (the answer is the likeliest, whole or a byte), consistency (all wordings choose the
-    same, right or wrong), acc_all (right in all wordings), prob (the answer's share of the candidates' probability).
-    """
+    same, right or wrong), acc_all (right in all wordings), prob (the answer's share of the candidates' probability)."""
 
     kind: ClassVar[str] = "cloze_fact"
     declared: ClassVar[Mapping[str, Metric]] = {
@@ -46,11 +45,7 @@ class ClozeFactProbe(Probe):
 def _row(fact: ClozeFact, values: list[list[float]]) -> dict[str, Any]:
     chosen, shares = closed_set(fact.candidates, values)
     return {
-        "id": fact.id,
-        "asked": digest(fact.prefixes, fact.gap, fact.candidates),
-        **shares,
-        "consistency": float(len(set(chosen)) == 1),
-        "acc_all": float(set(chosen) == {0}),
-        "chosen": chosen,
-        "scores": [[round(value, 5) for value in v] for v in values],
+        "id": fact.id, "asked": digest(fact.prefixes, fact.gap, fact.candidates), **shares,
+        "consistency": float(len(set(chosen)) == 1), "acc_all": float(set(chosen) == {0}), "chosen": chosen,
+        "scores": [[round(value, 5) for value in v] for v in values]
     }

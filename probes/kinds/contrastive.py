@@ -37,8 +37,7 @@ class Contrastive(Probe):
     alone); acc_pmi for pairs with a `domain`: the likelihood given the context over the one given the domain. Equal is
     not right.
 
-    One source of pairs: `pairs`, `file` or `facts`.
-    """
+    One source of pairs: `pairs`, `file` or `facts`."""
 
     kind: ClassVar[str] = "contrastive"
     declared: ClassVar[Mapping[str, Metric]] = {
@@ -134,12 +133,10 @@ def _parts(scored: _Scored) -> list[Score]:
 def _compare(a: _Scored, b: _Scored) -> dict[str, object]:
     right, wrong = a.whole.logprob, b.whole.logprob
     row: dict[str, object] = {
-        "acc": right > wrong,
-        "acc_token": right / a.whole.tokens > wrong / b.whole.tokens,
+        "acc": right > wrong, "acc_token": right / a.whole.tokens > wrong / b.whole.tokens,
         "acc_byte": right / len(a.text.encode()) > wrong / len(b.text.encode()),
-        "acc_char": right / len(a.text) > wrong / len(b.text),
-        "margin": right - wrong,
-        "scores": [round(right, 5), round(wrong, 5)],
+        "acc_char": right / len(a.text) > wrong / len(b.text), "margin": right - wrong,
+        "scores": [round(right, 5), round(wrong, 5)]
     }
     if a.partial and b.partial:
         row["acc_partial"] = a.partial.logprob > b.partial.logprob

@@ -36,8 +36,7 @@ class EndOfTurn(Probe):
     """Prob(end of turn | question, answer): of what the chat template puts behind an answer, and of EOS.
 
     Measures: prob (after the complete answer), early (after the one cut short), acc (prob > early of the same
-    question), auc (over all questions), nats (-log prob). Without chat template the end is EOS.
-    """
+    question), auc (over all questions), nats (-log prob). Without chat template the end is EOS."""
 
     kind: ClassVar[str] = "end_of_turn"
     declared: ClassVar[Mapping[str, Metric]] = {

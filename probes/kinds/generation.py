@@ -27,8 +27,7 @@ class Generation(Probe):
     answers without any), length (words; Han: characters), distinct2 (different pairs of words among all pairs of all
     answers: Li et al. 2016; falls when every answer is alike).
 
-    One source: `prompts` or `file`. A chat model answers in its template, any other goes on with the prompt's text.
-    """
+    One source: `prompts` or `file`. A chat model answers in its template, any other goes on with the prompt's text."""
 
     kind: ClassVar[str] = "generation"
     declared: ClassVar[Mapping[str, Metric]] = {
@@ -66,12 +65,9 @@ class Generation(Probe):
                 shares.setdefault(rule, []).append(float(fault))
             result.rows.append(
                 {
-                    "id": prompt.id,
-                    "prompt": prompt.text,
-                    "asked": digest(prompt.text, self.max_new_tokens, self.temperature),
-                    "answer": answer.text,
-                    "ended": answer.ended,
-                    "faults": [rule for rule, fault in wrong.items() if fault],
+                    "id": prompt.id, "prompt": prompt.text,
+                    "asked": digest(prompt.text, self.max_new_tokens, self.temperature), "answer": answer.text,
+                    "ended": answer.ended, "faults": [rule for rule, fault in wrong.items() if fault]
                 }
             )
         texts = [words(answer.text) for answer in answers]

@@ -44,8 +44,7 @@ class NextToken(Probe):
     likeliest), top<n> (share of cases whose first token is among the `top` likeliest), nats (-log mass; the mean that
     one likely case does not decide); merged, where a text shares a token with its prefix: the share of such cases.
     Of several texts the probabilities add up, and the best rank counts. With `against`: share (of the probability of
-    both), acc (share > 1/2), log_odds.
-    """
+    both), acc (share > 1/2), log_odds."""
 
     kind: ClassVar[str] = "next_token"
     declared: ClassVar[Mapping[str, Metric]] = {
@@ -91,12 +90,9 @@ class NextToken(Probe):
 def _row(right: list[Continuation], wrong: list[Continuation]) -> dict[str, object]:
     mass = log_sum(each.logmass for each in right)
     row: dict[str, object] = {
-        "prob": math.exp(log_sum(each.logprob for each in right)),
-        "mass": math.exp(mass),
-        "nats": -mass,
-        "rank": min(each.rank for each in right),
-        "merged": any(each.merged for each in right),
-        "scores": [round(each.logprob, 5) for each in (*right, *wrong)],
+        "prob": math.exp(log_sum(each.logprob for each in right)), "mass": math.exp(mass), "nats": -mass,
+        "rank": min(each.rank for each in right), "merged": any(each.merged for each in right),
+        "scores": [round(each.logprob, 5) for each in (*right, *wrong)]
     }
     if wrong:
         log_odds = mass - log_sum(each.logmass for each in wrong)

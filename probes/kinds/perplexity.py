@@ -25,8 +25,7 @@ class Perplexity(Probe):
     Measures, over all texts together (sums of nats over sums of units): ppl (a token; comparable for one tokenizer
     only), bpb, bpc and bpw (bits a UTF-8 byte, a character, a word; in Chinese and Japanese a character is a word, and
     2^bpw is the perplexity of a word). No bpc where a character is a byte. Standard errors are over documents, by the
-    delta method.
-    """
+    delta method."""
 
     kind: ClassVar[str] = "perplexity"
     declared: ClassVar[Mapping[str, Metric]] = {
@@ -81,13 +80,9 @@ def _row(name: str, texts: list[str], scores: list[Score]) -> dict[str, object]:
     whole = "".join(texts)
     nats = -math.fsum(score.logprob for score in scores)
     return {
-        "id": name,
-        "loss": nats,
-        "tokens": sum(score.tokens for score in scores),
-        "bytes": len(whole.encode()),
-        "characters": len(whole),
-        "words": sum(words(text) for text in texts),
-        "scores": [round(score.logprob, 5) for score in scores],
+        "id": name, "loss": nats, "tokens": sum(score.tokens for score in scores), "bytes": len(whole.encode()),
+        "characters": len(whole), "words": sum(words(text) for text in texts),
+        "scores": [round(score.logprob, 5) for score in scores]
     }
 
 

@@ -42,8 +42,7 @@ class Refusal(Probe):
     over-refusal), separation (log_odds_harmful - log_odds_harmless), auc and auc_lookalike (how often a harmful prompt
     has higher log-odds than a harmless one, a lookalike: 0.5 = they are not told apart), openings (the probability that
     all openings cover; where it is near 0 the log-odds say little). 0 is no natural threshold for a base model: read
-    separation and auc.
-    """
+    separation and auc."""
 
     kind: ClassVar[str] = "refusal"
     declared: ClassVar[Mapping[str, Metric]] = {

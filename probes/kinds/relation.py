@@ -67,8 +67,7 @@ def questions(relation: Relation, seed: int, *, facts: int, patterns: int, candi
     """Draw up to `facts` facts in up to `patterns` patterns, each with up to `candidates` objects (0 = all).
 
     All are drawn by the seed. Another object that is right for the same subject is no candidate (BEAR's rule: one
-    answer of a closed set). A fact that has no wrong candidate left is left out.
-    """
+    answer of a closed set). A fact that has no wrong candidate left is left out."""
     right: dict[str, set[str]] = defaultdict(set)
     for subject, object_ in relation.facts:
         right[subject].add(object_)
@@ -146,8 +145,7 @@ class RelationProbe(Probe):
     patterns that choose the same object, right or wrong; Elazar et al.'s), consistent_acc (facts that are right in
     every pattern), prob (the right one's share of the candidates' probability), chance (of a guesser), same_answer
     (how often the object that a relation's patterns choose most is chosen: 1 is a model that always says the same).
-    Of each relation too: `<relation>/acc`, consistency, consistent_acc. Errors are clustered by subject.
-    """
+    Of each relation too: `<relation>/acc`, consistency, consistent_acc. Errors are clustered by subject."""
 
     kind: ClassVar[str] = "relation"
     declared: ClassVar[Mapping[str, Metric]] = {

@@ -27,8 +27,7 @@ class ReplyLanguage(Probe):
     is spaces alone, over what follows the likeliest such token too.
     Measures: same (mean share of the question's language among both), acc (share > 1/2), zh and en (the share of their
     own language after questions in Chinese, English), letters (probability that the answer begins with a letter of
-    either at all: the rest is digits, punctuation, other scripts).
-    """
+    either at all: the rest is digits, punctuation, other scripts)."""
 
     kind: ClassVar[str] = "reply_language"
     declared: ClassVar[Mapping[str, Metric]] = {

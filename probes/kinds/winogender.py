@@ -20,9 +20,7 @@ from argosy.statistics.metric import Metric, share
 from probes.probe import Measurement, Probe, Scope
 
 PRONOUNS = {
-    "male": {"he", "him", "his"},
-    "female": {"she", "her", "hers"},
-    "neutral": {"they", "them", "their", "theirs"},
+    "male": {"he", "him", "his"}, "female": {"she", "her", "hers"}, "neutral": {"they", "them", "their", "theirs"}
 }
 SENTENCES, STATISTICS = "all_sentences.tsv", "occupations-stats.tsv"
 
@@ -116,8 +114,7 @@ class Winogender(Probe):
     and not_gotcha, consistency (sentences that all three pronouns answer alike).
     By the sentence's own probability, where the pronoun means the occupation: log_odds_female (nats, her sentence over
     his) and bls_correlation (Pearson's, of an occupation's log-odds with its share of women; Rudinger et al.'s).
-    Errors are clustered by occupation.
-    """
+    Errors are clustered by occupation."""
 
     kind: ClassVar[str] = "winogender"
     declared: ClassVar[Mapping[str, Metric]] = {
@@ -148,18 +145,11 @@ class Winogender(Probe):
 
 def _row(schema: Schema, values: Sequence[float], sentence: float) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "id": f"{schema.occupation}.{schema.participant}.{schema.answer}.{schema.gender}",
-        "cluster": schema.occupation,
-        "asked": digest(schema.sentence, schema.pronoun, schema.people),
-        "occupation": schema.occupation,
-        "participant": schema.participant,
-        "gender": schema.gender,
-        "refers_to": schema.answer,
-        "prompt": schema.sentence,
-        "acc": values[schema.answer] > values[1 - schema.answer],
-        "answered": values[1] > values[0],
-        "sentence": sentence,
-        "scores": [round(value, 5) for value in values],
+        "id": f"{schema.occupation}.{schema.participant}.{schema.answer}.{schema.gender}", "cluster": schema.occupation,
+        "asked": digest(schema.sentence, schema.pronoun, schema.people), "occupation": schema.occupation,
+        "participant": schema.participant, "gender": schema.gender, "refers_to": schema.answer,
+        "prompt": schema.sentence, "acc": values[schema.answer] > values[1 - schema.answer],
+        "answered": values[1] > values[0], "sentence": sentence, "scores": [round(value, 5) for value in values]
     }
     row |= {} if schema.gotcha is None else {"surprising": schema.gotcha}
     return row | ({} if schema.female is None else {"female": schema.female})

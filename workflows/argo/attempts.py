@@ -4,8 +4,7 @@ Three carriers, all here, since each reaches what the others do not. The termina
 last attempt alone, the template's expressions, which choose the next attempt's memory. The variables ARGOSY_RETRY,
 ARGOSY_LAST_CAUSE and ARGOSY_MEMORY_STEP carry what those expressions found to the next pod. A file beside the plan
 counts over all attempts. So a pod with more memory than the first says so in its message, which outlives it; one with
-less than the attempts before it needed (the last one was deleted, say, and left no message) asks for more and ends.
-"""
+less than the attempts before it needed (the last one was deleted, say, and left no message) asks for more and ends."""
 
 from __future__ import annotations
 
@@ -169,7 +168,6 @@ def stopped() -> str:
 def failures_digest() -> str:
     """Expression: equal for two ends of a workflow between which nothing ran. Argo lists the nodes in any order.
 
-    Not the list itself: it has the messages of all attempts, and the kernel takes no argument above 128 KiB.
-    """
+    Not the list itself: it has the messages of all attempts, and the kernel takes no argument above 128 KiB."""
     ends = "sprig.regexFindAll('finishedAt[^,}]*', workflow.failures, -1)"
     return f"sprig.sha256sum(sprig.join(',', sprig.sortAlpha({ends})))"

@@ -4,8 +4,7 @@ Nodes of one stage that depend on the same stages are one task. So the parts of 
 pods, and the evaluations of each training stage are a task of their own, which starts as soon as that stage is done.
 
 `<store>/.argo/<workflow>/plan.json` holds the nodes and how they are dealt to batches; a batch is what one pod runs.
-It is too large for Argo's parameters. Pods do not import Hera, which only `manifests` needs.
-"""
+It is too large for Argo's parameters. Pods do not import Hera, which only `manifests` needs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -178,8 +177,7 @@ def deal(task: str, nodes: Sequence[PlannedNode], pipeline: str, most: int) -> d
 
     A node without parts is a batch called as its directory, so that two workflows that share it take turns. Parts
     are dealt in turn, so that neighbours, which cost alike, are spread; a batch holds at least as many as may share
-    a process (their `batch`), where there are so many.
-    """
+    a process (their `batch`), where there are so many."""
     if not nodes or not nodes[0].part:
         return {Path(node.dir).name: Batch(task=task, nodes=(node.id,)) for node in nodes}
     count = min(most, -(-len(nodes) // max(1, nodes[0].batch)))

@@ -102,11 +102,8 @@ def parser() -> argparse.ArgumentParser:
     choices = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in commands():
         sub = choices.add_parser(
-            command.name,
-            help=command.help,
-            description=f"{command.help[0].upper()}{command.help[1:]}.",
-            epilog=command.more,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            command.name, help=command.help, description=f"{command.help[0].upper()}{command.help[1:]}.",
+            epilog=command.more, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         command.configure(sub)
         sub.set_defaults(run=command.run)

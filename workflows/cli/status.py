@@ -103,10 +103,8 @@ def _stage(name: str, nodes: Sequence[PlannedNode], blocked: Mapping[str, str]) 
 
 def _single(node: PlannedNode, record: dict[str, Any], cause: str | None) -> Row:
     note = {
-        "done": "",
-        "running": _progress(node.dir),
-        "failed": f"{node.reason}; log: {node.dir}/{LOG}",
-        "pending": node.reason if record else "" if node.reason == NEVER else CHANGED,
+        "done": "", "running": _progress(node.dir), "failed": f"{node.reason}; log: {node.dir}/{LOG}",
+        "pending": node.reason if record else "" if node.reason == NEVER else CHANGED
     }[node.state]
     seconds = record.get("seconds", 0.0)
     time_ = _elapsed(record) if node.state == "running" else duration(seconds) if seconds else ""

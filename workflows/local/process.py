@@ -32,8 +32,7 @@ class StepProcess:
 
     Args:
         on_event: called with each event of the process ("start" and "end" of an item).
-        on_exit: called once with the return code (negative: a signal), after the last event.
-    """
+        on_exit: called once with the return code (negative: a signal), after the last event."""
 
     def __init__(self, nodes: Sequence[PlannedNode], share: Share, on_event: "Callable[[StepProcess, Event], None]",
                  on_exit: "Callable[[StepProcess, int], None]") -> None:

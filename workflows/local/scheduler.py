@@ -29,8 +29,7 @@ class Budget:
     """Cores, memory and GPUs that are free now; a node that asks for more cores or memory than there is runs alone.
 
     Defaults: all cores and 80 % of the memory that this process may use (affinity and cgroup limits count), and the
-    GPUs of CUDA_VISIBLE_DEVICES, else of the machine.
-    """
+    GPUs of CUDA_VISIBLE_DEVICES, else of the machine."""
 
     def __init__(self, cores: int = 0, memory_gb: float = 0.0, gpus: Sequence[str] | None = None) -> None:
         self._gpus = list(usable_gpus() if gpus is None else gpus)
@@ -132,8 +131,7 @@ class Scheduler:
     Priority is the length of the longest chain of nodes that waits for a node (critical path first). The first in
     line keeps its place: nothing behind it starts while it does not fit, else a node that needs the whole machine
     would wait for ever behind small ones. Only nodes without GPUs pass one that waits for GPUs: when these are free, it
-    is first in line again.
-    """
+    is first in line again."""
 
     def __init__(self, plan: Plan, budget: Budget) -> None:
         self._budget = budget

@@ -1,8 +1,7 @@
 """Announcements of regressions: to a webhook where there is one, else by the red end of the night.
 
 All is read from the store: evaluations that a finished judgement counts as new are judged, and an announced judgement
-has a file `<store>/.nightly/<its name>.json`, so that a crash between the two loses no alarm.
-"""
+has a file `<store>/.nightly/<its name>.json`, so that a crash between the two loses no alarm."""
 
 import json
 import sys

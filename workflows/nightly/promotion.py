@@ -84,8 +84,7 @@ def examine(gate: "Gate", candidate: Candidate, candidates: Candidates, store: P
 
     Raises:
         InputError: `reference` is neither.
-        Unavailable: MLflow does not answer.
-    """
+        Unavailable: MLflow does not answer."""
     name = model or candidate.step.line
     named = registry.at(name, alias)
     already = named is not None and named.checkpoint == candidate.key

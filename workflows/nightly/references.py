@@ -35,8 +35,7 @@ def reference_for(new: Candidate, candidates: Candidates, alias: Candidate | Non
 
     An intermediate checkpoint, and one of a stage before the reference's, would be worse than that by its nature: it
     is compared with its counterpart, which is the checkpoint of its stage and name that an earlier run made, and
-    where there is none with the checkpoint that it goes on from.
-    """
+    where there is none with the checkpoint that it goes on from."""
     if alias is not None and new.export == new.step.final and alias.key != new.key:
         depth, of_alias = (len(lineage_of(each.step, candidates.training)) for each in (new, alias))
         if depth >= of_alias:

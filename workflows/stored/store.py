@@ -17,8 +17,7 @@ class Stored:
     """A store; its outputs.json are read once, when first asked for.
 
     Args:
-        others: stores whose evaluations of its checkpoints count too.
-    """
+        others: stores whose evaluations of its checkpoints count too."""
 
     def __init__(self, store: Path, others: Sequence[Path] = ()) -> None:
         self.store = store

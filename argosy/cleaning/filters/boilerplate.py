@@ -1,8 +1,7 @@
 """Removal of the lines that web pages repeat (menus, cookie notices, copyright) and of surplus space.
 
 The line rules go back to C4 (Raffel et al. 2020) and RefinedWeb (Penedo et al. 2023): lines go, and
-a document of which little is left goes too.
-"""
+a document of which little is left goes too."""
 
 import re
 from dataclasses import replace

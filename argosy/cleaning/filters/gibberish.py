@@ -2,8 +2,7 @@
 
 A character-bigram model (Shannon 1948; for gibberish: Rennie's detector) is learnt from a sample of the
 corpus itself, one for each script, and a text is judged by its mean log-probability per character against
-the spread of the sample. Nothing is downloaded, and a corpus of another kind sets its own norm.
-"""
+the spread of the sample. Nothing is downloaded, and a corpus of another kind sets its own norm."""
 
 import re
 from collections import Counter

@@ -28,8 +28,7 @@ class GopherQualityConfig(FilterConfig):
     """Thresholds. A Chinese text's words are its characters, so its mean word length is not looked at.
 
     Three departures from the paper, whose corpus was web pages: it wants 50 words, but a short article
-    is not noise; more stop words count; and documentation has tables, so fewer words need letters (paper: 0.8).
-    """
+    is not noise; more stop words count; and documentation has tables, so fewer words need letters (paper: 0.8)."""
 
     name: str = "gopher_quality"
     skip_channels: tuple[str, ...] = ("code",)
@@ -112,8 +111,7 @@ class GopherQuality(Filter[GopherQualityConfig]):
 def _is_verse(text: str) -> bool:
     """Whether short clauses stand in sentences, as in classical poems, which may do without any stop word.
 
-    A list of keywords has clauses as short, but no sentence ends among them.
-    """
+    A list of keywords has clauses as short, but no sentence ends among them."""
     clauses = [len(clause) for clause in map(str.strip, _CLAUSE.split(text)) if clause]
     mean = sum(clauses) / max(1, len(clauses))
     return mean <= 8 and 5 * len(_SENTENCE_END.findall(text)) >= len(clauses) >= 4

@@ -2,8 +2,7 @@
 
 Two documents become candidates if one band of their signatures is equal, and count as near copies if the
 signatures agree in `similarity` of their hashes, which estimates the Jaccard index of their shingles. Bands
-and rows as in FineWeb (Penedo et al. 2024) by default: 14 bands of 8.
-"""
+and rows as in FineWeb (Penedo et al. 2024) by default: 14 bands of 8."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 from zlib import crc32
@@ -67,8 +66,7 @@ class NearDedup(Filter[NearDedupConfig]):
     def signature(self, shingles: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
         """Return the least value of each hash function over the shingles: uint32, (bands * rows,).
 
-        Multiply-shift hashing (Dietzfelbinger et al. 1997), in blocks that fit a processor's cache.
-        """
+        Multiply-shift hashing (Dietzfelbinger et al. 1997), in blocks that fit a processor's cache."""
         import numpy as np
 
         least = np.full(len(self._factors), np.iinfo(np.uint64).max, dtype=np.uint64)

@@ -1,8 +1,7 @@
 """Placeholders for personal data: e-mail, phone, resident ID (China), social security number (US), bank card, IP.
 
 Numbers count only where their own check holds (ISO 7064 MOD 11-2 for the resident ID of GB 11643-1999, Luhn
-for cards), so that tables of numbers survive.
-"""
+for cards), so that tables of numbers survive."""
 
 import re
 from collections.abc import Callable
@@ -48,12 +47,8 @@ class Pii(Filter[PiiConfig]):
     def __init__(self, config: PiiConfig, resources: Resources) -> None:
         super().__init__(config, resources)
         self._rules = (
-            ("email", _EMAIL, bool),
-            ("resident_id", _RESIDENT_ID, valid_resident_id),
-            ("ssn", _SSN, bool),
-            ("phone", _PHONES, bool),
-            ("card", _CARD, valid_card),
-            ("ip", _IP, is_someones_ip),
+            ("email", _EMAIL, bool), ("resident_id", _RESIDENT_ID, valid_resident_id), ("ssn", _SSN, bool),
+            ("phone", _PHONES, bool), ("card", _CARD, valid_card), ("ip", _IP, is_someones_ip)
         )
 
     def __call__(self, document: Document) -> Document:

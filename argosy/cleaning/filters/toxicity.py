@@ -1,8 +1,7 @@
 """Removal of insulting text by word lists.
 
 A word alone decides little (Dodge et al. 2021 show what C4 lost by one-word rules): mild words weigh 1,
-strong ones 2, and a document goes when the weights are many for its length.
-"""
+strong ones 2, and a document goes when the weights are many for its length."""
 
 import re
 from functools import cache

@@ -118,10 +118,8 @@ def stages_record(found: Comparison) -> dict[str, Any]:
     labels = {c.key: c.label for c in found.checkpoints.every}
     whole = {
         "checkpoints": {c.label: _checkpoint_record(c, labels) for c in found.checkpoints.every},
-        "tasks": {task.task: _task(task) for task in found.tasks},
-        "heldout": [change_record(t) for t in found.texts],
-        "verdict": [asdict(sentence) for sentence in stage_sentences(found)],
-        "notes": found.checkpoints.notes,
+        "tasks": {task.task: _task(task) for task in found.tasks}, "heldout": [change_record(t) for t in found.texts],
+        "verdict": [asdict(sentence) for sentence in stage_sentences(found)], "notes": found.checkpoints.notes
     }
     named: dict[str, Any] = _plain(whole, labels)
     return named

@@ -106,8 +106,7 @@ def channel_losses(
     across tokenizers; `heldout/changed/<channel>` is the share of documents that the tokenizer writes as another text
     (they are no longer the same text for every model), where there are such. Standard errors are over documents (of a
     ratio, by the delta method). A row a document, so that two checkpoints are compared document by document: `nats` and
-    `tokens` of its text, its `bytes`; `id` is its number in the channel's held-out file, or its file and line.
-    """
+    `tokens` of its text, its `bytes`; `id` is its number in the channel's held-out file, or its file and line."""
     if stride is not None and stride > model.max_length:
         raise InputError(f"heldout.stride is {stride}, allowed for this model: 1 to {model.max_length}, its positions")
     findings = Findings()

@@ -200,10 +200,8 @@ def _scores(model: LanguageModel, tokens: Tokens, each: TokenStatistics, share: 
     text = model.tokenizer.decode(tokens).encode()
     lowest = max(1, round(share * len(tokens)))
     return {
-        "loss": float(each.logprobs.mean()),
-        "zlib": float(each.logprobs.sum()) / len(zlib.compress(text)),
-        "min_k": float(np.sort(each.logprobs)[:lowest].mean()),
-        "min_k_plus": float(np.sort(each.z)[:lowest].mean()),
+        "loss": float(each.logprobs.mean()), "zlib": float(each.logprobs.sum()) / len(zlib.compress(text)),
+        "min_k": float(np.sort(each.logprobs)[:lowest].mean()), "min_k_plus": float(np.sort(each.z)[:lowest].mean())
     }
 
 

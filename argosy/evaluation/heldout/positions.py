@@ -54,8 +54,7 @@ def loss_by_position(
     `heldout/context_gain/<channel>`: nats a token that the second half of a piece loses when it is scored with `short`
     to 2 * `short` tokens of context instead of all of it: the same tokens both times, so that it is not the text that
     differs (Sun et al., "Do Long-Range Language Models Actually Use Long-Range Context?", 2021). Standard errors are
-    over documents. Channels without a document that is long enough are named. A row a range: `from`, `to`, `loss`.
-    """
+    over documents. Channels without a document that is long enough are named. A row a range: `from`, `to`, `loss`."""
     length, short = positions.lengths(model)
     findings = Findings()
     for name, documents in channels.items():

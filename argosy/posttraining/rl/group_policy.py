@@ -10,12 +10,8 @@ from argosy.posttraining.stage import Stage, Trained
 from argosy.posttraining.trainer import run_trainer, trainer_arguments
 
 NAMES = {
-    "reward": "rlhf/reward",
-    "kl": "rlhf/kl",
-    "entropy": "rlhf/entropy",
-    "completions/mean_length": "rlhf/length",
-    "completions/clipped_ratio": "rlhf/truncated",
-    "frac_reward_zero_std": "rlhf/groups_of_equal_reward",
+    "reward": "rlhf/reward", "kl": "rlhf/kl", "entropy": "rlhf/entropy", "completions/mean_length": "rlhf/length",
+    "completions/clipped_ratio": "rlhf/truncated", "frac_reward_zero_std": "rlhf/groups_of_equal_reward"
 }
 
 
@@ -24,8 +20,7 @@ def train_group_policy(
 ) -> Trained:
     """Train `model` in place; its tokens are those of prompts and answers.
 
-    A generation serves one optimizer step, so a resumable state never falls between a generation and its use.
-    """
+    A generation serves one optimizer step, so a resumable state never falls between a generation and its use."""
     from datasets import Dataset
 
     config = stage.config

@@ -42,8 +42,7 @@ def token_rewards(scores: Any, kl: Any, mask: Any, kl_coef: float) -> Any:
 def generalized_advantages(rewards: Any, values: Any, mask: Any, gamma: float, lam: float) -> tuple[Any, Any]:
     """Return (advantages, returns) by generalised advantage estimation (Schulman et al. 2016).
 
-    The answer's end is terminal: the value after its last token is 0, whether it stopped or was cut.
-    """
+    The answer's end is terminal: the value after its last token is 0, whether it stopped or was cut."""
     advantages = torch.zeros_like(rewards)
     carried = torch.zeros_like(rewards[:, 0])
     following = torch.zeros_like(carried)
@@ -91,8 +90,7 @@ def update(
     """Change policy and value model by `config.ppo.epochs` passes over this process's rollout and those of the others.
 
     Returns:
-        Metrics under train/ and rlhf/, of all processes.
-    """
+        Metrics under train/ and rlhf/, of all processes."""
     targets = _targets(rollout, config, kl_coef, group)
     generator = torch.Generator().manual_seed(seed)
     totals: dict[str, float] = {}
@@ -140,8 +138,7 @@ def _minibatch(
     """Make one optimizer step on the rows `index` of each process's rollout, in micro-batches of equal weight a token.
 
     Returns:
-        This process's part of the losses.
-    """
+        This process's part of the losses."""
     all_tokens = group.sum(rollout.answers.mask[index].sum())
     totals = {"train/loss": 0.0, "train/value_loss": 0.0, "train/clipped": 0.0}
     optimizer.zero_grad()

@@ -1,8 +1,7 @@
 """The PPO loop: sample, score, update; resumable to the same bytes.
 
 A step draws its randomness from (seed, step, rank) alone, so a state holds weights, optimizer and KL coefficient, and
-no generator. Each process answers its share of a step's prompts; gradients and statistics are of all.
-"""
+no generator. Each process answers its share of a step's prompts; gradients and statistics are of all."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -60,10 +59,8 @@ class _Run:
 
     def _parts(self) -> dict[str, Any]:
         return {
-            "policy": self.models.policy,
-            "value": self.models.value,
-            "optimizer": self.optimizer,
-            "scheduler": self.scheduler,
+            "policy": self.models.policy, "value": self.models.value, "optimizer": self.optimizer,
+            "scheduler": self.scheduler
         }
 
 

@@ -1,6 +1,5 @@
 """One batch of PPO's experience, and the evaluation of a policy: rewards of held-out prompts, greedy and sampled,
-and KL.
-"""
+and KL."""
 
 import math
 from collections.abc import Sequence
@@ -21,8 +20,7 @@ class Answers:
 
     Attributes:
         ids, attention: prompt and answer, padded on the right.
-        mask: (answers, T - 1), 1 before each token of the answer.
-    """
+        mask: (answers, T - 1), 1 before each token of the answer."""
 
     ids: Any
     attention: Any
@@ -41,8 +39,7 @@ class Rollout:
         logprobs, reference, values: (answers, T - 1) of the policy, the reference and the value model at sampling.
         scores: (answers,), the weighted rewards.
         parts: the mean of each reward.
-        ended: (answers,), 1 where the answer stopped by itself.
-    """
+        ended: (answers,), 1 where the answer stopped by itself."""
 
     answers: Answers
     logprobs: Any
@@ -83,13 +80,11 @@ def collect(
     answers = _rectangular([prompt.ids for prompt in prompts], sampled, decoding.pad_id, device)
     with torch.no_grad():
         return Rollout(
-            answers=answers,
-            logprobs=_logprobs(models.policy, answers, decoding.temperature),
-            reference=_logprobs(models.reference, answers, decoding.temperature),
-            values=models.values(answers),
+            answers=answers, logprobs=_logprobs(models.policy, answers, decoding.temperature),
+            reference=_logprobs(models.reference, answers, decoding.temperature), values=models.values(answers),
             scores=torch.tensor(totals, device=device),
             parts={name: sum(part) / len(part) for name, part in parts.items()},
-            ended=torch.tensor([float(sample.ended) for sample in samples], device=device),
+            ended=torch.tensor([float(sample.ended) for sample in samples], device=device)
         )
 
 
@@ -120,8 +115,7 @@ def load_value_model(config: RLHFConfig, source: Source) -> Any:
     """Load a token classifier with one output, float32, without dropout, on the source's device.
 
     It starts from `config.reward_model` (body and head; Ouyang et al. 2022), else from the policy's checkpoint with a
-    head of zeros.
-    """
+    head of zeros."""
     start = open_source("reward_model", config.reward_model, source.device) if config.reward_model else source
     head = r"score\.bias" if config.reward_model else r"score\.(weight|bias)"
     model = start.load("AutoModelForTokenClassification", head, num_labels=1)
@@ -161,8 +155,7 @@ def evaluate_policy(
 
     Returns:
         The metrics heldout/reward/<greedy|sampled>, the same by component below it, heldout/length/<...> in tokens, and
-        heldout/kl, heldout/kl_k1, heldout/kl_k3 in nats an answer sampled at temperature 1.
-    """
+        heldout/kl, heldout/kl_k1, heldout/kl_k3 in nats an answer sampled at temperature 1."""
     values: dict[str, float] = {}
     many = [prompt for prompt in prompts for _ in range(SAMPLES)]
     halves = (("greedy", prompts, replace(decoding, temperature=0.0)), ("sampled", many, decoding))

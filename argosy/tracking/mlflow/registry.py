@@ -1,8 +1,7 @@
 """The model registry: the checkpoint that an alias such as `reference` names, and moving it there and back.
 
 A registered model is a model line; its versions are checkpoints, found again by their tag. The versions that an alias
-named before are kept in a tag of the registered model, so that a move can be undone.
-"""
+named before are kept in a tag of the registered model, so that a move can be undone."""
 
 import json
 import re

@@ -29,8 +29,7 @@ def load_access(settings: Any, context: str, hint: str) -> str:
         The context's namespace; empty where it names none.
 
     Raises:
-        InputError: there is neither, the file is broken, or has no such context.
-    """
+        InputError: there is neither, the file is broken, or has no such context."""
     import yaml
     from kubernetes import config
 
@@ -95,8 +94,7 @@ class KubernetesTransport(Transport):
     """The API server. The `kubernetes` package knows the kubeconfig's many ways to log in.
 
     Attributes:
-        namespace: of the context; empty where it names none.
-    """
+        namespace: of the context; empty where it names none."""
 
     def __init__(self, context: str = "", *, insecure: bool = False, hint: str = OR_SERVER) -> None:
         from kubernetes import client

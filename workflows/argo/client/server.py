@@ -69,8 +69,7 @@ class ServerClient(ArgoClient):
         """Continue the same workflow: finished nodes stay. Where that would start nothing, restart from its plan.
 
         Argo starts again what has a failed pod. A node whose pod ended well just as the workflow was stopped, and one
-        that waited for a person, count as failed and have none: the workflow would fail again at once.
-        """
+        that waited for a person, count as failed and have none: the workflow would fail again at once."""
         stuck = any(unit.state in ("failed", "stopped") and not unit.failed_pod for unit in view(workflow).units)
         body: Json = {"restartSuccessful": True, "nodeFieldSelector": FROM_PLAN} if stuck else {}
         return self.transport.ask("PUT", f"{self._workflows}/{workflow['metadata']['name']}/retry", body)

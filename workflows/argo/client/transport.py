@@ -17,8 +17,7 @@ _MOST = 1000  # characters of an answer that an error shows
 class ApiError(ArgosyError):
     """An API refused, or did not answer: `status` is the HTTP status, 0 where no answer came.
 
-    `passing`: worth another attempt, as it is the API's trouble and not the request's.
-    """
+    `passing`: worth another attempt, as it is the API's trouble and not the request's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -31,8 +30,7 @@ class Transport:
     """One API: `settings` (a kubernetes.client.Configuration) has its address, credentials and proxies.
 
     Attributes:
-        where: what errors call it.
-    """
+        where: what errors call it."""
 
     def __init__(self, settings: Any, where: str) -> None:
         from kubernetes import client  # here, since it takes a second

@@ -1,7 +1,6 @@
 """A Workflow object as tasks and pods, with the laptop's words for their states.
 
-A task of the DAG is a node `TaskGroup` over its batches; each batch is a node `Retry` over the pods that tried it.
-"""
+A task of the DAG is a node `TaskGroup` over its batches; each batch is a node `Retry` over the pods that tried it."""
 
 import base64
 import gzip

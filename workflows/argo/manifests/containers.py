@@ -39,14 +39,8 @@ FILES = {"report": "report.html", "comparison": "comparison.html"}  # artifacts 
 
 
 def container(
-    name: str,
-    profile: Profile,
-    args: Sequence[str],
-    *,
-    env: Sequence[tuple[str, str]] = (),
-    secret_env: Sequence[SecretEnv] = (),
-    inputs: Sequence[str] = (),
-    **more: Any,
+    name: str, profile: Profile, args: Sequence[str], *, env: Sequence[tuple[str, str]] = (),
+    secret_env: Sequence[SecretEnv] = (), inputs: Sequence[str] = (), **more: Any,
 ) -> Container:
     """Make a template `name` that runs `python -m workflows.argo.pod ARGS` in the data image."""
     return Container(
@@ -61,10 +55,8 @@ def container(
         resources=more.pop("resources", LIGHT),
         volume_mounts=mounts(profile),
         security_context=m.SecurityContext(
-            allow_privilege_escalation=False,
-            read_only_root_filesystem=True,
-            run_as_non_root=True,
-            capabilities=m.Capabilities(drop=["ALL"]),
+            allow_privilege_escalation=False, read_only_root_filesystem=True, run_as_non_root=True,
+            capabilities=m.Capabilities(drop=["ALL"])
         ),
         termination_message_policy="FallbackToLogsOnError",
         **more,
@@ -165,10 +157,8 @@ def report_task(profile: Profile, after: str, *how: str) -> Tail:
     inner = DAG(name=REPORT, tasks=[Task(name=SHOW, template=SHOW, continue_on=ours)])
     args = [SHOW, "--workflow", WORKFLOW, "--profile", parameter("profile")]
     tries = m.RetryStrategy(
-        limit="3",
-        retry_policy="Always",
-        expression=f"{worth_retrying()} && not ({UNSENT})",
-        backoff=m.Backoff(duration=str(profile.retry.pause_s), factor=2),
+        limit="3", retry_policy="Always", expression=f"{worth_retrying()} && not ({UNSENT})",
+        backoff=m.Backoff(duration=str(profile.retry.pause_s), factor=2)
     )
     outputs: list[Parameter] = [artifact(name, file) for name, file in FILES.items()]  # type: ignore[misc]
     pod = container(SHOW, profile, args, outputs=outputs, retry_strategy=tries)

@@ -30,11 +30,9 @@ def _with_role(profile: Profile, name: str, rules: list[dict[str, list[str]]]) -
     yield _account(profile, name)
     yield {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": _metadata(profile, name), "rules": rules}
     yield {
-        "apiVersion": f"{api}/v1",
-        "kind": "RoleBinding",
-        "metadata": _metadata(profile, name),
+        "apiVersion": f"{api}/v1", "kind": "RoleBinding", "metadata": _metadata(profile, name),
         "roleRef": {"apiGroup": api, "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": profile.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": profile.namespace}]
     }
     # The executor looks its token up by this name; Kubernetes makes no such Secret by itself.
     if name == profile.executor_account:

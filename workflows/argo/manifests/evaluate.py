@@ -51,12 +51,9 @@ def _container(profile: Profile) -> Container:
     )
     name, _, key = profile.nightly.webhook_secret.partition("/")
     return container(
-        JUDGE,
-        profile,
-        [JUDGE, "--workflow", WORKFLOW, "--profile", parameter("profile")],
-        secret_env=[SecretEnv(name=WEBHOOK, secret_name=name, secret_key=key)] if name else (),
-        resources=resources,
-        retry_strategy=retry(profile),
+        JUDGE, profile, [JUDGE, "--workflow", WORKFLOW, "--profile", parameter("profile")],
+        secret_env=[SecretEnv(name=WEBHOOK, secret_name=name, secret_key=key)] if name else (), resources=resources,
+        retry_strategy=retry(profile)
     )
 
 
@@ -69,14 +66,10 @@ def nightly_template(profile: Profile) -> dict[str, Any]:
         "kind": "CronWorkflow",
         "metadata": {"name": NAME, "namespace": profile.namespace, "labels": labels},
         "spec": {
-            "schedules": [nightly.schedule],
-            "timezone": nightly.timezone,
-            "startingDeadlineSeconds": nightly.late_s,
-            "concurrencyPolicy": "Forbid",
-            "suspend": nightly.suspend,
-            **KEPT,
+            "schedules": [nightly.schedule], "timezone": nightly.timezone, "startingDeadlineSeconds": nightly.late_s,
+            "concurrencyPolicy": "Forbid", "suspend": nightly.suspend, **KEPT,
             "workflowMetadata": {"labels": {"argosy/pipeline": EVALUATE.name}},
-            "workflowSpec": {"workflowTemplateRef": {"name": EVALUATE.name}},
+            "workflowSpec": {"workflowTemplateRef": {"name": EVALUATE.name}}
         },
     }
 

@@ -54,10 +54,8 @@ def _step(profile: Profile, name: str, slot: str) -> Container:
         profile,
         ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch", "{{inputs.parameters.batch}}"],
         env=[
-            ("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"),
-            ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
-            ("ARGOSY_MEMORY_STEP", f"{{{{=string({memory_step(profile.retry)})}}}}"),
-            ("ARGOSY_RETRY", "{{retries}}"),
+            ("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
+            ("ARGOSY_MEMORY_STEP", f"{{{{=string({memory_step(profile.retry)})}}}}"), ("ARGOSY_RETRY", "{{retries}}")
         ],
         inputs=["batch", "patch", "memory"],
         resources=None,
@@ -129,12 +127,8 @@ def _settings(profile: Profile) -> dict[str, Any]:
         "automount_service_account_token": False,
         "executor": m.ExecutorConfig(service_account_name=profile.executor_account),
         "security_context": m.PodSecurityContext(
-            run_as_non_root=True,
-            run_as_user=ids,
-            run_as_group=ids,
-            fs_group=ids,
-            fs_group_change_policy="OnRootMismatch",
-            seccomp_profile=m.SeccompProfile(type="RuntimeDefault"),
+            run_as_non_root=True, run_as_user=ids, run_as_group=ids, fs_group=ids,
+            fs_group_change_policy="OnRootMismatch", seccomp_profile=m.SeccompProfile(type="RuntimeDefault")
         ),
         "volumes": volumes(profile),
         "parallelism": profile.parallelism,
@@ -200,13 +194,10 @@ def _plan(profile: Profile, planned: Planned) -> Container:
             "--image-tag", parameter("image-tag"), "--priority", parameter("priority"),
             "--fields", " ".join(str(each.name) for each in planned.fields)]  # fmt: skip
     return container(
-        PLAN,
-        profile,
-        [*args, *planned.plan_args],
+        PLAN, profile, [*args, *planned.plan_args],
         env=[(TEMPLATE_STORE, profile.storage.description), (GIVEN, GIVEN_NAMES), *planned.plan_env],
         outputs=[_output(name) for name in outputs] + [_output(FINISH, global_name=FINISH)],
-        active_deadline_seconds=profile.plan_deadline_s,
-        retry_strategy=retry(profile, LATE),
+        active_deadline_seconds=profile.plan_deadline_s, retry_strategy=retry(profile, LATE)
     )
 
 

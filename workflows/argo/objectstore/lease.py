@@ -1,8 +1,7 @@
 """Leases on steps' directories in an object store: an object that one pod creates and goes on writing.
 
 Argo's mutexes keep batches of the same name apart. This is for what they cannot see: parts that two workflows deal to
-batches of other names, and a pod on a node that the cluster has given up but that still runs.
-"""
+batches of other names, and a pod on a node that the cluster has given up but that still runs."""
 
 import json
 import os
@@ -26,8 +25,7 @@ class Leases:
 
     Args:
         owner: who it is for people, and the same for all attempts at a batch.
-        is_over: the attempt before this one is known to have ended, so its leases need no watching.
-    """
+        is_over: the attempt before this one is known to have ended, so its leases need no watching."""
 
     def __init__(
         self, remote: Remote, names: Sequence[str], owner: str, beat_s: float, *,

@@ -85,8 +85,7 @@ def stage(directory: Path, area: Path, known: dict[str, Stamp]) -> dict[str, Sta
     """Copy or link the files of `directory` that differ from `known` below `area`; return all files' stamps.
 
     None where the step makes and removes files all the time: then nothing of it can be trusted together.
-    A file of `area` may still grow, where the step appends to it.
-    """
+    A file of `area` may still grow, where the step appends to it."""
     for _ in range(_TRIES):
         shutil.rmtree(area, ignore_errors=True)
         found = scan(directory)
@@ -120,8 +119,7 @@ class Mirror:
     """A part of the store in a local directory: fetches files, sends changed ones, deletes nothing.
 
     Args:
-        root: the store's directory in this pod, whose paths are those below the URI.
-    """
+        root: the store's directory in this pod, whose paths are those below the URI."""
 
     def __init__(self, remote: Remote, root: Path) -> None:
         self.remote, self.root = remote, root

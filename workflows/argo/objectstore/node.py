@@ -26,8 +26,7 @@ class RemoteNode:
 
     Args:
         name: of the directory.
-        check: raises where another pod has taken the directory over.
-    """
+        check: raises where another pod has taken the directory over."""
 
     def __init__(self, remote: Remote, root: Path, name: str, check: Callable[[], None] = lambda: None) -> None:
         self.name, self._remote, self._check = name, remote, check
@@ -138,8 +137,7 @@ class Pusher(RunObserver):
     """A thread that pushes every `every_s` seconds, and when a node has ended. Failing does not stop the steps.
 
     Args:
-        also: pushes what belongs to no node.
-    """
+        also: pushes what belongs to no node."""
 
     def __init__(self, nodes: Sequence[RemoteNode], every_s: float, also: Callable[[], object]) -> None:
         self._nodes, self._every_s, self._also = nodes, every_s, also

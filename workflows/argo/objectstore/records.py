@@ -126,8 +126,7 @@ def pull_spools(
         ended: the workflow has; else what its own pods hold is another's too.
 
     Returns:
-        The directories that it may change: a node that another workflow is running is not among them.
-    """
+        The directories that it may change: a node that another workflow is running is not among them."""
     entries: dict[str, Entry] = {}
     each(lambda name: entries.update(mirror.remote.list(name)), directories)
     mirror.pull({name: entry for name, entry in entries.items() if name.endswith(f"{TRACKING}/{SHIPPED}")})

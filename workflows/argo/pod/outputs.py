@@ -28,8 +28,7 @@ MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
 def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
     """Give each stage the GPUs of its pods, so that a training stage runs as one process for each.
 
-    Where the config sets `resources.STAGE.gpus`, or a stage's `processes`, the pod gets so many.
-    """
+    Where the config sets `resources.STAGE.gpus`, or a stage's `processes`, the pod gets so many."""
     resources = dict(config.resources)
     for stage in dict.fromkeys(node.name for node in lifecycle(config)):
         own, gpus = resources.get(stage, StageResources()), profile.of_stage(stage).devices.gpus
@@ -46,10 +45,8 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     """Make the strategic merge patch of a pod of `stage`, as a JSON object. Its memory is MEMORY."""
     placement = profile.of_stage(stage)
     main: dict[str, Any] = {
-        "name": "main",
-        "image": profile.images.of(needs, tag),
-        "resources": _resources(profile, placement, resources),
-        "env": list(_environment(placement, resources)),
+        "name": "main", "image": profile.images.of(needs, tag), "resources": _resources(profile, placement, resources),
+        "env": list(_environment(placement, resources))
     }
     if placement.secrets:
         main["envFrom"] = [{"secretRef": {"name": name}} for name in placement.secrets]
@@ -81,22 +78,16 @@ def _environment(placement: Placement, resources: Resources) -> Iterator[Mapping
 
 def _pod(placement: Placement, volumes: list[Mapping[str, Any]]) -> dict[str, Any]:
     found = {
-        "nodeSelector": dict(placement.node_selector),
-        "tolerations": [dict(each) for each in placement.tolerations],
-        "volumes": [dict(each) for each in volumes],
-        "runtimeClassName": placement.runtime_class,
-        "activeDeadlineSeconds": placement.deadline_s,
+        "nodeSelector": dict(placement.node_selector), "tolerations": [dict(each) for each in placement.tolerations],
+        "volumes": [dict(each) for each in volumes], "runtimeClassName": placement.runtime_class,
+        "activeDeadlineSeconds": placement.deadline_s
     }
     return {key: value for key, value in found.items() if value}
 
 
 def write_outputs(
-    planned: Plan,
-    tasks: list[Task],
-    batches: Mapping[str, Mapping[str, Batch]],
-    profile: Profile,
-    arguments: argparse.Namespace,
-    summary: str,
+    planned: Plan, tasks: list[Task], batches: Mapping[str, Mapping[str, Batch]], profile: Profile,
+    arguments: argparse.Namespace, summary: str,
 ) -> None:
     """Write each task's batches, its pods' patch and memory, and the `summary` that the UI shows of the plan."""
     resources = {stage: _largest([node.resources for node in planned.nodes if node.name == stage])

@@ -80,8 +80,7 @@ class Reconciler:
     Args:
         transport: to the API server; it is asked to get, list and watch workflows, and nothing else.
         namespace, cluster: whose workflows are looked at; those of others in the same store are theirs.
-        keep_s: seconds after which the folder of a workflow that is gone is removed.
-    """
+        keep_s: seconds after which the folder of a workflow that is gone is removed."""
 
     def __init__(self, store: Path, transport: Transport, namespace: str, keep_s: float, cluster: str = "") -> None:
         self._store, self._transport, self._keep_s = store, transport, keep_s

@@ -66,8 +66,7 @@ def hold_out(prompts: Sequence[Prompt], count: int, seed: int) -> tuple[list[Pro
 def in_order(prompts: Sequence[Prompt], config: PosttrainingConfig, per_step: int) -> list[Prompt]:
     """Return the prompts of all optimizer steps in order, `per_step` a step; `max_steps` overrides `epochs`.
 
-    Each prompt comes once before one comes twice, and every step is full.
-    """
+    Each prompt comes once before one comes twice, and every step is full."""
     steps = config.max_steps or max(1, math.floor(config.epochs * len(prompts) / per_step))
     # Not by length: that would gather prompts of one kind in a batch, and rewards would jump from batch to batch.
     order = training_order([0] * len(prompts), per_step, config.epochs, config.seed, steps)
@@ -86,8 +85,7 @@ class Sample:
     Attributes:
         answer_ids: its tokens, with the stop token if it ended by itself.
         text: the same without special tokens, stripped.
-        ended: whether it stopped by itself instead of reaching the limit.
-    """
+        ended: whether it stopped by itself instead of reaching the limit."""
 
     prompt: Prompt
     answer_ids: Sequence[int]
