@@ -150,7 +150,7 @@ def _metrics_of_items(groups: list[list[Answer]], n: int) -> dict[str, Estimate]
         return {}
     clusters = [_cluster(group[0]) for group in groups]
     found = {"acc_all": mean([float(all(a.correct for a in group)) for group in groups], clusters)}
-    if not all(_comparable(group) for group in groups):
+    if any(len({_wanted(a.question) for a in group}) > 1 for group in groups):  # they cannot choose the same in all
         return found
     found["consistency"] = mean([float(len({_choice(a) for a in group}) == 1) for group in groups], clusters)
     rounds = [each for group in groups if (each := in_rounds(group))]
@@ -171,11 +171,6 @@ def chances(answers: Sequence[Answer]) -> dict[str, float]:
             "consistency": [group[0].question.chance ** (len(group) - 1) for group in groups],
             "acc_averaged": [group[0].question.chance for group in groups if in_rounds(group)]}  # fmt: skip
     return {name: round(math.fsum(values) / len(values), 9) for name, values in each.items() if values}
-
-
-def _comparable(group: Sequence[Answer]) -> bool:
-    """Tell whether its questions ask for the same, so that one may choose the same in all."""
-    return len({_wanted(a.question) for a in group}) == 1
 
 
 def _wanted(question: Question) -> tuple[frozenset[int], str]:

@@ -148,17 +148,12 @@ def _hub_part(spec: TaskSpec, config: str, split: str, data: Path, limit: int | 
     where = f"{spec.hf}{f' ({config})' if config else ''}, split {split}"
     format = find_format(spec.format, fields=spec.fields)
     at = At(config or split, 0, spec.lang, spec.subject, config, spec.index_from)
-    name = _local(spec.hf, data)
+    name = str(data / spec.hf) if (data / spec.hf).is_dir() else spec.hf
     rows = _rows(name, config, split, spec.revision, where, _changed(name))
     found = parse_records(rows, format, at, limit, spec.mixed)
     if not found.items:
         raise InputError(f"{where}: no usable item; rows left out: {dict(found.left_out) or 'none, it is empty'}")
     return found
-
-
-def _local(name: str, data: Path) -> str:
-    """Find the directory of this name below `data`, else keep the name."""
-    return str(data / name) if (data / name).is_dir() else name
 
 
 def _changed(name: str) -> tuple[tuple[str, int], ...]:

@@ -7,7 +7,7 @@ the report shorter. See docs/report.md.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,8 +67,8 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     cleaned = read_record(Path(config.clean) / "report.json") if config.clean else {}
     wanted = [s.key for pair in samples for s in pair.samples] if config.data else []
     texts = question_texts([path for c in checkpoints.evaluated for path in c.evaluations], wanted, config.data, print)
-    page = Page(found, context.out, os.environ.get("ARGOSY_LINE", ""), read_stages(list(_all_steps(config))), cleaned,
-                samples, texts)
+    steps = filter(None, [config.data, config.clean, *config.others, *config.checkpoints, *config.evaluations])
+    page = Page(found, context.out, os.environ.get("ARGOSY_LINE", ""), read_stages([*steps]), cleaned, samples, texts)
     write_atomic(context.out / REPORT, render_report(page))
     verdict = [sentence["text"] for sentence in comparison["verdict"]]
     print("\n".join([*verdict, *checkpoints.notes]))
@@ -78,10 +78,6 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
         best={task.task: labels[task.best] for task in found.tasks if task.best},
         seen={task.task: sorted(labels[key] for key in task.seen) for task in found.tasks},
         verdict=verdict)
-
-
-def _all_steps(config: CompareConfig) -> Iterator[str]:
-    yield from filter(None, [config.data, config.clean, *config.others, *config.checkpoints, *config.evaluations])
 
 
 def question_texts(

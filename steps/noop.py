@@ -49,7 +49,7 @@ def run(config: NoopConfig, context: StepContext) -> NoopOutputs:
     path = context.out / (f"data-{context.rank}.bin" if context.rank else "data.bin")
     slices = max(1, round(config.seconds / _SLICE_S))
     with open(path, "ab") as file:
-        for k in range(_finished_slices(file.tell(), config.size, slices), slices):
+        for k in range(file.tell() * slices // config.size if config.size else 0, slices):
             file.write(data[file.tell(): config.size * (k + 1) // slices])
             file.flush()
             context.progress.update(k + 1, slices, "slices", f"{file.tell()} bytes")
@@ -57,10 +57,6 @@ def run(config: NoopConfig, context: StepContext) -> NoopOutputs:
     if context.rank == config.fail_rank:
         _fail(config.fail)
     return NoopOutputs(size=config.size, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
-
-
-def _finished_slices(written: int, size: int, slices: int) -> int:
-    return written * slices // size if size else 0
 
 
 def _fail(how: str) -> None:

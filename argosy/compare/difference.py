@@ -47,7 +47,7 @@ def paired(pairs: Sequence[tuple[Value, Value]], share: bool) -> Tested:
         return Tested(Interval(value, -math.inf, math.inf), math.inf, 1, 1.0, len(pairs))
     found, p_value = paired_ratio_test(after, before, below)
     degrees = max(1, math.floor(math.fsum(below) ** 2 / math.fsum(b * b for b in below) + 1e-9) - 1)
-    return Tested(found, _error(found, degrees), degrees, p_value, len(pairs))
+    return Tested(found, (found.high - found.low) / 2 / t_quantile(0.95, degrees), degrees, p_value, len(pairs))
 
 
 def _shares(pairs: Sequence[tuple[Value, Value]]) -> Tested:
@@ -105,7 +105,3 @@ def _reversed(found: Tested) -> Tested:
 def untested(before: float, after: float) -> Tested:
     """Give a difference without a test."""
     return Tested(Interval(after - before, math.nan, math.nan), math.nan, 1, None)
-
-
-def _error(found: Interval, degrees: int) -> float:
-    return (found.high - found.low) / 2 / t_quantile(0.95, degrees)

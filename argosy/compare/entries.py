@@ -74,6 +74,7 @@ def choose(entries: list[Entry], at: At) -> None:
     Raises InputError: an entry has none there."""
     if at.by == "last":
         return
+    unit = "tokens" if at.by == "tokens" else "steps"
     steps = at.by == "step"  # counted from each stage's start, so only those of the named one's stage
     stages = list(dict.fromkeys(e.chosen.stage for e in entries))
     if steps and at.value is None and len(stages) > 1:
@@ -90,11 +91,7 @@ def choose(entries: list[Entry], at: At) -> None:
         entry.chosen = max(below, key=at.of)
         there = at.of(entry.chosen)
         exact = "exactly there" if there == wanted else f"the nearest at or below {short(wanted)}"
-        entry.notes.append(f"{entry.label}: {entry.chosen.label} at {short(there)} {_word(at)}, {exact}.")
-
-
-def _word(at: At) -> str:
-    return "tokens" if at.by == "tokens" else "steps"
+        entry.notes.append(f"{entry.label}: {entry.chosen.label} at {short(there)} {unit}, {exact}.")
 
 
 SECTIONS = ("better", "worse", "changed", "same", "cannot tell", "untested")

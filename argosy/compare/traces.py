@@ -149,7 +149,7 @@ def suspicions(checkpoints: Sequence[Checkpoint], task: str) -> list[Suspicion]:
     of = {s.checkpoint: s for s in found}
     asked = [c for c in checkpoints if c.key in of and (task, PLAIN) in c.answers]
     for c in asked:
-        of[c.key].traces = _traces(c, task)
+        of[c.key].traces = [trace for trace in (_gap(c, task), _published_first(c, task)) if trace is not None]
     adjusted = correct({(s.checkpoint, t.name): t.p_value for s in found for t in s.traces}, DECISION)
     for s in found:
         s.traces = [replace(t, p_adjusted=adjusted[s.checkpoint, t.name]) for t in s.traces]
@@ -171,10 +171,6 @@ def _reference(c: Checkpoint, others: Sequence[Checkpoint], task: str) -> Checkp
 def _plain(c: Checkpoint, task: str) -> float:
     values = c.answers[task, PLAIN].by_item.values()
     return sum(values) / len(values)
-
-
-def _traces(c: Checkpoint, task: str) -> list[Trace]:
-    return [trace for trace in (_gap(c, task), _published_first(c, task)) if trace is not None]
 
 
 def _gap(c: Checkpoint, task: str) -> Trace | None:

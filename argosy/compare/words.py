@@ -92,7 +92,7 @@ def meaning(c: Contrast) -> str:
     if c.verdict == "same":
         return f"no difference beyond {amount(c, c.most)}"
     if c.verdict == "cannot tell":
-        toward = {1: "better", -1: "worse", 0: "away"}[_sign(c)]
+        toward = {1: "better", -1: "worse", 0: "away"}[c.kind.better * (1 if c.difference.value > 0 else -1)]
         if c.shown:
             return f"{toward}, perhaps by less than {amount(c, c.kind.margin or 0.0)}, which matter"
         if c.leans:
@@ -111,10 +111,6 @@ def unit_of(kind: Kind) -> str:
     """The unit of differences."""
     unit = "points" if kind.share else kind.unit
     return f"{unit} from 0".lstrip() if kind.centred else unit
-
-
-def _sign(c: Contrast) -> int:
-    return c.kind.better * (1 if c.difference.value > 0 else -1)
 
 
 def _scale(c: Contrast) -> tuple[float, str]:

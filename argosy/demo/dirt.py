@@ -22,7 +22,8 @@ def fake_value(kind: str, lang: str, rng: Random) -> str:
         name = rng.choice(("li.wei", "anna_b", "m.jones", "wangfang", "peter"))
         return f"{name}{rng.randrange(10, 100)}@example.{rng.choice(('com', 'org', 'net'))}"
     if kind == "phone":
-        return _chinese_phone(rng) if lang == "zh" else f"(212) 555-01{rng.randrange(100):02d}"
+        # No operator in China has been given the prefix 154.
+        return f"154{rng.randrange(10**8):08d}" if lang == "zh" else f"(212) 555-01{rng.randrange(100):02d}"
     if kind == "id_number":
         return _chinese_id(rng) if lang == "zh" else f"987-65-43{rng.randrange(20, 30)}"
     if kind == "ip":
@@ -32,11 +33,6 @@ def fake_value(kind: str, lang: str, rng: Random) -> str:
         digits = rng.choice(_TEST_CARDS)
         return " ".join(digits[i : i + 4] for i in range(0, 16, 4)) if rng.random() < 0.5 else digits
     raise ValueError(f"kind is {kind!r}, allowed: {KINDS}")
-
-
-def _chinese_phone(rng: Random) -> str:
-    # No operator has been given the prefix 154.
-    return f"154{rng.randrange(10**8):08d}"
 
 
 def _chinese_id(rng: Random) -> str:

@@ -8,7 +8,7 @@ from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command
 from workflows.cli.options import OVERRIDES, add_config, add_range, config_file, load_config
 from workflows.compose import DEFAULT_PRESET, preset_of
-from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.lifecycle import lifecycle
 from workflows.plan import stage_range
 
 TEMPLATE = "lifecycle"
@@ -31,7 +31,8 @@ def run(args: argparse.Namespace) -> int:
     from workflows.argo.client.api import check_files
 
     config = load_config(args)
-    _check_range(config, args)
+    # Names and order; whether the stages before are done, the cluster's plan finds out.
+    stage_range(list(dict.fromkeys(node.name for node in lifecycle(config))), args.first, args.last)
     check_files(config)
     client, name = start(args, TEMPLATE, _parameters(args))
     if not args.watch:
@@ -49,11 +50,6 @@ def _run_here(args: argparse.Namespace) -> int:
             raise InputError(f"--{name.replace('_', '-')} is for a cluster; 'argosy run' runs on this machine")
     args.store, args.cores, args.memory, args.plain, args.dry_run = Path("runs"), 0, 0.0, False, False
     return run_here(args)
-
-
-def _check_range(config: LifecycleConfig, args: argparse.Namespace) -> None:
-    """Check names and order; whether the stages before are done, the cluster's plan finds out."""
-    stage_range(list(dict.fromkeys(node.name for node in lifecycle(config))), args.first, args.last)
 
 
 def _parameters(args: argparse.Namespace) -> dict[str, str]:

@@ -40,7 +40,7 @@ def _tree(ancestor: Ancestor, seen: set[Path], indent: str = "", role: str = "")
     for key, value in ancestor.settings():
         yield f"{below}  {key} = {_short(value)}"
     for file in ancestor.files:
-        yield f"{below}  {file.field}: {file.path}  {_identity(file.identity)}  {file.state}"
+        yield f"{below}  {file.field}: {file.path}  sha256 {file.identity.rpartition(':')[2][:12]}  {file.state}"
     for name, found in ancestor.upstream.items():
         for upstream in found[:MANY]:
             if isinstance(upstream, str):
@@ -62,10 +62,6 @@ def _state(ancestor: Ancestor) -> str:
 def _not_done(ancestor: Ancestor) -> str:
     state = state_of(str(ancestor.directory))
     return f"NOT DONE ({state.reason})" if state else "NOT DONE"
-
-
-def _identity(identity: str) -> str:
-    return f"sha256 {identity.rpartition(':')[2][:12]}"
 
 
 def _short(value: Any) -> str:

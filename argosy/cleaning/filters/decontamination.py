@@ -3,7 +3,8 @@
 Long questions by 13-grams of words (Brown et al. 2020, appendix C), short ones as a whole, question mark
 included: "The artist who painted the Mona Lisa is ..." is honest prose and has the words of a question. Without
 the mark ("The capital of France is") the words count only where at least three of the item's options follow at once.
-A whole question in Chinese begins where no Han character stands before it: 白俄罗斯 (Belarus) is not 俄罗斯 (Russia)."""
+A whole question in Chinese begins where no Han character stands before it: 白俄罗斯 (Belarus) is not 俄罗斯
+(Russia)."""
 
 import re
 from collections.abc import Mapping

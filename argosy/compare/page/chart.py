@@ -55,7 +55,7 @@ class Drawing:
 
 
 def _draw(chart: Chart) -> Drawing:
-    series = [Series(s.name, _thin(_finite(s.points))) for s in chart.series]
+    series = [Series(s.name, _thin(s.points)) for s in chart.series]
     series = [s for s in series if s.points]
     scale = 100.0 if chart.unit == "%" else 1.0
     xs = [x for s in series for x, _ in s.points]
@@ -72,7 +72,7 @@ def _draw(chart: Chart) -> Drawing:
             [*place, chart.x_text.get(x, f"{short(x)} {chart.x_name}"), _exact(y * scale, chart.unit)]
             for place, (x, y) in zip(at, s.points, strict=True)]})
     level = (round(y_of(chart.level[0] * scale), 1), chart.level[1]) if chart.level else None
-    marks = _marks(chart, x_of, (min(xs), max(xs)))
+    marks = [(round(x_of(x), 1), label) for x, label in chart.marks if min(xs) <= x <= max(xs)]
     return Drawing(chart, lines, [(round(x_of(x), 1), short(x)) for x in x_ticks if min(xs) <= x <= max(xs)],
                    [(round(y_of(y), 1), short(y)) for y in y_ticks], marks, _mark_labels(marks),
                    level, data, "; ".join(_summary(s, scale, chart.unit) for s in series))
@@ -84,10 +84,6 @@ def _exact(value: float, unit: str) -> str:
 
 def _summary(s: Series, scale: float, unit: str) -> str:
     return f"{s.name}: {_exact(s.points[0][1] * scale, unit)} to {_exact(s.points[-1][1] * scale, unit)}"
-
-
-def _marks(chart: Chart, x_of: Callable[[float], float], inside: tuple[float, float]) -> list[tuple[float, str]]:
-    return [(round(x_of(x), 1), label) for x, label in chart.marks if inside[0] <= x <= inside[1]]
 
 
 def _mark_labels(marks: Sequence[tuple[float, str]]) -> list[tuple[float, float, str, str]]:
@@ -104,14 +100,11 @@ def _mark_labels(marks: Sequence[tuple[float, str]]) -> list[tuple[float, float,
     return found
 
 
-def _finite(points: Sequence[Point]) -> list[Point]:
-    return [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
-
-
 def _thin(points: Sequence[Point]) -> list[Point]:
-    """At most MOST_POINTS of them, the first and the last included."""
+    """At most MOST_POINTS of the finite ones, the first and the last included."""
+    points = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
     if len(points) <= MOST_POINTS:
-        return list(points)
+        return points
     return [points[round(i * (len(points) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
 
 

@@ -166,13 +166,10 @@ def cleaning(report: Mapping[str, Any]) -> Cleaning | None:
 
 
 def _funnel(channel: str, counts: Mapping[str, Any]) -> Funnel:
-    dropped = [(name, sum(reasons.values()), _reasons(reasons)) for name, reasons in counts["dropped"].items()]
+    dropped = [(name, sum(reasons.values()), "; ".join(f"{n} {reason}" for reason, n in sorted(
+        reasons.items(), key=lambda r: (-r[1], r[0])))) for name, reasons in counts["dropped"].items()]
     return Funnel(channel, counts["in"], counts["out"], counts["bytes_in"], counts["bytes_out"],
                   sorted((d for d in dropped if d[1]), key=lambda d: -d[1]), sorted(counts["changed"].items()))
-
-
-def _reasons(reasons: Mapping[str, int]) -> str:
-    return "; ".join(f"{n} {reason}" for reason, n in sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
 
 
 TRAINED_ON = ("instructions", "preferences", "prompts")

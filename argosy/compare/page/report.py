@@ -10,7 +10,7 @@ from argosy.compare.entries import SECTIONS, Compared
 from argosy.compare.metrics import families
 from argosy.compare.page.curves import axis, curves, spark, stage_curves
 from argosy.compare.page.items import Asked, Differing, Key, PairSamples, differing, embedded
-from argosy.compare.page.ledger import Row, Scale, overview, rows, scoreboard
+from argosy.compare.page.ledger import Scale, overview, rows, scoreboard
 from argosy.compare.page.pipeline import Stage, cleaning, costs
 from argosy.compare.page.scatter import panels
 from argosy.compare.page.tables import Table, accuracy_table, glance, measures_table, prefix_tables
@@ -47,20 +47,15 @@ class ComparisonPage:
         contrasts = [c for pair in found.pairs for c in pair.contrasts]
         data = embedded(self.differing, asked or {})
         every = rows(found)
+        families_of = [(family, [row for row in every if row.kind.family == family])
+                       for family in families([row.name for row in every])]
         return render(
             "compare.html.j2", found=found, by=by, labels=labels, sentences=sentences(found), scale=Scale(contrasts),
-            sections=SECTIONS, titles=TITLES, few=FEW, rows=_by_family(every), board=scoreboard(every),
+            sections=SECTIONS, titles=TITLES, few=FEW, rows=families_of, board=scoreboard(every),
             spark=lambda n: spark(found.entries, n, by), charts=curves(found, by),
             panels={n: panels(pair) for n, pair in enumerate(found.pairs)},
-            seen=found.seen, watched=watched(found, by), items=data,
-            promise=PROMISE,
-            seen_by=seen_by,
+            seen=found.seen, watched=watched(found, by), items=data, promise=PROMISE, seen_by=seen_by,
             data=as_script({**data, "labels": [e.label for e in found.entries], **overview(found, by)}))
-
-
-def _by_family(found: list[Row]) -> list[tuple[str, list[Row]]]:
-    return [(family, [row for row in found if row.kind.family == family])
-            for family in families([row.name for row in found])]
 
 
 @dataclass(frozen=True)

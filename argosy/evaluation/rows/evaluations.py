@@ -44,7 +44,8 @@ def in_order(evaluations: Sequence[tuple[Path, Done]]) -> list[tuple[Path, Done]
     """The newest last; but one of a part of the items (`limit`) comes before those that asked the same suite for more.
 
     `evaluations`: directories of finished evaluations, with their outputs.json."""
-    known = {path: (_suite(done), _limit(done), ended(path)) for path, done in evaluations}
+    known = {path: (_suite(done), float(done["made_from"]["config"].get("limit") or "inf"), ended(path))
+             for path, done in evaluations}
     alike: dict[tuple[object, ...], list[tuple[float, float]]] = {}  # by suite: how many items, and when
     for suite, limit, at in known.values():
         alike.setdefault(suite, []).append((limit, at))
@@ -60,7 +61,3 @@ def _suite(done: Done) -> tuple[object, ...]:
     made = done["made_from"]
     asked = (str(made["upstream"].get(name)) for name in _UPSTREAM)
     return done["outputs"].get("suite"), settings_of(made), *asked, str(done["outputs"].get("checkpoint"))
-
-
-def _limit(done: Done) -> float:
-    return float(done["made_from"]["config"].get("limit") or "inf")

@@ -64,7 +64,8 @@ def unit_of(workflow: str, node: Json, nodes: Mapping[str, Json]) -> Unit:
     pods = [pod for pod in tried if pod["name"].startswith(f"{node['name']}(")] if node["type"] == "Retry" else [node]
     last = pods[-1] if pods else node
     state = _state(node, last)
-    began = min(filter(None, map(_started, pods)), default=0.0)
+    starts = (seconds(pod.get("startedAt")) for pod in pods if pod.get("phase") != "Pending")
+    began = min(filter(None, starts), default=0.0)
     ended = max((seconds(pod.get("finishedAt")) for pod in pods), default=0.0)
     code = (last.get("outputs") or {}).get("exitCode")
     task, label, batch = _names(workflow, node)
@@ -116,10 +117,6 @@ def pod_name(workflow: Json, node: Json) -> str:
     template = node.get("templateName") or (node.get("templateRef") or {}).get("template") or ""
     prefix = (f"{name}-{template}" if template else name)[:_LONGEST_PREFIX]
     return f"{prefix}-{node['id'].rpartition('-')[2]}"
-
-
-def _started(node: Json) -> float:
-    return seconds(node.get("startedAt")) if node.get("phase") != "Pending" else 0.0
 
 
 def _message(pod: Json, node: Json) -> str:

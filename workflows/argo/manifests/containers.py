@@ -50,7 +50,8 @@ def container(
         command=["python", "-m", "workflows.argo.pod"],
         args=list(args),
         env=[*(Env(name=key, value=value) for key, value in (*_environment(profile), *env)), *secret_env],
-        env_from=_secrets(profile),
+        # Of an object store; steps' pods get theirs by their patch.
+        env_from=[SecretEnvFrom(name=name) for name in profile.defaults.secrets] if profile.storage.uri else None,
         inputs=[Parameter(name=each) for each in inputs],
         resources=more.pop("resources", LIGHT),
         volume_mounts=mounts(profile),
@@ -102,11 +103,6 @@ def artifact(name: str, file: str) -> Artifact:
     """Make a file of OUTPUTS an artifact; one that is absent is none."""
     as_it_is = m.ArchiveStrategy(none=m.NoneStrategy())  # so that the UI shows it
     return Artifact(name=name, path=f"{OUTPUTS}/{file}", archive=as_it_is, optional=True)
-
-
-def _secrets(profile: Profile) -> list[SecretEnvFrom] | None:
-    """List the Secrets of an object store; steps' pods get theirs by their patch."""
-    return [SecretEnvFrom(name=name) for name in profile.defaults.secrets] if profile.storage.uri else None
 
 
 def mounts(profile: Profile) -> list[m.VolumeMount]:

@@ -67,7 +67,8 @@ def write_manifests(profile: Profile, folder: Path) -> list[Path]:
     """Write a file for each, and the kustomization that lists them; returns their paths."""
     make_directory(folder)
     files = {f"{name}.yaml": documents for name, documents in manifests(profile).items()}
-    files["kustomization.yaml"] = [_kustomization(list(files))]
+    files["kustomization.yaml"] = [{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+                                    "resources": list(files)}]
     for name, documents in files.items():
         write_atomic(folder / name, to_yaml(documents))
     return [folder / name for name in files]
@@ -82,10 +83,6 @@ def _templates(profile: Profile) -> Iterator[Manifest]:
     yield lifecycle_template(profile).to_dict()
     yield evaluate_template(profile).to_dict()
     yield nightly_template(profile)
-
-
-def _kustomization(files: list[str]) -> Manifest:
-    return {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": files}
 
 
 def _profile(profile: Profile) -> Manifest:

@@ -51,14 +51,11 @@ class Contaminated(Rule):
         if self.calibration is not None and not Path(self.calibration).is_file():
             return [Finding(self.calibration, CANNOT_TELL, f"calibration: {self.calibration} does not exist; make it "
                             "with python -m argosy.compare.gate.calibrate")]
-        names, none = matching(self.tasks, [*_expected(new, reference), *self._named(new)])
+        named = {task for task, _ in new.rows.groups}.intersection(self.tasks)  # with evidence or without
+        names, none = matching(self.tasks, [*_expected(new, reference), *sorted(named)])
         return [self._one(name, new, reference if self.reference else None) for name in names] + [
             Finding(pattern, CANNOT_TELL, f"no benchmark {pattern} of {new.label} has what the contamination score is "
                     "made of: evaluate it with a suite that has memorisation: {k: 3}") for pattern in none]
-
-    def _named(self, new: Subject) -> list[str]:
-        """Benchmarks of the new checkpoint that `tasks` has by their names, with evidence or without."""
-        return sorted({task for task, _ in new.rows.groups}.intersection(self.tasks))
 
     def _one(self, task: str, new: Subject, reference: Subject | None) -> Finding:
         found = contamination_of(new.rows, task, self.known, reference.rows if reference is not None else None)
