@@ -1,6 +1,5 @@
 """Two programs at the same work in turns, a process each, so that each has a peak of memory of its own; a model
-for them.
-"""
+for them."""
 
 import argparse
 import json
@@ -127,11 +126,7 @@ class Duel:
         print(f"{kind}: {count}, ours {ours['seconds']:.1f} s, peer {peer['seconds']:.1f} s", flush=True)
 
     def figures(self) -> dict[str, Any]:
-        """End both; the figures of all turns.
-
-        Raises:
-            AssertionError: scores differ by more than 1e-4.
-        """
+        """End both; the figures of all turns. Raises AssertionError: scores differ by more than 1e-4."""
         assert self.difference <= 1e-4, f"log-probabilities differ by {self.difference}"
         peaks = {name: round(side.close()) for name, side in self.sides.items()}
         total = {name: sum(self.seconds[kind, name] for kind in self.counts) for name in self.sides}
@@ -148,9 +143,7 @@ class Duel:
 def largest_difference(ours: dict[str, list[float]], peer: dict[str, list[float]]) -> float:
     """The largest difference between scores of equal keys.
 
-    Raises:
-        AssertionError: something was scored by one side alone.
-    """
+    Raises AssertionError: something was scored by one side alone."""
     assert ours.keys() == peer.keys(), sorted(ours.keys() ^ peer.keys())[:5]
     return max(abs(a - b) for key in ours for a, b in zip(ours[key], peer[key], strict=True))
 
@@ -168,8 +161,7 @@ def command(
     Args:
         add: adds the arguments of its own.
         sides: by name, what makes a side's work of a model's directory.
-        measure: of a folder to work in and the arguments, the figures.
-    """
+        measure: of a folder to work in and the arguments, the figures."""
     parser = argparse.ArgumentParser(f"python -m benchmarks.{name}", description=about)
     add(parser)
     parser.add_argument("--batch", type=int, default=0, help="the peer's batch size, instead of its best one")

@@ -49,9 +49,7 @@ class Chain:
         """Make the questions of `item`: a function of the item, the chain's parts and the seed alone, and for variants
         that take something from other items (few_shot, other_distractors) of those in `pool`.
 
-        Raises:
-            NotApplicable: one of the variants cannot be made of this item.
-        """
+        Raises NotApplicable: one of the variants cannot be made of this item."""
         drafts = self.drafts(item, seed, pool)
         numbers = range(len(drafts)) if len(drafts) > 1 else [None]
         return [draft.render(n, self._examples(draft, seed)) for n, draft in zip(numbers, drafts, strict=True)]
@@ -130,9 +128,7 @@ def _allowed(draft: Draft, variant: Variant) -> Draft:
 def parse_chain(name: str, spec: object = None) -> Chain:
     """Parse a chain from YAML: None (the variant `name`), a name, {name: {parameter: value}}, or a list of these.
 
-    Raises:
-        InputError: an unknown variant (with the nearest) or parameter, or a value that is not allowed.
-    """
+    Raises InputError: an unknown variant (with the nearest) or parameter, or a value that is not allowed."""
     parts: Sequence[object] = spec if isinstance(spec, list) else [name if spec is None else spec]
     return Chain(name, tuple(_parse(part) for part in parts))
 

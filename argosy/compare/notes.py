@@ -41,8 +41,7 @@ class Asking:
 def template_notes(pair: Pair) -> list[str]:
     """Benchmarks and probes that one of two chat models was asked in its template and the other not, and what to do.
 
-    A base model is rightly asked without: against a chat model it gets no note.
-    """
+    A base model is rightly asked without: against a chat model it gets no note."""
     first, second = (_askings(entry.chosen.evaluations) for entry in (pair.first, pair.second))
     if not all(any(each.of_chat_model for each in some) for some in (first, second)):
         return []

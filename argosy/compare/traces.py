@@ -22,8 +22,7 @@ class Lead:
     """The lead of `first` over `second` on the published form and on a variant; `lost`: the first minus the second.
 
     Items are weighted so that the right option is at each published place equally often: a model that prefers a
-    place has no lead from it.
-    """
+    place has no lead from it."""
 
     first: str
     second: str
@@ -212,8 +211,7 @@ def _published_first(c: Checkpoint, task: str) -> Trace | None:
 
 def _weights(places: Sequence[Place]) -> list[float] | None:
     """Weights with which the right option is at each place equally often, else a model that prefers a place looks
-    as if it had seen the items, or had not. None where that cannot be: a place that is (almost) never the right one.
-    """
+    as if it had seen the items, or had not. None where that cannot be: a place that is (almost) never the right one."""
     found = Counter(places)
     wanted = {Place(gold, place.options) for place in found for gold in range(place.options)}
     if not found or any(found[place] < LEAST for place in wanted):

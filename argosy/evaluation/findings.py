@@ -65,8 +65,7 @@ class Findings:
         """Return the metrics that MLflow draws: not what is the same for every model, such as the score of guessing.
 
         With them the headline of each benchmark, the mean over its forms, and a bound of its standard error, the mean
-        of theirs.
-        """
+        of theirs."""
         fixed = {f"{name.rpartition('/')[0]}/{kind.chance}" for name, kind in self.kinds.items() if kind.chance}
         values = {name: value for name, value in sorted(self.metrics.items()) if name not in fixed}
         for task, forms in sorted(self.headline.items()):
@@ -77,11 +76,7 @@ class Findings:
         return values
 
     def merge(self, other: "Findings") -> None:
-        """Add the findings of another part.
-
-        Raises:
-            InputError: a metric of the same name is there already.
-        """
+        """Add the findings of another part. Raises InputError: a metric of the same name is there already."""
         if both := sorted(self.metrics.keys() & other.metrics.keys()):
             raise InputError(f"suite: two of its parts measure {both[0]}: give one of them another name")
         self.metrics.update(other.metrics)

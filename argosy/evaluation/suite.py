@@ -46,22 +46,16 @@ class Suite(Config):
     def section(self, name: str, config: type[C]) -> C:
         """Parse the section `name` as its own config.
 
-        Raises:
-            InputError: a misspelt key or a value that is not allowed; names both.
-        """
+        Raises InputError: a misspelt key or a value that is not allowed; names both."""
         return validated(config, getattr(self, name), {(): f"suite {self.name}, {name}"})
 
 
 def find_suite(name: str, field: str = "suite", beside: Path | None = None) -> Path:
     """Find the file of a suite: a shipped one by its name, or the path of a YAML file.
 
-    Args:
-        field: that names the suite, for the error.
-        beside: a folder that is looked in first; paths are below it, or below the shipped suites.
-
-    Raises:
-        InputError: there is no such suite; names the nearest. (A path that is absent shows when it is read.)
-    """
+    `field`: that names the suite, for the error. `beside`: a folder that is looked in first; paths are below it, or
+    below the shipped suites. Raises InputError: there is no such suite; names the nearest. (A path that is absent
+    shows when it is read.)."""
     if beside is None and (name.endswith(_YAML) or os.path.isabs(name)):
         return Path(name)
     folders = [*([beside] if beside else []), *FOLDERS]
@@ -77,9 +71,7 @@ def find_suite(name: str, field: str = "suite", beside: Path | None = None) -> P
 def load_suite(name: str) -> Suite:
     """Load a suite by its name or the path of its file.
 
-    Raises:
-        InputError: there is no such suite (names the nearest), or it is no suite.
-    """
+    Raises InputError: there is no such suite (names the nearest), or it is no suite."""
     path = find_suite(name)
     data = read_yaml(path).data
     if not isinstance(data, dict) or not data:
@@ -93,9 +85,7 @@ def load_suite(name: str) -> Suite:
 def check_apart(names: Iterable[str]) -> None:
     """Check that a task, and a variant of it, means one thing in all suites that have it: its metrics have one name.
 
-    Raises:
-        InputError: two suites have another task, or variant, of one name.
-    """
+    Raises InputError: two suites have another task, or variant, of one name."""
     found: dict[str, tuple[str, Any]] = {}
     for name in names:
         suite = load_suite(name)
@@ -113,9 +103,7 @@ def check_apart(names: Iterable[str]) -> None:
 def named_files(file: str) -> list[str]:
     """List absolute paths of the files that the suite in `file` names, but those below the data step's directory.
 
-    Raises:
-        InputError: `file` is no suite.
-    """
+    Raises InputError: `file` is no suite."""
     path = Path(file)
     try:
         state = path.stat()
@@ -128,9 +116,7 @@ def check_names(names: Iterable[str], where: str) -> None:
     """Check that names can be parts of a metric's name (bench/TASK/VARIANT/acc, probe/SUITE/PROBE/acc), as MLflow has
     them.
 
-    Raises:
-        InputError: one has a slash or other signs than letters, digits, `_`, `-`, `.` and spaces.
-    """
+    Raises InputError: one has a slash or other signs than letters, digits, `_`, `-`, `.` and spaces."""
     if wrong := [name for name in names if not _NAME.fullmatch(name)]:
         raise InputError(f"{where}: {wrong[0]!r} is no name: it is a part of metrics' names "
                          "(bench/TASK/VARIANT/acc), so begin with a letter or digit and go on with these, _, -, . and "
@@ -182,12 +168,7 @@ class NoFileError(InputError):
 def locate(name: str, data: Path | str | None, what: str) -> Path:
     """Find the file or folder `name`: absolute (files beside a suite are), below `data`, or below $ARGOSY_BENCHMARKS.
 
-    Args:
-        what: kind of the file, for the error.
-
-    Raises:
-        NoFileError: it is nowhere; names the places.
-    """
+    `what`: kind of the file, for the error. Raises NoFileError: it is nowhere; names the places."""
     given = Path(name).expanduser()
     folders = [Path(folder).expanduser() for folder in (data, os.environ.get(ROOT)) if folder]
     places = [given] if given.is_absolute() else [folder / given for folder in folders]
@@ -215,8 +196,7 @@ def files_of(sections: Sections) -> list[str]:
     """List absolute paths of what the sections name, but those below the data step's directory.
 
     They are absolute ones, those below ARGOSY_BENCHMARKS, the suites that tasks are taken from, and datasets that are
-    directories.
-    """
+    directories."""
     found: dict[str, None] = {}
 
     def file(path: str) -> str:

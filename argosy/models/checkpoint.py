@@ -35,10 +35,8 @@ class Checkpoint:
 def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
     """Find the export `export` of a training step's directory; a directory with a config.json is one itself.
 
-    Raises:
-        InputError: it has disappeared, was not finished, there is no such export (names those there are), or it is no
-            language model.
-    """
+    Raises InputError: it has disappeared, was not finished, there is no such export (names those there are), or it
+    is no language model."""
     root = Path(directory)
     if not root.is_dir():
         raise InputError(f"checkpoint {root} does not exist; run the training step again, or correct the path")
@@ -69,9 +67,7 @@ def open_final(field: str, directory: str) -> Checkpoint:
     """Find the `final` export of the training step in `directory`, the value of the config's `field`; a reward model is
     one too.
 
-    Raises:
-        InputError: there is no finished training step.
-    """
+    Raises InputError: there is no finished training step."""
     root = given_directory(field, directory, "training")
     if "final" not in read_outputs(root, field):
         raise InputError(f"{field}={directory} is not a training step: its outputs name no `final` checkpoint")

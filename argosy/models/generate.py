@@ -74,11 +74,8 @@ def _generate_batch(
     mask = pad_left([[1] * len(prompt) for prompt in prompts], 0).to(model.device)
     sampling = {"temperature": decoding.temperature, "top_k": 0, "top_p": 1.0} if decoding.temperature else {}
     generation = GenerationConfig(
-        do_sample=bool(sampling),
-        max_new_tokens=decoding.max_new_tokens,
-        eos_token_id=list(decoding.stop_ids),
-        pad_token_id=decoding.pad_id,
-        **sampling,
+        do_sample=bool(sampling), max_new_tokens=decoding.max_new_tokens, eos_token_id=list(decoding.stop_ids),
+        pad_token_id=decoding.pad_id, **sampling
     )
     out = model.generate(input_ids=ids, attention_mask=mask, generation_config=generation, **more)
     rows: list[list[int]] = out[:, ids.size(1) :].tolist()
@@ -93,8 +90,7 @@ class GreedyDecoder:
         decode: token ids -> text.
         ends: token ids that end a text; they are not part of it.
         short: tokens up to which a LongRoPE model has other rotary frequencies (argosy.scoring.forward); 0: it is
-            none. Then all prompts have one length, or none goes from there to beyond.
-    """
+            none. Then all prompts have one length, or none goes from there to beyond."""
 
     def __init__(
         self, model: Any, decode: Callable[[list[int]], str], ends: frozenset[int], short: int = 0
@@ -105,9 +101,7 @@ class GreedyDecoder:
         """Decode the tokens after each prompt (not empty), up to an end, a stop text (included) or `max_tokens`; halves
         of the batch after each other where memory does not suffice.
 
-        Raises:
-            StepError: it does not suffice for one prompt.
-        """
+        Raises StepError: it does not suffice for one prompt."""
         try:
             return self._decode_batch(prompts, stops, max_tokens)
         except (MemoryError, RuntimeError) as error:
@@ -150,8 +144,7 @@ class GreedyDecoder:
 class _Batch:
     """Prompts that are continued together, and their KV cache.
 
-    `texts`: the tokens after each prompt so far; `lines`: indexes of the prompts that go on, in the batch's order.
-    """
+    `texts`: the tokens after each prompt so far; `lines`: indexes of the prompts that go on, in the batch's order."""
 
     def __init__(self, model: Any, prompts: Sequence[Tokens], short: int) -> None:
         self.model, self.prompts, self.short = model, prompts, short

@@ -83,8 +83,7 @@ class Null:
 class Calibration:
     """Nulls by measure, and the logistic curve from z (which counts up to 5, either way) to a probability.
 
-    about: what it was made of, for people.
-    """
+    about: what it was made of, for people."""
 
     nulls: Mapping[str, Null]
     intercept: float
@@ -218,12 +217,9 @@ class Contamination:
 
 
 def score(
-    evidence: Sequence[Evidence],
-    places: Mapping[str, Hashable] | None = None,
-    clusters: Mapping[str, Hashable] | None = None,
-    calibration: Calibration | None = None,
-    reference: Sequence[Evidence] = (),
-    level: float = 0.95,
+    evidence: Sequence[Evidence], places: Mapping[str, Hashable] | None = None,
+    clusters: Mapping[str, Hashable] | None = None, calibration: Calibration | None = None,
+    reference: Sequence[Evidence] = (), level: float = 0.95,
 ) -> Contamination:
     """The score of one model and one benchmark.
 

@@ -60,16 +60,11 @@ def paired_permutation(
 
 
 def paired_bootstrap(
-    first: Sequence[float],
-    second: Sequence[float],
-    level: float = 0.95,
-    seed: int = 0,
-    draws: int = 10_000,
+    first: Sequence[float], second: Sequence[float], level: float = 0.95, seed: int = 0, draws: int = 10_000,
     clusters: Clusters = None,
 ) -> Interval:
     """Percentile bootstrap of the mean difference, over items or over clusters of them; of fewer than 30 the t
-    interval (of `paired_ratio_test`), whose coverage holds, and of one no interval: everything is in it.
-    """
+    interval (of `paired_ratio_test`), whose coverage holds, and of one no interval: everything is in it."""
     a, b = _columns(first, second)
     return _bootstrap(a - b, level, seed, draws, clusters)
 
@@ -96,19 +91,12 @@ def paired_ratio_test(
 
 
 def difference_of_differences(
-    first_plain: Sequence[float],
-    second_plain: Sequence[float],
-    first_variant: Sequence[float],
-    second_variant: Sequence[float],
-    level: float = 0.95,
-    seed: int = 0,
-    draws: int = 10_000,
-    clusters: Clusters = None,
+    first_plain: Sequence[float], second_plain: Sequence[float], first_variant: Sequence[float],
+    second_variant: Sequence[float], level: float = 0.95, seed: int = 0, draws: int = 10_000, clusters: Clusters = None,
 ) -> Interval:
     """The lead of the first on the plain form minus its lead on a variant, paired by item, with its interval.
 
-    Above zero: part of the lead is gone when the item is changed, as it is when items were memorised.
-    """
+    Above zero: part of the lead is gone when the item is changed, as it is when items were memorised."""
     plain_a, plain_b = _columns(first_plain, second_plain)
     variant_a, variant_b = _columns(first_variant, second_variant)
     if len(plain_a) != len(variant_a):
@@ -172,13 +160,8 @@ class Paired:
 
 
 def compare_items(
-    first: Sequence[float],
-    second: Sequence[float],
-    clusters: Sequence[Hashable] | None = None,
-    *,
-    level: float = 0.95,
-    seed: int = 0,
-    draws: int = DRAWS,
+    first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable] | None = None, *, level: float = 0.95,
+    seed: int = 0, draws: int = DRAWS,
 ) -> Paired:
     """Compare two checkpoints item by item.
 

@@ -2,10 +2,7 @@
 
 The step's own process holds the lease, the records and the outputs. Each rank is `python -m steps.NAME` with
 ARGOSY_RANKS naming a folder through which the two speak: `task.json` for all; `beat-N`, which rank N touches as long as
-it lives; `end-N.json`, what it returned or how it failed. A rank writes its own log, and what the step shards.
-"""
-
-from __future__ import annotations
+it lives; `end-N.json`, what it returned or how it failed. A rank writes its own log, and what the step shards."""
 
 import os
 import shutil
@@ -52,9 +49,7 @@ def rank_timeout() -> float:
 def refuse_foreign_launcher() -> None:
     """Make sure that no other launcher started this process as one of several: each would want the step's directory.
 
-    Raises:
-        InputError: torchrun or the like did.
-    """
+    Raises InputError: torchrun or the like did."""
     world = os.environ.get("WORLD_SIZE", "1")
     if world not in ("", "1"):
         raise InputError(f"WORLD_SIZE is {world}: torchrun or the like started this process as one of several, and all "
@@ -65,14 +60,9 @@ def refuse_foreign_launcher() -> None:
 def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str) -> dict[str, Any]:
     """Run `step` as `config.processes` ranks; returns `outputs` and `computed_with` of rank 0.
 
-    Args:
-        lease: token of this process's lease on `out`. The ranks renew it too, since they may work on while this process
-            is suspended, and stop when another has taken the directory over.
-
-    Raises:
-        InputError, StepError: names the rank that failed first.
-        Stopped: a signal arrived; the ranks have ended.
-    """
+    `lease`: token of this process's lease on `out`. The ranks renew it too, since they may work on while this
+    process is suspended, and stop when another has taken the directory over. Raises InputError, StepError: names the
+    rank that failed first; Stopped: a signal arrived; the ranks have ended."""
     folder = temporary_of(out / "ranks")
     folder.mkdir()
     try:
@@ -137,8 +127,7 @@ class _Watch(threading.Thread):
 
     Attributes:
         frozen: rank -> what is said of it.
-        done: set it to end the watch.
-    """
+        done: set it to end the watch."""
 
     def __init__(self, agent: Any, folder: Path, world: int) -> None:
         super().__init__(name="ranks", daemon=True)

@@ -1,7 +1,5 @@
 """Retries: the failed parts of a finished step, its own and its upstream steps', that the next run computes again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

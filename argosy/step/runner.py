@@ -1,7 +1,5 @@
 """One attempt at one step's directory: lease, records before and after, status, errors."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -86,12 +84,8 @@ def run_item(
     """Run `item` unless it is done; a failure is recorded in its directory and returned, not raised. One that is done
     but failed in part stays done with its results until a run that retries those parts has ended well.
 
-    Args:
-        repeat: run it also where it is done and has no part to retry.
-
-    Raises:
-        Stopped: a signal arrived; the directory is left so that a next start continues.
-    """
+    `repeat`: run it also where it is done and has no part to retry. Raises Stopped: a signal arrived; the directory
+    is left so that a next start continues."""
     try:
         make_directory(item.out)
         before_reading = stamps(item.config)
@@ -152,10 +146,8 @@ def _take(
 def _is_done(out: Path, record: Mapping[str, Any], repeat: bool) -> bool:
     """Tell whether there is nothing to run.
 
-    Raises:
-        InputError: `out` belongs to another config, and results of different configs never mix; unless its attempts
-            ended before they made anything, as where the config was wrong.
-    """
+    Raises InputError: `out` belongs to another config, and results of different configs never mix; unless its
+    attempts ended before they made anything, as where the config was wrong."""
     done = read_done(out)
     known = done["made_from"] if done else read_record(out / NODE)
     if known and known.get("digest") != record["digest"] and not _is_empty(out):

@@ -1,7 +1,5 @@
 """Files of the store: read with clear errors, write atomically."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -25,11 +23,7 @@ _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, 
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file.
-
-    Raises:
-        InputError: it is absent or not JSON.
-    """
+    """Parse a JSON file. Raises InputError: it is absent or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -51,8 +45,7 @@ def read_record(path: Path | str) -> dict[str, Any]:
 def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
     """Write so that a reader, or a crash at any moment, sees the old bytes or the new ones, never a part.
 
-    durable: also survive a power cut (fsync); off for what is only looked at.
-    """
+    durable: also survive a power cut (fsync); off for what is only looked at."""
     raw = data.encode() if isinstance(data, str) else data
     temporary = temporary_of(path)
     try:
@@ -108,9 +101,7 @@ def remove_temporaries(directory: Path) -> None:
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     """Write sorted, indented JSON atomically.
 
-    Raises:
-        StepError: a number is NaN or infinite, which JSON has no word for and other programs do not read.
-    """
+    Raises StepError: a number is NaN or infinite, which JSON has no word for and other programs do not read."""
     try:
         text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -137,10 +128,7 @@ def _not_finite(value: Any, name: str = "") -> Iterator[str]:
 def make_directory(path: Path) -> Path:
     """Make `path` with its parents and see that it can be written.
 
-    Raises:
-        InputError: it is a file, or may not be written.
-        StepError: the disk is full.
-    """
+    Raises InputError: it is a file, or may not be written; StepError: the disk is full."""
     probe = path / f".write-{os.getpid()}.tmp"
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -155,8 +143,7 @@ def make_directory(path: Path) -> Path:
 def explain(error: BaseException, directory: Path) -> ArgosyError | None:
     """Return the clear error behind a failed write: a full disk or a path that may not be written; else None.
 
-    Libraries wrap the system's error (safetensors and torch raise their own), so the causes and the text count too.
-    """
+    Libraries wrap the system's error (safetensors and torch raise their own), so the causes and the text count too."""
     seen: BaseException | None = error
     while seen is not None:
         if _says_full(seen, directory):

@@ -3,8 +3,6 @@
 Used by the graph, which names directories by it, and by a step that is run by hand, so both write the same record.
 Files from outside count by their content, wherever they lie."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -33,8 +31,7 @@ class Identities:
     file counts because a step may use it (a channel's name, a document's source); where it lies does not.
 
     Args:
-        cache: a JSON file that keeps hashes by path, size, mtime and inode; None keeps them in memory.
-    """
+        cache: a JSON file that keeps hashes by path, size, mtime and inode; None keeps them in memory."""
 
     def __init__(self, cache: Path | None = None) -> None:
         self._cache = cache
@@ -44,9 +41,7 @@ class Identities:
     def of_config(self, config: Config, where: str) -> dict[str, External]:
         """Return the identities of the external fields of `config` that are set; `where` names it in errors.
 
-        Raises:
-            InputError: a file does not exist or cannot be read.
-        """
+        Raises InputError: a file does not exist or cannot be read."""
         found: dict[str, External] = {}
         for field in config.fields_with(Role.EXTERNAL):
             value = getattr(config, field)
@@ -190,9 +185,7 @@ def provenance_of(step: str, version: int, config: Config, node: Mapping[str, An
 def check_inputs(config: Config, where: str, node: Mapping[str, Any], cache: Path) -> None:
     """Check that a step reads what the graph (`node`) has seen: the same external files, and whole upstream results.
 
-    Raises:
-        InputError: a file has changed since then, or is missing in a finished step's directory.
-    """
+    Raises InputError: a file has changed since then, or is missing in a finished step's directory."""
     if "external" in node:
         now = Identities(cache).of_config(config, where)
         if changed := [field for field in now if now[field] != node["external"].get(field)]:

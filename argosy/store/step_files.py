@@ -1,7 +1,5 @@
 """Records below a step's directory: their names, and readers."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from fnmatch import fnmatchcase
@@ -46,9 +44,7 @@ def _is_record(name: Path) -> bool:
 def check_files(directory: str | Path, field: str) -> None:
     """Check that the results of a finished step, the value of `field`, or those below a folder of one, are all there.
 
-    Raises:
-        InputError: names the first that is missing or has another size.
-    """
+    Raises InputError: names the first that is missing or has another size."""
     given = Path(os.path.abspath(directory))
     for owner in (given, *given.parents[:2]):
         for name, size in (read_record(owner / OUTPUTS).get("files") or {}).items():
@@ -70,8 +66,7 @@ def _is_removed_checkpoint(path: Path) -> bool:
 def read_done(directory: str | Path) -> dict[str, Any] | None:
     """Return the content of `outputs.json` if the step is done, else None.
 
-    A file that is not whole counts as not done, with a warning: the step runs again.
-    """
+    A file that is not whole counts as not done, with a warning: the step runs again."""
     path = f"{directory}/{OUTPUTS}"
     record = read_record(path)
     if isinstance(record.get("outputs"), dict) and isinstance(record.get("made_from"), dict):
@@ -90,9 +85,7 @@ def ended(directory: Path) -> float:
 def read_outputs(directory: str | Path, field: str = "") -> dict[str, Any]:
     """Return the `outputs` of a finished step's directory, the value of the config's `field`.
 
-    Raises:
-        InputError: the directory has no readable outputs.json.
-    """
+    Raises InputError: the directory has no readable outputs.json."""
     path = Path(directory) / OUTPUTS
     if not path.exists():
         where = f"{field}: {directory}" if field else str(directory)
@@ -104,9 +97,8 @@ def read_outputs(directory: str | Path, field: str = "") -> dict[str, Any]:
 def given_directory(field: str, directory: str, step: str) -> Path:
     """Return `directory`, the value of a config's upstream `field`, which cannot do without.
 
-    Raises:
-        InputError: it is empty, as in a step that is run by hand with too little; says that a `step` step is wanted.
-    """
+    Raises InputError: it is empty, as in a step that is run by hand with too little; says that a `step` step is
+    wanted."""
     if not directory:
         raise InputError(f"{field} is empty: give the directory of a finished {step} step, such as "
                          f'--config \'{{"{field}": "DIR"}}\'')

@@ -1,7 +1,5 @@
 """Pipeline runs: their names, and what a runner logs of one."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,12 +14,8 @@ def pipeline_of(store: Path, digest: str, workflow: str = "") -> str:
     """Name the pipeline run of a plan: the one that goes on, or a new one.
 
     One that somebody else is running is left alone: each of two has its own parent run and its own end. Names of two
-    stores differ, since both may send to one server.
-
-    Args:
-        digest: of the plan.
-        workflow: of Argo, which may start it more than once.
-    """
+    stores differ, since both may send to one server. `digest`: of the plan. `workflow`: of Argo, which may start it
+    more than once."""
     spools = (store / PIPELINES).glob(f"{digest}*/tracking/{SPOOL}")
     for spool in sorted(spools, key=lambda each: each.stat().st_mtime, reverse=True):
         ledger = Ledger(spool)
@@ -37,8 +31,7 @@ class PipelineTracker:
     Args:
         store: the store's directory.
         pipeline: name of the pipeline run.
-        line: name of the model line, which is the experiment's.
-    """
+        line: name of the model line, which is the experiment's."""
 
     def __init__(self, store: Path, pipeline: str, line: str) -> None:
         self.tracker = Tracker(store / PIPELINES / pipeline / "tracking")
@@ -50,8 +43,7 @@ class PipelineTracker:
         Args:
             params: what to know of the plan: config, first and last stage, number of nodes.
             done: directories below the store of the nodes that are done already.
-            todo: nodes that are to run. Where there is none and the run is finished, nothing is logged.
-        """
+            todo: nodes that are to run. Where there is none and the run is finished, nothing is logged."""
         if not todo and self.tracker.last_status == "FINISHED":
             return
         self.tracker.header(**self._header)

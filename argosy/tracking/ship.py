@@ -1,10 +1,7 @@
 """The shipper: reads the spools of a store batch by batch and hands them to a sender. Knows no MLflow.
 
 Each record is sent at least once, after a crash or a timeout again; the sender sees to it that one sent twice stands
-once. `shipped.json` beside a spool has the offset up to which a server has acknowledged it.
-"""
-
-from __future__ import annotations
+once. `shipped.json` beside a spool has the offset up to which a server has acknowledged it."""
 
 import contextlib
 import fcntl
@@ -42,8 +39,7 @@ def locked(path: Path, *, wait: bool) -> Iterator[bool]:
     """Hold the lock file `path`; yields whether it is held. A killed holder's lock is free at once.
 
     Where the file system has no locks or cannot be written it yields True: two processes that send the same do no
-    harm, none that sends would.
-    """
+    harm, none that sends would."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError:
@@ -84,8 +80,7 @@ class Batch:
 def next_batch(spool: Path, start: int) -> Batch | None:
     """The records from `start`: some 1,000 values, or one larger record; None when there is none.
 
-    Records that need another spool to be sent first are never in a batch with others.
-    """
+    Records that need another spool to be sent first are never in a batch with others."""
     batch = Batch(start, start)
     values = 0
     for offset, record in read_from(spool, start):
@@ -119,7 +114,7 @@ class Shipped:
     running: dict[str, Any] | None = None  # the process that said RUNNING last, until a final status
 
     @classmethod
-    def load(cls, spool: Path, uri: str) -> Shipped:
+    def load(cls, spool: Path, uri: str) -> "Shipped":
         """Read it; from the start for a server that the spool was never sent to, or where the file is damaged."""
         path = spool.with_name(SHIPPED)
         state = _read(path).get(target_name(uri), {})
@@ -165,9 +160,7 @@ class Sender(Protocol):
     def send(self, spool: Path, owner: Owner, batch: Batch) -> str:
         """Send a batch; returns the id of its run. A batch that is sent again changes nothing.
 
-        Raises:
-            Unavailable: nothing, a part or all of it arrived.
-        """
+        Raises Unavailable: nothing, a part or all of it arrived."""
         ...
 
 
@@ -176,8 +169,7 @@ class Shipper:
 
     Args:
         find: lists the spools to follow; called at each pass, since nodes appear.
-        sender: takes the batches.
-    """
+        sender: takes the batches."""
 
     def __init__(self, find: Callable[[], list[Path]], sender: Sender) -> None:
         self._find = find
@@ -191,14 +183,9 @@ class Shipper:
     def sweep(self, *, patient: bool = True) -> bool:
         """One turn for each spool; True when nothing is left, but for what is in `refused`.
 
-        Records about models go last, so that the spools that register the models have gone before.
-
-        Args:
-            patient: leave spools alone that were refused within the last minute.
-
-        Raises:
-            Unavailable: the server; progress up to then is saved.
-        """
+        Records about models go last, so that the spools that register the models have gone before. `patient`: leave
+        spools alone that were refused within the last minute. Raises Unavailable: the server; progress up to then is
+        saved."""
         started = time.monotonic()
         pending = [spool for spool in self._find()
                    if (not patient or self._retry_at.get(spool, 0) <= started) and self._grew(spool)]

@@ -2,10 +2,7 @@
 
 Kinds of lines: header, metrics, params, tags, artifact, model, model_metrics, model_tags, reused, status. Each has
 `kind` and `time` (ms since the epoch), by which MLflow knows a point that it is sent twice. Floats that JSON has no
-word for are the strings "NaN", "Infinity" and "-Infinity".
-"""
-
-from __future__ import annotations
+word for are the strings "NaN", "Infinity" and "-Infinity"."""
 
 import json
 import math
@@ -68,8 +65,7 @@ def read_from(spool: Path, offset: int) -> Iterator[tuple[int, Record | None]]:
 def read(spool: str | Path) -> dict[str, list[tuple[int, float]]]:
     """The curves of a spool without MLflow: {metric: [(step, value), ...]}, sorted by step.
 
-    `spool` is the file, its `tracking` directory or the step's directory. Absent: no curves.
-    """
+    `spool` is the file, its `tracking` directory or the step's directory. Absent: no curves."""
     path = Path(spool)
     for candidate in (path, path / SPOOL, path / "tracking" / SPOOL):
         if candidate.is_file():
@@ -101,8 +97,7 @@ def spools(store: Path) -> list[Path]:
 class Owner:
     """The node or pipeline run that a spool belongs to, from its first header.
 
-    A step run by hand, without a header, is named by its directory.
-    """
+    A step run by hand, without a header, is named by its directory."""
 
     node: str  # "" for the spool of a pipeline run itself
     part: str = ""
@@ -136,8 +131,7 @@ class Appender:
     """Appends whole lines, each with one `write`. A failing disk costs one warning, never an exception.
 
     The last one to open the file is its writer: it goes on in a copy without a torn last line, which a killed writer or
-    a full disk leaves. So one that lost its lease and does not know it yet writes to a file that nobody reads.
-    """
+    a full disk leaves. So one that lost its lease and does not know it yet writes to a file that nobody reads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,10 +1,7 @@
 """Trackers: the interface through which steps and pipeline runs log to their spools.
 
 Every call is one record and one `write` to a file opened for appending: a record whose call has returned is in the
-page cache, so a `kill -9` the next moment loses nothing and nothing has to be held back in memory.
-"""
-
-from __future__ import annotations
+page cache, so a `kill -9` the next moment loses nothing and nothing has to be held back in memory."""
 
 import hashlib
 import re
@@ -29,8 +26,7 @@ _FIRST_STAYS = ("params", "model")  # as in MLflow
 def checkpoint_key(checkpoint: Path) -> str:
     """`<node-digest>/<export>` of `<store>/<name>-<digest>/checkpoints/<export>`; what ties results to a model.
 
-    A checkpoint from elsewhere has the last two names of its path instead.
-    """
+    A checkpoint from elsewhere has the last two names of its path instead."""
     path = Path(checkpoint).absolute()
     owner = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     digest = _DIGEST.search(owner.name)
@@ -47,8 +43,7 @@ class Ledger:
         status: the last one.
         holder: the process that said so, where it is RUNNING.
         workflow: of Argo, that said so.
-        backwards: metrics of which this process logged a point below its last one, which is not kept.
-    """
+        backwards: metrics of which this process logged a point below its last one, which is not kept."""
 
     def __init__(self, spool: Path | None) -> None:
         self.id = self.status = self.workflow = ""
@@ -101,8 +96,7 @@ class Tracker:
 
     Args:
         directory: holds the spool (`<step>/tracking`); None: nothing is written, for tests and steps that need no
-            tracking.
-    """
+            tracking."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory
@@ -138,10 +132,7 @@ class Tracker:
     ) -> None:
         """Register an exported checkpoint (a directory below `<out>`) as an external LoggedModel.
 
-        Args:
-            name: the export's name, unique in this step.
-            tokens: tokens seen since the first step of pretraining.
-        """
+        `name`: the export's name, unique in this step. `tokens`: tokens seen since the first step of pretraining."""
         self._write({
             "kind": "model", "name": name, "path": self._relative(path), "checkpoint": checkpoint_key(path),
             "stage": stage, "step": int(step), "tokens": int(tokens),
@@ -149,15 +140,8 @@ class Tracker:
         })  # fmt: skip
 
     def model_metrics(
-        self,
-        checkpoint: Path,
-        values: Mapping[str, float],
-        *,
-        tokens: int,
-        dataset: str = "",
-        dataset_digest: str = "",
-        branch: str = "",
-        base: tuple[Path, int] | None = None,
+        self, checkpoint: Path, values: Mapping[str, float], *, tokens: int, dataset: str = "",
+        dataset_digest: str = "", branch: str = "", base: tuple[Path, int] | None = None,
     ) -> None:
         """Log evaluation results against the LoggedModel of `checkpoint` and its dataset, and on the model
         line's curve run at step = tokens. A value is written again when it has changed.
@@ -166,8 +150,7 @@ class Tracker:
             tokens: tokens the checkpoint has seen.
             branch: of a stage that leaves the main line (a twin, an alternative): gets a curve run of its own,
                 so that two checkpoints with as many tokens are not points of one curve.
-            base: checkpoint at which the branch leaves the line, where its curve begins, and the tokens it has seen.
-        """
+            base: checkpoint at which the branch leaves the line, where its curve begins, and the tokens it has seen."""
         begins = {"base": _about(*base)} if base else {}
         self._write({
             "kind": "model_metrics", **_about(checkpoint, tokens), "dataset": dataset,

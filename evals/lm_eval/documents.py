@@ -27,8 +27,7 @@ def items_of(
         task: a ConfigurableTask of type multiple_choice.
         lang, subject: of all; "": zh where there are Chinese characters, and the task's name.
         name: the beginning of ids.
-        mix: see `evals.reading.collected`.
-    """
+        mix: see `evals.reading.collected`."""
 
     def made(number: int, doc: Doc) -> Item | BrokenItem:
         try:
@@ -99,10 +98,8 @@ def lm_eval_items(spec: TaskSpec, limit: int | None, *, examples: bool = False) 
     """Read the items of a task of lm-eval, or of all tasks of a group, at most `limit` of each; with `examples` those
     that its few-shot examples come from (none where these are the items themselves).
 
-    Raises:
-        InputError: lm-eval does not know it, or it is not of multiple choice.
-        StepError: its data cannot be loaded.
-    """
+    Raises InputError: lm-eval does not know it, or it is not of multiple choice; StepError: its data cannot be
+    loaded."""
     tasks = _lm_eval_tasks(spec.lm_eval, spec.include_path, stamp(spec.include_path))
     wrong = {name: str(task.OUTPUT_TYPE) for name, task in tasks.items() if not _of_choice(task)}
     if len(wrong) == len(tasks):

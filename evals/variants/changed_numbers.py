@@ -28,8 +28,7 @@ class ChangedNumbers(Variant):
 
     A number becomes another one between its half and its double, written the same way; what was whole stays whole,
     what was positive positive, and the question's numbers stay in the same order of size. Numbers that have more than
-    one possible source stay as they are (evals/word_problem/template.py). The answer is always another one.
-    """
+    one possible source stay as they are (evals/word_problem/template.py). The answer is always another one."""
 
     name = "changed_numbers"
     open = True

@@ -22,8 +22,7 @@ class FewShot(Variant):
 
     They come from the task's `shots`, else from its items; never the item itself, one of its cluster or of the same
     question. They go through the chain's other variants, so that forms agree. `choose`: `balanced` (drawn by the
-    seed, the right option at each place equally often) or `first` (the first `n` as they stand: lm-eval's MMLU).
-    """
+    seed, the right option at each place equally often) or `first` (the first `n` as they stand: lm-eval's MMLU)."""
 
     name = "few_shot"
     draws = False

@@ -20,8 +20,7 @@ class Generative(Variant):
 
     Works on open items, and on several right options at once ("AC"). `extract`: a rule of evals/extract, `stops`: a
     text or texts that end the answer, `max_tokens`: its length; by default by the item (evals/forms.py).
-    `solution`: shots show the worked solution where there is one, `annotations`: with its <<calculations>>.
-    """
+    `solution`: shots show the worked solution where there is one, `annotations`: with its <<calculations>>."""
 
     name = "generative"
     draws = False

@@ -14,8 +14,7 @@ SETS = {"numerals": "一二三四五六七八九十", "stems": "甲乙丙丁戊�
 class Labels(Variant):
     """A/B/C/D become 一/二/三/四 (numerals), 甲/乙/丙/丁 (stems) or 1-4 (digits), in the prompt and as answers.
 
-    `symbols`: a name of SETS, or the labels themselves as one text, such as "★▲■●".
-    """
+    `symbols`: a name of SETS, or the labels themselves as one text, such as "★▲■●"."""
 
     name = "labels"
     independent = True

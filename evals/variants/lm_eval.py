@@ -18,8 +18,7 @@ class LmEval(Variant):
     Winogrande), `sentences` (options alone, after nothing: BLiMP), `generated` (GSM8K).
     `before` and `cue`: around the question. `description`: what the prompt begins with; `{subject}` is the item's,
     in words. `description_of`: lm-eval's task that is asked for it, such as `cmmlu_{subject}`. `extract`: of
-    generated answers (lm-eval's gsm8k has `gsm8k_strict` and `gsm8k_flexible`).
-    """
+    generated answers (lm-eval's gsm8k has `gsm8k_strict` and `gsm8k_flexible`)."""
 
     name = "lm_eval"
     open = True

@@ -40,8 +40,7 @@ class NoneOfTheOthers(Variant):
     gains on the first what it loses on this one.
     drop="either": the right one with probability 1 / options, so that no fixed answer is better than chance.
     Questions for the best of the options shown are left out: without it another one is.
-    (Compare WiCkeD, Elhady et al. 2025, which is the control and the other mixed.)
-    """
+    (Compare WiCkeD, Elhady et al. 2025, which is the control and the other mixed.)"""
 
     name = "none_of_the_others"
     independent = True
@@ -73,8 +72,7 @@ class Wicked(Variant):
     """WiCkeD (Elhady et al., 2025): one option, each as likely, makes room for a last "None of the above".
 
     So that is right with probability 1 / options, and a model has to know that the others are wrong. Questions whose
-    right answer is the best of those shown are left out; their authors let them stand unchanged.
-    """
+    right answer is the best of those shown are left out; their authors let them stand unchanged."""
 
     name = "wicked"
     independent = True

@@ -24,8 +24,7 @@ class OtherDistractors(Variant):
 
     The right one's length is drawn to be anywhere among theirs, so it tells nothing. What an item
     memorised is of no use: its wrong options are gone. Left out is where a text from elsewhere may be right too
-    (what is *not* so, the best, any true statement). Whether one is, all the same, no rule can know.
-    """
+    (what is *not* so, the best, any true statement). Whether one is, all the same, no rule can know."""
 
     name = "other_distractors"
     independent = True

@@ -166,8 +166,7 @@ class Paraphrased(Variant):
 
     `kind: stem`: how it asks ("Which of the following is" -> "Of the following, which is", 下列 -> 以下); items
     whose stem no rule knows are left out. `wrap`: words before it ("Here is a question."). `any`: a stem where a rule
-    fits, else a wrap. With `k` above 1, consistency tells whether the wording changes what a model chooses.
-    """
+    fits, else a wrap. With `k` above 1, consistency tells whether the wording changes what a model chooses."""
 
     name = "paraphrased"
     open = True

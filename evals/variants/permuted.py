@@ -22,8 +22,7 @@ class Permuted(Variant):
     No order comes twice. So with `k` a multiple of the number of options a model that prefers places gains nothing,
     and with one fewer, the right option is at each place once among the orders and the published one. Accuracy is over
     all questions; consistency, position bias and the accuracy of averaged probabilities are over the orders of each
-    item (evals.metrics).
-    """
+    item (evals.metrics)."""
 
     name = "permuted"
     independent = reorders = True
@@ -68,8 +67,7 @@ class Pride(Variant):
 
     A `share` of the items is also asked with its options moved on by one place, by two, and so on. From these the
     prior of each place is estimated without looking at right answers; `acc_pride` is right after dividing by it
-    (evals/metrics.py). `acc` is that of the published order: the moved ones are for calibration alone.
-    """
+    (evals/metrics.py). `acc` is that of the published order: the moved ones are for calibration alone."""
 
     name = "pride"
     independent = reorders = True

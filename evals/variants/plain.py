@@ -12,8 +12,7 @@ class Plain(Variant):
     """Question, options behind A, B, C, D, and the letter is scored (MCF): what is compared with published numbers.
 
     An item without options is asked, and its answer generated (evals/forms.py). One of a task of lm-eval is asked
-    as that task does.
-    """
+    as that task does."""
 
     name = "plain"
     draws = False
@@ -35,8 +34,7 @@ class LayoutVariant(Variant):
 
     `before`: before each question. `options`: on one `line`, or on `lines`. `mark`: after a label. `cue`: what the
     prompt ends with. `separator`: between cue and answer. `description`: what it begins with, once; `{subject}` is
-    the item's. What is not given is as the language has it.
-    """
+    the item's. What is not given is as the language has it."""
 
     name = "layout"
     draws = False

@@ -20,8 +20,7 @@ class SingleAnswers(Variant):
     stays as it is. `mode: statements`: for each option whether it is right, yes or no.
 
     Half of the statements are asked the other way ("is it wrong?"), so that yes is the answer to half of them and
-    no fixed answer is better than chance. `acc_all` is right where all questions of an item are: the whole set.
-    """
+    no fixed answer is better than chance. `acc_all` is right where all questions of an item are: the whole set."""
 
     name = "single_answers"
     independent = True
@@ -56,10 +55,6 @@ def _statement(draft: Draft, place: int, *, is_yes: bool) -> Draft:
     text = f"{_ANSWERED[draft.lang]}{draft.choices[place]}\n{right if asked_right else wrong}"
     origin = draft.origin[place]
     return replace(
-        draft,
-        question=f"{draft.question}\n{text}",
-        choices=YES_NO[draft.lang],
-        origin=(origin, -1) if asked_right else (-1, origin),
-        gold=0 if is_yes else 1,
-        golds=(),
+        draft, question=f"{draft.question}\n{text}", choices=YES_NO[draft.lang],
+        origin=(origin, -1) if asked_right else (-1, origin), gold=0 if is_yes else 1, golds=()
     )

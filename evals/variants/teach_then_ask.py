@@ -12,8 +12,7 @@ class TeachThenAsk(Variant):
 
     What is left to do is to read and to find the option, so everyone who can follow the prompt gets it right;
     put other labels and another order after it (`[teach_then_ask, {permuted: {k: 1}}, labels]`) and a memorised
-    letter is wrong although the answer stands there.
-    """
+    letter is wrong although the answer stands there."""
 
     name = "teach_then_ask"
     draws = False

@@ -1,7 +1,5 @@
 """`argosy evaluate`: evaluate one checkpoint, or any model that transformers loads, with suites."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """`argosy judge`: which of two checkpoints answers better, by a judge that reads both answers."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Shipping beside a run: the process that sends what the steps log to MLflow, and the parent run of a pipeline."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -37,8 +35,7 @@ class Sender(RunObserver):
         nodes: directories of the steps whose logs are sent; empty: all of the store.
 
     Raises:
-        InputError: MLFLOW_TRACKING_URI is none that MLflow takes.
-    """
+        InputError: MLFLOW_TRACKING_URI is none that MLflow takes."""
 
     def __init__(self, store: Path, nodes: Sequence[str | Path] = ()) -> None:
         self._uri = tracking_uri(store)
@@ -95,8 +92,7 @@ class Shipping(RunObserver):
 
     Args:
         line: name of the model line.
-        config: of the lifecycle; its fields become the parent run's params.
-    """
+        config: of the lifecycle; its fields become the parent run's params."""
 
     def __init__(self, planned: Plan, line: str, config: Config) -> None:
         self._plan, self._line, self._config = planned, line, config
@@ -105,7 +101,7 @@ class Shipping(RunObserver):
         self._sender = Sender(Path(planned.store))
         os.environ |= pipeline_environment(self._name, line)
 
-    def __enter__(self) -> Shipping:
+    def __enter__(self) -> "Shipping":
         self._pipeline = start_pipeline(self._plan, self._name, self._line, self._config)
         self._sender.start()
         return self
@@ -140,8 +136,7 @@ def start_pipeline(
     Args:
         pipeline: name of the pipeline run.
         todo: nodes that are to run, where those of `planned` are not all.
-        params: further ones of the parent run, beside the config's.
-    """
+        params: further ones of the parent run, beside the config's."""
     store = Path(planned.store)
     record_pipeline(store, pipeline, config)
     tracker = PipelineTracker(store, pipeline, line)

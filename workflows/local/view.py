@@ -30,8 +30,7 @@ class NodeResult:
             it depends on failed); `stopped` (the run was stopped before it was done).
         code: exit code of a failure; negative: the signal that killed it.
         message: one line for people.
-        seconds: of this run.
-    """
+        seconds: of this run."""
 
     node: PlannedNode
     status: Status

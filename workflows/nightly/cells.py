@@ -1,7 +1,5 @@
 """Cells of checkpoint x suite: the nodes that the lifecycle would make, in the same directories."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +29,7 @@ class Cells:
     """Makes cells of one store.
 
     Args:
-        suites: instead of those of the config: `all` checkpoints of a step or its `final` one, by suite.
-    """
+        suites: instead of those of the config: `all` checkpoints of a step or its `final` one, by suite."""
 
     def __init__(self, candidates: Candidates, store: Path, suites: Mapping[str, str] | None = None) -> None:
         self._candidates, self._store, self._suites = candidates, store, suites
@@ -45,11 +42,8 @@ class Cells:
     ) -> list[Cell]:
         """The cells of a checkpoint.
 
-        Args:
-            config: of the model line: suites, their settings, the seed, resources.
-            items_of: another step, whose data the items come from: a reference answers the items of the new
-                checkpoint, through its own tokenizer.
-        """
+        `config`: of the model line: suites, their settings, the seed, resources. `items_of`: another step, whose
+        data the items come from: a reference answers the items of the new checkpoint, through its own tokenizer."""
         step = candidate.step
         data = ancestor(self._candidates, (items_of or step).record, "data")
         tokens = ancestor(self._candidates, step.record, "tokenize")

@@ -39,9 +39,7 @@ def _blocked(store: Path) -> dict[str, str]:
 def checkpoint_directory(store: Path, name: str) -> Path:
     """Directory of `name`: a stage (its last checkpoint's step), STAGE/EXPORT, a node, or a directory.
 
-    Raises:
-        InputError: there is no such thing (names the nearest), or it is not done.
-    """
+    Raises InputError: there is no such thing (names the nearest), or it is not done."""
     stage, _, export = name.partition("/")
     try:
         path = directory_of(store, name)
@@ -57,9 +55,7 @@ def checkpoint_directory(store: Path, name: str) -> Path:
 def model_directory(store: Path, name: str) -> Path:
     """Directory of `name` as `checkpoint_directory`, or of any model that transformers loads.
 
-    Raises:
-        InputError: there is no such thing, or it is not done.
-    """
+    Raises InputError: there is no such thing, or it is not done."""
     directory = Path(name).expanduser()
     if (directory / "config.json").is_file():
         return directory
@@ -84,9 +80,7 @@ def _export(store: Path, stage: str, export: str) -> Path:
 def export_name(step: TrainingStep, path: Path) -> str:
     """Name of the export that `path` is, or of the final one where `path` is the step's directory.
 
-    Raises:
-        InputError: `path` is neither; names the exports.
-    """
+    Raises InputError: `path` is neither; names the exports."""
     if path.absolute() == step.directory.absolute():
         return step.final
     for name, below in step.exports.items():

@@ -1,7 +1,5 @@
 """Names of checkpoints on a command line: stages, directories, model lines, MLflow's runs, models and aliases."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -54,9 +52,7 @@ class Stores:
     def checkpoint(self, name: str) -> Entry:
         """A stage (its last checkpoint), STAGE/EXPORT, or a directory.
 
-        Raises:
-            InputError: it is none, or is not evaluated.
-        """
+        Raises InputError: it is none, or is not evaluated."""
         path = checkpoint_directory(self._store, name)
         try:
             step = step_directory(path)
@@ -149,10 +145,8 @@ class Names:
     def entries(self, names: Sequence[str]) -> list[Entry]:
         """One for each name; labels are unique.
 
-        Raises:
-            InputError: a name is none, or is not evaluated; says what there is.
-            StepError: MLflow does not answer.
-        """
+        Raises InputError: a name is none, or is not evaluated; says what there is; StepError: MLflow does not
+        answer."""
         found = [self._entry(name) for name in names]
         twice = {label for label, n in Counter(e.label for e in found).items() if n > 1}
         for number, entry in enumerate(found):

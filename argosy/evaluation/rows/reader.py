@@ -71,8 +71,7 @@ class Rows:
     """Rows by task and variant.
 
     Args:
-        settings: of the suite (`settings_of`), which losses of documents hang on: with others, it is another suite.
-    """
+        settings: of the suite (`settings_of`), which losses of documents hang on: with others, it is another suite."""
 
     def __init__(self, records: Iterable[Record] = (), settings: str = "") -> None:
         self.groups: dict[Group, list[Record]] = {}

@@ -1,9 +1,6 @@
 """The files below a URI of any fsspec file system, sent and fetched whole, streamed and checked.
 
-The file system's own client repeats requests that fail for a while (s3fs: botocore's standard mode).
-"""
-
-from __future__ import annotations
+The file system's own client repeats requests that fail for a while (s3fs: botocore's standard mode)."""
 
 import contextlib
 import os
@@ -45,8 +42,7 @@ class Remote:
         options: fsspec's, for the file system.
 
     Raises:
-        InputError: there is no such file system, or its package is not installed.
-    """
+        InputError: there is no such file system, or its package is not installed."""
 
     def __init__(self, uri: str, options: Mapping[str, Any]) -> None:
         import fsspec  # only where a store is in an object store
@@ -95,9 +91,7 @@ class Remote:
     def upload(self, local: Path, name: str) -> None:
         """Send a file, piece by piece; it appears whole or not at all. One that grows meanwhile may be longer there.
 
-        Raises:
-            FileNotFoundError: `local` is gone.
-        """
+        Raises FileNotFoundError: `local` is gone."""
         with self._into_bucket("upload", name, local):
             before, path = local.stat(), self._path(name)
             self._send(local, path, before.st_size)

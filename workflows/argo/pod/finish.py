@@ -69,8 +69,7 @@ def conclude(path: Path, status: str) -> None:
     """Give the pipeline's run its final status, and killed nodes, which had no time to, theirs.
 
     Both the exit handler and the reconciler end here. What MLflow does not take stays in the store, and the reconciler
-    sends it later.
-    """
+    sends it later."""
     handoff = read_handoff(path)
     _bury(handoff)
     for pipeline, line in handoff.pipelines.items():

@@ -1,7 +1,5 @@
 """The judgement of a night: it ends red (or calls the webhook) where a checkpoint got worse. `plan_night` begins it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The plan pod: it plans as the laptop does, and hands each task its batches as output parameters."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile
@@ -87,14 +85,10 @@ def hand_over(
     batches = _batches(assign(planned.nodes, tasks), pipeline, profile.batches)
     compare = next((node.dir for node in planned.nodes if node.name == "compare"), "")
     handoff = Handoff(
-        store=planned.store,
-        line=line,
-        pipeline=pipeline,
+        store=planned.store, line=line, pipeline=pipeline,
         nodes={node.id: node.model_dump(mode="json") for node in planned.to_run},
-        batches={name: batch for dealt in batches.values() for name, batch in dealt.items()},
-        report=compare,
-        namespace=profile.namespace,
-        cluster=profile.cluster,
+        batches={name: batch for dealt in batches.values() for name, batch in dealt.items()}, report=compare,
+        namespace=profile.namespace, cluster=profile.cluster
     )
     path = handoff.write(arguments.workflow)
     tracker = start_pipeline(planned, pipeline, line, config, **{WORKFLOW: arguments.workflow})

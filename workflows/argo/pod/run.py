@@ -61,8 +61,7 @@ class ArgoProgress(RunObserver):
     """An observer that tells how far the pod is: its nodes to Argo, its share to whoever reads its log.
 
     Argo sums the progress of a workflow's pods, most of which end before they could report any and count as one. So
-    a node counts as one here too.
-    """
+    a node counts as one here too."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes, self._done = nodes, 0
