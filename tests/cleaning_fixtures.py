@@ -1,7 +1,5 @@
 """Clean prose, and one filter applied to one text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from argosy.cleaning.filter import Drop, Filter, Resources

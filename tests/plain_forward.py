@@ -1,7 +1,5 @@
 """Log-probabilities by one plain forward pass of transformers each, in double precision: what tests compare with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """A tiny model with a tokenizer and tiny data, made on the spot, for the tests of post-training."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

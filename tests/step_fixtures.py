@@ -1,7 +1,5 @@
 """One step run in this process, without a graph."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ from argosy.step.contract import Progress, Step, StepContext
 from argosy.tracking.tracker import Tracker
 
 
-def run_step(step: Step[Any, Any], config: Config, out: Path) -> dict[str, Any]:
+def run_step(step: Step[Any], config: Config, out: Path) -> dict[str, Any]:
     """Outputs of the step, run in `out`."""
     out.mkdir(parents=True, exist_ok=True)
     outputs: dict[str, Any] = step.run(config, StepContext(out, Tracker(), Progress(None))).model_dump()

@@ -1,7 +1,5 @@
 """A small byte-level BPE tokenizer with the pipeline's special tokens, made on the spot."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Small tokenizers of the kinds that checkpoints have: bytes alone, byte-level BPE, SentencePiece's BPE with byte
 fallback (Llama 2's layout), and a Unigram one that changes the text and knows few characters."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import lru_cache

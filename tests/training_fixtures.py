@@ -1,7 +1,5 @@
 """A tokenized data set and a tokenizer on disk, in the formats of docs/architecture.md, from given texts."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """`argosy chat`: talk with a checkpoint in its chat template."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import TYPE_CHECKING
@@ -60,7 +58,7 @@ def _line() -> str | None:
         return None
 
 
-def _length(model: LanguageModel, messages: list[dict[str, str]]) -> int:
+def _length(model: "LanguageModel", messages: list[dict[str, str]]) -> int:
     return len(model.encode([model.render(messages)])[0])
 
 

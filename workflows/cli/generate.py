@@ -1,7 +1,5 @@
 """`argosy generate`: continue prompts with a checkpoint; and what it shares with `argosy chat`."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys
@@ -53,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def open_model(args: argparse.Namespace, *, chat: bool) -> LanguageModel:
+def open_model(args: argparse.Namespace, *, chat: bool) -> "LanguageModel":
     """Load the checkpoint that the command line names, and seed what is drawn from it; say if it has learnt no chat."""
     import torch
 
@@ -68,7 +66,7 @@ def open_model(args: argparse.Namespace, *, chat: bool) -> LanguageModel:
     return model
 
 
-def say(model: LanguageModel, prompt: str, args: argparse.Namespace, *, chat: bool) -> str:
+def say(model: "LanguageModel", prompt: str, args: argparse.Namespace, *, chat: bool) -> str:
     """Print what follows `prompt`, word by word; return it.
 
     Raises:

@@ -1,7 +1,5 @@
 """SFT, reward model, DPO and RLHF on a tiny model: that they learn, what they learn from, and what they export."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from functools import partial

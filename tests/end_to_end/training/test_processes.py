@@ -1,7 +1,5 @@
 """Training steps as processes: killed and started again, two in place of one, on DeepSpeed without a compiler."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """On the demo's corpus each kind of dirt is caught, and clean documents are not."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Filters, what each must catch and leave alone: first those of form, then those of content."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

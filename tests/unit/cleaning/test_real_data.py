@@ -1,7 +1,5 @@
 """Real dirt and real books, from a checkout of test data beside the repository; skipped where it is absent."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The fact tables, their split, the wordings of facts and quiz layouts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 from random import Random

@@ -1,7 +1,5 @@
 """The demo's records: English, code, knowledge and dirt; conversations, preferences, prompts and benchmark items."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Chat templates, which are programs of whoever made a checkpoint."""
 
-from __future__ import annotations
-
 import pytest
 
 from argosy.errors import InputError

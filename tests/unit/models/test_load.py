@@ -1,7 +1,5 @@
 """Checkpoints whose weights are not whole: every load names the tensor."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What SFT learns from: which tokens count, which records are refused, and in which order the rest comes."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

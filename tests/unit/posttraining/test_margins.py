@@ -1,7 +1,5 @@
 """Implicit rewards of preference pairs against a plain sum of token log-probabilities."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """PPO's arithmetic and the KL estimators against computations written out another way."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

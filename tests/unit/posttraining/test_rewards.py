@@ -1,7 +1,5 @@
 """Rewards of answers, and the config that weighs them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The clean step: nothing is lost, counts balance, filters come from their files, results do not vary."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

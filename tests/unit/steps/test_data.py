@@ -1,7 +1,5 @@
 """The data step: the demo's files from a seed, the user's own files, splits that do not leak."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

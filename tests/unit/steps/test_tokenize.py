@@ -1,7 +1,5 @@
 """The tokenize step: what is on disk is the text, split by document ids, whole or absent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules on generated texts: what each finds, and what it leaves alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from argosy.text.faults import Generated, faults, registered

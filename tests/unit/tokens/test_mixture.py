@@ -1,7 +1,5 @@
 """The mixture: exact proportions, every token once an epoch, and samples that depend on their position alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

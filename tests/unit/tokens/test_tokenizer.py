@@ -1,7 +1,5 @@
 """The tokenizer: transformers loads it, the chat template marks what is learnt."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Losses against direct computations: the fused output layer, by channel, bits per byte, by position, the mask."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

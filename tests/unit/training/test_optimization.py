@@ -1,7 +1,5 @@
 """Schedules, Muon, parameter groups, accumulation, RoPE: against other implementations of the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The three phases in one process: exports that load, cumulative tokens, resumption, errors that say what to do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

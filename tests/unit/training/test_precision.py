@@ -1,7 +1,5 @@
 """bfloat16 on a CPU without instructions for it: the products of such instructions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`argosy chat` and `argosy generate` against transformers' own template and generation."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any
