@@ -17,6 +17,7 @@ from argosy.store.lease import Lease
 from argosy.store.step_files import RUN, read_done
 from argosy.tracking.mlflow.registry import Moved, Registry, Version, registered_name
 from argosy.tracking.ship import Unavailable
+from workflows.nightly import PROMOTIONS
 from workflows.nightly.candidates import Candidate, Candidates, generating_step
 from workflows.nightly.references import checkpoint_of, evaluations_of, hold, reference_of
 from workflows.stored.lineage import ASIDE
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 
 ALIAS = "reference"
-FOLDER = ".promotions"
 
 
 def keep(store: Path, evidence: Mapping[str, Any], outcome: str, path: Path | None = None) -> Path:
@@ -35,7 +35,7 @@ def keep(store: Path, evidence: Mapping[str, Any], outcome: str, path: Path | No
 
     `outcome`: `begun` (before the alias is moved, so that no crash loses the evidence), `moved`, or `refused`.
     `path`: of the file, where this evidence was written before."""
-    path = path or _free(make_directory(store / FOLDER), evidence)
+    path = path or _free(make_directory(store / PROMOTIONS), evidence)
     write_json(path, {**evidence, "outcome": outcome})
     return path
 
@@ -128,7 +128,7 @@ class Grounds:
 @contextlib.contextmanager
 def alone(store: Path) -> Iterator[None]:
     """Keep other processes from moving an alias from this store: one waits for the other."""
-    lease = Lease(make_directory(store / FOLDER))
+    lease = Lease(make_directory(store / PROMOTIONS))
     lease.acquire(lambda: False, lambda holder: print(
         f"waiting for another promotion, by process {holder.pid} on {holder.host}", file=sys.stderr, flush=True))
     try:

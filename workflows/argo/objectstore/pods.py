@@ -29,8 +29,8 @@ from workflows.argo.objectstore.records import (
 )
 from workflows.argo.profile.profile import Profile
 from workflows.local.view import RunObserver
+from workflows.nightly import PROMOTIONS
 from workflows.nightly.announce import FOLDER as NIGHTLY
-from workflows.nightly.promotion import FOLDER as PROMOTIONS
 
 _UNKNOWN = ("", "0", "-1")  # exit codes of an attempt without one: its pod was deleted, its node is lost
 Fetch = Callable[[Iterable[Path]], None]

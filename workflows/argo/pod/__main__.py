@@ -5,19 +5,16 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from types import ModuleType
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
 from argosy.errors import ArgosyError
 from workflows.argo.attempts import say_why
-from workflows.argo.pod import finish, nightly, plan, promote, reconcile, run
-from workflows.argo.pod import outputs as show
 from workflows.argo.profile.profile import load_profile
 
-COMMANDS: dict[str, ModuleType] = {
-    "plan": plan, "run": run, "finish": finish, "judge": nightly, "promote": promote,
-    "reconcile": reconcile, "show": show,
-}  # fmt: skip
+# Modules of this package: a pod imports that of its command alone, since each imports much that others do not need.
+COMMANDS = {"plan": "plan", "run": "run", "finish": "finish", "judge": "nightly", "promote": "promote",
+            "reconcile": "reconcile", "show": "outputs"}  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,20 +26,26 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
+def _module(command: str) -> Any:
+    return import_module(f"workflows.argo.pod.{COMMANDS[command]}")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return 0, 1 or 2 after an error, which the UI shows too, or a code of `run` for a retry."""
     parser = Parser("python -m workflows.argo.pod", description=__doc__)
     choices = parser.add_subparsers(dest="command", required=True)
-    for name, module in COMMANDS.items():
-        command = choices.add_parser(name, help=module.__doc__)
+    given = sys.argv[1:] if argv is None else argv
+    chosen = next((word for word in given if word in COMMANDS), "")
+    for name in COMMANDS:
+        command = choices.add_parser(name)
         command.add_argument("--profile", required=True)
         command.add_argument("--workflow", required=name != "reconcile", default="")
-        if hasattr(module, "add_arguments"):
-            module.add_arguments(command)
-    arguments = parser.parse_args(argv)
+        if name == chosen and hasattr(_module(name), "add_arguments"):
+            _module(name).add_arguments(command)
+    arguments = parser.parse_args(given)
     os.umask(0o002)  # Argo's executor leaves 0, with which anybody may write the store
     try:
-        code: int = COMMANDS[arguments.command].run(load_profile(arguments.profile), arguments)
+        code: int = _module(arguments.command).run(load_profile(arguments.profile), arguments)
         return code
     except ArgosyError as error:
         say_why(str(error))

@@ -66,7 +66,7 @@ class Profile(Config):
                 "tracking.uri is empty, which means an SQLite file in the store: give an MLflow server's URI, since "
                 "storage.uri is an object store, where no SQLite can be"
             )
-        known = stage_names()
+        known = stage_names() if self.stages else ()  # a pod of a step needs the graph for nothing else
         for stage in self.stages:
             if stage not in known:
                 raise ValueError(f"stages has {stage!r}, which is no stage; {likely(stage, known)}")
