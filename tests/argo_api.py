@@ -1,7 +1,5 @@
 """A small HTTP server with the few endpoints of Kubernetes and of the Argo server that the command line uses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

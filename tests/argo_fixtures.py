@@ -1,7 +1,5 @@
 """A profile whose store is a directory of this machine, and the pods' commands run as processes."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -63,9 +61,8 @@ def submitted(store: Path, workflow: str, pipeline: str, age_s: float = 0, **whe
     return path.parent
 
 
-def plan_pod(
-    profiles: Path, outputs: Path, *arguments: str, workflow: str = "wf", env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def plan_pod(profiles: Path, outputs: Path, *arguments: str, workflow: str = "wf",
+             env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """The plan pod of a lifecycle of the tiny preset."""
     given = ["--workflow", workflow, "--profile", "here", "--preset", "tiny", "--outputs", str(outputs)]
     return pod(profiles, "plan", "lifecycle", *given, *arguments, env=env)

@@ -1,7 +1,5 @@
 """Workflow objects of the shape that Argo 4.1 gives: a DAG of `plan` and tasks with withParam and retries."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +23,10 @@ class Pod:
     progress: str = "1/1"
 
 
-def workflow(
-    name: str = "lifecycle-1", phase: str = "Running", batches: Mapping[str, Mapping[str, Sequence[Pod]]] | None = None,
-    *, plan: Pod | None = None, finish: Pod | None = None, blocked: Sequence[str] = (), skipped: Sequence[str] = (),
-    message: str = "", asked: int | None = None,
-) -> Json:
+def workflow(name: str = "lifecycle-1", phase: str = "Running",
+             batches: Mapping[str, Mapping[str, Sequence[Pod]]] | None = None, *, plan: Pod | None = None,
+             finish: Pod | None = None, blocked: Sequence[str] = (), skipped: Sequence[str] = (), message: str = "",
+             asked: int | None = None) -> Json:
     """`batches`: attempts by batch by task. `asked`: how many batches the plan asked for; default: as many as there."""
     batches = batches or {}
     nodes: list[Json] = [_node(name, name, "DAG", phase)]
@@ -94,9 +91,8 @@ def item(batch: str) -> str:
     return batch.rpartition("-")[2]
 
 
-def _retry(
-    node: str, name: str, template: str, pods: Sequence[Pod], outputs: Sequence[Json] = (), batch: str = ""
-) -> list[Json]:
+def _retry(node: str, name: str, template: str, pods: Sequence[Pod], outputs: Sequence[Json] = (),
+           batch: str = "") -> list[Json]:
     tries = [_pod(f"{node}({n})", name, template, pod) for n, pod in enumerate(pods)]
     last = pods[-1]
     phase = "Running" if last.phase == "Pending" else last.phase

@@ -3,8 +3,6 @@
 Data beside the checkout has some benchmarks rewritten as instructions: here they get their published fields again.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence

@@ -151,8 +151,7 @@ def _evaluation(root: Path, at: About, suite: str, rows: list[dict[str, Any]], f
     write_json(directory / "results.json", {"checkpoint": at.label, "suite": suite, "headline": headline, **found})
     tracker.artifact(directory / "results.json")
     logged = {**found["metrics"], **contamination_metrics(rows)}
-    tracker.model_metrics(checkpoint, logged, tokens=at.label["tokens"], dataset=suite,
-                          dataset_digest="0123456789ab")
+    tracker.model_metrics(checkpoint, logged, tokens=at.label["tokens"], dataset=suite, dataset_digest="0123456789ab")
     tracker.close()
     return directory
 

@@ -1,7 +1,5 @@
 """Fixtures of several folders of tests."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

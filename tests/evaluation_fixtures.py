@@ -1,7 +1,5 @@
 """A small random model with a byte-level BPE tokenizer, and items to ask it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random
@@ -73,8 +71,7 @@ def make_long_rope_model(vocabulary: int) -> Any:
             "rope_theta": 10_000.0}  # fmt: skip
     config = Phi3Config(vocab_size=vocabulary, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
                         num_attention_heads=4, max_position_embeddings=128, original_max_position_embeddings=32,
-                        pad_token_id=0, bos_token_id=1, eos_token_id=2, sliding_window=None,
-                        rope_parameters=rope)  # fmt: skip
+                        pad_token_id=0, bos_token_id=1, eos_token_id=2, sliding_window=None, rope_parameters=rope)
     return _sharpened(Phi3ForCausalLM(config))
 
 

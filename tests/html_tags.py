@@ -1,7 +1,5 @@
 """What an HTML page consists of, and whether its tags are closed in their turn and nothing is loaded."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 

@@ -1,7 +1,5 @@
 """A server that speaks the chat completions API, and judges as a function of what it is asked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Tasks of lm-eval as files: YAML, and the documents that it reads instead of Hugging Face."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

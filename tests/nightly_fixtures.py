@@ -1,7 +1,5 @@
 """A tiny store that really ran up to pretraining, and what a night is made of."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

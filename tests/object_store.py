@@ -1,7 +1,5 @@
 """An S3 server of this machine, as a process."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import os
@@ -23,21 +21,17 @@ def s3_server() -> Iterator[dict[str, str]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "MOTO_IAM_LOAD_MANAGED_POLICIES": ""},
-    )  # fmt: skip
+    server = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={**os.environ, "MOTO_IAM_LOAD_MANAGED_POLICIES": ""})
     try:
         _wait_for(port)
-        environment = {
-            "AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests", "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        }  # fmt: skip
+        environment = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests",
+                       "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
         import s3fs
 
-        s3fs.S3FileSystem(
-            key="tests", secret="tests", endpoint_url=environment["AWS_ENDPOINT_URL"], skip_instance_cache=True
-        ).mkdir(BUCKET)
+        s3fs.S3FileSystem(key="tests", secret="tests", endpoint_url=environment["AWS_ENDPOINT_URL"],
+                          skip_instance_cache=True).mkdir(BUCKET)
         yield environment
     finally:
         server.kill()

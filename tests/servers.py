@@ -1,7 +1,5 @@
 """HTTP servers of tests, on a free port of this machine."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Whether two stores that ran the same nodes hold the same: every byte of the results, every metric once."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import sqlite3
@@ -44,9 +42,8 @@ def _digests(directory: Path) -> dict[str, str]:
     files = [path for path in directory.rglob("*") if path.is_file()]
     relative = {path.relative_to(directory): path for path in files}
     return {
-        str(name): hashlib.sha256(path.read_bytes()).hexdigest()
-        for name, path in relative.items()
-        if name.parts[0] not in OF_THE_PROCESS and not fnmatchcase(name.parts[0], RANK_LOGS)
+        str(name): hashlib.sha256(path.read_bytes()).hexdigest() for name,
+        path in relative.items() if name.parts[0] not in OF_THE_PROCESS and not fnmatchcase(name.parts[0], RANK_LOGS)
     }
 
 

@@ -6,9 +6,8 @@ from typing import Any
 SPECIAL = ("<|bos|>", "<|eos|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|end|>")
 
 
-def make_bpe(
-    texts: Sequence[str], vocab_size: int, *, more: Sequence[str] = (), template: str = "", with_bos: bool = False
-) -> Any:
+def make_bpe(texts: Sequence[str], vocab_size: int, *, more: Sequence[str] = (), template: str = "",
+             with_bos: bool = False) -> Any:
     """Learnt from `texts`.
 
     Args:
@@ -24,15 +23,13 @@ def make_bpe(
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     special = [*SPECIAL, *more]
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet,
+                                  show_progress=False)
     tokenizer.train_from_iterator(texts, trainer)
     if with_bos:
         tokenizer.post_processor = processors.TemplateProcessing(single="<|bos|> $A", special_tokens=[("<|bos|>", 0)])
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<|bos|>", eos_token="<|eos|>", pad_token="<|pad|>"
-    )
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<|bos|>", eos_token="<|eos|>",
+                                   pad_token="<|pad|>")
     if template:
         fast.chat_template = template
     return fast

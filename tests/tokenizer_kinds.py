@@ -20,11 +20,8 @@ UNSEEN = "龘靐 naïve café 𝒳 — 例外：鱻鑫？"  # characters that no
 @lru_cache(maxsize=1)
 def tokenizers_by_kind() -> dict[str, Any]:
     """Those in which every text can be written; BOS is added to each text, as Llama's do."""
-    return {
-        "bytes": make_bpe(TEXTS, 256 + 6, with_bos=True),
-        "byte_bpe": make_bpe(TEXTS * 3, 420, with_bos=True),
-        "sentencepiece": make_sentencepiece(TEXTS * 3, 480),
-    }
+    return {"bytes": make_bpe(TEXTS, 256 + 6, with_bos=True), "byte_bpe": make_bpe(TEXTS * 3, 420, with_bos=True),
+            "sentencepiece": make_sentencepiece(TEXTS * 3, 480)}
 
 
 def make_sentencepiece(texts: Sequence[str], vocab_size: int) -> Any:
@@ -57,8 +54,7 @@ def make_lossy() -> Any:
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=300, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>", show_progress=False
-    )
+    trainer = trainers.UnigramTrainer(vocab_size=300, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>",
+                                      show_progress=False)
     tokenizer.train_from_iterator([*TEXTS, "0123456789"], trainer)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>")

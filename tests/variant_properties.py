@@ -1,7 +1,5 @@
 """What every variant promises of every item, and the items that are checked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -4,8 +4,6 @@ Victims are a step's process, the runner, and the process that sends metrics. A 
 step; there a rank may be the victim, which is killed or stopped for ever (SIGSTOP). The run is then started again.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

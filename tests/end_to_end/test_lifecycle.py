@@ -1,7 +1,5 @@
 """The whole life of a (tiny) model: what it leaves, that nothing runs twice, and that `kill -9` changes no byte."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

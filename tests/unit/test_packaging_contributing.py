@@ -1,7 +1,5 @@
 """The snippets of CONTRIBUTING.md are whole files that work (its filter: steps/test_clean.py)."""
 
-from __future__ import annotations
-
 import re
 import sys
 import types

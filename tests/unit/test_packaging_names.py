@@ -1,7 +1,5 @@
 """What is installed, from what, and that our names are ours."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -63,9 +61,8 @@ def test_setup_refuses_another_python_clearly(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo Python 3.9.0 && exit 0\nexit 1\n")
     python.chmod(0o755)
-    done = subprocess.run(
-        [ROOT / ".ci" / "setup"], env={"PYTHON": str(python), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True
-    )
+    done = subprocess.run([ROOT / ".ci" / "setup"], env={"PYTHON": str(python), "PATH": "/usr/bin:/bin"},
+                          capture_output=True, text=True)
     assert done.returncode == 2
     assert "argosy needs Python 3.11; found: Python 3.9.0" in done.stderr
     assert "make setup PYTHON=" in done.stderr

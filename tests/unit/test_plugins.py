@@ -1,7 +1,5 @@
 """One new file is one new variant, rule or format; two of one name are an error."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Unmodified tasks against lm-eval's own: its task definitions from the installed package through its HFLM, ours from
 the published files through our suites and scorer. Item by item, with three kinds of tokenizers."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from functools import cache

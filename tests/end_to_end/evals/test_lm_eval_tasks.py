@@ -1,7 +1,5 @@
 """Our YAML from lm-eval's own harness, with its HFLM, against our runner on the same suite."""
 
-from __future__ import annotations
-
 import logging
 from functools import cache
 from pathlib import Path

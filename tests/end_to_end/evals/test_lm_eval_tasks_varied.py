@@ -1,7 +1,5 @@
 """Tasks of lm-eval's own as items: `plain` against lm-eval's harness item by item, and every variant made of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

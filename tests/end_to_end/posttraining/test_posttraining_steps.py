@@ -15,15 +15,12 @@ import steps.rlhf
 import steps.sft
 from argosy.data.rejects import Rejects, read_records
 from argosy.errors import StepError
-from argosy.models.load import Source, open_source
+from argosy.models.load import open_source
 from argosy.posttraining.config import PosttrainingConfig, training_order
 from argosy.posttraining.preference import in_order, preference_parser
 from argosy.posttraining.sft import conversation_parser
-from argosy.posttraining.stage import Stage, check_heldout
-from argosy.posttraining.trainer import trainer_arguments
-from argosy.step.contract import Progress, StepContext
+from argosy.posttraining.stage import check_heldout
 from argosy.tokens.windows import IGNORED
-from argosy.training.parallel import Group
 from tests.posttraining_fixtures import make_checkpoint, make_data
 from tests.training_fixtures import Devices, Recorder, run_here
 
@@ -44,10 +41,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sft(root: Path) -> tuple[dict[str, Any], Recorder]:
-    return run(
-        steps.sft, root / "sft", checkpoint=root / "base", data=root / "data", epochs=24, learning_rate=4e-3,
-        max_new_tokens=12,
-    )  # fmt: skip
+    return run(steps.sft, root / "sft", checkpoint=root / "base", data=root / "data", epochs=24, learning_rate=4e-3,
+               max_new_tokens=12)
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +69,8 @@ def test_export_loads_generates_and_names_no_path(root: Path, sft: Any) -> None:
 
     path = root / "sft" / sft[0]["final"]
     model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "say cat twice"}], add_generation_prompt=True, return_tensors="pt"
-    )
+    prompt = tokenizer.apply_chat_template([{"role": "user", "content": "say cat twice"}], add_generation_prompt=True,
+                                           return_tensors="pt")
     answer = model.generate(**prompt, max_new_tokens=16, do_sample=False)[0, prompt["input_ids"].size(1) :]
     assert tokenizer.decode(answer).endswith("<|end|>")  # it stops by itself
     record = json.loads((path / "argosy.json").read_text())
@@ -154,11 +148,10 @@ def test_reward_model_learns_which_answer_is_better(reward_model: Any) -> None:
 
 @pytest.mark.parametrize("method", ["ppo", "grpo", "rloo"])
 def test_rlhf_raises_the_reward_and_reports_its_kl(root: Path, early_sft: Path, reward_model: Any, method: str) -> None:
-    outputs, log = run(
-        steps.rlhf, root / method, checkpoint=early_sft, reward_model=root / "rm", data=root / "data", method=method,
-        rewards={"model": 0.1, "ended": 1.0, "format": 1.0}, max_steps=15, save_every=15, log_every=15, batch_size=64,
-        micro_batch_size=32, max_new_tokens=12, learning_rate=1e-3, kl_coef=0.01,
-    )  # fmt: skip
+    outputs, log = run(steps.rlhf, root / method, checkpoint=early_sft, reward_model=root / "rm", data=root / "data",
+                       method=method, rewards={"model": 0.1, "ended": 1.0, "format": 1.0}, max_steps=15, save_every=15,
+                       log_every=15, batch_size=64, micro_batch_size=32, max_new_tokens=12, learning_rate=1e-3,
+                       kl_coef=0.01)
     metrics = outputs["metrics"]
     assert metrics["heldout/reward/sampled/after"] > metrics["heldout/reward/sampled/before"] + 0.2
     assert metrics["heldout/kl/before"] == pytest.approx(0, abs=1e-6)
@@ -178,30 +171,9 @@ def test_every_model_is_on_the_steps_device(root: Path, reward_model: Any, tmp_p
     """PPO's are policy, reference, value and reward model."""
     devices = Devices(monkeypatch)
     run(getattr(steps, name), tmp_path, checkpoint=root / "base", data=root / "data", max_steps=1, batch_size=8,
-        micro_batch_size=8, heldout_limit=4,
-        **(values | ({"reward_model": root / "rm"} if name == "rlhf" else {})))
+        micro_batch_size=8, heldout_limit=4, **(values | ({"reward_model": root / "rm"} if name == "rlhf" else {})))
     assert devices.elsewhere() == []
     assert sum(type(model).__name__.startswith("LlamaFor") for model in devices.made) == models
-
-
-def test_trainers_use_the_device_and_one_gpu(tmp_path: Path) -> None:
-    """With several GPUs, Trainer would make the model of a lone process an nn.DataParallel."""
-
-    class Arguments:
-        """TRL's, on a machine of eight GPUs."""
-
-        device = torch.device("cuda")
-        n_gpu = 8
-
-        def __init__(self, **fields: Any) -> None:
-            self.fields = fields
-
-    context, source = StepContext(tmp_path, Recorder(), Progress(None)), Source(tmp_path, None, 0, 0, [], "cpu")
-    for kind, on_cpu in (("cuda", False), ("cpu", True)):
-        stage = Stage(PosttrainingConfig(), context, Group(device=torch.device(kind)), source)
-        made = trainer_arguments(Arguments, stage, beta=1)
-        assert made._n_gpu == 1
-        assert (made.fields["use_cpu"], made.fields["beta"]) == (on_cpu, 1)
 
 
 @pytest.mark.parametrize(("name", "log_every", "values"), [

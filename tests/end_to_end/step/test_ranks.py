@@ -1,7 +1,5 @@
 """A step of two processes: one lease, the first failure by name, and the same bytes whoever is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -87,10 +85,8 @@ def kill_step(process: subprocess.Popen[str], ranks: list[int]) -> None:
 def test_whoever_is_killed_or_frozen_is_named_and_the_next_start_continues(tmp_path: Path) -> None:
     """One step is disturbed four times, and ends in the bytes of one that was left alone."""
     expected: list[tuple[Callable[[subprocess.Popen[str], list[int]], None], int, str]] = [
-        (kill_rank, 137, "rank 1 was killed by SIGKILL"),
-        (freeze_rank, 1, "rank 1 gave no sign of life for 6 s"),
-        (stop_step, 143, "stopped by SIGTERM"),
-        (kill_step, -9, ""),
+        (kill_rank, 137, "rank 1 was killed by SIGKILL"), (freeze_rank, 1, "rank 1 gave no sign of life for 6 s"),
+        (stop_step, 143, "stopped by SIGTERM"), (kill_step, -9, "")
     ]
     out, written = tmp_path / "disturbed", 0
     for attempt, (disturb, code, message) in enumerate(expected, 1):

@@ -1,7 +1,5 @@
 """The evaluate step on a small checkpoint: what it writes, that it repeats, and what it says of wrong input."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -137,17 +135,6 @@ def test_weights_that_are_nan_are_named(store: Path, tmp_path: Path) -> None:
 def test_wrong_input_is_named(store: Path, tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         evaluate(store, tmp_path / "out", **fields)
-
-
-def test_a_suite_of_ones_own(store: Path, tmp_path: Path) -> None:
-    suite = tmp_path / "mine.yaml"
-    suite.write_text(
-        "benchmarks:\n  tasks: {zh: [benchmark/zh.jsonl]}\n  variants: {marks: {labels: {symbols: ★▲■●}}}\n"
-        "heldout: {tokens_per_channel: 50}\nprobes:\n  - {name: p, kind: perplexity, texts: [a river]}\n"
-    )
-    found = evaluate(store, tmp_path / "out", suite_file=str(suite), tokens=str(store / "tokens"))
-    assert found["suite"] == "mine"
-    assert {"bench/zh/marks/acc", "probe/mine/p/ppl", "heldout/bpb/all"} <= found["metrics"].keys()
 
 
 def test_the_same_items_from_the_lm_eval_command_line(store: Path, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """`argosy evaluate` tries again what failed and may pass, keeps what it has, and leaves alone what did not fail."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,9 +67,8 @@ def content(directory: Path, name: str = "results.json") -> dict[str, Any]:
     return found
 
 
-def test_what_failed_is_tried_again_in_its_directory(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_failed_is_tried_again_in_its_directory(folder: Path, tmp_path: Path,
+                                                     capsys: pytest.CaptureFixture[str]) -> None:
     with failing(DOWN, "flaky"):
         assert main(command(folder, tmp_path)) == 1
     directory = the_only(tmp_path)
@@ -87,9 +84,8 @@ def test_what_failed_is_tried_again_in_its_directory(
 
 
 @pytest.mark.usefixtures("quiet")
-def test_what_would_fail_again_is_tried_where_that_is_asked_for(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_would_fail_again_is_tried_where_that_is_asked_for(folder: Path, tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
     compute = Scorer._computed
     monkeypatch.setattr(Scorer, "_computed", lambda self, new: computed.append(len(new)) or compute(self, new))

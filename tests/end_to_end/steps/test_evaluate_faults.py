@@ -1,7 +1,5 @@
 """What goes wrong in an evaluation is named, and the rest goes on."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter
@@ -41,9 +39,8 @@ def evaluate(store: Path, out: Path, **fields: Any) -> dict[str, Any]:
     return run_evaluate(out, **given)
 
 
-def test_broken_lines_and_tasks_are_named_and_the_rest_goes_on(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_broken_lines_and_tasks_are_named_and_the_rest_goes_on(store: Path, tmp_path: Path,
+                                                               capsys: pytest.CaptureFixture[str]) -> None:
     found = evaluate(store, tmp_path / "out")
     assert found["counts"]["bench/good/plain/acc"] == found["counts"]["bench/good/few/acc"] == 8
     left_out = found["left_out"]["bench/good"]
@@ -95,9 +92,8 @@ def test_a_suite_is_read_before_a_model_is_looked_for(store: Path, tmp_path: Pat
         evaluate(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"), checkpoint=str(tmp_path / "none"))
 
 
-def test_logits_that_are_no_numbers_cost_the_items_that_they_touch(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logits_that_are_no_numbers_cost_the_items_that_they_touch(store: Path, tmp_path: Path,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     """Though items share rows, and what is not a number spreads over a row. (Weights that are none are refused.)"""
     from argosy.scoring import model as module
 

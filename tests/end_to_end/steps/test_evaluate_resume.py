@@ -1,7 +1,5 @@
 """Evaluations that are killed, in a real process, and those of several processes make the undisturbed ones' bytes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import time
 from multiprocessing.process import BaseProcess
@@ -64,9 +62,7 @@ def undisturbed(store: Path) -> tuple[bytes, bytes]:
     return made(start(store, store / "undisturbed"), store / "undisturbed")
 
 
-def test_killed_and_resumed_it_is_the_same_bytes(
-    store: Path, undisturbed: tuple[bytes, bytes], tmp_path: Path
-) -> None:
+def test_killed_and_resumed_it_is_the_same_bytes(store: Path, undisturbed: tuple[bytes, bytes], tmp_path: Path) -> None:
     """Killed after some more batches each time, until it may end."""
     rng, out, batches = Random(5), tmp_path / "out", [0]
     for _ in range(4):
@@ -87,9 +83,7 @@ def test_killed_and_resumed_it_is_the_same_bytes(
     assert not (out / "state").exists()
 
 
-def test_several_processes_make_the_same_bytes(
-    store: Path, undisturbed: tuple[bytes, bytes], tmp_path: Path
-) -> None:
+def test_several_processes_make_the_same_bytes(store: Path, undisturbed: tuple[bytes, bytes], tmp_path: Path) -> None:
     assert made(start(store, tmp_path / "out", processes=2), tmp_path / "out") == undisturbed
 
 

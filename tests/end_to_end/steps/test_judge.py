@@ -1,7 +1,5 @@
 """The step that lets a judge compare two models."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -70,9 +68,8 @@ def _given(folder: Path, url: str, second: list[str]) -> dict[str, str]:
             "judge_url": url, "judge_model": "m"}  # fmt: skip
 
 
-def test_ties_of_equal_answers_do_not_stand_for_a_judge_that_said_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ties_of_equal_answers_do_not_stand_for_a_judge_that_said_nothing(tmp_path: Path,
+                                                                          capsys: pytest.CaptureFixture[str]) -> None:
     with judge_server(lambda *_: (200, "I cannot say.")) as asked:
         given = _given(tmp_path, asked.url, ["Rome", "Rome", "Rome", "same"])
         done = _run(tmp_path / "out", **given)

@@ -1,7 +1,5 @@
 """What is in MLflow equals what was logged, each once: SQLite, retries, models, results, names."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
@@ -285,8 +283,7 @@ def test_two_stores_on_one_server_and_one_that_was_emptied_have_runs_of_their_ow
     assert [history(store, run, "loss") for run in trained] == [[(1, 0.5)]] * 3
     assert [history(store, run, "acc") for run in curves] == [[(1000, 0.25)]] * 3
     models = client(store).search_logged_models([experiment])
-    assert sorted([m.key for m in model.metrics] for model in models) == [
-        ["acc"], ["acc", "of/one"], ["acc", "of/two"]]
+    assert sorted([m.key for m in model.metrics] for model in models) == [["acc"], ["acc", "of/one"], ["acc", "of/two"]]
     assert [len(run.data.tags.get("argosy.equal_runs", "").split()) for run in trained] == [0, 1, 2]
 
 

@@ -1,7 +1,5 @@
 """The shipper as a process: servers that are down, hang or come back, and kill -9 at any moment."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

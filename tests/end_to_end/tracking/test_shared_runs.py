@@ -1,7 +1,5 @@
 """Pods whose stores are mirrors of a bucket share no lock: what they make in MLflow at one moment ends as one."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -55,9 +53,8 @@ def nothing_at_first(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, loo
 
 
 @pytest.mark.parametrize("kind", ["parent", "curves"])
-def test_runs_that_are_made_at_once_become_one(
-    servers: list[Server], monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_runs_that_are_made_at_once_become_one(servers: list[Server], monkeypatch: pytest.MonkeyPatch,
+                                               kind: str) -> None:
     nothing_at_first(monkeypatch, type(servers[0].client), "search_runs")
     pods = [Runs(server) for server in servers]
     calls = [(lambda pod=pod: pod.parent(OWNER) if kind == "parent" else pod.curves(OWNER, "")) for pod in pods]

@@ -1,7 +1,5 @@
 """Pods whose store is a bucket and that start with nothing: the same bytes as a laptop's, over kills and stops."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

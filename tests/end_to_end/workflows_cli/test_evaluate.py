@@ -1,17 +1,13 @@
 """`argosy evaluate`: any model directory, the core suite, published files, in one command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 
-from argosy.store.files import write_json
 from tests.benchmark_files import Published, stems
 from tests.evaluation_fixtures import make_items, save_checkpoint
 from workflows.cli import main
-from workflows.cli.evaluate import _seed as drawn_by
 
 
 def write_benchmarks(root: Path) -> None:
@@ -24,9 +20,8 @@ def write_benchmarks(root: Path) -> None:
     Published("", "", "", "", files, []).write(root)
 
 
-def test_a_model_directory_is_evaluated_with_the_core_suite(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_BENCHMARKS", "")  # the command sets it; it is put back after the test
     save_checkpoint(tmp_path / "model")
     (tmp_path / "model/argosy.json").unlink()
@@ -65,21 +60,8 @@ def test_what_is_no_language_model_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert "there is no such directory" in capsys.readouterr().err
 
 
-def test_draws_are_those_of_the_stores_last_run(tmp_path: Path) -> None:
-    store = tmp_path / "runs"
-    assert drawn_by(store) == 0
-    store.mkdir()
-    write_json(store / "last_run.json", {"config": {"name": "a"}, "directories": {}})
-    assert drawn_by(store) == 17
-    write_json(store / "last_run.json", {"config": {"seed": 3}, "directories": {}})
-    assert drawn_by(store) == 3
-    write_json(store / "last_run.json", {"config": {"seed": 3, "evaluate": {"seed": 5}}, "directories": {}})
-    assert drawn_by(store) == 5
-
-
-def test_a_wrong_suite_does_not_stop_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_suite_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_BENCHMARKS", "")
     save_checkpoint(tmp_path / "model")
     (tmp_path / "wrong.yaml").write_text("probes: [{name: x, kind: perplexitie, texts: [a]}]")

@@ -1,7 +1,5 @@
 """`argosy judge`, as its users type it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -79,9 +77,8 @@ def test_verdicts_that_are_missing_are_asked_for_again(
     assert "without a verdict" not in out.rpartition("retrying")[2]
 
 
-def test_what_is_wrong_ends_with_2_and_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_ends_with_2_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city."])
     a = _write(tmp_path / "a.jsonl", "answer", ["Paris."])

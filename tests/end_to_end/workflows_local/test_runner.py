@@ -1,7 +1,5 @@
 """The local backend: what it runs, what it leaves out, and that nothing kills a run for good."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

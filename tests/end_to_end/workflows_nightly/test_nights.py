@@ -1,7 +1,5 @@
 """Nights on a real tiny store with a real MLflow: nothing twice, nothing lost, and red when something got worse."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -106,9 +104,8 @@ def test_cells_are_the_lifecycle_s_own_and_none_is_made_twice(store: Path, capsy
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_a_crash_between_evaluation_and_judgement_goes_on_with_the_judgement(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_between_evaluation_and_judgement_goes_on_with_the_judgement(store: Path,
+                                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     lost, kept = cells(store)
     shutil.rmtree(lost)
     attempts = (kept / "run.json").read_bytes()
@@ -131,9 +128,8 @@ def _killed(self: Night) -> None:
     raise KeyboardInterrupt
 
 
-def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(store: Path,
+                                                                    capsys: pytest.CaptureFixture[str]) -> None:
     key, other = checkpoint(store), checkpoint(store, OTHER)
     assert main(["promote", str(store / f"pretrain-{key.partition('/')[0]}"), "--store", str(store)]) == 0
     assert night(store, "--checkpoint", f"pretrain-{key.partition('/')[0]}") == 0
@@ -158,9 +154,8 @@ def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(
     assert main(["promote", "--undo", "--store", str(store)]) == 0
 
 
-def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(store: Path, tmp_path: Path,
+                                                                           capsys: pytest.CaptureFixture[str]) -> None:
     key, other = checkpoint(store), checkpoint(store, OTHER)
     rules = tmp_path / "gate.yaml"
     common = ["--store", str(store), "--alias", "gated"]
@@ -279,17 +274,14 @@ def test_wrong_names_are_named(store: Path, options: list[str], words: str, caps
     assert words in capsys.readouterr().err
 
 
-def test_a_checkpoint_of_another_store_that_mlflow_knows_is_found(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_of_another_store_that_mlflow_knows_is_found(store: Path, tmp_path: Path,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(store))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert plan_nights(elsewhere, Request()) == []
     found = plan_nights(elsewhere, Request(), registry_of(elsewhere))
-    assert {pair.checkpoint for night in found for pair in night.pairs} == {
-        checkpoint(store), checkpoint(store, OTHER)
-    }  # fmt: skip
+    assert {pair.checkpoint for night in found for pair in night.pairs} == {checkpoint(store), checkpoint(store, OTHER)}
     config = json.loads(found[0].plan.to_run[0].config)
     assert config["checkpoint"].startswith(str(store))
     assert config["data"].startswith(str(store))

@@ -1,7 +1,5 @@
 """The import rules cover every module, and catch what they are for."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -26,13 +24,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in (*PACKAGES, *("/".join(layer) for layer in layers)):
         (root / package).mkdir(parents=True)
         (root / package / "__init__.py").touch()
-    good = {
-        "argosy/tracking/mlflow/send.py": "def send():\n    import mlflow\n    return mlflow\n",
-        "argosy/tracking/mlflow/__init__.py": "",
-        "argosy/step/good.py": "import argosy.tracking, argosy.store\n",
-        "workflows/cli/good.py": "import hera, steps.good, evals, probes, argosy.step, workflows.plan\n",
-        "steps/good.py": "import evals, probes, argosy.step\n",
-    }
+    good = {"argosy/tracking/mlflow/send.py": "def send():\n    import mlflow\n    return mlflow\n",
+            "argosy/tracking/mlflow/__init__.py": "", "argosy/step/good.py": "import argosy.tracking, argosy.store\n",
+            "workflows/cli/good.py": "import hera, steps.good, evals, probes, argosy.step, workflows.plan\n",
+            "steps/good.py": "import evals, probes, argosy.step\n"}
     for file, text in good.items():
         (root / file).parent.mkdir(exist_ok=True)
         (root / file).write_text(text)
@@ -42,10 +37,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def broken(root: Path) -> set[str]:
     """Names of the contracts that import-linter finds broken."""
     program = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "--no-cache"], cwd=root, env={"PYTHONPATH": str(root)}, capture_output=True,
-        text=True,
-    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", program, "--no-cache"], cwd=root, env={"PYTHONPATH": str(root)},
+                          capture_output=True, text=True)
     lines = done.stdout.splitlines()
     assert any("Contracts:" in line for line in lines), done.stdout + done.stderr
     return {line.partition(" BROKEN")[0] for line in lines if " BROKEN" in line}
@@ -57,15 +50,13 @@ def test_what_is_allowed_passes(copy: Path) -> None:
 
 def test_what_is_not_is_caught(copy: Path) -> None:
     """One breach of each contract, inside functions and under TYPE_CHECKING too."""
-    breaches = {
-        "a step never imports a step": ("steps/new.py", "import steps.good"),
-        "only argosy.tracking.mlflow knows mlflow": ("argosy/tracking/new.py", "def f():\n    import mlflow"),
-        "only workflows knows hera": ("steps/other.py", "import hera"),
-        "imports point one way": ("argosy/step/new.py", "import evals"),
-        "layers of argosy": ("argosy/data/new.py", f"{TYPING}\n    import argosy.text"),
-        "layers of workflows": ("workflows/graph/new.py", "import workflows.argo"),
-        "no circles": ("evals/new.py", f"{TYPING}\n    import evals.again"),
-    }
+    breaches = {"a step never imports a step": ("steps/new.py", "import steps.good"),
+                "only argosy.tracking.mlflow knows mlflow": ("argosy/tracking/new.py", "def f():\n    import mlflow"),
+                "only workflows knows hera": ("steps/other.py", "import hera"),
+                "imports point one way": ("argosy/step/new.py", "import evals"),
+                "layers of argosy": ("argosy/data/new.py", f"{TYPING}\n    import argosy.text"),
+                "layers of workflows": ("workflows/graph/new.py", "import workflows.argo"),
+                "no circles": ("evals/new.py", f"{TYPING}\n    import evals.again")}
     (copy / "evals/again.py").write_text("def f():\n    import evals.new\n")
     for file, line in breaches.values():
         (copy / file).write_text(line + "\n")

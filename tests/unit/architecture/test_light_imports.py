@@ -1,7 +1,5 @@
 """Planning and help stay quick: no step and no command imports a heavy package before it needs it."""
 
-from __future__ import annotations
-
 import pkgutil
 import subprocess
 import sys

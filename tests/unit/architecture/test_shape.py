@@ -1,7 +1,5 @@
 """The shape of the product's code: few files in a folder, none of them too small or too large."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from functools import cache

@@ -12,7 +12,6 @@ from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.comparison import compare
 from argosy.compare.entries import Compared, Entry
 from argosy.compare.page.items import Asked, differing, embedded
-from argosy.compare.page.ledger import rows, scoreboard
 from argosy.compare.page.record import record
 from argosy.compare.page.report import ComparisonPage
 from argosy.compare.page.template import as_script
@@ -270,13 +269,3 @@ def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
     assert score.interval in line
     line = _data(html)["columns"]
     assert [label for _, label, _, _ in line].count("anneal") == 1  # what both went through is shown once
-
-
-def test_the_head_has_each_benchmarks_one_number_beside_the_names(found: Compared) -> None:
-    board = scoreboard(rows(found))
-    assert [row.name for row in board] == [f"bench/{task.task}/headline/acc" for task in found.seen] != []
-    for row in board:
-        for entry, cell in zip(found.entries, row.cells, strict=True):
-            assert cell.value == entry.chosen.metrics[row.name]
-        assert [c.contrast.verdict if c.contrast else "" for c in row.cells][1:] == [
-            next(c.verdict for c in pair.contrasts if c.name == row.name) for pair in found.pairs]

@@ -85,21 +85,6 @@ def test_a_calibration_of_clean_evaluations_and_a_clean_reference_cover_natural_
     assert "no contamination measures of other" in said
 
 
-def test_broken_rows_calibrate_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = {"task": "facts", "variant": "plain", "correct": True, "chosen": 7, "gold": 0, "scores": [0.0, 1.0]}
-    made = []
-    for extra in (0, 90):
-        for seed in range(4):
-            (tmp_path / f"{extra}-{seed}").mkdir()
-            write_items(tmp_path / f"{extra}-{seed}",
-                        [*rows(seed), *({**broken, "id": f"{n}#plain", "item": str(n)} for n in range(extra))])
-        file = tmp_path / f"{extra}.json"
-        assert main(["--task", "facts", "--out", str(file), *(str(tmp_path / f"{extra}-{n}") for n in range(4))]) == 0
-        made.append(file.read_text())
-    assert made[0] == made[1]
-    assert "90-0: 90 rows of its items are broken and left out." in capsys.readouterr().err
-
-
 def test_a_calibration_that_is_absent_or_broken_is_named(tmp_path: Path) -> None:
     assert status(subject(1), calibration=str(tmp_path / "none.json")) == "cannot tell"
     (tmp_path / "broken.json").write_text("{}")

@@ -1,6 +1,5 @@
 """Each rule: what holds, what fails, what cannot be told; and a gate's file with mistakes in it."""
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from argosy.compare.gate.rules import registered
 from argosy.compare.gate.subject import Subject, nobody
 from argosy.errors import InputError
 from tests.gate_fixtures import abilities, answers, subject
-from workflows.cli import evaluate
 
 CHANCES = abilities(400, 0.6, 1)
 SAME = answers(CHANCES, 1)
@@ -89,15 +87,6 @@ def test_evidence_that_is_missing_does_not_hold_and_says_what_to_evaluate() -> N
             assert "evaluate" in "\n".join(lines(found))
     found = judged([{"at_least": {"bench/facts/cloze/acc": 0.3, "bench/facts/plain/acc": 0.3}}], full)
     assert findings(found) == {"bench/facts/cloze/acc": "cannot tell", "bench/facts/plain/acc": "holds"}
-
-
-def test_the_command_that_is_advised_for_held_out_text_is_one_of_argosys() -> None:
-    found = judged(["no_channel_worse"], subject("b", SAME), subject("a", SAME))
-    [finding] = found.judgements[0].findings
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    evaluate.configure(parser)
-    parsed = parser.parse_args(finding.evidence.partition("argosy evaluate ")[2].split())
-    assert (parsed.suite, parsed.tokens) == (["heldout"], Path("DIR"))
 
 
 def test_thresholds_by_value_and_by_interval() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
 from argosy.step.contract import Progress, StepContext
 from argosy.store.files import read_json, write_json
 from argosy.tracking.tracker import Tracker
@@ -15,7 +14,7 @@ from steps.regressions import RegressionsConfig, run
 from tests.nightly_fixtures import webhook
 from tests.report_fixtures import HONEST, Model, make_store
 from workflows.nightly import announce
-from workflows.nightly.announce import alarms, note_announced
+from workflows.nightly.announce import alarms
 
 PRETRAINED, SFT = HONEST[2], HONEST[-1]
 
@@ -91,19 +90,6 @@ def test_the_first_of_its_kind_is_not_compared(tmp_path: Path) -> None:
     assert "the first of its kind" in (tmp_path / "regressions-000000000001/report.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("pairs", "words"),
-    [([], "nothing to judge"), ([{"new": [7]}], "position 7"), ([{"new": [0, 2]}], "of 2 checkpoints")],
-)
-def test_wrong_pairs_are_named(tmp_path: Path, pairs: list[dict[str, Any]], words: str) -> None:
-    config = RegressionsConfig.model_validate({
-        "evaluations": [path for model in (SFT, PRETRAINED) for path in make_store(tmp_path, [model]).evaluations],
-        "pairs": pairs,
-    })  # fmt: skip
-    with pytest.raises(InputError, match=words):
-        run(config, StepContext(tmp_path, Tracker(None), Progress(None)))
-
-
 def test_an_alarm_is_told_once_and_again_to_who_is_tried_again(tmp_path: Path) -> None:
     judged(tmp_path, SFT, replace(SFT, knows=0.3))
     [alarm] = alarms(tmp_path, "night-1")
@@ -143,12 +129,3 @@ def test_a_webhook_that_fails_is_a_warning_and_tried_again_the_next_night(
     with webhook() as (url, heard):
         assert announce.announce(tmp_path, "night-2", url) == []
         assert len(heard) == 1
-
-
-def test_told_is_beside_the_judgement_not_in_it(tmp_path: Path) -> None:
-    judged(tmp_path, SFT, replace(SFT, knows=0.3))
-    [alarm] = alarms(tmp_path, "a")
-    before = sorted(path.name for path in alarm.directory.iterdir())
-    note_announced(tmp_path, alarm, "a", "exit code")
-    assert sorted(path.name for path in alarm.directory.iterdir()) == before
-    assert alarms(tmp_path, "b") == []

@@ -46,9 +46,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_the_command_the_step_the_gate_and_the_nights_agree(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_the_step_the_gate_and_the_nights_agree(store: Path, tmp_path: Path,
+                                                            capsys: pytest.CaptureFixture[str]) -> None:
     first, second = (read_json(store / "last_run.json")["directories"][name] for name in ("pretrain", "long_context"))
     evaluations = sorted(str(path) for path in store.glob("evaluate-*"))
     for name in NAMES:

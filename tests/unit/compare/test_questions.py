@@ -161,8 +161,7 @@ def test_categories_and_groups_of_tasks_are_paired(model: LanguageModel, tmp_pat
         lines = [f"What is {subject} {n}?,river {n},stone {n},water {n},salt {n},{'ABCD'[n % 4]}" for n in range(10)]
         (tmp_path / f"{subject}_test.csv").write_text("\n".join(lines))
     task = {"files": "*_test.csv", "format": "mmlu", "categories": {"social_sciences": ["law"], "stem": ["physics"]}}
-    found = _asked(model, tmp_path, {"tasks": {"m": task}, "lm_eval": ["both", "means"],
-                                     "include_path": str(tmp_path)})
+    found = _asked(model, tmp_path, {"tasks": {"m": task}, "lm_eval": ["both", "means"], "include_path": str(tmp_path)})
     new, old = _same_twice(found)
     names = {"bench/m_social_sciences/plain/acc": 10, "bench/m_stem/plain/acc": 10, "bench/m_en/plain/acc": 20,
              "bench/m/plain/acc": 20, "bench/both/plain/acc": 8, "bench/means/plain/acc": 8}  # fmt: skip

@@ -108,9 +108,8 @@ def test_only_evaluations_or_only_checkpoints(store: Store) -> None:
          ["The probes of facts ask about the built-in facts"], ["Post-training used", "but the benchmark asks"]),
     ],
 )
-def test_a_built_in_benchmark_beside_ones_own_text_is_told(
-    tmp_path: Path, own: list[str], said: list[str], unsaid: list[str]
-) -> None:
+def test_a_built_in_benchmark_beside_ones_own_text_is_told(tmp_path: Path, own: list[str], said: list[str],
+                                                           unsaid: list[str]) -> None:
     store = make_store(tmp_path, DEMO[:1], items=5)
     done = read_json(Path(store.data) / "outputs.json")
     done["outputs"]["own"] = own

@@ -112,14 +112,6 @@ def test_memorised_letters_show_through_a_preference(spread: str) -> None:
     assert found[1].level != "likely"
 
 
-def test_a_place_that_is_never_right_gives_no_trace() -> None:
-    items = _items((1, 1, 1, 0))
-    (found,) = suspicions([_checkpoint("biased", _biased, items)], "facts")
-    assert found.traces == []
-    assert found.level == "cannot tell"
-    assert "at a place of fewer than 10" in found.seen.why
-
-
 def test_related_items_that_fall_together_leave_a_trace_rarely() -> None:
     """Clean models; in each passage of 8 items, the published orders are all the likeliest or none is."""
     name, called = "bench/facts/memorisation/answer_first", 0

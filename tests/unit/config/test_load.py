@@ -1,7 +1,5 @@
 """Layers, overrides, and what a person reads when one of them is wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from itertools import pairwise
@@ -188,11 +186,8 @@ def test_every_kind_of_wrong_value_is_told_in_plain_words(override: str, problem
 def test_several_wrong_things_have_a_line_each() -> None:
     with pytest.raises(InputError) as raised:
         load(Kinds, [], ["count=0", "flag=x"])
-    assert str(raised.value).splitlines() == [
-        "2 things are wrong:",
-        "  flag=x: flag is 'x', allowed: true or false",
-        "  count=0: count is 0, allowed: 1 or more",
-    ]
+    assert str(raised.value).splitlines() == ["2 things are wrong:", "  flag=x: flag is 'x', allowed: true or false",
+                                              "  count=0: count is 0, allowed: 1 or more"]
 
 
 def test_a_wrong_key_or_value_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:

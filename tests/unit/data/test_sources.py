@@ -47,16 +47,10 @@ def test_every_format_gives_the_same_documents(tmp_path: Path) -> None:
 
 
 def test_each_unreadable_line_is_kept_with_its_place_reason_and_bytes(tmp_path: Path) -> None:
-    bad = {
-        2: (b"{broken", "invalid JSON"),
-        3: (b'{"text": "\xff\xfe"}', "invalid UTF-8"),
-        4: (b"[1, 2]", "not a JSON object"),
-        5: (b'{"body": "x"}', "no field 'text'"),
-        6: (b'{"text": 7}', "field 'text' is not a string"),
-        7: (b'{"text": "  "}', "empty text"),
-        8: (b'{"text": "\\ud800"}', "text has a lone surrogate"),
-        9: (b"[" * 100_000, "invalid JSON"),
-    }
+    bad = {2: (b"{broken", "invalid JSON"), 3: (b'{"text": "\xff\xfe"}', "invalid UTF-8"),
+           4: (b"[1, 2]", "not a JSON object"), 5: (b'{"body": "x"}', "no field 'text'"),
+           6: (b'{"text": 7}', "field 'text' is not a string"), 7: (b'{"text": "  "}', "empty text"),
+           8: (b'{"text": "\\ud800"}', "text has a lone surrogate"), 9: (b"[" * 100_000, "invalid JSON")}
     good = [lines({"text": f"good {number}"}).strip() for number in range(9)]
     source = tmp_path / "in.jsonl"
     source.write_bytes(b"\n".join([good[0], *(raw for raw, _ in bad.values()), *good[1:]]) + b"\n")

@@ -1,7 +1,5 @@
 """Items of directories: a change in one is another evaluation, and is seen within a process too."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -11,11 +9,9 @@ from argosy.evaluation.suite import load_suite, named_files
 from argosy.store.provenance import provenance_of
 from evals.items import Item
 from evals.section import Benchmarks
-from evals.task import TaskSpec
 from evals.task_sources import read_task
 from steps.evaluate import STEP, EvaluateConfig
 from tests.evaluation_fixtures import save_checkpoint
-from tests.lm_eval_fixtures import write_task
 
 
 def save(path: Path, right: int) -> None:
@@ -59,20 +55,3 @@ def test_a_dataset_of_the_hub_is_no_folder_that_has_its_name(tmp_path: Path) -> 
     (tmp_path / "suite.yaml").write_text("benchmarks: {tasks: {piqa: {hf: piqa, format: piqa}}}")
     assert load_suite(str(tmp_path / "suite.yaml")).section("benchmarks", Benchmarks).tasks["piqa"].hf == "piqa"
     assert named_files(str(tmp_path / "suite.yaml")) == []
-
-
-@pytest.mark.usefixtures("own_tasks_alone")
-def test_yaml_and_functions_of_a_task_that_change_are_read_again(tmp_path: Path) -> None:
-    def first(text: str, code: str = "") -> str:
-        (tmp_path / "made.py").write_text(f"def made(doc):\n    return {code or 'doc'}\n")
-        docs = [{"q": f"Which {n}?", "c": ["stone", "salt"], "gold": n % 2} for n in range(4)]
-        write_task(tmp_path, "mine", docs, doc_to_text="TEXT")
-        file = tmp_path / "mine.yaml"
-        file.write_text(file.read_text().replace("TEXT", text))
-        (item, *_) = read_task(TaskSpec(lm_eval="mine", include_path=str(tmp_path)), tmp_path).items
-        return item.question
-
-    assert first('"{{q}}"') == "Which 0?"
-    assert first('"Say: {{q}}"') == "Say: Which 0?"
-    assert first("!function made.made", "'One: ' + doc['q']") == "One: Which 0?"
-    assert first("!function made.made", "'Other: ' + doc['q']") == "Other: Which 0?"

@@ -1,7 +1,5 @@
 """Readers of benchmark formats: what is read, what is left out by which name, and what is an error."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence
@@ -61,11 +59,8 @@ def test_argosy_items_with_labels_several_answers_and_none(tmp_path: Path) -> No
         {"id": 4, **base, "answer": "2"},
     ])  # fmt: skip
     found = read_items(path)
-    assert found.items == [
-        Item("1", "en", "Q", ("x", "y", "z"), 2),
-        Item("2", "en", "Q", ("x", "y", "z"), 0, (0, 2), "s", "c"),
-        OpenItem("3", "zh", "1+1", "2"),
-    ]
+    assert found.items == [Item("1", "en", "Q", ("x", "y", "z"), 2),
+                           Item("2", "en", "Q", ("x", "y", "z"), 0, (0, 2), "s", "c"), OpenItem("3", "zh", "1+1", "2")]
     assert found.left_out == {"answer is not a label of the choices": 1}  # "2" may be counted from 0 or from 1
     assert read_items(path, index_from=1).left_out["answer is not among the choices"] == 1
 
@@ -92,9 +87,8 @@ def test_ceval_and_cmmlu(tmp_path: Path) -> None:
             ["2", "问？", "甲", "乙", "丙", "丁", "E", ""], ["3", "短"]]  # fmt: skip
     found = read_items(write_csv(tmp_path / "law_val.csv", rows, "utf-8-sig"), format="ceval")
     assert found.items == [Item("law_val/0", "zh", "下列是？", ("甲", "乙", "丙", "丁"), 1, subject="law")]
-    assert found.left_out == {
-        "an option is empty": 1, "answer is not among the choices": 1, "row has another number of columns": 1
-    }  # fmt: skip
+    assert found.left_out == {"an option is empty": 1, "answer is not among the choices": 1,
+                              "row has another number of columns": 1}
     cmmlu = [["", "Question", "A", "B", "C", "D", "Answer"], ["0", "问？", "甲", "乙", "丙", "丁", "D"]]
     (item,) = read_items(write_csv(tmp_path / "agronomy.csv", cmmlu), format="cmmlu").items
     assert (item.subject, item.answer) == ("agronomy", 3)

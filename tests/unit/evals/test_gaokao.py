@@ -1,7 +1,5 @@
 """GAOKAO-Bench: questions and options out of running text."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

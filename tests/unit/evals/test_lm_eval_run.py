@@ -1,8 +1,6 @@
 """Tasks of lm-eval by their names: those that cannot be loaded are named, answers without a score are left out, and the
 others go on as rows like ours."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +60,6 @@ def test_where_nothing_else_is_asked_it_says_why(tmp_path: Path) -> None:
         load_tasks(["nobody"], str(tmp_path), Findings(), alone=True)
     with pytest.raises(StepError, match=r"suite: lm_eval: lost: .*FileNotFoundError"):
         load_tasks(["lost"], str(tmp_path), Findings(), alone=True)
-
-
-def test_where_no_file_can_be_read_tasks_of_lm_eval_are_asked_all_the_same(
-    model: LanguageModel, tmp_path: Path
-) -> None:
-    write_task(tmp_path, "rivers", RIVERS)
-    found = run(model, tmp_path, tasks={"gone": ["gone.jsonl"]}, lm_eval=["rivers"])
-    assert found.counts["bench/rivers/plain/acc"] == 2
-    assert found.failed.keys() == {"bench/gone"}
-    assert not found.retryable  # once it is there, the evaluation is another one
 
 
 def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: LanguageModel, tmp_path: Path) -> None:

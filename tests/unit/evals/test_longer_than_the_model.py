@@ -1,7 +1,5 @@
 """Questions longer than the model: what is cut is counted, what cannot be asked is left out with its reason."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -65,9 +63,8 @@ def test_what_probes_ask_and_the_model_sees_the_end_of_is_counted(model: Languag
     assert found.cut["probe/s/said"] == 1
 
 
-def test_a_prompt_without_room_for_its_answer_is_not_asked(
-    model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prompt_without_room_for_its_answer_is_not_asked(model: LanguageModel, tmp_path: Path,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     generate = model.generate
 

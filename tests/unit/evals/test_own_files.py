@@ -1,8 +1,6 @@
 """Files of one's own: their fields by name, lists of options in their questions, and a right option that always comes
 first."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,9 +91,8 @@ def test_a_list_of_the_options_is_cut_with_its_labels_and_its_cue(tmp_path: Path
     ("Which? (A) foo bar (B) baz (C) qux. It was raining on that day.", OPTIONS, LISTED),
     ("Which?", ["(A)", "(B)", "(C)"], LETTERS_ALONE), ("Which?", ["(A)foo", "(C)bar", "(B)baz"], OUT_OF_ORDER),
     ("Is foo bar, baz or qux larger?", OPTIONS, ""), ("Which?", ["(A) and (B)", "only (A)", "none"], "")])  # fmt: skip
-def test_what_cannot_be_cut_is_left_out_by_name_and_a_sentence_is_no_list(
-    tmp_path: Path, question: str, options: list[str], reason: str
-) -> None:
+def test_what_cannot_be_cut_is_left_out_by_name_and_a_sentence_is_no_list(tmp_path: Path, question: str,
+                                                                          options: list[str], reason: str) -> None:
     good = {"id": 0, "question": "Q?", "choices": ["x", "y"], "answer": 0}
     path = write(tmp_path / "q.jsonl", [good, {"id": 1, "question": question, "choices": options, "answer": 0}])
     found = read_items(path)

@@ -1,7 +1,5 @@
 """Our scorer against lm-eval's own HFLM on the same model."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -154,33 +152,6 @@ def test_a_window_as_long_as_the_model_or_of_no_layer_does_not_hinder_sharing() 
     assert Scorer(windowed("Qwen3Config", off), 256).branching
 
 
-@pytest.mark.parametrize("chain", ["permuted", "pride"])
-def test_metrics_of_several_ranks_are_those_of_one(chain: str) -> None:
-    """lm-eval gathers each rank's values and aggregates them at rank 0."""
-    from random import Random
-
-    made = parse_chain(chain).all_questions([*make_items(9), *make_items(4, seed=1, options=3)[:4]], 0)[0]
-    made = list({question.id: question for question in made}.values())
-
-    def told(ranks: int) -> dict[str, float]:
-        each = [VariantTask.of(chain, made) for _ in range(ranks)]
-        values: dict[str, list[Any]] = {}
-        for rank, task in enumerate(each):
-            task.build_all_requests(rank=rank, world_size=ranks)
-            for _, doc in task.doc_iterator(rank=rank, world_size=ranks):
-                rng = Random(doc["id"])
-                count = sum(len(question.continuations) for question in task.questions(doc))
-                found = task.process_results(doc, [(-rng.random(), False) for _ in range(count)])
-                for name, value in json.loads(json.dumps(found)).items():
-                    values.setdefault(name, []).append(value)
-        return {name: each[0].aggregation()[name](value) for name, value in values.items()}
-
-    one = told(1)
-    assert {"permuted": "position_bias", "pride": "acc_pride"}[chain] in one
-    assert told(2) == pytest.approx(one)
-    assert told(3) == pytest.approx(one)
-
-
 def test_what_cannot_be_scored_does_not_stop_the_others(model: LanguageModel) -> None:
     long = tuple([5] * (model.max_length + 1))
     scores = model.scorer.score([((1,), ()), ((), (1,)), ((1, 2), long), ((1, 2), (3,))])
@@ -207,9 +178,8 @@ def test_every_text_begins_as_a_document_of_training_does(tmp_path: Path) -> Non
         assert context == (bos,)
 
 
-def test_heldout_loss_of_conversations_leaves_their_marks_out_as_training_does(
-    model: LanguageModel, tmp_path: Path
-) -> None:
+def test_heldout_loss_of_conversations_leaves_their_marks_out_as_training_does(model: LanguageModel,
+                                                                               tmp_path: Path) -> None:
     import torch
 
     from argosy.evaluation.heldout.losses import Heldout, run_heldout

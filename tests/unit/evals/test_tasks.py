@@ -1,7 +1,5 @@
 """Tasks of suites: where their items come from, what samples they take, and that the shipped suites are whole."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -33,9 +31,8 @@ def spec(**fields: Any) -> TaskSpec:
     return TaskSpec.model_validate(fields)
 
 
-def test_files_are_looked_for_below_data_and_then_below_the_benchmarks_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_looked_for_below_data_and_then_below_the_benchmarks_folder(tmp_path: Path,
+                                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     write_items(tmp_path / "data/a/x.jsonl", make_items(4))
     write_items(tmp_path / "root/b/c/y.jsonl", make_items(6))
     task = spec(files=["a/*.jsonl"])
@@ -45,9 +42,8 @@ def test_files_are_looked_for_below_data_and_then_below_the_benchmarks_folder(
         read_task(other, tmp_path / "data")
     monkeypatch.setenv("ARGOSY_BENCHMARKS", str(tmp_path / "root"))
     assert len(read_task(other, tmp_path / "data").items) == 6
-    assert read_task(spec(files=["no/*.csv"], source="S", optional=True), tmp_path).left_out == {
-        "no file no/*.csv; get it from S": 1
-    }
+    assert read_task(spec(files=["no/*.csv"], source="S", optional=True),
+                     tmp_path).left_out == {"no file no/*.csv; get it from S": 1}
     with pytest.raises(InputError, match="Correct the path"):
         read_task(spec(files=["no/*.csv"]), tmp_path)
     with pytest.raises(ValueError, match="give files, or hf"):

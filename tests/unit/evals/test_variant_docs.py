@@ -1,7 +1,5 @@
 """The worked examples of docs/variants.md are what the variants make."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import indent
 

@@ -1,7 +1,5 @@
 """Answers that are generated, the rules that read them, and worked examples."""
 
-from __future__ import annotations
-
 import pytest
 
 from evals.answers import NO_ANSWER, OTHER_ANSWER, generated

@@ -1,7 +1,5 @@
 """Word problems with other numbers: of GSM8K's, each is calculated again by another reader."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from fractions import Fraction

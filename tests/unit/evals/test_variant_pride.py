@@ -1,7 +1,5 @@
 """PriDe against a second implementation, and a model that likes places."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from random import Random

@@ -1,7 +1,5 @@
 """Few-shot, generated and numeric variants run on a model, and their questions can be made again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -53,16 +51,10 @@ def test_each_runs_and_says_what_it_measures(where: Path) -> None:
         if task in ("facts", "sums"):
             names.setdefault(variant, set()).add(metric)
     orders = {"acc", "acc_all", "consistency", "acc_averaged", "position_bias", "chance"}
-    assert names == {
-        "few": {"acc", "chance"},
-        "written": {"acc", "unparsable", "chance"},
-        "pride": {"acc", "acc_pride", "chance"},
-        "others": {"acc", "chance"},
-        "statements": {"acc", "acc_all", "chance"},
-        "wordings": orders,
-        "none": {"acc", "chance"},
-        "other_numbers": {"acc", "unparsable", "chance"},
-    }
+    assert names == {"few": {"acc", "chance"}, "written": {"acc", "unparsable", "chance"},
+                     "pride": {"acc", "acc_pride", "chance"}, "others": {"acc", "chance"},
+                     "statements": {"acc", "acc_all", "chance"}, "wordings": orders, "none": {"acc", "chance"},
+                     "other_numbers": {"acc", "unparsable", "chance"}}
     assert found.kinds.keys() == found.metrics.keys()  # each has a declaration
     better = {name: found.kinds[f"bench/facts/{name}/acc"].better for name in ("few", "none")}
     assert better == {"few": "higher", "none": "neither"}

@@ -1,7 +1,5 @@
 """Other words for a question, other wrong options, and several answers as single ones."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

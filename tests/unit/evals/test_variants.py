@@ -53,13 +53,6 @@ def test_fewer_orders_leave_the_published_place_out_and_there_are_no_more_than_e
             assert len({question.origin for question in questions}) == len(questions) == count
 
 
-def test_always_none_gains_on_one_form_what_it_loses_on_the_other() -> None:
-    found = make_items(50)
-    for name, share in (("none_of_the_others", 1.0), ("none_control", 0.0)):
-        questions, _ = parse_chain(name, CHAINS[name]).all_questions(found, 0)
-        assert sum(question.origin[question.gold] == -1 for question in questions) / len(questions) == share
-
-
 def test_teaching_states_the_answer_but_not_its_label() -> None:
     for item in make_items(40):
         (question,) = parse_chain("teach_then_ask", CHAINS["teach_then_ask"]).questions(item, 0)

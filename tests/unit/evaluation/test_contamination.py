@@ -15,7 +15,6 @@ from argosy.evaluation.contamination import (
     Seen,
     contamination_metrics,
     seen_of,
-    summary,
 )
 from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.contamination import Contamination
@@ -39,14 +38,6 @@ SCORE = Contamination("text_order", 0.02, -0.1, 0.14, 0.4, 0.7, 0.06, 296, ())
 ])  # fmt: skip
 def test_words(changed: dict[str, float], words: str) -> None:
     assert Seen("facts", replace(SCORE, **changed)).words == words  # type: ignore[arg-type]
-
-
-def test_a_checkpoint_is_as_suspicious_as_its_worst_benchmark() -> None:
-    clean, seen, unknown = Seen("a", SCORE), Seen("b", replace(SCORE, probability=0.8)), Seen("c", None, "not asked so")
-    assert summary({"a": clean, "b": seen, "c": unknown}) == ("likely", "likely: b")
-    assert summary({"a": clean, "c": unknown}) == ("cannot tell", "not seen (1 test), cannot tell (1 test)")
-    assert summary({"a": clean}) == ("not seen", "not seen (1 test)")
-    assert summary({}) == ("cannot tell", "not asked")
 
 
 def test_a_benchmark_without_measures_cannot_be_told() -> None:

@@ -9,9 +9,8 @@ from argosy.evaluation.rows.evaluations import in_order
 from argosy.store.files import write_json
 
 
-def evaluation(
-    root: Path, name: str, ended: float, limit: int | None = None, **more: Any
-) -> tuple[Path, dict[str, Any]]:
+def evaluation(root: Path, name: str, ended: float, limit: int | None = None,
+               **more: Any) -> tuple[Path, dict[str, Any]]:
     directory = root / name
     directory.mkdir()
     write_json(directory / "run.json", {"ended": ended})

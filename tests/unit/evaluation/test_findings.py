@@ -1,7 +1,5 @@
 """Which failures of a part of an evaluation may pass by themselves; what MLflow draws of the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

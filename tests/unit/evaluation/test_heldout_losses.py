@@ -1,7 +1,5 @@
 """Held-out loss of raw and tokenized text, by stride and by position, against plain forward passes."""
 
-from __future__ import annotations
-
 import json
 import math
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """items.parquet: what is written comes back, equal rows are equal bytes, and other programs read it."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

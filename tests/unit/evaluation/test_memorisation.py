@@ -1,7 +1,5 @@
 """Verbatim continuation and membership: against transformers' own generation, and on a model that learnt by heart."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from pathlib import Path

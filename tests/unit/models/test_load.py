@@ -45,9 +45,8 @@ def changed(directory: Path, change: Callable[[dict[str, Any]], object]) -> Path
     (spoil(float("nan")), f"NaN or infinite numbers in {WEIGHT}"),
     (spoil(float("-inf")), f"NaN or infinite numbers in {WEIGHT}"),
 ])
-def test_weights_that_are_not_whole_are_refused_by_name(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
-) -> None:
+def test_weights_that_are_not_whole_are_refused_by_name(tmp_path: Path, change: Callable[[dict[str, Any]], object],
+                                                        message: str) -> None:
     root = changed(tmp_path, change)
     path = root / "checkpoints/final"
     loads: list[Callable[[], Any]] = [
@@ -79,9 +78,8 @@ def test_tied_weights_and_a_new_head_are_not_missing_but_a_lost_head_is(tmp_path
     ("config.json", "{", "cannot load the checkpoint .*final: "),
     ("adapter_config.json", "{}", "is an adapter .*merge_and_unload"),
 ])  # fmt: skip
-def test_files_that_transformers_cannot_read_are_an_error_of_the_checkpoint(
-    tmp_path: Path, name: str, text: str, message: str
-) -> None:
+def test_files_that_transformers_cannot_read_are_an_error_of_the_checkpoint(tmp_path: Path, name: str, text: str,
+                                                                            message: str) -> None:
     path = make_checkpoint(tmp_path) / "checkpoints/final"
     (path / name).write_text(text)
     with pytest.raises(InputError, match=message):

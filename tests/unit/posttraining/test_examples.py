@@ -32,10 +32,8 @@ def test_loss_is_on_the_assistants_tokens_and_their_end_alone(tokenizer: Any) ->
     messages = turns(("user", "say red"), ("assistant", "red 红"), ("user", "and blue"), ("assistant", "blue"))
     conversation = conversation_parser(tokenizer, 96)({"messages": messages})
     # Built by hand from the pieces of the template, not by the template's own marks.
-    pieces = [
-        ("<|user|>", 0), ("say red", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("red 红", 1), ("<|end|>", 1),
-        ("<|user|>", 0), ("and blue", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("blue", 1), ("<|end|>", 1),
-    ]  # fmt: skip
+    pieces = [("<|user|>", 0), ("say red", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("red 红", 1), ("<|end|>", 1),
+              ("<|user|>", 0), ("and blue", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("blue", 1), ("<|end|>", 1)]
     ids, labels = [], []
     for text, counts in pieces:
         piece = tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -1,18 +1,13 @@
 """Refusal, format, language and end of turn: against plain forward passes, in a chat template and without."""
 
-from __future__ import annotations
-
-import json
 import math
 import string
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from argosy.errors import InputError
 from argosy.evaluation.suite import load_suite
 from argosy.scoring.model import LanguageModel
 from argosy.statistics.intervals import auc, ratio
@@ -22,8 +17,6 @@ from probes.probe import Measurement, Scope
 from probes.runner import parse_probe, run_probes
 from tests.plain_forward import bare, covered, distributions, language_model
 from tests.tokenizer_kinds import tokenizers_by_kind
-
-SUITES = Path(__file__).parents[3] / "probes/suites"
 
 
 @lru_cache(maxsize=2)
@@ -151,18 +144,6 @@ def test_no_shipped_chinese_pair_is_told_by_its_length(name: str, pairs: int) ->
     found = [pair for probe in probes if probe["name"] in ("grammar_zh", "word_order_zh") for pair in probe["pairs"]]
     assert len(found) == pairs
     assert [pair for pair in found if len(pair["good"]) != len(pair["bad"]) or pair["good"] == pair["bad"]] == []
-
-
-def test_prompts_of_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.jsonl"
-    lines = [{"prompt": "a", "label": "harmful"}, {"prompt": "b", "label": "harmless"}, {"prompt": "c", "label": "bad"}]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = measure(model_of("sentencepiece"), False, kind="refusal", file=str(file))
-    assert [row["group"] for row in found.rows] == ["harmful", "harmless"]
-    assert sum(found.left_out.values()) == 1
-    file.write_text('{"prompt": "a"}\n')
-    with pytest.raises(InputError, match=r"no prompt; its lines need prompt and label \(harmful, harmless"):
-        measure(model_of("sentencepiece"), False, kind="refusal", file=str(file))
 
 
 @pytest.mark.parametrize("name", ["behaviour", "core_probes"])

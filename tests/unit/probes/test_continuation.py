@@ -1,7 +1,5 @@
 """Prob(text | prefix) against plain forward passes, with tokenizers of three kinds."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

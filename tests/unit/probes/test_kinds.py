@@ -63,9 +63,8 @@ def test_next_token_by_direct_computation(model: LanguageModel) -> None:
     import torch
 
     prefix, text = "长江", " river"
-    found = parse_probe({"name": "x", "kind": "next_token", "cases": [{"prefix": prefix, "text": text}]}, "s").measure(
-        model, scope()
-    )
+    found = parse_probe({"name": "x", "kind": "next_token", "cases": [{"prefix": prefix, "text": text}]},
+                        "s").measure(model, scope())
     expected = direct(model, prefix, text)
     assert found.measures["prob"].value == pytest.approx(math.exp(sum(expected)), rel=1e-4)
     with torch.no_grad():
@@ -209,12 +208,3 @@ def test_shares_are_those_of_the_answers_that_it_writes() -> None:
     assert found.measures["invalid_json"].n == 1
     assert found.measures["faultless"].value == pytest.approx(sum(not any(f.values()) for f in each) / 3)
     assert 0 < found.measures["distinct2"].value <= 1
-
-
-def test_a_file_of_prompts_and_some_rules(tmp_path: Path) -> None:
-    (tmp_path / "p.jsonl").write_text('{"id": "a", "prompt": "What is number 1?"}\nbroken\n')
-    probe = Generation(name="w", file=str(tmp_path / "p.jsonl"), max_new_tokens=4, rules=("empty", "loop"))
-    found = probe.measure(make_language_model(), CHAT)
-    assert set(found.measures) <= {"empty", "loop", "faultless", "length", "distinct2"}
-    assert found.left_out == {"p.jsonl: invalid JSON": 1}
-    assert found.rows[0]["id"] == "a"

@@ -1,7 +1,5 @@
 """Relations, minimal pairs, Winogender and perplexities against whole-sentence forward passes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -75,9 +73,8 @@ def test_what_is_drawn_of_a_relation() -> None:
     facts = [(f"subject {n}", f"object {n % 17}") for n in range(60)]
     relation = Relation(name="r", patterns=[f"[X] {n} [Y]." for n in range(9)], facts=facts)
     found = questions(relation, 3, facts=20, patterns=4, candidates=6)
-    assert found == questions(relation, 3, facts=20, patterns=4, candidates=6) != questions(
-        relation, 4, facts=20, patterns=4, candidates=6
-    )
+    assert found == questions(relation, 3, facts=20, patterns=4,
+                              candidates=6) != questions(relation, 4, facts=20, patterns=4, candidates=6)
     assert len(found) == 20
     for question in found:
         assert (question.subject, question.candidates[0]) in facts
@@ -103,10 +100,8 @@ def test_pararel_as_it_is_published() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_by_whole_texts(kind: str) -> None:
     model = model_of(kind)
-    pairs = [
-        {"good": " the sun was hot.", "bad": " the moon.", "context": "It melted because", "domain": "They say"},
-        {"good": "水由氢组成", "bad": "水组成", "context": "他说：", "domain": "", "after": "。天气很冷。"},
-    ]
+    pairs = [{"good": " the sun was hot.", "bad": " the moon.", "context": "It melted because", "domain": "They say"},
+             {"good": "水由氢组成", "bad": "水组成", "context": "他说：", "domain": "", "after": "。天气很冷。"}]
     found = measure(model, kind="contrastive", pairs=pairs)
     for pair, row in zip(pairs, found.rows, strict=True):
         after = pair.get("after", "")

@@ -1,8 +1,6 @@
 """The cache of scores and the journal: what is read is what was written, broken lines are passed, and a changed model
 has scores of its own."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path
@@ -14,8 +12,6 @@ from argosy.scoring import workers
 from argosy.scoring.cache import ScoreCache
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import Query, Score
-from argosy.scoring.scorer import Scorer
-from argosy.scoring.workers import Journal, Work, key_of
 from argosy.step.contract import Progress
 from tests.evaluation_fixtures import make_model, save_checkpoint
 
@@ -95,36 +91,6 @@ def test_processes_write_files_of_their_own_and_read_each_others(tmp_path: Path)
     both = ScoreCache(tmp_path)
     assert [both.get(each) for each in QUERIES] == SCORES
     assert both.get(Query((1, 2, 0), 2, (4, 5))) is None
-
-
-def test_a_journal_goes_on_where_a_kill_cut_it_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    journal = Journal(tmp_path / "scores")
-    assert len(journal) == 0
-    journal.put("a", [[-0.1, -1 / 3], [1, 0]])
-    journal.put("b", [2])
-    (path,) = (tmp_path / "scores").iterdir()
-    with open(path, "a", encoding="utf-8") as file:
-        file.write('{"key": "c", "fou')
-    with caplog.at_level(logging.WARNING):
-        again = Journal(tmp_path / "scores")
-    assert "1 broken entries are ignored" in caplog.text
-    assert (again.get("a"), again.get("b"), again.get("c")) == ([[-0.1, -1 / 3], [1, 0]], [2], None)
-    again.put("c", [3])
-    assert Journal(tmp_path / "scores").get("c") == [3]
-
-
-def test_batches_of_a_journal_are_read_exactly_and_others_are_not(tmp_path: Path) -> None:
-    model = make_model(64)
-    requests = [((1, 2, 3, n), (4, n)) for n in range(40)]
-    expected = Scorer(model, 256, 60, Work(Journal(tmp_path))).score(requests)
-    resumed = Scorer(model, 256, 60, Work(Journal(tmp_path)))
-    sizes = asked_of(resumed)
-    assert resumed.score(requests) == expected
-    assert sizes == []
-    assert sum(asked_of(resumed)) == 0
-    resumed.score([((9, 9), (9,))])
-    assert sizes == [1]
-    assert key_of("scores", requests[:2]) != key_of("scores", requests[1:3])
 
 
 def test_requests_are_reported_as_they_are_computed_with_the_time_that_is_left(

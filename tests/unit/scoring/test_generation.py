@@ -1,7 +1,5 @@
 """Batched greedy generation against transformers' own, and the log-probability of each token."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

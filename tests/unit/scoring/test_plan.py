@@ -1,7 +1,5 @@
 """Rows and batches against a direct computation: any requests, any sharing, any memory."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 
@@ -151,9 +149,8 @@ def test_logits_that_a_model_changes_after_its_output_layer_stay_its_own() -> No
     scorer = Scorer(scaled, 64)
     assert scorer.branching
     assert scorer.forward.head == "within"
-    for (context, continuation), values in zip(
-        (requests := family(Random(6), 5)), scorer.token_logprobs(requests), strict=True
-    ):
+    for (context, continuation), values in zip((requests := family(Random(6), 5)), scorer.token_logprobs(requests),
+                                               strict=True):
         assert values.tolist() == pytest.approx(direct(scaled, context, continuation), abs=1e-4)
 
 

@@ -1,7 +1,5 @@
 """The vLLM backend against a stand-in of vLLM's interface that computes with transformers."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,8 +111,6 @@ def test_scores_distributions_and_texts_are_those_of_transformers(checkpoint: Ch
 def test_without_vllm_it_says_how_to_install_it(checkpoint: Checkpoint, tmp_path: Path,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with (
-        pytest.raises(InputError, match="not installed: `pip install vllm`"),
-        open_model(checkpoint, tmp_path / "state", backend="vllm"),
-    ):
+    with (pytest.raises(InputError, match="not installed: `pip install vllm`"),
+          open_model(checkpoint, tmp_path / "state", backend="vllm")):
         pass

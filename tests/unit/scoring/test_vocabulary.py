@@ -1,7 +1,5 @@
 """Log-probabilities read block by block of the vocabulary, against torch's log_softmax of all of it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The process of a step: arguments, help, exit codes, signals, batches."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

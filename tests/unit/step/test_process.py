@@ -1,7 +1,5 @@
 """Threads of torch come from the config, its device from the rank: the cores of a process do not touch a result."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -63,9 +61,8 @@ def test_each_rank_has_a_gpu_of_its_own_or_all_are_on_the_cpu(tmp_path: Path, mo
         device(1, 0)
 
 
-def test_ranks_wait_for_each_other_longer_than_for_a_sign_of_life(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_wait_for_each_other_longer_than_for_a_sign_of_life(tmp_path: Path,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_RANK_TIMEOUT", "7")
     joined: dict[str, timedelta] = {}
     monkeypatch.setattr(dist, "init_process_group", lambda backend, **options: joined.update(options))

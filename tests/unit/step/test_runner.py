@@ -1,7 +1,5 @@
 """What a step leaves in its directory when it ends, fails, or is someone else's."""
 
-from __future__ import annotations
-
 import errno
 import importlib.metadata
 import json
@@ -229,9 +227,8 @@ def test_a_full_disk_is_named_and_so_recorded(small_disk: Path, function: Run) -
     assert run(small_disk).code == 0
 
 
-def test_mlflows_database_on_a_full_disk_is_named(
-    small_disk: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mlflows_database_on_a_full_disk_is_named(small_disk: Path, capfd: pytest.CaptureFixture[str],
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     Tracker(small_disk / "noop-0123456789ab/tracking").metrics({"a": 1})
     (small_disk / "data.bin").write_bytes(bytes(2**20 - 2**16))
@@ -403,11 +400,3 @@ def test_who_reads_what_failed_in_part_tries_again_until_it_has_read_it(tmp_path
         assert record(tmp_path / "b" / OUTPUTS)["again"] == ["data"]
     assert run(tmp_path / "b", after=(str(tmp_path / "a"),)).message == "done"
     assert "again" not in record(tmp_path / "b" / OUTPUTS)
-
-
-def test_a_finished_step_runs_again_on_request(tmp_path: Path) -> None:
-    assert run(tmp_path).message == "done"
-    item = Item(NoopConfig(), tmp_path)
-    assert run_item(stepping(fails), item, repeat=True).message.endswith("failed: the network is down")
-    assert run_item(STEP, item, repeat=True) == Outcome(0, "done", ran=True)
-    assert run_item(STEP, item) == Outcome(0, "already done")

@@ -60,9 +60,8 @@ def test_every_document_ends_in_one_place_and_counts_balance(tmp_path: Path, dat
     assert {"filter", "reason", "channel", "text"} == set(report["samples"][0])
 
 
-def test_a_crash_leaves_no_result_and_the_next_run_the_same_bytes(
-    tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_leaves_no_result_and_the_next_run_the_same_bytes(tmp_path: Path, data: str,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
 
     def fails(self: Progress, *args: object, **kwargs: object) -> None:
@@ -125,9 +124,7 @@ def test_thresholds_are_in_the_identity_and_survive_json() -> None:
     assert config.identity() != CleanConfig(filters=["unicode", "near_dedup"]).identity()
 
 
-def test_the_filter_of_contributing_is_one_new_file(
-    tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_filter_of_contributing_is_one_new_file(tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
     contributing = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     [source] = [block for block in re.findall(r"```python\n(.*?)```", contributing, re.DOTALL) if "(Filter[" in block]
     (tmp_path / "plugins").mkdir()

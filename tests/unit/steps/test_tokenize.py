@@ -119,9 +119,8 @@ def test_more_documents_move_none_to_the_other_side() -> None:
     assert heldout_ids([], 0.5, 4) == frozenset()
 
 
-def test_a_crash_leaves_nothing_and_batch_size_changes_nothing(
-    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_leaves_nothing_and_batch_size_changes_nothing(inputs: Path, tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*args: object) -> None:
         raise StepError("not byte-level")
 

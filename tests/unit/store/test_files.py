@@ -1,7 +1,5 @@
 """Files of the store: JSON that other programs read, and bytes that a power cut leaves whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -22,9 +20,8 @@ def test_a_number_that_is_not_finite_is_named_and_the_old_file_stays(tmp_path: P
     assert [file.name for file in tmp_path.iterdir()] == ["outputs.json"]
 
 
-def test_a_files_bytes_are_on_the_disk_before_its_name_and_its_name_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_files_bytes_are_on_the_disk_before_its_name_and_its_name_after(tmp_path: Path,
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     """The order that a power cut needs: sync the bytes, rename, sync the directory."""
     calls: list[str] = []
     fsync, replace = os.fsync, Path.replace

@@ -1,7 +1,5 @@
 """One writer at a time; a dead one is replaced at once, a silent one after a while, and learns of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -12,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.errors import InputError
 from argosy.store.files import remove_temporaries
 from argosy.store.lease import LEASE, Holder, Lease, LeaseLost, live_holder
-from argosy.tokens.reader import read_channels
-from argosy.tokens.shards import TokensWriter
 
 HOLD = """
 import sys, time
@@ -27,21 +22,6 @@ assert Lease(Path(sys.argv[1])).try_acquire() is None
 print("held", flush=True)
 time.sleep(60)
 """
-
-WRITE = """
-import sys
-from pathlib import Path
-from argosy.data.jsonl import JsonlWriters
-from argosy.tokens.shards import TokensWriter
-with JsonlWriters(Path(sys.argv[1])) as lines, TokensWriter(Path(sys.argv[1]), 300) as tokens:
-    lines.write("web", {"by": "loser"})
-    tokens.open("web")
-    tokens.add("web", "train", [9, 9, 9], 3)
-    print("writing", flush=True)
-    sys.stdin.readline()
-    raise SystemExit("it learnt that its lease is lost")
-"""
-
 
 def age(directory: Path, seconds: float) -> None:
     state = (directory / LEASE).stat()
@@ -161,25 +141,6 @@ def test_a_wrong_number_of_seconds_is_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "soon")
     with pytest.raises(InputError, match="ARGOSY_LEASE_SECONDS is 'soon'"):
         Lease(tmp_path)
-
-
-def test_who_lost_its_lease_leaves_the_new_holders_files_alone(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITE, str(tmp_path)]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as loser,
-        JsonlWriters(tmp_path) as lines,
-        TokensWriter(tmp_path, 300) as tokens,
-    ):
-        assert loser.stdin is not None
-        assert loser.stdout is not None
-        loser.stdout.readline()
-        lines.write("web", {"by": "holder"})
-        tokens.open("web")
-        tokens.add("web", "train", [1, 2], 2)
-        loser.stdin.close()
-        assert loser.wait(60) == 1
-    assert list(read_jsonl(tmp_path / "web.jsonl")) == [{"by": "holder"}]
-    assert read_channels(str(tmp_path), "train")["web"].tokens.tolist() == [1, 2]
 
 
 def test_the_holder_removes_what_dead_writers_left_at_any_depth(tmp_path: Path) -> None:

@@ -79,9 +79,8 @@ def test_transformers_loads_it_and_renders_the_same(directory: Path) -> None:
     assert theirs.decode(theirs("It 's  a , b .").input_ids, skip_special_tokens=True) == "It 's  a , b ."
     rendered = theirs.apply_chat_template(MESSAGES, tokenize=False)
     assert rendered == "".join(piece for piece, _ in chat_pieces(MESSAGES))
-    assert theirs.apply_chat_template(MESSAGES[:2], tokenize=False, add_generation_prompt=True).endswith(
-        "<|end|><|assistant|>"
-    )
+    assert theirs.apply_chat_template(MESSAGES[:2], tokenize=False,
+                                      add_generation_prompt=True).endswith("<|end|><|assistant|>")
     safe = [{**message, "content": message["content"].replace("<|end|>", "")} for message in MESSAGES]
     marked = theirs.apply_chat_template(safe, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
     ids = next(Encoder(ours).encode([("c", conversation_pieces(safe))], 1))

@@ -1,7 +1,5 @@
 """The shipper without MLflow: each record arrives, whatever crashes, and nothing waits for a bad server."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """The spool: what was logged is there, each point once, whatever happens to the process and the disk."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math
@@ -98,9 +96,7 @@ def test_killed_at_random_moments_each_point_is_there_once(tmp_path):
     )
     confirmed = -1
     for _ in range(4):
-        child = subprocess.Popen(
-            [sys.executable, "-c", program, tmp_path], stdout=subprocess.PIPE, cwd=ROOT
-        )
+        child = subprocess.Popen([sys.executable, "-c", program, tmp_path], stdout=subprocess.PIPE, cwd=ROOT)
         child.stdout.readline()
         time.sleep(random.random() * 0.1)
         child.send_signal(signal.SIGKILL)

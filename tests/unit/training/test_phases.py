@@ -67,9 +67,8 @@ def test_losses_fall_and_are_logged_by_channel(pretrained: tuple[Path, Any, Reco
 
 
 @pytest.mark.parametrize("crash_at", [3, 5, 10, 12])
-def test_a_phase_that_died_ends_in_the_same_bytes_and_metrics(
-    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, crash_at: int
-) -> None:
+def test_a_phase_that_died_ends_in_the_same_bytes_and_metrics(data: Path, pretrained: tuple[Path, Any, Recorder],
+                                                              tmp_path: Path, crash_at: int) -> None:
     died = Recorder(crash_at)
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path, died)

@@ -1,14 +1,11 @@
 """The digest covers what decides a result, and nothing else."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from argosy.config.schema import Config, External
 from argosy.errors import InputError
 from argosy.store.provenance import Identities
 from steps.noop import NoopConfig
@@ -118,18 +115,6 @@ def test_duplicate_unknown_upstream_wrong_field_and_cycle_are_named() -> None:
     inputs["after"] = noop("y", x)
     with pytest.raises(InputError, match=r"cycle: (x <- y <- x|y <- x <- y)"):
         Graph([x, inputs["after"]])
-
-
-def test_an_external_field_that_the_graph_would_not_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Inner(Config):
-        path: External = ""
-
-    class Outer(NoopConfig):
-        inner: Inner = Inner()
-
-    monkeypatch.setattr("workflows.graph.definition", lambda name: replace(definition(name), config=Outer))
-    with pytest.raises(InputError, match=r"Outer\.inner\.path"):
-        Graph([Node("a", "noop", Outer())])
 
 
 def test_order_puts_upstream_first_and_else_keeps_the_given_one() -> None:

@@ -1,7 +1,5 @@
 """The graph that a config stands for: seeds, branches, what a change touches, the shipped presets."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,10 +1,6 @@
 """A plan says what would run and why, and survives JSON."""
 
-from __future__ import annotations
-
 import json
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -55,24 +51,6 @@ def test_a_new_store_never_ran_and_a_failure_is_told(tmp_path: Path) -> None:
     (directory / ERROR).write_text(json.dumps({"message": "disk on fire"}))
     again = plan(chain(), tmp_path).nodes[0]
     assert (again.state, again.reason) == ("failed", "failed before: disk on fire")
-
-
-def test_the_newest_finished_directory_is_compared_to_not_a_newer_failure(tmp_path: Path) -> None:
-    finish(chain(size=1), tmp_path, "pretrain")
-    for size in (2, 3):  # begun later, never finished
-        graph = Graph(chain(size=size))
-        directory = Path(graph.directory(graph.nodes[1], str(tmp_path)))
-        directory.mkdir()
-        (directory / NODE).write_text(json.dumps(graph.made_from(graph.nodes[1])))
-        os.utime(directory / NODE, (2e9 + size, 2e9 + size))
-    finished = Graph(chain(size=1))
-    directory = Path(finished.directory(finished.nodes[1], str(tmp_path)))
-    reason = by_name(plan(chain(), tmp_path))["pretrain"].reason
-    assert reason == f"config changed: pretrain.size 1 -> 0 (was {directory})"
-    shutil.rmtree(directory)
-    reason = by_name(plan(chain(), tmp_path))["pretrain"].reason
-    assert reason.startswith("config changed: pretrain.size 3 -> 0")
-    assert reason.endswith(", which did not finish)")
 
 
 def test_what_waits_for_a_failure_is_blocked_by_it_and_nothing_else_is() -> None:

@@ -1,7 +1,5 @@
 """A bucket of its own for each test that wants one, on one server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

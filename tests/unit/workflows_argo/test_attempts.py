@@ -1,7 +1,5 @@
 """Whether a pod is tried again, and with how much memory: real killed steps, and the template's own expressions."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -75,10 +73,8 @@ def test_a_step_that_is_killed_alone_is_tried_again_with_more_memory(
 )
 def test_exit_codes_say_what_to_do(codes: list[int], attempts_so_far: int, expected: int, tmp_path: Path) -> None:
     node = plan([Node("a", "noop", NoopConfig())], tmp_path).nodes[0]
-    results = {
-        str(n): NodeResult(node.model_copy(update={"id": str(n)}), "failed", code=code, message="why")
-        for n, code in enumerate(codes)
-    }
+    results = {str(n): NodeResult(node.model_copy(update={"id": str(n)}), "failed", code=code, message="why") for n,
+               code in enumerate(codes)}
     attempts = Attempts(failures=attempts_so_far)
     assert exit_code(RunResult(results=results), attempts, RETRY, tmp_path / "plan.json", "b") == expected
 
@@ -155,9 +151,8 @@ def started(store: Path, monkeypatch: pytest.MonkeyPatch, retry: int, cause: str
     return attempts, attempts.lack_memory
 
 
-def test_more_memory_survives_a_deleted_pod(
-    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_more_memory_survives_a_deleted_pod(store: Path, monkeypatch: pytest.MonkeyPatch,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
     assert started(store, monkeypatch, 0, "", 0) == (Attempts(), False)
     assert started(store, monkeypatch, 1, "", 0) == (Attempts(), False)  # preempted
     assert started(store, monkeypatch, 2, "memory", 1) == (Attempts(out_of_memory=1), False)
@@ -166,9 +161,8 @@ def test_more_memory_survives_a_deleted_pod(
     assert started(store, monkeypatch, 4, "", 1) == (Attempts(out_of_memory=1), False)
 
 
-def test_a_pod_with_more_memory_says_so_before_it_can_be_killed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_pod_with_more_memory_says_so_before_it_can_be_killed(monkeypatch: pytest.MonkeyPatch,
+                                                                tmp_path: Path) -> None:
     log = tmp_path / "termination-log"
     log.touch()
     monkeypatch.setattr(module, "TERMINATION_LOG", log)

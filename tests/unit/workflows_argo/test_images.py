@@ -1,7 +1,5 @@
 """The images' locks and Dockerfiles, without building them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -101,10 +99,8 @@ def test_what_dockerfiles_copy_is_there_and_not_ignored(name):
 
 
 def test_the_makefile_builds_each_image():
-    ended = subprocess.run(
-        ["make", "-n", "images", "BUILDER=podman", "REGISTRY=registry.example.com/", "TAG=7"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    ended = subprocess.run(["make", "-n", "images", "BUILDER=podman", "REGISTRY=registry.example.com/", "TAG=7"],
+                           cwd=ROOT, capture_output=True, text=True, check=True)
     for name in IMAGES:
         tag = f"registry.example.com/argosy-{name}:7"
         assert f"podman build --file images/Dockerfile.{name} --tag {tag}" in ended.stdout

@@ -1,7 +1,5 @@
 """argo-install, built by kustomize on a copy of Argo's release without a network."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -38,9 +36,8 @@ def built(request, tmp_path_factory) -> list[dict[str, Any]]:
     crds.write_text("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []\n")
     for path in (folder / "argo-install/base").rglob("kustomization.yaml"):
         path.write_text(REMOTE.sub(r"../../../manifests/\1", path.read_text()))
-    ended = subprocess.run(
-        [kubectl, "kustomize", str(folder / "argo-install/overlays" / request.param)], capture_output=True, text=True
-    )
+    ended = subprocess.run([kubectl, "kustomize", str(folder / "argo-install/overlays" / request.param)],
+                           capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     return list(yaml.safe_load_all(ended.stdout))
 

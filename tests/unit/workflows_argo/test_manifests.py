@@ -1,7 +1,5 @@
 """Manifests: tasks, pods and profiles say what they should; argo-install/generated has all of them (test_install)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

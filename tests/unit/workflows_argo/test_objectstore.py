@@ -1,7 +1,5 @@
 """A store in an object store: what pods push is seen whole or not at all, and goes on in another pod."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
@@ -83,10 +81,8 @@ def kill_at(remote: Remote, monkeypatch: pytest.MonkeyPatch, name: str, after: s
 
 
 def test_what_is_pushed_arrives_in_another_pod_byte_for_byte(remote: Remote, tmp_path: Path) -> None:
-    files: dict[str, str | bytes] = {
-        "log.txt": "one\n", "state/step-00000004/loop.pt": b"\0" * 1000, "state/complete": b"",
-        "weights.bin": os.urandom(2 * PIECE + 7),
-    }  # fmt: skip
+    files: dict[str, str | bytes] = {"log.txt": "one\n", "state/step-00000004/loop.pt": b"\0" * 1000,
+                                     "state/complete": b"", "weights.bin": os.urandom(2 * PIECE + 7)}
     fill(tmp_path / "a" / NODE, files)
     fill(tmp_path / "a" / NODE, {".out.123.tmp": "half", "state/.step-00000008.tmp/loop.pt": "half", LEASE: "x"})
     node = RemoteNode(remote, tmp_path / "a", NODE)
@@ -97,9 +93,8 @@ def test_what_is_pushed_arrives_in_another_pod_byte_for_byte(remote: Remote, tmp
     assert content(tmp_path / "b" / NODE) == {n: v if isinstance(v, bytes) else v.encode() for n, v in files.items()}
 
 
-def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(remote: Remote, tmp_path: Path,
+                                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "a" / NODE
     fill(root, {"state/step-00000004/loop.pt": "4", "state/step-00000004/model.pt": "4", "run.json": "{}"})
     node = RemoteNode(remote, tmp_path / "a", NODE)
@@ -113,9 +108,8 @@ def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(
             node.push()
     assert f"{NODE}/state/step-00000008/loop.pt" in remote.list()
     before = pulled(remote, tmp_path / "b")
-    assert {name for name in before if name.startswith("state")} == {
-        "state/step-00000004/loop.pt", "state/step-00000004/model.pt"
-    }  # fmt: skip
+    assert {name for name in before if name.startswith("state")} == {"state/step-00000004/loop.pt",
+                                                                     "state/step-00000004/model.pt"}
 
     after = RemoteNode(remote, tmp_path / "b", NODE)
     after.pull()
@@ -148,9 +142,8 @@ def test_a_pod_that_is_killed_before_outputs_json_leaves_nothing_that_says_done(
     assert set(pulled(remote, tmp_path / "c")) == {OUTPUTS}  # done: a pod that comes late fetches nothing else
 
 
-def test_a_step_that_failed_in_part_goes_on_in_another_pod_and_stays_done_meanwhile(
-    remote: Remote, tmp_path: Path
-) -> None:
+def test_a_step_that_failed_in_part_goes_on_in_another_pod_and_stays_done_meanwhile(remote: Remote,
+                                                                                    tmp_path: Path) -> None:
     again = json.dumps({"outputs": {}, "made_from": {}, "again": ["bench/arc"]})
     fill(tmp_path / "a" / NODE, {"state/known/1.scores": "1", "results.json": "{}", OUTPUTS: again})
     RemoteNode(remote, tmp_path / "a", NODE).push()
@@ -181,9 +174,8 @@ def test_a_finished_step_that_lacks_a_file_is_an_error_and_an_unfinished_one_sta
 
 
 @pytest.mark.parametrize("faults", [[503, 500], [0, 503]])
-def test_requests_that_fail_for_a_while_are_repeated_by_the_client(
-    faults: list[int], remote: Remote, server: dict[str, str], tmp_path: Path
-) -> None:
+def test_requests_that_fail_for_a_while_are_repeated_by_the_client(faults: list[int], remote: Remote,
+                                                                   server: dict[str, str], tmp_path: Path) -> None:
     fill(tmp_path, {"a": "text"})
     left = list(faults)
     with busy_server(server["AWS_ENDPOINT_URL"], left) as url:
@@ -195,9 +187,8 @@ def test_requests_that_fail_for_a_while_are_repeated_by_the_client(
     assert remote.read("x/a") == b"text"
 
 
-def test_what_always_fails_names_itself_and_gives_the_pod_another_attempt(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_always_fails_names_itself_and_gives_the_pod_another_attempt(remote: Remote, tmp_path: Path,
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, {"a": "text"})
     remote.upload(tmp_path / "a", "x/a")
     [entry] = remote.list("x").values()
@@ -224,9 +215,8 @@ def test_an_upload_that_arrives_short_is_noticed_and_sent_again_by_the_next_push
     assert remote.read(f"{NODE}/a") == b"text"
 
 
-def test_wrong_rights_and_a_missing_bucket_are_no_reason_to_try_again(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_rights_and_a_missing_bucket_are_no_reason_to_try_again(remote: Remote, tmp_path: Path,
+                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"s3://no-such-bucket/x/a.*no such bucket"):
         Remote("s3://no-such-bucket/x", {}).write("a", b"")
 
@@ -257,9 +247,8 @@ def test_one_pod_at_a_time_holds_a_lease_and_a_dead_one_s_is_taken_over(remote: 
 
 
 @pytest.mark.parametrize(("code", "over"), [(None, False), ("0", False), ("-1", False), ("75", True), ("137", True)])
-def test_a_pod_that_left_no_exit_code_may_still_be_writing(
-    code: str | None, over: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pod_that_left_no_exit_code_may_still_be_writing(code: str | None, over: bool,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     """Argo says 0 of an attempt without one: its pod was deleted, or its node is lost and may come back."""
     monkeypatch.delenv("ARGOSY_LAST_EXIT", raising=False)
     if code is not None:
@@ -272,9 +261,8 @@ def _hold(remote: Remote, owner: str, order: list[str]) -> None:
         order.append(owner)
 
 
-def test_a_lease_that_was_taken_over_stops_the_pod_and_its_pushes(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_that_was_taken_over_stops_the_pod_and_its_pushes(remote: Remote, tmp_path: Path,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     killed = threading.Event()
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.set())
     with Leases(remote, [NODE], "wf/a", beat_s=0.1) as leases:
@@ -287,19 +275,15 @@ def test_a_lease_that_was_taken_over_stops_the_pod_and_its_pushes(
 
 
 def planned_node(step: str, root: Path, config: dict[str, Any]) -> PlannedNode:
-    return PlannedNode(
-        id=step, name=step, part="", step=step, digest="0" * 12, dir=str(root / f"{step}-{'0' * 12}"),
-        config=json.dumps(config), provenance="{}", upstream=(), resources=Resources(), batch=1, state="pending",
-        reason="",
-    )  # fmt: skip
+    return PlannedNode(id=step, name=step, part="", step=step, digest="0" * 12, dir=str(root / f"{step}-{'0' * 12}"),
+                       config=json.dumps(config), provenance="{}", upstream=(), resources=Resources(), batch=1,
+                       state="pending", reason="")
 
 
 def test_of_a_training_step_only_the_checkpoint_that_is_loaded_is_fetched(remote: Remote, tmp_path: Path) -> None:
     weights = b"w" * (2**20 + 1)
     names = ("step-4", "step-8")
-    outputs = {
-        "exports": [{"name": n, "path": f"checkpoints/{n}"} for n in names], "final": "checkpoints/step-8"
-    }  # fmt: skip
+    outputs = {"exports": [{"name": n, "path": f"checkpoints/{n}"} for n in names], "final": "checkpoints/step-8"}
     fill(tmp_path / "a" / NODE, {
         **{f"checkpoints/{n}/model.safetensors": weights for n in names},
         **{f"checkpoints/{n}/config.json": "{}" for n in names},

@@ -1,7 +1,5 @@
 """A store in an object store, for what comes after the steps: the reconciler, judgement, promotion."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The pods' commands: the same plan, the same bytes as on the laptop, and exit codes that say whether to try again."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re
@@ -62,9 +60,8 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(tmp_path: Pat
     assert [task for task, given in batches(tmp_path / "changed").items() if given] == ["tokenize", "tokenizer"]
 
 
-def test_a_pod_tells_argo_its_nodes_and_its_log_their_share(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pod_tells_argo_its_nodes_and_its_log_their_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                            capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "progress"
     monkeypatch.setenv("ARGO_PROGRESS_FILE", str(file))
     monkeypatch.setattr("workflows.argo.pod.run.SHARE_EVERY_S", 0.0)
@@ -124,9 +121,8 @@ def test_a_profile_of_another_store_than_the_template_s_is_refused(tmp_path: Pat
     [((), "2", 2), (("pretrain.processes=4",), "4", 4), (("resources.pretrain.gpus=4",), "4", 4),
      (("resources.pretrain.gpus=0",), None, 1)],
 )  # fmt: skip
-def test_a_pod_with_gpus_starts_a_process_for_each(
-    overrides: tuple[str, ...], gpus: str | None, processes: int, tmp_path: Path
-) -> None:
+def test_a_pod_with_gpus_starts_a_process_for_each(overrides: tuple[str, ...], gpus: str | None, processes: int,
+                                                   tmp_path: Path) -> None:
     devices = {name: {"devices": {"gpus": 2}} for name in ("pretrain", "evaluate")}
     profile = Profile.model_validate({"storage": {"claim": "store"}, "stages": devices})
     planned = plan(lifecycle(with_devices(compose("tiny", None, overrides), profile)), tmp_path, None, "pretrain")

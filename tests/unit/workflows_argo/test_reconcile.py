@@ -1,7 +1,5 @@
 """The reconciler: whoever ended without a word is told to MLflow, once and rightly."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
@@ -173,9 +171,8 @@ def test_it_watches_rather_than_asks_again_and_again(store: Path, concluded: lis
     assert cluster.watches[0]["resourceVersion"] == "7"
 
 
-def test_it_survives_an_api_server_that_is_away(
-    store: Path, concluded: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_survives_an_api_server_that_is_away(store: Path, concluded: list[tuple[str, str]],
+                                                capsys: pytest.CaptureFixture[str]) -> None:
     submitted(store, "wf", "a" * 12)
     cluster = Cluster(wf="Failed")
     cluster.broken = True
@@ -206,9 +203,8 @@ def hold(directory: Path, beats_s: float = 0) -> threading.Event:
     return ended
 
 
-def test_a_pod_that_was_killed_just_before_the_end_is_not_running_for_ever(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pod_that_was_killed_just_before_the_end_is_not_running_for_ever(store: Path,
+                                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "1")
     folder = submitted(store, "killed", "a" * 12)
     hold(store / f"sft-{'a' * 12}")
@@ -225,14 +221,11 @@ def test_a_node_that_another_workflow_is_at_stays_running(store: Path, monkeypat
     assert statuses(store)[f"sft-{'a' * 12}"] == "RUNNING"
 
 
-def test_workflows_of_another_namespace_or_cluster_are_left_alone(
-    store: Path, concluded: list[tuple[str, str]]
-) -> None:
-    where: dict[str, dict[str, Any]] = {
-        "theirs": {"namespace": "team-b", "cluster": "east"},
-        "west": {"namespace": "argosy", "cluster": "west"},
-        "ours": {"namespace": "argosy", "cluster": "east"},
-    }
+def test_workflows_of_another_namespace_or_cluster_are_left_alone(store: Path,
+                                                                  concluded: list[tuple[str, str]]) -> None:
+    where: dict[str, dict[str, Any]] = {"theirs": {"namespace": "team-b", "cluster": "east"},
+                                        "west": {"namespace": "argosy", "cluster": "west"},
+                                        "ours": {"namespace": "argosy", "cluster": "east"}}
     for number, (name, at) in enumerate(where.items()):
         submitted(store, name, f"{number}" * 12, **at)
     assert reconciler(store, Cluster(), name="east").sweep() == 0

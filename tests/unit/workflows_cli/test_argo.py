@@ -1,14 +1,12 @@
 """submit, stop, retry and logs against a small server that speaks Kubernetes' and Argo's REST APIs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from argosy.errors import InputError
-from tests.argo_api import ARGO, CORE, CUSTOM, TOKEN, Api, kubeconfig, serving
+from tests.argo_api import ARGO, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_objects import Pod, identity, template, workflow
 from workflows.argo.client import Access, connect
 from workflows.argo.client.transport import ApiError
@@ -46,19 +44,16 @@ def exit_code(*argv: str) -> int:
     return main([*argv])
 
 
-def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(
-    api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(api: Api,
+                                                                          capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.yaml").write_text("preset: tiny\nsft: {epochs: 3}\n")
     argv = ("--config", "mine.yaml", "--to", "clean", "sft.learning_rate=1e-4", "seed=3", "--image-tag", "7")
     assert exit_code("submit", *argv) == 0
     [created] = api.workflows.values()
     assert created["spec"]["workflowTemplateRef"] == {"name": "lifecycle"}
     given = {each["name"]: each["value"] for each in created["spec"]["arguments"]["parameters"]}
-    assert given == {
-        "preset": "tiny", "config": Path("mine.yaml").read_text(), "overrides": "sft.learning_rate=1e-4\nseed=3",
-        "to": "clean", "image-tag": "7",
-    }  # fmt: skip
+    assert given == {"preset": "tiny", "config": Path("mine.yaml").read_text(),
+                     "overrides": "sft.learning_rate=1e-4\nseed=3", "to": "clean", "image-tag": "7"}
     out = capsys.readouterr().out
     assert "submitted lifecycle-1 in namespace argosy" in out
     assert "http://localhost:2746/workflows/argosy/lifecycle-1" in out  # of the profile that the template names
@@ -78,9 +73,8 @@ def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(
         (["--on", "local", "--priority", "x"], "--priority is for a cluster"),
     ],
 )
-def test_what_is_wrong_is_said_here_and_creates_nothing(
-    api: Api, argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_is_said_here_and_creates_nothing(api: Api, argv: list[str], words: str,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("submit", *argv) == 2
     assert words in capsys.readouterr().err
     assert not api.workflows
@@ -116,9 +110,8 @@ def test_what_is_over_is_not_stopped_and_what_runs_or_succeeded_is_not_retried(
     assert not api.bodies("PATCH") + api.bodies("PUT") + api.bodies("POST")
 
 
-def test_retry_goes_on_with_the_workflow_or_submits_the_same(
-    api: Api, by_server: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_retry_goes_on_with_the_workflow_or_submits_the_same(api: Api, by_server: bool,
+                                                             capsys: pytest.CaptureFixture[str]) -> None:
     api.workflows = {"lifecycle-0": workflow("lifecycle-0", "Failed")}
     assert exit_code("retry", "lifecycle-0") == 0
     out = capsys.readouterr().out
@@ -150,9 +143,8 @@ def test_a_node_that_failed_without_a_failed_pod_goes_on_from_the_plan_or_is_sub
     assert not put(api)
 
 
-def test_logs_of_a_task_are_those_of_its_last_attempt(
-    api: Api, by_server: bool, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_logs_of_a_task_are_those_of_its_last_attempt(api: Api, by_server: bool,
+                                                      capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     tries = (Pod("Failed", code=75), Pod(start=30, end=40))
     api.workflows = {"w": workflow("w", "Succeeded", {"clean": {"clean-0123": tries}}, plan=Pod())}
     node = identity("w.clean(1)", "w")
@@ -184,9 +176,8 @@ def test_logs_of_what_has_none(api: Api, node: str, words: str, capsys: pytest.C
     assert words in capsys.readouterr().err
 
 
-def test_without_a_name_the_newest_and_a_wrong_one_names_the_nearest(
-    api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_name_the_newest_and_a_wrong_one_names_the_nearest(api: Api,
+                                                                     capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("status", "--on", "argo") == 2
     assert "there is no workflow of Argosy in namespace argosy; 'argosy submit' makes one" in capsys.readouterr().err
     api.workflows = {"lifecycle-a": workflow("lifecycle-a"), "lifecycle-b": workflow("lifecycle-b")}
@@ -198,9 +189,8 @@ def test_without_a_name_the_newest_and_a_wrong_one_names_the_nearest(
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["lifecycle-b", "lifecycle-a"]
 
 
-def test_a_token_that_is_refused_and_a_server_that_is_away_are_told_apart(
-    api: Api, by_server: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_is_refused_and_a_server_that_is_away_are_told_apart(api: Api, by_server: bool,
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     api.workflows = {"w": workflow("w")}
     api.faults = [403]
     with pytest.raises(ApiError, match=r"refused \(403\): for a while; ask for the right") as refused:
@@ -216,9 +206,8 @@ def test_a_token_that_is_refused_and_a_server_that_is_away_are_told_apart(
         assert connect(Access()).get("w")["metadata"]["name"] == "w"
 
 
-def test_two_ways_to_a_cluster_at_once_and_wrong_ones(
-    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_ways_to_a_cluster_at_once_and_wrong_ones(api: Api, tmp_path: Path,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="give one"):
         connect(Access(context="here", server=api.url))
     with pytest.raises(InputError, match="allowed: a URL"):
@@ -240,20 +229,3 @@ def test_where_a_command_works_can_be_set_for_good(api: Api, monkeypatch: pytest
     assert exit_code("watch", "w") == 2
     monkeypatch.setenv("ARGOSY_ON", "moon")
     assert exit_code("watch", "w") == 2
-
-
-def test_a_profile_is_read_from_a_config_map_of_its_own(api: Api, by_server: bool) -> None:
-    from workflows.argo.manifests.documents import manifests
-    from workflows.argo.profile.profile import load_profile
-
-    for name in ("laptop", "gpu"):
-        [document] = manifests(load_profile(name))["profile"]
-        api.objects[f"{CORE}/configmaps/{document['metadata']['name']}"] = document
-    client = connect(Access())
-    texts = [client.profile(name) for name in ("laptop", "gpu", "nobody")]
-    if by_server:
-        assert texts == [None] * 3
-        return
-    assert texts[2] == ""
-    for word, text in zip(("host_path: /var/lib/argosy", "claim: argosy-store"), texts, strict=False):
-        assert word in str(text)

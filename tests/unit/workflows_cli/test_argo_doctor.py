@@ -1,7 +1,5 @@
 """`argosy doctor`: each thing that a cluster may lack is found, and only that."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +12,7 @@ import yaml
 
 from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
 from tests.object_store import BUCKET, s3_server
-from workflows.argo.doctor.argo import clock_found, unknown_fields, version_found
-from workflows.argo.doctor.check import checks
-from workflows.argo.doctor.installed import differences, path_of
+from workflows.argo.doctor.installed import path_of
 from workflows.argo.doctor.pod_script import main as pod_script
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.objectstore.files import Remote
@@ -134,9 +130,8 @@ LACKS: list[tuple[str, Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("path", "instead", "state", "words"), LACKS, ids=[lack[3] for lack in LACKS])
-def test_what_is_missing_is_found_alone(
-    api: Api, path: str, instead: Any, state: str, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_missing_is_found_alone(api: Api, path: str, instead: Any, state: str, words: str,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
     api.objects[path] = instead
     code, wrong = doctor(capsys)
     assert code == (state == "FAIL")
@@ -210,9 +205,8 @@ def test_an_image_that_cannot_be_pulled_is_told_at_once(api: Api, capsys: pytest
     assert len(deleted) == 2
 
 
-def test_the_pod_s_script_tries_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_pod_s_script_tries_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                          capsys: pytest.CaptureFixture[str]) -> None:
     """moto keeps a second writer off (If-None-Match), and has no bucket `another`."""
 
     def said(store: Path, uri: str = "") -> str:
@@ -233,9 +227,8 @@ def test_the_pod_s_script_tries_the_store(
         assert not Remote(f"s3://{BUCKET}/runs", {}).list()
 
 
-def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(
-    api: Api, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(api: Api, capsys: pytest.CaptureFixture[str],
+                                                                          tmp_path: Path) -> None:
     given = yaml.safe_load((tmp_path / "team.yaml").read_text())
     given["storage"] = {"uri": "s3://bucket/runs", "options": {"anon": False}}
     (tmp_path / "team.yaml").write_text(yaml.safe_dump(given))
@@ -258,9 +251,8 @@ def test_a_profile_of_another_store_than_the_templates(api: Api, capsys: pytest.
     assert f"FAIL  profiles    {words}" in capsys.readouterr().out
 
 
-def test_without_a_kubeconfig_no_argo_server_is_proposed(
-    api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_kubeconfig_no_argo_server_is_proposed(api: Api, monkeypatch: pytest.MonkeyPatch,
+                                                         capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--server", "http://argo"]) == 2
     assert "shows neither rights nor what is installed" in capsys.readouterr().err
     monkeypatch.setenv("KUBECONFIG", "absent")
@@ -282,21 +274,8 @@ def test_profiles_live_side_by_side(api: Api, capsys: pytest.CaptureFixture[str]
     assert "the templates name the profile team, whose ConfigMap is not there" in wrong[0]
 
 
-def test_the_parts() -> None:
-    schema = {"properties": {"a": {"items": {"properties": {"b": {}}}}, "free": {}}}
-    assert list(unknown_fields({"a": [{"b": 1, "c": 2}], "free": {"x": 1}, "d": 0}, schema, "spec")) == [
-        "spec.a.c", "spec.d"
-    ]  # fmt: skip
-    assert list(differences({"a": [1, {"b": 2}], "c": ""}, {"a": [1, {"b": 3}], "added": 1}, "spec")) == ["spec.a[1].b"]
-    images = [f"registry:5000/workflow-controller{tag}" for tag in (":v4.0.0", ":latest", "@sha256:0")]
-    assert [version_found(image).state for image in images] == ["ok", "warn", "warn"]
-    assert [clock_found("it", at, 100.0, 101.0).state for at in (100.5, 90.0, 200.0)] == ["ok", "warn", "FAIL"]
-    assert len({check.name for check in checks()}) == len(checks()) >= 14
-
-
-def test_a_namespace_that_is_not_there_is_the_one_thing_that_is_told(
-    api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_namespace_that_is_not_there_is_the_one_thing_that_is_told(api: Api,
+                                                                     capsys: pytest.CaptureFixture[str]) -> None:
     code, failures, *_ = doctor(capsys, "--namespace", "nope")
     assert code == 1
     [only] = failures

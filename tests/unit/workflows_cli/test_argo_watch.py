@@ -1,7 +1,5 @@
 """What `watch` and `status` say of workflows, look by look."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io
@@ -21,7 +19,7 @@ from workflows.argo.client.status import describe
 from workflows.argo.client.transport import ApiError
 from workflows.argo.client.unit import pod_name
 from workflows.argo.client.view import view
-from workflows.argo.client.watch import PROGRESS_EVERY_S, Lines, Screen, Shares, progress_bars, summary, watch
+from workflows.argo.client.watch import Lines, Screen, Shares, progress_bars, summary, watch
 from workflows.argo.handoff import SHARE
 from workflows.cli import main
 
@@ -82,33 +80,12 @@ def test_a_workflow_from_its_start_to_its_end() -> None:
     ]  # fmt: skip
 
 
-def test_pods_that_end_between_two_looks_are_counted_one_by_one() -> None:
-    parts = [f"evaluate-sft-abc-{n}of2" for n in (1, 2)]
-    ended = {"evaluate-sft": {part: (Pod(),) for part in parts}}
-    told = lines(workflow(plan=PLANNED, asked=2), workflow(plan=PLANNED, batches=ended))
-    assert [line for line in told if "done in 1" in line] == [
-        "[1/2] evaluate-sft/1of2 done in 10.0 s", "[2/2] evaluate-sft/2of2 done in 10.0 s"
-    ]  # fmt: skip
-
-
 def test_an_attempt_that_failed_is_told_with_its_cause() -> None:
     killed = Pod("Failed", code=137, message="main: OOMKilled (exit code 137)")
-    told = lines(
-        workflow(plan=PLANNED, batches={"data": {"data-1": (Pod("Running"),)}}),
-        workflow(plan=PLANNED, batches={"data": {"data-1": (killed, Pod("Running", start=30))}}),
-        workflow(plan=PLANNED, batches={"data": {"data-1": (killed, Pod(start=30, end=40))}}),
-    )
-    assert told[-2:] == [
-        "data is retried, attempt 2: main: OOMKilled (exit code 137)",
-        "[1/1] data done in 30.0 s",
-    ]
-
-
-def test_progress_is_told_now_and_then() -> None:
-    looks = [workflow(plan=PLANNED, batches={"data": {"data-1": (Pod("Running", progress=f"{n}00/1000"),)}})
-             for n in range(4)]  # fmt: skip
-    told = lines(*looks, every_s=PROGRESS_EVERY_S / 2)
-    assert [line for line in told if "%" in line] == ["data  20 %"]
+    told = lines(workflow(plan=PLANNED, batches={"data": {"data-1": (Pod("Running"),)}}),
+                 workflow(plan=PLANNED, batches={"data": {"data-1": (killed, Pod("Running", start=30))}}),
+                 workflow(plan=PLANNED, batches={"data": {"data-1": (killed, Pod(start=30, end=40))}}))
+    assert told[-2:] == ["data is retried, attempt 2: main: OOMKilled (exit code 137)", "[1/1] data done in 30.0 s"]
 
 
 def test_the_share_of_a_running_pod_is_that_of_its_log(api: Api) -> None:
@@ -152,13 +129,6 @@ def test_the_report_and_the_exit_handler_are_not_counted() -> None:
     assert text.startswith("1 ran, 1 failed in")
     assert "succeeded nevertheless" in text
     assert view(after).exit_code == 0
-
-
-def test_one_who_comes_later_hears_how_far_it_is_and_not_all_of_it() -> None:
-    batches = {"data": {"data-1": (Pod(),)}, "clean": {"clean-1": (Pod("Running", start=20),)}}
-    assert lines(workflow(plan=PLANNED, batches=batches)) == [
-        "2 of 9 nodes to run, store /store/runs; 2 pods", "[1/2] already done", "clean started"
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What the command line says of clusters that are not there, not Argo's, or not what was asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,16 +102,6 @@ def test_a_kubeconfig_that_is_none(
         assert all(word in err for word in [*words, "set KUBECONFIG to a file that is there, or --context"]), err
 
 
-def test_a_kubeconfig_that_is_a_directory_or_not_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["status", "--on", "argo"]) == 2
-    assert "KUBECONFIG is not set, and ~/.kube/config is not there" in capsys.readouterr().err
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
-    assert main(["status", "--on", "argo"]) == 2
-    assert f"cannot read {tmp_path}: Is a directory" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("status", "said"),
     [
@@ -150,9 +138,8 @@ def test_a_namespace_that_is_not_there(argv: list[str], api: Api, capsys: pytest
 
 
 @pytest.mark.parametrize(("command", "name"), [("nightly", "evaluate"), ("submit", "lifecycle")])
-def test_a_cluster_without_the_template_is_told_how_to_get_it(
-    command: str, name: str, api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cluster_without_the_template_is_told_how_to_get_it(command: str, name: str, api: Api,
+                                                              capsys: pytest.CaptureFixture[str]) -> None:
     del api.objects[f"{CUSTOM}/workflowtemplates/{name}"]
     assert main([command, "--on", "argo", "--profile", "team.yaml"]) == 2
     err = capsys.readouterr().err
@@ -220,20 +207,6 @@ def test_a_profile_of_another_store_or_that_pods_would_not_find_is_not_submitted
     assert not api.workflows
 
 
-def test_an_argo_server_does_not_tell_profiles_but_its_template_is_compared(
-    api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
-    change("mine.yaml", user=1001)
-    assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml", "--server", api.url]) == 0
-    [note] = capsys.readouterr().err.splitlines()
-    assert "is not what this version makes of the profile team (spec.securityContext.fsGroup and" in note
-    change("mine.yaml", name="other")
-    assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml", "--server", api.url]) == 0
-    note, unknown = capsys.readouterr().err.splitlines()
-    assert "was made from the profile team" in note
-    assert unknown == "note: whether the namespace has the profile other, which pods read there, is not known"
-
-
 @pytest.mark.parametrize(
     ("pods", "words"),
     [
@@ -247,9 +220,8 @@ def test_an_argo_server_does_not_tell_profiles_but_its_template_is_compared(
          "MLflow)."),
     ],
 )  # fmt: skip
-def test_stop_promises_no_report_of_a_pod_that_cannot_start(
-    pods: dict[str, Pod], words: str, api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stop_promises_no_report_of_a_pod_that_cannot_start(pods: dict[str, Pod], words: str, api: Api,
+                                                            capsys: pytest.CaptureFixture[str]) -> None:
     api.workflows = {"w": workflow("w", **pods)}
     assert main(["stop", "w"]) == 0
     assert words in capsys.readouterr().out
@@ -269,25 +241,10 @@ def test_a_list_has_the_newest_and_counts_the_others(api: Api, capsys: pytest.Ca
         assert lines[count:] == ([f"and {23 - count} older; --limit 0 lists them too"] if count < 23 else [])
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (["--on", "argo", "--limit", "3"], "--limit is for a list: add --all"),
-        (["--on", "argo", "--all", "w"], "give w or --all, not both"),
-        (["--all", "--limit", "3"], "status does not take --all, --limit without --on argo"),
-    ],
-)
-def test_a_list_that_is_none(argv: list[str], words: str, api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", *argv]) == 2
-    assert words in capsys.readouterr().err
-
-
 def test_what_was_refused_for_wrong_input_is_not_tried_again(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     failed = {"data": {"data-1": (WRONG,)}}
-    api.workflows = {
-        "w": workflow("w", "Failed", failed, plan=PLANNED), "p": workflow("p", "Failed", plan=WRONG),
-        "s": workflow("s", "Error", message="invalid spec: no such template"),
-    }  # fmt: skip
+    api.workflows = {"w": workflow("w", "Failed", failed, plan=PLANNED), "p": workflow("p", "Failed", plan=WRONG),
+                     "s": workflow("s", "Error", message="invalid spec: no such template")}
     for name in "wps":
         assert main(["retry", name]) == 2
         err = capsys.readouterr().err
@@ -306,9 +263,8 @@ def test_what_was_refused_for_wrong_input_is_not_tried_again(api: Api, capsys: p
         ("Failed", "blocked", "a node that it needs failed, or was stopped", "1 ran, 1 blocked in"),
     ],
 )
-def test_what_was_not_asked_for_is_skipped_and_not_blocked(
-    phase: str, state: str, note: str, end: str, api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_not_asked_for_is_skipped_and_not_blocked(phase: str, state: str, note: str, end: str, api: Api,
+                                                           capsys: pytest.CaptureFixture[str]) -> None:
     """Argo omits a task after one that it omitted; only where something failed that is the cause."""
     done = {"data": {"data-1": (Pod(),)}}
     api.workflows = {"w": workflow("w", phase, done, plan=PLANNED, blocked=["tokenize"], skipped=["clean"])}

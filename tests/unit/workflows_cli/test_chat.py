@@ -46,9 +46,8 @@ def test_a_conversation_is_rendered_whole_and_loses_its_first_turns_alone(
     assert "the model's context 96: shorten it" in shown.err
 
 
-def test_prompts_are_continued_greedily_or_drawn_by_their_seed(
-    checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prompts_are_continued_greedily_or_drawn_by_their_seed(checkpoint: Path,
+                                                               capsys: pytest.CaptureFixture[str]) -> None:
     def said(*options: str) -> str:
         assert main(["generate", str(checkpoint), *options, "--max-tokens", "8"]) == 0
         return capsys.readouterr().out

@@ -1,7 +1,5 @@
 """Order, budget and batches, without processes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -91,12 +89,6 @@ def test_a_failure_blocks_what_depends_on_it_and_nothing_else(tmp_path: Path) ->
     assert started(s) == ["e"]
 
 
-def test_a_failure_of_two_causes_is_reported_once(tmp_path: Path) -> None:
-    a, b = node("a"), node("b")
-    s = scheduler([a, b, node("c", a, b)], tmp_path)
-    assert [len(s.failed(n)) for n in both(s).values()] == [1, 0]
-
-
 def test_gpus_are_given_one_by_one_and_come_back(tmp_path: Path) -> None:
     """A step that trains takes one GPU unless it says otherwise; one that does not use torch is left alone."""
     trains = [Node(f"t{i}", "pretrain", PretrainConfig(seed=i), resources=Resources(1, 0.1)) for i in range(2)]
@@ -125,9 +117,8 @@ def test_more_gpus_than_there_are_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("visible", "gpus"), [("0,1", ("0", "1")), ("", ()), ("-1", ()), ("GPU-x, 3", ("GPU-x", "3"))])
-def test_the_gpus_of_a_machine_are_those_of_its_environment(
-    visible: str, gpus: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_gpus_of_a_machine_are_those_of_its_environment(visible: str, gpus: tuple[str, ...],
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert usable_gpus() == gpus
 

@@ -1,7 +1,5 @@
 """The last words of a run about metrics that MLflow is slow to take, or does not take."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 from pathlib import Path

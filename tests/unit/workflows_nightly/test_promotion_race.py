@@ -1,6 +1,5 @@
 """Two promotions at a time: an alias moves only from what the gate compared with, in a registry of MLflow's own."""
 
-import json
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ import pytest
 from argosy.compare.gate.check import Verdict, check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import nobody
-from argosy.tracking.mlflow.registry import HISTORY, Moved, Registry, Version
+from argosy.tracking.mlflow.registry import Moved, Registry, Version
 from argosy.tracking.mlflow.server import CHECKPOINT, Server, default_uri
 from workflows.cli import main
 from workflows.nightly import promotion
@@ -39,10 +38,6 @@ def chosen(name: str) -> Candidate:
 def named(registry: Registry, alias: str) -> str:
     found = registry.at("tiny", alias)
     return found.checkpoint if found else ""
-
-
-def history(server: Server, alias: str) -> list[str]:
-    return list(json.loads(server.client.get_registered_model("tiny").tags.get(HISTORY.format(alias), "[]")))
 
 
 def test_what_was_moved_meanwhile_stays(server: Server, tmp_path: Path) -> None:
@@ -94,22 +89,6 @@ def test_one_promotion_of_a_store_waits_for_the_other(server: Server, tmp_path: 
     assert (before.checkpoint, now.checkpoint) == ("a/final", "b/final")
 
 
-def test_a_move_that_was_cut_off_leaves_one_entry_of_history(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registry = Registry(server)
-    for name in "ab":
-        promote(registry, chosen(name), tmp_path, Grounds(), alias="four")
-    with monkeypatch.context() as patch:
-        patch.setattr(type(server.client), "set_registered_model_alias", _killed)
-        with pytest.raises(KeyboardInterrupt):
-            promote(registry, chosen("c"), tmp_path, Grounds(), alias="four")
-    promote(registry, chosen("c"), tmp_path, Grounds(), alias="four")
-    assert len(history(server, "four")) == 3
-    back = [promotion.undo(registry, "tiny", tmp_path, alias="four") for _ in range(3)]
-    assert [each.checkpoint if each else "" for each in back] == ["b/final", "a/final", ""]
-
-
 def test_what_an_alias_names_already_is_held_against_what_it_named_before(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,16 +132,3 @@ def test_names_that_mlflow_cannot_take_are_refused_before_anything_is_written(
     said = capsys.readouterr().err
     assert f"{option} is {value!r}, allowed: letters, digits, '_'" in said
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(("command", "option"), [("promote", "--gate"), ("gate", "--rules")])
-@pytest.mark.parametrize("value", ["", " ", "."])
-def test_rules_that_are_no_file_name_the_option(command: str, option: str, value: str,
-                                                capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main([command, "sft", option, value])
-    assert f"{option}: is {value!r}, allowed: a YAML file of rules" in capsys.readouterr().err
-
-
-def _killed(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt

@@ -1,7 +1,5 @@
 """What a night reads from a store: earlier judgements, and checkpoints by the names that every command knows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
