@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from argosy.config.explain import validated
 from argosy.config.schema import Config, ParallelConfig, Role, role_of
@@ -223,15 +223,6 @@ class StageResources(Config):
     gpus: int | None = Field(None, ge=0)
     """devices of its own. Of a training stage also its `processes`: one for each GPU. 0: it sees none; null: one GPU
     for each process of a stage that uses torch, as far as there are any"""
-    nodes: int = Field(1, ge=1)
-    """machines; only 1 so far"""
-
-    @field_validator("nodes")
-    @classmethod
-    def _one_machine(cls, nodes: int) -> int:
-        if nodes > 1:
-            raise ValueError("a stage cannot run on several machines yet: set nodes=1, and gpus to those of one")
-        return nodes
 
 
 class Stages:

@@ -73,11 +73,11 @@ def need_argo(args: argparse.Namespace, instead: str) -> None:
 
 def connected(args: argparse.Namespace) -> ArgoClient:
     """Connect to the cluster that the options name. Raises InputError, ApiError."""
-    from workflows.argo.client import Access, connect
+    from workflows.argo.client import connect
 
     profile = named_profile(args)
     namespace = args.namespace or os.environ.get("ARGO_NAMESPACE") or (profile.namespace if profile else "")
-    return connect(Access(namespace, args.context or "", args.server or "", args.insecure))
+    return connect(namespace, args.context or "", args.server or "", insecure=args.insecure)
 
 
 def named_profile(args: argparse.Namespace) -> Profile | None:

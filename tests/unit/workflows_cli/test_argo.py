@@ -8,7 +8,7 @@ import pytest
 from argosy.errors import InputError
 from tests.argo_api import ARGO, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_objects import Pod, identity, template, workflow
-from workflows.argo.client import Access, connect
+from workflows.argo.client import connect
 from workflows.argo.client.transport import ApiError
 from workflows.cli import main
 
@@ -33,7 +33,7 @@ def api(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.fixture
 def by_server(api: Api) -> bool:
     """Whether the Argo server is asked, and not Kubernetes."""
-    return connect(Access()).continues
+    return connect().continues
 
 
 def put(api: Api) -> list[str]:
@@ -182,7 +182,7 @@ def test_without_a_name_the_newest_and_a_wrong_one_names_the_nearest(api: Api,
     assert "there is no workflow of Argosy in namespace argosy; 'argosy submit' makes one" in capsys.readouterr().err
     api.workflows = {"lifecycle-a": workflow("lifecycle-a"), "lifecycle-b": workflow("lifecycle-b")}
     api.workflows["lifecycle-b"]["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
-    assert connect(Access()).find()["metadata"]["name"] == "lifecycle-b"
+    assert connect().find()["metadata"]["name"] == "lifecycle-b"
     assert exit_code("status", "lifecycle-x", "--on", "argo") == 2
     assert "nearest: lifecycle-b, lifecycle-a" in capsys.readouterr().err
     assert exit_code("status", "--all", "--on", "argo") == 0
@@ -194,31 +194,31 @@ def test_a_token_that_is_refused_and_a_server_that_is_away_are_told_apart(api: A
     api.workflows = {"w": workflow("w")}
     api.faults = [403]
     with pytest.raises(ApiError, match=r"refused \(403\): for a while; ask for the right") as refused:
-        connect(Access()).get("w")
+        connect().get("w")
     assert (refused.value.exit_code, refused.value.passing) == (2, False)
     for fault in (0, 503):
         api.faults = [fault]
         with pytest.raises(ApiError) as away:
-            connect(Access()).get("w")
+            connect().get("w")
         assert (away.value.exit_code, away.value.passing) == (1, True)
     if by_server:
         monkeypatch.setenv("ARGO_TOKEN", f"Bearer {TOKEN}")  # as the Argo UI shows it
-        assert connect(Access()).get("w")["metadata"]["name"] == "w"
+        assert connect().get("w")["metadata"]["name"] == "w"
 
 
 def test_two_ways_to_a_cluster_at_once_and_wrong_ones(api: Api, tmp_path: Path,
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="give one"):
-        connect(Access(context="here", server=api.url))
+        connect(context="here", server=api.url)
     with pytest.raises(InputError, match="allowed: a URL"):
-        connect(Access(server="ftp://here"))
+        connect(server="ftp://here")
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, api.url)))
     with pytest.raises(InputError, match="--context is 'nowhere', allowed: here, other"):
-        connect(Access(context="nowhere"))
+        connect(context="nowhere")
     monkeypatch.delenv("ARGO_SERVER", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
     with pytest.raises(InputError, match=r"no cluster: .*--server URL"):
-        connect(Access())
+        connect()
 
 
 def test_where_a_command_works_can_be_set_for_good(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

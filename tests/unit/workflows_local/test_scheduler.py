@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from argosy.config.schema import Config
 from argosy.errors import InputError
@@ -130,12 +129,10 @@ def stage(config: Config, **resources: object) -> Node:
 
 def test_a_stage_has_a_process_for_each_gpu_and_cores_for_all_of_them() -> None:
     node = stage(NoopConfig(), gpus=4)
-    assert (node.config, node.resources) == (NoopConfig(processes=4), Resources(4, 1.0, 4, 4))
-    assert stage(NoopConfig(processes=2), gpus=0).resources == Resources(2, 1.0, 2, 0)
+    assert (node.config, node.resources) == (NoopConfig(processes=4), Resources(4, 4.0, 4, 4))
+    assert stage(NoopConfig(processes=2), gpus=0).resources == Resources(2, 2.0, 2, 0)
     with pytest.raises(InputError, match=r"s\.processes is 2 and resources\.s\.gpus is 4, allowed: as many"):
         stage(NoopConfig(processes=2), gpus=4)
-    with pytest.raises(ValidationError, match="cannot run on several machines yet"):
-        stage(NoopConfig(), nodes=2)
 
 
 def test_a_digest_counts_processes_only_where_there_are_several() -> None:
