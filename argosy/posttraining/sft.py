@@ -1,7 +1,5 @@
 """Supervised fine-tuning on conversations (the loss is on the assistant's tokens alone) and its held-out evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +12,43 @@ from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.stage import Stage, Trained
 from argosy.posttraining.trainer import run_trainer, trainer_arguments
 from argosy.tokens.windows import IGNORED
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A conversation to learn from.
+
+    Attributes:
+        input_ids: the rendered conversation.
+        labels: the same ids, IGNORED where the chat template does not mark the assistant's words. The end-of-turn
+            token is marked too, so that the model learns to stop.
+        prompt_ids: the conversation up to the answer of its last turn.
+        answer: that turn's text."""
+
+    input_ids: list[int]
+    labels: list[int]
+    prompt_ids: list[int]
+    answer: str
+
+
+def conversation_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]], Conversation]:
+    """Return a function that makes a Conversation of a JSON record, or raises ParseError with the reason."""
+
+    def parse(record: dict[str, Any]) -> Conversation:
+        messages = check_messages(record.get("messages"), "messages")
+        turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+        if not turns:
+            raise ParseError("no assistant turn")
+        encoded = tokenizer.apply_chat_template(
+            list(messages), tokenize=True, return_dict=True, return_assistant_tokens_mask=True
+        )
+        ids, mask = encoded["input_ids"], encoded["assistant_masks"]
+        check_length(ids, max_length)
+        labels = [token if marked else IGNORED for token, marked in zip(ids, mask, strict=True)]
+        prompt = encode_prompt(tokenizer, messages[: turns[-1]])
+        return Conversation(ids, labels, prompt, messages[turns[-1]]["content"])
+
+    return parse
 
 
 def finetune(stage: Stage[PosttrainingConfig], model: Any, conversations: Sequence[Conversation]) -> Trained:
@@ -73,40 +108,3 @@ def exact_match(model: Any, tokenizer: Any, conversations: Sequence[Conversation
     pairs = zip(texts, conversations, strict=True)
     right = [bool(text.strip() == conversation.answer.strip()) for text, conversation in pairs]
     return sum(right) / len(right)
-
-
-@dataclass(frozen=True)
-class Conversation:
-    """A conversation to learn from.
-
-    Attributes:
-        input_ids: the rendered conversation.
-        labels: the same ids, IGNORED where the chat template does not mark the assistant's words. The end-of-turn
-            token is marked too, so that the model learns to stop.
-        prompt_ids: the conversation up to the answer of its last turn.
-        answer: that turn's text."""
-
-    input_ids: list[int]
-    labels: list[int]
-    prompt_ids: list[int]
-    answer: str
-
-
-def conversation_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]], Conversation]:
-    """Return a function that makes a Conversation of a JSON record, or raises ParseError with the reason."""
-
-    def parse(record: dict[str, Any]) -> Conversation:
-        messages = check_messages(record.get("messages"), "messages")
-        turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-        if not turns:
-            raise ParseError("no assistant turn")
-        encoded = tokenizer.apply_chat_template(
-            list(messages), tokenize=True, return_dict=True, return_assistant_tokens_mask=True
-        )
-        ids, mask = encoded["input_ids"], encoded["assistant_masks"]
-        check_length(ids, max_length)
-        labels = [token if marked else IGNORED for token, marked in zip(ids, mask, strict=True)]
-        prompt = encode_prompt(tokenizer, messages[: turns[-1]])
-        return Conversation(ids, labels, prompt, messages[turns[-1]]["content"])
-
-    return parse
