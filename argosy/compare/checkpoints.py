@@ -127,7 +127,7 @@ class Checkpoint:
 
         Of a headline it is the mean over its forms; of accuracies whose results do not have it, it is that of the rows.
         """
-        declared = self.kind(name).metric.chance
+        declared = self.kind(name).chance
         if not isinstance(declared, str):
             return declared
         parts = name.split("/")

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from argosy.evaluation.heldout.metrics import METRICS as HELDOUT_METRICS
 from argosy.judging.metrics import METRICS as JUDGE_METRICS
-from argosy.statistics.metric import BITS, POINTS, Metric, find, probability, share
+from argosy.statistics.metric import BITS, POINTS, Better, Metric, find, probability, share
 from argosy.text.faults import registered
 
 HEADLINE = "headline"
@@ -83,43 +83,13 @@ TRAINING_METRICS: dict[str, Metric] = {  # of training and post-training
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A metric in a comparison: its family, its short name there, and its declaration."""
+class Kind(Metric):
+    """A metric in a comparison: its declaration, its family, and its short name there."""
 
-    family: str
-    short: str
-    metric: Metric = field(default_factory=lambda: Metric("neither"))
+    better: Better = "neither"
+    family: str = ""
+    short: str = ""
     declared: bool = True
-
-    @property
-    def share(self) -> bool:
-        """Whether it is shown in per cent, and its differences in points."""
-        return self.metric.share
-
-    @property
-    def better(self) -> int:
-        """1 where higher is better, -1 where lower is, 0 where neither can be said."""
-        return self.metric.sign
-
-    @property
-    def centred(self) -> bool:
-        """Whether nearer 0 is better: differences are of the distances from 0."""
-        return self.metric.better == "zero"
-
-    @property
-    def margin(self) -> float | None:
-        """The smallest difference that matters, in its own unit; None where its scale is unknown."""
-        return self.metric.matters
-
-    @property
-    def minor(self) -> bool:
-        """Whether only `--all` shows it."""
-        return self.metric.minor
-
-    @property
-    def unit(self) -> str:
-        """The unit of a metric that is no share."""
-        return "" if self.metric.share else self.metric.unit
 
 
 def kind_of(name: str, declared: Mapping[str, Metric] | None = None) -> Kind:
@@ -127,7 +97,9 @@ def kind_of(name: str, declared: Mapping[str, Metric] | None = None) -> Kind:
     not declared, and no direction is told."""
     family, short = place_of(name)
     metric = (declared or {}).get(name) or known(name)
-    return Kind(family, short, metric) if metric else Kind(family, short, declared=False)
+    if metric is None:
+        return Kind(family=family, short=short, declared=False)
+    return Kind(metric.better, metric.unit, metric.matters, metric.minor, metric.chance, family, short)
 
 
 @cache
@@ -167,13 +139,13 @@ def place_of(name: str) -> tuple[str, str]:
 
 def chances(kinds: Mapping[str, Kind]) -> set[str]:
     """The metrics that hold the score of guessing at others: they are of the questions, not of a model."""
-    return {f"{name.rpartition('/')[0]}/{kind.metric.chance}" for name, kind in kinds.items()
-            if isinstance(kind.metric.chance, str)} | {name for name in kinds if name.endswith("/chance")}
+    return {f"{name.rpartition('/')[0]}/{kind.chance}" for name, kind in kinds.items()
+            if isinstance(kind.chance, str)} | {name for name in kinds if name.endswith("/chance")}
 
 
 def scale_of(name: str, kind: Kind) -> str:
     """The name of the scale that a metric is drawn on: shares have one together, probabilities too, and each unit."""
-    return ("%" if kind.share else "probability" if kind.metric.probability else
+    return ("%" if kind.share else "probability" if kind.probability else
             kind.unit or f"{kind.family}/{name.rpartition('/')[2]}")
 
 

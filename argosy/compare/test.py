@@ -90,11 +90,11 @@ class Contrast:
         excluded), or `untested`."""
         if self.p_adjusted is None:
             return "untested"
-        margin = self.kind.margin or 0.0
+        margin = self.kind.matters or 0.0
         if self.shown and abs(self.difference.value) >= margin:
-            if not self.kind.better:
+            if not self.kind.sign:
                 return "changed"
-            return "better" if self.difference.value * self.kind.better > 0 else "worse"
+            return "better" if self.difference.value * self.kind.sign > 0 else "worse"
         return "same" if self.most < margin else "cannot tell"
 
     @property
@@ -121,7 +121,7 @@ class Contrast:
     def importance(self) -> float:
         """The size of the difference, in units of what matters; where that is unknown, in halves of its interval."""
         half = (self.difference.high - self.difference.low) / 2
-        unit = self.kind.margin or (half if half > 0 else 1.0)
+        unit = self.kind.matters or (half if half > 0 else 1.0)
         return abs(self.difference.value) / unit if math.isfinite(unit * self.difference.value) else 0.0
 
 

@@ -67,7 +67,7 @@ def worth_watching(lines: Mapping[str, Sequence[Line]], kinds: Mapping[str, Kind
     A metric is worth watching where its last value is better than guessing beyond its interval, its signal is at
     least `ratio` times its noise, and it tells two models or two checkpoints apart; if one way is better, and of FEW
     items or more. `lines`: by metric, one for each training run."""
-    found = [_watched(name, some, kinds[name].better, ratio, last) for name, some in lines.items() if some]
+    found = [_watched(name, some, kinds[name].sign, ratio, last) for name, some in lines.items() if some]
     strength = {each.metric: -each.found.ratio if not math.isnan(each.found.ratio) else 0.0 for each in found}
     return sorted(found, key=lambda each: (VERDICTS.index(each.verdict), strength[each.metric], each.metric))
 

@@ -92,9 +92,9 @@ def meaning(c: Contrast) -> str:
     if c.verdict == "same":
         return f"no difference beyond {amount(c, c.most)}"
     if c.verdict == "cannot tell":
-        toward = {1: "better", -1: "worse", 0: "away"}[c.kind.better * (1 if c.difference.value > 0 else -1)]
+        toward = {1: "better", -1: "worse", 0: "away"}[c.kind.sign * (1 if c.difference.value > 0 else -1)]
         if c.shown:
-            return f"{toward}, perhaps by less than {amount(c, c.kind.margin or 0.0)}, which matter"
+            return f"{toward}, perhaps by less than {amount(c, c.kind.matters or 0.0)}, which matter"
         if c.leans:
             return f"leans {toward}, not beyond the correction"
         return f"up to {amount(c, c.most)} possible" if math.isfinite(c.most) else "too few to say"

@@ -43,13 +43,18 @@ class Metric:
         return not self.unit and self.matters == POINTS
 
     @property
+    def centred(self) -> bool:
+        """Whether nearer 0 is better: differences are of the distances from 0."""
+        return self.better == "zero"
+
+    @property
     def sign(self) -> int:
         """1 where higher is better, -1 where lower or nearer 0 is, 0 where neither is."""
         return {"higher": 1, "lower": -1, "zero": -1, "neither": 0}[self.better]
 
     def goodness(self, value: float) -> float:
         """A number that is larger where the metric is better; the value itself where neither way is."""
-        return (self.sign or 1) * (abs(value) if self.better == "zero" else value)
+        return (self.sign or 1) * (abs(value) if self.centred else value)
 
 
 def share(better: Better = "higher", *, minor: bool = False, chance: float | str | None = None) -> Metric:

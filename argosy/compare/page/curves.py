@@ -98,7 +98,7 @@ def _small(name: str, kind: Kind, entries: Sequence[Entry], by: str) -> Small:
 
 def _late(found: Sequence[Point], kind: Kind) -> Sequence[Point]:
     """The points that the y axis is made for: of losses, which fall steeply at first, the last three quarters."""
-    if kind.better >= 0 or kind.share or kind.centred or len(found) < MANY:
+    if kind.sign >= 0 or kind.share or kind.centred or len(found) < MANY:
         return found
     return found[len(found) // 4 :]
 
@@ -237,8 +237,8 @@ def _probes(main: Sequence[Checkpoint], names: dict[float, str], marks: list[tup
     """A chart a scale, of one metric a probe: of those with a direction a share, else a probability, else another."""
     kinds = {name: kind_among(name, main) for c in main for name in c.metrics
              if name.startswith("probe/") and not is_group(name)}
-    told = {name: kind for name, kind in kinds.items() if kind.better and not kind.minor}
-    ordered = sorted(told, key=lambda name: (not told[name].share, not told[name].metric.probability, name))
+    told = {name: kind for name, kind in kinds.items() if kind.sign and not kind.minor}
+    ordered = sorted(told, key=lambda name: (not told[name].share, not told[name].probability, name))
     chosen = {name.rpartition("/")[0]: name for name in reversed(ordered)}
     for scale in dict.fromkeys(scale_of(name, told[name]) for name in ordered):
         metrics = sorted(name for name in chosen.values() if scale_of(name, told[name]) == scale)
@@ -246,7 +246,7 @@ def _probes(main: Sequence[Checkpoint], names: dict[float, str], marks: list[tup
         series = [s for s in series if len(s.points) > 1]
         if series:
             title = {"%": "shares", "probability": "probabilities"}.get(scale, scale)
-            better = {told[name].better for name in metrics}
+            better = {told[name].sign for name in metrics}
             note = "lower is better" if better == {-1} else "higher is better" if better == {1} else ""
             yield Chart(f"Probes: {title}", note, "tokens", series, marks, None, "%" if scale == "%" else "", names)
 

@@ -43,7 +43,7 @@ class Scale:
         half = self._half.get(scale_of(c.name, c.kind))
         if half is None or not math.isfinite(c.difference.low + c.difference.high):
             return None
-        turn = -1 if c.kind.better < 0 else 1
+        turn = -1 if c.kind.sign < 0 else 1
         low, high = sorted((turn * c.difference.low, turn * c.difference.high))
         at, low, high = (turn * c.difference.value / half, low / half, high / half)
         return Mark(_x(at), _x(low), _x(high), (low < -1, high > 1))
@@ -94,7 +94,7 @@ def rows(found: Compared) -> list[Row]:
 
 def _ends(found: Compared, name: str, kind: Kind) -> tuple[float, float] | None:
     """The worst and the best value of what is compared."""
-    values = [kind.metric.goodness(v) for e in found.entries
+    values = [kind.goodness(v) for e in found.entries
               if (v := e.chosen.metrics.get(name)) is not None and math.isfinite(v)]
     return (min(values), max(values)) if values and max(values) > min(values) else None
 
@@ -111,9 +111,9 @@ def _cell(entry: Entry, name: str, kind: Kind, ends: tuple[float, float] | None,
 
 def heat(kind: Kind, value: float, ends: tuple[float, float] | None) -> float | None:
     """The place of a value between the worst (0) and the best one; None where neither way is better."""
-    if ends is None or not kind.better:
+    if ends is None or not kind.sign:
         return None
-    return round((kind.metric.goodness(value) - ends[0]) / (ends[1] - ends[0]), 2)
+    return round((kind.goodness(value) - ends[0]) / (ends[1] - ends[0]), 2)
 
 
 def number(kind: Kind, value: float) -> str:
@@ -173,7 +173,7 @@ def _own(entries: list[Entry], number: int) -> list[Checkpoint]:
 
 
 def _metric(name: str, kind: Kind, first: Entry, columns: list[tuple[Entry, Checkpoint]]) -> dict[str, Any]:
-    return {"n": visible(name), "f": visible(kind.family), "s": visible(kind.short), "b": kind.better,
+    return {"n": visible(name), "f": visible(kind.family), "s": visible(kind.short), "b": kind.sign,
             "u": "%" if kind.share else kind.unit, "v": [_value(name, kind, first.chosen, e, c) for e, c in columns]}
 
 

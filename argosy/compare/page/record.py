@@ -34,7 +34,7 @@ def contrast_record(c: Contrast) -> dict[str, Any]:
     return {"metric": c.name, "verdict": c.verdict, "before": number(c.before), "after": number(c.after),
             "most": number(c.most), "leans": c.leans,
             "difference": number(d.value), "low": number(d.low), "high": number(d.high), "p_value": c.tested.p_value,
-            "p_adjusted": c.p_adjusted, "how": c.how, "n": c.tested.n, "margin": c.kind.margin, "better": c.kind.better}
+            "p_adjusted": c.p_adjusted, "how": c.how, "n": c.tested.n, "margin": c.kind.matters, "better": c.kind.sign}
 
 
 def change_record(c: Contrast) -> dict[str, Any]:

@@ -47,15 +47,16 @@ ROOT = Path(__file__).parents[3]
     ],
 )  # fmt: skip
 def test_results_of_before_the_declarations_are_read_by_their_names(name: str, better: int, share: bool) -> None:
-    assert (kind_of(name).better, kind_of(name).share) == (better, share)
+    assert (kind_of(name).sign, kind_of(name).share) == (better, share)
 
 
 def test_results_say_of_their_own_metrics_what_a_name_does_not() -> None:
     declared = {"bench/t/plain/my_score": share("lower"), "bench/t/plain/acc": probability("neither")}
     read = from_records(as_records(declared))
     assert read == declared
-    assert (kind_of("bench/t/plain/my_score", read).better, kind_of("bench/t/plain/my_score", read).unit) == (-1, "")
-    assert kind_of("bench/t/plain/acc", read).metric == probability("neither")
+    assert (kind_of("bench/t/plain/my_score", read).sign, kind_of("bench/t/plain/my_score", read).share) == (-1, True)
+    found = kind_of("bench/t/plain/acc", read)
+    assert (found.sign, found.probability) == (0, True)
     assert from_records([{"better": "lower", "metrics": ["a"], "of a newer version": 1}]) == {"a": Metric("lower")}
 
 

@@ -26,7 +26,7 @@ def not_worse(name: str, new: Subject, reference: Subject, margin: float | None,
     found = decidable(name, new, reference)
     if isinstance(found, Finding):
         return found
-    loss, numbers = -found.kind.better * found.difference.value, numbers_of(found)
+    loss, numbers = -found.kind.sign * found.difference.value, numbers_of(found)
     known = memory(name, reference, new)
     if margin is None:
         could = minimum_detectable_effect(found.tested.stderr)
@@ -46,7 +46,7 @@ def decidable(name: str, new: Subject, reference: Subject) -> Contrast | Finding
     found = compared(name, new, reference)
     if isinstance(found, str):
         return Finding(name, CANNOT_TELL, f"{name} {found}: evaluate both with the same suite and data")
-    if not found.kind.better:
+    if not found.kind.sign:
         return Finding(name, CANNOT_TELL, f"{name}: neither way is better, so no change is better or worse")
     if why := undecided(found, max(new.unscored(name), reference.unscored(name))):
         fewer = [_smaller(name, new, reference)] if found.how == "paired" else []
@@ -170,7 +170,7 @@ class BetterOn(Rule):
         contrast = decidable(name, new, reference)
         if isinstance(contrast, Finding):
             return contrast
-        gain = contrast.kind.better * contrast.difference.value
+        gain = contrast.kind.sign * contrast.difference.value
         text = change(contrast) + memory(name, reference, new)
         return Finding(name, FAILS, text, numbers_of(contrast), contrast.tested.p_value,
                        HOLDS if gain > 0 else FAILS, contrast.tested.least)
