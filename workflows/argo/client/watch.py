@@ -25,6 +25,7 @@ POLL_S = 2.0
 SHARES_EVERY_S, LAST_LINES = 8.0, 50
 _SHARE = re.compile(rf"^{SHARE.format('([0-9]+)')}$", re.MULTILINE)
 PROGRESS_EVERY_S = 30.0
+TOLD_WAIT_S = 10.0
 LONGEST_PAUSE_S = 60.0
 PATIENCE_S = 900.0  # without an answer; an API server is upgraded in less
 
@@ -93,6 +94,8 @@ class Lines:
         self._planned = self._began = False
         self._reported, self._ended = 0.0, 0
         self._waiting: dict[str, str] = {}
+        self._pending: dict[str, float] = {}
+        self._waited: dict[str, float] = {}
 
     def of(self, found: View, now: float) -> list[str]:
         """Return lines for changes since the last call. `now` in seconds, of any clock that does not jump."""
@@ -100,9 +103,17 @@ class Lines:
             return self._first(found, now)
         lines = [] if self._planned else list(self._plan(found))
         for unit in found.units:
+            self._note_wait(unit, now)
             lines += self._changes(unit, self._seen.get(unit.label), found)
             self._seen[unit.label] = unit
         return lines + list(self._progress(found, now))
+
+    def _note_wait(self, unit: Unit, now: float) -> None:
+        """Measure how long a pod waits for its node, which Argo counts as its time."""
+        if unit.state == "pending":
+            self._pending.setdefault(unit.label, now)
+        elif unit.label in self._pending:
+            self._waited[unit.label] = self._waited.get(unit.label, 0.0) + now - self._pending.pop(unit.label)
 
     def _first(self, found: View, now: float) -> list[str]:
         """Sum up a workflow that is already under way."""
@@ -133,7 +144,10 @@ class Lines:
             yield self._end(unit, found)
 
     def _end(self, unit: Unit, found: View) -> str:
-        how = f"done in {unit.seconds:.1f} s" if unit.state == "done" else f"{unit.state}: {reason(unit)}"
+        waited = min(self._waited.get(unit.label, 0.0), unit.seconds)
+        how = f"done in {unit.seconds - waited:.1f} s" if unit.state == "done" else f"{unit.state}: {reason(unit)}"
+        if unit.state == "done" and waited >= TOLD_WAIT_S:
+            how += f", after {waited:.0f} s of waiting"
         counts = unit.batch in found.planned  # not the plan, the report, the exit handler
         self._ended += counts
         return (f"[{self._ended}/{found.total or '?'}] " if counts else "") + f"{unit.label} {how}"
