@@ -184,6 +184,7 @@ def _answers(
     model, chat, _ = _load(name, getattr(config, name), getattr(config, f"{name}_export"))
     answers = answers_of(model, prompts, chat=chat, max_new_tokens=config.max_new_tokens,
                          temperature=config.temperature, seed=config.seed)  # fmt: skip
+    kept.parent.mkdir(exist_ok=True)
     write_atomic(kept, "".join(dump_line({"id": a.id, "answer": a.text, "ended": a.ended}) for a in answers))
     return {answer.id: answer for answer in answers}
 
