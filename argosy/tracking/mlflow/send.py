@@ -6,8 +6,6 @@ timestamp stands once. Params, tags, artifacts and status are set, and models fo
 sent again changes nothing.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import defaultdict
