@@ -50,6 +50,12 @@ class Config(BaseModel):
         """List the fields of this class (not of nested ones) that have `role`."""
         return [name for name, found in _roles(cls).items() if found is role]
 
+    def paths_with(self, role: Role) -> Iterator[tuple[str, str]]:
+        """Yield the field and the path of each path in the fields that have `role`; empty ones are passed over."""
+        for field in self.fields_with(role):
+            value = getattr(self, field)
+            yield from ((field, path) for path in ([value] if isinstance(value, str) else value or ()) if path)
+
     def identity(self) -> dict[str, Any]:
         """Return the part of this config that decides the result: all but runtime, upstream and external fields."""
         return dict(_identity(self))

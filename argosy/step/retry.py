@@ -1,6 +1,6 @@
 """Retries: the failed parts of a finished step, its own and its upstream steps', that the next run computes again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from argosy.config.schema import Config, Role
@@ -38,7 +38,8 @@ def parts_to_retry(done: Mapping[str, Any] | None) -> list[str]:
 def retry_after_success(run: Mapping[str, Any], config: Config, outputs: Mapping[str, Any]) -> Retry:
     """List the parts to retry after a run that went well. `run`: run.json at its start."""
     own, runs = _counted(run, outputs)
-    return Retry(own, [each for path in _upstream(config) for each in parts_to_retry(read_done(path))], runs)
+    upstream = [path for _, path in config.paths_with(Role.UPSTREAM)]
+    return Retry(own, [each for path in upstream for each in parts_to_retry(read_done(path))], runs)
 
 
 def retry_after_failure(run: Mapping[str, Any], before: Mapping[str, Any]) -> Retry:
@@ -52,10 +53,3 @@ def _counted(run: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[list[s
     names = [str(each) for each in outputs.get(AGAIN, ())]
     runs = int(run.get(TRIED, 0)) + bool(names)
     return ([] if runs >= _MOST_RUNS else names), runs
-
-
-def _upstream(config: Config) -> Iterator[str]:
-    """Yield the directories of steps that a config names."""
-    for name in config.fields_with(Role.UPSTREAM):
-        value = getattr(config, name)
-        yield from filter(None, [value] if isinstance(value, str) else value)

@@ -109,8 +109,7 @@ Stamps = dict[str, list[int]]
 
 def stamps(config: Config) -> Stamps:
     """Return size, time and inode of each external file of `config`: equal ones mean that nobody has changed it."""
-    values = [getattr(config, field) for field in config.fields_with(Role.EXTERNAL)]
-    roots = [Path(path) for value in values for path in ([value] if isinstance(value, str) else value or ()) if path]
+    roots = [Path(path) for _, path in config.paths_with(Role.EXTERNAL)]
     files = [file for root in roots for file in ([root] if root.is_file() else root.rglob("*")) if file.is_file()]
     return {str(file): _stamp(file.stat()) for file in files}
 
@@ -186,15 +185,12 @@ def check_inputs(config: Config, where: str, node: Mapping[str, Any], cache: Pat
     """Check that a step reads what the graph (`node`) has seen: the same external files, and whole upstream results.
 
     Raises InputError: a file has changed since then, or is missing in a finished step's directory."""
-    if "external" in node:
+    if node.get("external"):
         now = Identities(cache).of_config(config, where)
         if changed := [field for field in now if now[field] != node["external"].get(field)]:
             raise changed_inputs(where, changed)
-    for field in config.fields_with(Role.UPSTREAM):
-        value = getattr(config, field)
-        for directory in [value] if isinstance(value, str) else value or ():
-            if directory:
-                check_files(directory, f"{where}.{field}")
+    for field, directory in config.paths_with(Role.UPSTREAM):
+        check_files(directory, f"{where}.{field}")
 
 
 def changed_inputs(where: str, fields: Iterable[str]) -> InputError:
@@ -206,11 +202,9 @@ def changed_inputs(where: str, fields: Iterable[str]) -> InputError:
 
 def _upstream(config: Config, identities: Identities) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for name in config.fields_with(Role.UPSTREAM):
-        value = getattr(config, name)
-        directories = [value] if isinstance(value, str) else value
-        found[name] = [_digest_of_directory(Path(item), name, identities) for item in directories if item]
-    return {name: digests for name, digests in found.items() if digests}
+    for name, directory in config.paths_with(Role.UPSTREAM):
+        found.setdefault(name, []).append(_digest_of_directory(Path(directory), name, identities))
+    return found
 
 
 def _digest_of_directory(path: Path, field_name: str, identities: Identities) -> str:

@@ -169,10 +169,8 @@ def check_parameters(template: Json, parameters: Mapping[str, str]) -> None:
 def check_files(config: LifecycleConfig) -> None:
     """Raise InputError where `config` names files of this machine: pods do not see them."""
     for node in lifecycle(config):
-        for name in node.config.fields_with(Role.EXTERNAL):
-            value = getattr(node.config, name)
-            for path in (value,) if isinstance(value, str) else tuple(value or ()):
-                if path and not Path(path).is_absolute():
-                    there = f"/store/{Path(path).name}"
-                    raise InputError(f"{node.name}.{name} is {path!r}, a path of this machine, which pods do not see: "
-                                     f"put the file into the store and name it as pods do, such as {there}")
+        for name, path in node.config.paths_with(Role.EXTERNAL):
+            if not Path(path).is_absolute():
+                there = f"/store/{Path(path).name}"
+                raise InputError(f"{node.name}.{name} is {path!r}, a path of this machine, which pods do not see: "
+                                 f"put the file into the store and name it as pods do, such as {there}")
