@@ -112,11 +112,11 @@ def test_classical_poems_are_kept(text: str) -> None:
 
 def test_chinese_markdown_with_code_is_chinese() -> None:
     """Its words are mostly names, hosts ("com" is Portuguese) and code."""
-    page = ("# 适配器 (Adapter)\n\n## 意图\n\n把一个类的接口转换成用户需要的接口。\n\n"
-            '<div align="center"> <img src="https://cs-notes.example.com/image/do-as-no.png"/> </div><br>\n\n'
-            "```java\npublic class Turkey { void gobble(int number, String com) { do { run.to(number); } } }\n```\n\n"
-            "- [java.util.Arrays#asList()](https://docs.example.com/javase/8/docs/api/java/util/Arrays.html)\n"
-            "com.example.adapter.Duck quack gobble turkey adapter client target adaptee object class pattern\n")
+    page = ("# 队列 (Queue)\n\n## 用法\n\n先放进去的先取出来，取空了就等着。\n\n"
+            '<p align="left"> <img src="https://static.example.com/png/do-as-no.png"/> </p>\n\n'
+            "```java\nclass Box { int take(int com, String os) { do { wait.as(com); } while (os.no()); } }\n```\n\n"
+            "- [java.util.Queue#poll()](https://docs.example.com/api/java/util/Queue.html)\n"
+            "com.example.queue.Box put take poll peek offer client server object class buffer\n")
     assert outcome("language", page, "zh") == page
     filled = make("language")(document(page))
     assert isinstance(filled, Document)
