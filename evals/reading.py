@@ -16,6 +16,7 @@ from evals.items import AnyItem, BrokenItem, Item, Items, mixed
 from evals.records import Record
 
 _SAMPLE = 100  # records that show whether the right option is always published at one place
+_FEWEST = 12  # records that can show it: five examples of a subject may well have one letter
 _NEARLY_ALL = 0.9
 _BY_CHANCE = 0.005  # that so many stand at one place
 
@@ -120,7 +121,7 @@ def _one_place(sample: Iterable[Item]) -> int:
     """Find the place (from 1) that nearly all right options have, more often than by chance; 0 where there is none, and
     where all items have the same options (yes, no), whose order says nothing."""
     items = [item for item in sample if not item.harness_only]
-    if len({item.choices for item in items}) < 2:
+    if len(items) < _FEWEST or len({item.choices for item in items}) < 2:
         return 0
     [(place, count)] = Counter(item.answer for item in items).most_common(1)
     n, options = len(items), min(len(item.choices) for item in items)

@@ -14,7 +14,7 @@ from argosy.errors import InputError
 from argosy.evaluation.suite import ROOT, is_saved
 from evals.chain import Chain
 from evals.formats import At, find_format
-from evals.items import AnyItem, Items, merged
+from evals.items import AnyItem, Item, Items, merged, mixed
 from evals.lm_eval.documents import lm_eval_items
 from evals.reading import item_prefix, parse_records, read_items
 from evals.task import TaskSpec
@@ -44,12 +44,16 @@ def read_examples(spec: TaskSpec, data: Path, chain: Chain | None = None) -> lis
     if chain is not None and not chain.few_shot:
         return []
     if spec.lm_eval:
-        return lm_eval_items(spec, None, examples=True).items
-    if not (spec.shots_split if use_hub(spec) else spec.shots):
+        found = lm_eval_items(spec, None, examples=True)
+    elif not (spec.shots_split if use_hub(spec) else spec.shots):
         return []
-    found = _read(spec, spec.shots, spec.shots_split, data, None)
-    if not found.items and read_task(spec, data, 1).items:
+    else:
+        found = _read(spec, spec.shots, spec.shots_split, data, None)
+    items = read_task(spec, data, 1).items
+    if not found.items and items and not spec.lm_eval:
         raise NoFileError(f"its few-shot examples: {'; '.join(found.left_out)}")
+    if all(isinstance(item, Item) and item.mixed for item in items):  # too few examples to show it by themselves
+        return [mixed(item) if isinstance(item, Item) and not item.mixed else item for item in found.items]
     return found.items
 
 

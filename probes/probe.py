@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from argosy.config.schema import Config
 from argosy.scoring.model import LanguageModel
@@ -117,6 +117,17 @@ class Turn:
         if not self.chat:
             return self.prompt(text) + answer
         return self.model.render([_turn("user", text), _turn("assistant", answer)], add_generation_prompt=False)
+
+
+class PromptProbe(Probe):
+    """The base of kinds that put prompts to a model."""
+
+    plain: str = Field(PLAIN, pattern=r"\{prompt\}")
+    """form of a prompt without chat template"""
+
+    def turn(self, model: LanguageModel, scope: Scope) -> Turn:
+        """Choose the form of prompts."""
+        return Turn(model, scope.chat, self.plain)
 
 
 def _turn(role: str, content: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ from evals.question import Question
 from evals.task import TaskSpec
 from evals.task_sources import read_examples, read_task
 
-_FIELDS = ("format", "shots", "lang", "subject", "encoding", "index_from", "lm_eval", "include_path")
+_FIELDS = ("format", "fields", "mixed", "shots", "lang", "subject", "encoding", "index_from", "lm_eval", "include_path")
 
 
 def questions_of(name: str, about: Mapping[str, Any]) -> tuple[list[Question], Counter[str]]:

@@ -12,7 +12,7 @@ from argosy.models.chat import end_tokens
 from argosy.scoring.model import LanguageModel
 from argosy.statistics.intervals import auc
 from argosy.statistics.metric import Metric, probability, share
-from probes.probe import AUC, FILLED, NATS, PLAIN, Measurement, Probe, Scope, Turn
+from probes.probe import AUC, FILLED, NATS, Measurement, PromptProbe, Scope
 
 
 class Answered(Config):
@@ -32,7 +32,7 @@ class Answered(Config):
         return half.rpartition(" ")[0] or half
 
 
-class EndOfTurn(Probe):
+class EndOfTurn(PromptProbe):
     """Prob(end of turn | question, answer): of what the chat template puts behind an answer, and of EOS.
 
     Measures: prob (after the complete answer), early (after the one cut short), acc (prob > early of the same
@@ -42,12 +42,11 @@ class EndOfTurn(Probe):
     declared: ClassVar[Mapping[str, Metric]] = {
         "prob": probability(), "early": probability("lower"), "acc": share(), "nats": NATS, "auc": AUC}  # fmt: skip
     cases: Annotated[tuple[Answered, ...], FILLED]
-    plain: str = Field(PLAIN, pattern=r"\{prompt\}")
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Compute one distribution behind each answer."""
         result = Measurement()
-        turn = Turn(model, scope.chat, self.plain)
+        turn = self.turn(model, scope)
         ends = end_tokens(model.tokenizer, chat=scope.chat)
         if not ends:
             result.left_out["the tokenizer has no token that ends a text"] += len(self.cases)

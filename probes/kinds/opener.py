@@ -11,7 +11,7 @@ from argosy.evaluation.items import digest
 from argosy.scoring.model import LanguageModel
 from argosy.statistics.metric import Metric, probability, share
 from probes.measures import distinct, grouped_continuations, log_sum
-from probes.probe import FILLED, NATS, PLAIN, Measurement, Probe, Scope, Turn
+from probes.probe import FILLED, NATS, Measurement, PromptProbe, Scope
 
 FORMATS: dict[str, tuple[str, ...]] = {
     "json": ("{", "[", "```json"),
@@ -28,7 +28,7 @@ class FormatCase(Config):
     format: str
 
 
-class Opener(Probe):
+class Opener(PromptProbe):
     """Prob(a format's openers | a prompt that asks for it), against the openers of the other formats.
 
     Measures: mass (that the answer begins with one of the right format's openers), nats (-log of it), share (of the
@@ -43,8 +43,6 @@ class Opener(Probe):
     cases: Annotated[tuple[FormatCase, ...], FILLED]
     formats: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """openers by name, beside those of json, list, code and answer"""
-    plain: str = Field(PLAIN, pattern=r"\{prompt\}")
-    """form of a prompt without chat template"""
 
     @property
     def openers(self) -> dict[str, tuple[str, ...]]:
@@ -65,7 +63,7 @@ class Opener(Probe):
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score the openers of every format that some case asks for after every prompt."""
         result = Measurement()
-        turn = Turn(model, scope.chat, self.plain)
+        turn = self.turn(model, scope)
         wanted = list(dict.fromkeys(case.format for case in self.cases))
         openers = {name: distinct(self.openers[name]) for name in wanted}
         pairs = [[[(turn.prompt(case.prompt), turn.answer(text)) for text in openers[name]] for name in wanted]

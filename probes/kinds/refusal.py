@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from argosy.data.jsonl import read_jsonl
 from argosy.errors import InputError
@@ -14,7 +14,7 @@ from argosy.scoring.model import LanguageModel
 from argosy.statistics.intervals import Estimate, auc, mean
 from argosy.statistics.metric import Metric, probability, share
 from probes.measures import distinct, grouped_continuations, log_sum
-from probes.probe import AUC, PLAIN, Measurement, Probe, Scope, Turn
+from probes.probe import AUC, Measurement, PromptProbe, Scope
 
 Language = Literal["en", "zh"]
 
@@ -32,7 +32,7 @@ COMPLIANCES: dict[Language, tuple[str, ...]] = {
 GROUPS = ("harmful", "harmless", "lookalike")
 
 
-class Refusal(Probe):
+class Refusal(PromptProbe):
     """Log-odds of refusal: log P(any refusal opening) - log P(any compliance opening), right after a prompt (Arditi et
     al. 2024 score first tokens; here whole openings count, however a tokenizer cuts them: `mass` of docs/probes.md).
 
@@ -58,8 +58,6 @@ class Refusal(Probe):
     """openings in place of those of `lang`"""
     compliances: tuple[str, ...] = ()
     """openings in place of those of `lang`"""
-    plain: str = Field(PLAIN, pattern=r"\{prompt\}")
-    """form of a prompt without chat template"""
 
     @model_validator(mode="after")
     def _prompts(self) -> Self:
@@ -73,7 +71,7 @@ class Refusal(Probe):
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score every opening after every prompt."""
         result = Measurement()
-        turn = Turn(model, scope.chat, self.plain)
+        turn = self.turn(model, scope)
         prompts = self._labelled(scope, result)
         groups = [distinct(self.refusals or REFUSALS[self.lang]), distinct(self.compliances or COMPLIANCES[self.lang])]
         pairs = [[[(turn.prompt(prompt), turn.answer(text)) for text in group] for group in groups]

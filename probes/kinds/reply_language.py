@@ -12,7 +12,7 @@ from argosy.scoring.encoder import token_bytes
 from argosy.scoring.model import LanguageModel
 from argosy.statistics.intervals import mean
 from argosy.statistics.metric import Metric, probability, share
-from probes.probe import PLAIN, Measurement, Probe, Scope, Turn
+from probes.probe import Measurement, PromptProbe, Scope
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HAN = range(0xE4, 0xEA)  # first UTF-8 bytes of U+4000..U+9FFF: Chinese characters
 
 
-class ReplyLanguage(Probe):
+class ReplyLanguage(PromptProbe):
     """Probability that the answer's first letter is Chinese, or Latin.
 
     Summed over all tokens by their first byte that is no space, pieces of a Chinese character among them; where a token
@@ -36,12 +36,11 @@ class ReplyLanguage(Probe):
     }  # fmt: skip
     zh: tuple[str, ...] = Field(min_length=1)
     en: tuple[str, ...] = Field(min_length=1)
-    plain: str = Field(PLAIN, pattern=r"\{prompt\}")
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Compute one distribution a question, and one more behind a space."""
         result = Measurement()
-        turn = Turn(model, scope.chat, self.plain)
+        turn = self.turn(model, scope)
         prompts = [(lang, prompt) for lang in ("zh", "en") for prompt in getattr(self, lang)[: scope.limit]]
         classes = _classes(model.tokenizer)
         contexts = model.encode([turn.prompt(prompt) for _, prompt in prompts])

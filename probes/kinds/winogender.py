@@ -197,10 +197,8 @@ def _paired(result: Measurement, templates: Sequence[Mapping[str, dict[str, Any]
 
 def _correlation(pairs: Sequence[tuple[float, float]]) -> Estimate:
     """Compute Pearson's r with the error sqrt((1 - r^2) / (n - 2)); NaN where one side does not vary."""
-    n = len(pairs)
-    x, y = ([pair[side] for pair in pairs] for side in (0, 1))
-    a, b = math.fsum(x) / n, math.fsum(y) / n
-    covariance = math.fsum((p - a) * (q - b) for p, q in pairs)
-    spread = math.sqrt(math.fsum((p - a) ** 2 for p in x) * math.fsum((q - b) ** 2 for q in y))
-    r = covariance / spread if spread else math.nan
-    return Estimate(r, math.sqrt(max(0.0, 1 - r * r) / (n - 2)) if spread else math.nan, n)
+    from scipy.stats import pearsonr
+
+    n, varies = len(pairs), all(len(set(side)) > 1 for side in zip(*pairs, strict=True))
+    r = float(pearsonr(*zip(*pairs, strict=True)).statistic) if varies else math.nan
+    return Estimate(r, math.sqrt(max(0.0, 1 - r * r) / (n - 2)), n)

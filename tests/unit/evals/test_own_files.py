@@ -17,6 +17,7 @@ from evals.items import BrokenItem, Item, Items
 from evals.questions import read_tasks
 from evals.reading import read_items
 from evals.task import TaskSpec
+from evals.task_sources import read_examples
 from tests.evaluation_fixtures import make_items
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -139,6 +140,10 @@ def test_a_right_option_that_is_nearly_always_first_is_mixed_by_id_and_told(tmp_
     kept = read(path, mix=False)
     assert [item.answer for item in kept.items if isinstance(item, Item)].count(0) == 39
     assert "give `mixed: true`" in kept.warnings[0]
+    shots = [{"id": f"s{n}", "question": f"Q{n}?", "choices": ["x", "y", f"{n}"], "answer": 0} for n in range(5)]
+    spec = TaskSpec(files=(str(path),), shots=(str(write(tmp_path / "s.jsonl", shots)),))
+    assert {item.answer for item in read_examples(spec, tmp_path) if isinstance(item, Item)} != {0}
+    assert not read(tmp_path / "s.jsonl").warnings  # five alone show nothing
     findings = Findings()
     read_tasks({"t": TaskSpec(files=(str(path),))}, {"plain": None}, tmp_path, None, findings)
     assert "at place 1" in findings.warnings["bench/t"]
