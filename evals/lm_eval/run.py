@@ -22,7 +22,6 @@ _SCALES = {
     **dict.fromkeys(("bleu*", "rouge*", "chrf*", "ter"), Metric("neither", "points of 100", 1.0)),
     **dict.fromkeys(("bits_per_byte", "loglikelihood*"), Metric("neither", "", BITS)),
     "*perplexity": Metric("neither", "perplexity", 0.1),
-    "*": probability(),
 }
 
 
