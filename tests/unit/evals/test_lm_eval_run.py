@@ -172,8 +172,9 @@ def test_parts_that_measure_the_same_are_not_merged() -> None:
     assert one.metrics == {"bench/mine/plain/acc": 0.5}
 
 
-@pytest.mark.parametrize(("metric", "matters"), [("acc", 0.02), ("bleu_acc", 0.02), ("rougeL_max", 1.0), ("f1", 0.02),
-                                                 ("word_perplexity", 0.1), ("bits_per_byte", 0.01), ("own", 0.02)])  # fmt: skip
+@pytest.mark.parametrize(("metric", "matters"), [
+    ("acc", 0.02), ("bleu_acc", 0.02), ("rougeL_max", 1.0), ("f1", 0.02), ("word_perplexity", 0.1),
+    ("bits_per_byte", 0.01), ("own", 0.02)])  # fmt: skip
 def test_every_metric_of_lm_eval_has_a_difference_that_matters(metric: str, matters: float) -> None:
     kind = kind_of(metric, {metric: True})
     assert (kind.better, kind.matters) == ("higher", matters)
