@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -223,6 +223,8 @@ class StageResources(Config):
     gpus: int | None = Field(None, ge=0)
     """devices of its own. Of a training stage also its `processes`: one for each GPU. 0: it sees none; null: one GPU
     for each process of a stage that uses torch, as far as there are any"""
+    nodes: Literal[1] = 1
+    """machines; a stage on several of them is refused so far"""
 
 
 class Stages:

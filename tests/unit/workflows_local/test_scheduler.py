@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from argosy.config.schema import Config
 from argosy.errors import InputError
@@ -133,6 +134,8 @@ def test_a_stage_has_a_process_for_each_gpu_and_cores_for_all_of_them() -> None:
     assert stage(NoopConfig(processes=2), gpus=0).resources == Resources(2, 2.0, 2, 0)
     with pytest.raises(InputError, match=r"s\.processes is 2 and resources\.s\.gpus is 4, allowed: as many"):
         stage(NoopConfig(processes=2), gpus=4)
+    with pytest.raises(ValidationError, match="nodes"):
+        stage(NoopConfig(), nodes=2)
 
 
 def test_a_digest_counts_processes_only_where_there_are_several() -> None:
