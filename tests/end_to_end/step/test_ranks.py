@@ -92,7 +92,7 @@ def test_whoever_is_killed_or_frozen_is_named_and_the_next_start_continues(tmp_p
     for attempt, (disturb, code, message) in enumerate(expected, 1):
         with start(out, timeout=6, seconds=120) as process:
             ranks = running(out, attempt, process)
-            until(lambda before=written: (out / DATA[0]).stat().st_size > before)
+            until(lambda before=written: (out / DATA[0]).exists() and (out / DATA[0]).stat().st_size > before)
             disturb(process, ranks)
             found, text = ended(process)
         assert found == code, text
@@ -122,7 +122,6 @@ def test_a_suspended_step_has_one_writer(tmp_path: Path, ranks_too: bool) -> Non
     if ranks_too:
         assert [code for code, _ in codes] == [1, 0]
         assert f"{out} was taken over" in codes[0][1]
-        assert f"{out} was taken over" in (out / rank_log(0)).read_text()
     else:
         assert [code for code, _ in codes] == [0, 0]
         assert codes[1][1].endswith(f"{out}: done by another process\n")
