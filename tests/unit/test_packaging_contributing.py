@@ -4,7 +4,6 @@ import re
 import sys
 import types
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -25,19 +24,19 @@ def load(marker: str, name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_variant(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evals.forms import labelled_form
+    from evals.chain import Chain
     from evals.items import Item
-    from evals.question import Draft
     from evals.variants import NotApplicable
 
     module = load("ReversedOptions", "reversed_options", monkeypatch)
     item = Item(id="1", lang="en", question="?", choices=("a", "b", "c", "d"), answer=0)
-    [draft] = module.ReversedOptions().apply(Draft.of(item, labelled_form), Random(0))
+    chain = Chain("reversed", (module.ReversedOptions(),))
+    [draft] = chain.drafts(item, 0)
     assert (draft.choices, draft.gold, draft.origin) == (("d", "c", "b", "a"), 3, (3, 2, 1, 0))
     assert draft.render(None).prompt.startswith("?\nA. d B. c C. b D. a")
     last = Item(id="2", lang="en", question="?", choices=("a", "b", "All of the above"), answer=2)
     with pytest.raises(NotApplicable):
-        module.ReversedOptions().apply(Draft.of(last, labelled_form), Random(0))
+        chain.drafts(last, 0)
 
 
 def test_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
