@@ -130,8 +130,7 @@ def check(chain: Chain, item: Item, drafts: Sequence[Draft], questions: Sequence
     """One right option in each question, each option stands for what `origin` says, and each is in the prompt."""
     rights = set(item.answers or (item.answer,))
     for draft, question in zip(drafts, questions, strict=True):
-        assert question.item == item.id
-        assert question.origin == draft.origin
+        assert (question.item, question.origin) == (item.id, draft.origin)
         assert len(set(draft.origin)) == len(draft.origin) == len(draft.choices) == len(set(draft.choices))
         if chain.name == "statements":
             _check_statement(item, draft, question, rights)

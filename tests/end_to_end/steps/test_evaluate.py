@@ -2,9 +2,6 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,6 @@ from argosy.evaluation.items import read_items
 from tests.evaluation_fixtures import make_items, make_tokenizer, run_evaluate, save_checkpoint, write_items
 from tests.training_fixtures import write_tokens
 
-ROOT = Path(__file__).parents[3]
 CHINESE = ["长江 定理。", "蓝鲸" * 9]
 
 
@@ -135,21 +131,3 @@ def test_weights_that_are_nan_are_named(store: Path, tmp_path: Path) -> None:
 def test_wrong_input_is_named(store: Path, tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         evaluate(store, tmp_path / "out", **fields)
-
-
-def test_the_same_items_from_the_lm_eval_command_line(store: Path, tmp_path: Path) -> None:
-    expected = evaluate(store, tmp_path / "ours", export="half")["metrics"]
-    items = [str(store / f"data/benchmark/{lang}.jsonl") for lang in ("en", "zh")]
-    command = [sys.executable, "-m", "lm_eval", "--model", "hf", "--device", "cpu", "--batch_size", "16"]
-    command += ["--model_args", f"pretrained={store / 'sft/checkpoints/half'}", "--include_path", "evals/tasks"]
-    command += ["--tasks", "argosy_variants", "--metadata", json.dumps({"items": items})]
-    command += ["--output_path", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    (results,) = tmp_path.rglob("results_*.json")
-    found = json.loads(results.read_text())["results"]
-    for variant in ("plain", "cloze", "none_of_the_others", "chinese_labels", "permuted", "teach_then_ask"):
-        assert found[f"argosy_{variant}"]["acc,none"] == pytest.approx(expected[f"bench/facts/{variant}/acc"])
-    permuted = found["argosy_permuted"]
-    assert permuted["consistency,none"] == pytest.approx(expected["bench/facts/permuted/consistency"])

@@ -50,8 +50,7 @@ def test_given_answers_a_server_and_labels(tmp_path: Path, capsys: pytest.Captur
     outputs = read_json(tmp_path / "out/outputs.json")["outputs"]
     assert outputs["metrics"]["win_rate"] == outputs["metrics"]["agreement"] == 1.0
     assert outputs["intervals"]["win_rate"][0] < 0.8
-    assert outputs["faults"]["second"]["loop"] == 1.0
-    assert outputs["faults"]["first"]["loop"] == 0
+    assert (outputs["faults"]["second"]["loop"], outputs["faults"]["first"]["loop"]) == (1.0, 0)
     assert outputs["left_out"] == {"one of the two has no answer": 1}
     assert len(asked.bodies) == 18
     assert "win rate 1.000" in capsys.readouterr().out

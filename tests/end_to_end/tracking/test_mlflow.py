@@ -104,8 +104,7 @@ def test_equals_what_was_logged_over_a_crash_and_a_resume(store):
     assert parent.data.params == {"preset": "demo"}
     assert {"lr": "0.001", "model.hidden/中": "64"}.items() <= run.data.params.items()
     assert run.data.params.keys() == {"lr", "model.hidden/中", "long", metric_name("bad\nname")}
-    assert run.data.metrics.keys() == {metric_name(key) for key in keys}
-    assert len(run.data.metrics) == len(keys)
+    assert (run.data.metrics.keys(), len(run.data.metrics)) == ({metric_name(key) for key in keys}, len(keys))
     for key in keys:
         assert history(store, run, metric_name(key)) == [(s, s * 0.37 - 1) for s in range(150)]
 
@@ -169,8 +168,7 @@ def test_checkpoints_are_external_models_with_their_results(store):
     models = {m.name: m for m in client(store).search_logged_models([experiment])}
     assert models.keys() == {f"{LINE}-pretrain-step_1", f"{LINE}-pretrain-step_2"}
     model = models[f"{LINE}-pretrain-step_2"]
-    assert model.status.name == "READY"
-    assert model.source_run_id == found["pretrain"].info.run_id
+    assert (model.status.name, model.source_run_id) == ("READY", found["pretrain"].info.run_id)
     assert {"stage": "pretrain", "step": "10", "tokens": "2000", "chat": "False", "path": str(exports[1]),
             "pipeline_run": found[f"{LINE} {PIPELINE}"].info.run_id, "argosy.checkpoint": "ffffffffffff/step.2",
             "mlflow.model.isExternal": "true"}.items() <= model.tags.items()
@@ -295,8 +293,7 @@ def test_what_mlflow_refuses_is_set_aside_and_the_rest_goes(store):
     tracker.metrics({"m": 1}, 1)
     assert ship(store) == 0
     run = runs(store)["pretrain"]
-    assert run.data.params == {"a": "1", "b": "2", "c": "4"}
-    assert run.data.metrics == {"m": 1}
+    assert (run.data.params, run.data.metrics) == ({"a": "1", "b": "2", "c": "4"}, {"m": 1})
     refused = [json.loads(line) for line in (tracker.directory / "refused.jsonl").read_text().splitlines()]
     assert [entry["item"] for entry in refused] == [{"key": "b", "value": "3"}]
 

@@ -80,5 +80,4 @@ def test_models_that_are_made_at_once_become_one_which_names_its_place_in_the_bu
     client = servers[0].client
     experiment = client.get_experiment_by_name("demo").experiment_id
     [model] = client.search_logged_models([experiment], f"tags.`{CHECKPOINT}` = '{key}'")
-    assert model.model_id == kept
-    assert model.tags["path"] == "s3://bucket/runs/sft-0123456789ab/checkpoints/p100"
+    assert (model.model_id, model.tags["path"]) == (kept, "s3://bucket/runs/sft-0123456789ab/checkpoints/p100")

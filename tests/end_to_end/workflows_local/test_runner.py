@@ -93,14 +93,6 @@ def pids(planned: Plan, store: Path) -> list[int]:
     return [run["pid"] for run in (json.loads(path.read_text()) for path in found) if run["exit"] is None]
 
 
-def test_runs_all_then_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(fan(), tmp_path).exit_code == 0
-    assert "5 ran in" in capsys.readouterr().out
-    again = run(fan(), tmp_path)
-    assert set(statuses(again).values()) == {"skipped"}
-    assert set(attempts(plan(fan(), tmp_path)).values()) == {1}
-
-
 def test_a_failing_node_stops_only_what_depends_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run(fan(fail={1: "crash"}), tmp_path)
     assert statuses(result) == {"first": "ran", "part/0": "ran", "part/1": "failed", "part/2": "ran", "last": "blocked"}

@@ -117,8 +117,7 @@ def test_a_crash_between_evaluation_and_judgement_goes_on_with_the_judgement(sto
     assert len(list(store.glob("evaluate-*/outputs.json"))) == 4
     assert judgements(store) == []
     [found] = plan_nights(store, Request())
-    assert found.plan.to_run == []
-    assert len(found.pairs) == 2
+    assert (found.plan.to_run, len(found.pairs)) == ([], 2)
     assert night(store) == 0
     assert (kept / "run.json").read_bytes() == attempts
     assert len(judgements(store)) == 2
@@ -147,8 +146,7 @@ def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(store: Path,
     client = Server(default_uri(store), store).client
     experiment = client.get_experiment_by_name("tiny").experiment_id
     [model] = [m for m in client.search_logged_models([experiment]) if m.tags["argosy.checkpoint"] == other]
-    assert model.tags["argosy.nightly.verdict"] == "worse"
-    assert model.tags["argosy.nightly.reference"] == key
+    assert (model.tags["argosy.nightly.verdict"], model.tags["argosy.nightly.reference"]) == ("worse", key)
     runs = client.search_runs([experiment], "tags.`argosy.step` = 'regressions'")
     assert max(run.data.metrics["nightly/worse"] for run in runs) == 1
     assert main(["promote", "--undo", "--store", str(store)]) == 0
@@ -206,8 +204,7 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(store
         ]
     )
     [held] = [each for each in evidence if each["kind"] == "promote" and each["checkpoint"] == other]
-    assert held["gate"]["status"] == "holds"
-    assert held["gate"]["reference"] == key
+    assert (held["gate"]["status"], held["gate"]["reference"]) == ("holds", key)
     assert {rule["rule"] for rule in held["gate"]["rules"]} == {"not_worse", "no_channel_worse", "at_least"}
     client = Server(default_uri(store), store).client
     experiment = client.get_experiment_by_name("tiny").experiment_id
@@ -223,8 +220,7 @@ def test_a_night_judges_by_the_gate_of_the_config(store: Path, capsys: pytest.Ca
         gated = found.model_copy(update={"config": {**found.config, "gate": gate}})
         assert run_night(gated, plain=True) == []
     judged = {each["checkpoint"]: each for each in judgements(store)}
-    assert set(judged) == {key, other}
-    assert judged[other]["verdict"] == "worse"
+    assert (set(judged), judged[other]["verdict"]) == ({key, other}, "worse")
     assert judged[other]["gate"]["status"] == "fails"
     assert judged[other]["regressions"][0].startswith("at_least: bench/facts/plain/acc")
     capsys.readouterr()

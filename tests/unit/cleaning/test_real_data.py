@@ -72,17 +72,6 @@ def test_public_word_lists_work_in_sentences(lang: str) -> None:
     assert results.count("toxicity") >= 0.97 * len(words), Counter(results)
 
 
-def test_near_copies_of_the_data_juicer_demo() -> None:
-    texts = texts_of(folder("data_juicer_demo") / "demos__data__demo-dataset-deduplication.jsonl")
-    results = fates(texts)
-    dropped = [number for number, result in enumerate(results) if result == "near_dedup"]
-    assert len(dropped) == 3
-    assert all(
-        texts[number][:20] in {text[:20] for text in texts[:number]} or "第九届会议" in texts[number]
-        for number in dropped
-    )
-
-
 def test_clean_web_text_is_mostly_kept() -> None:
     demo = folder("data_juicer_demo")
     for name in ("redpajama-c4", "redpajama-cc-2023-06", "the-pile-nih", "the-pile-uspto"):
@@ -93,8 +82,7 @@ def test_clean_web_text_is_mostly_kept() -> None:
 def test_scraps_of_pages_are_not_kept() -> None:
     texts = texts_of(folder("data_juicer_demo") / "demos__tool_quality_classifier__data__demo-dataset.jsonl")
     by_start = dict(zip((text[:12] for text in texts), fates(texts), strict=True))
-    assert by_start["JavaScript m"] == "boilerplate"
-    assert by_start["Skip to cont"] == "gopher_quality"
+    assert (by_start["JavaScript m"], by_start["Skip to cont"]) == ("boilerplate", "gopher_quality")
     assert by_start["世界十大网投平台_202"] == "gopher_quality"
 
 

@@ -129,8 +129,7 @@ def test_questions_that_differ_are_shown_with_their_probabilities(html: str, fou
     assert data["count"] == differ == sum(gained + lost for _, _, gained, lost in data["totals"])
     for item in data["items"]:
         key = (*data["groups"][item["g"]], item["i"])
-        assert item["r"] == [int(of[key]["correct"]) for of in rows]
-        assert item["y"] == rows[0][key]["gold"]
+        assert (item["r"], item["y"]) == ([int(of[key]["correct"]) for of in rows], rows[0][key]["gold"])
         assert all(abs(sum(shares) - 1000) <= 3 for shares in item["s"])
         assert [shares.index(max(shares)) for shares in item["s"]] == item["c"] == [of[key]["chosen"] for of in rows]
         assert item["p"]
@@ -165,9 +164,7 @@ def test_generated_answers_and_several_right_ones_are_shown() -> None:
     assert written["x"] == ["42", "42"]
     assert written["t"][0].startswith("so </script>")
     assert "s" not in written
-    assert several["y"] == [0, 2]
-    assert several["c"] == [2, 1]
-    assert several["s"] == [[333, 333, 333]] * 2
+    assert (several["y"], several["c"], several["s"]) == ([0, 2], [2, 1], [[333, 333, 333]] * 2)
 
 
 def test_hostile_text_is_text(found: Compared) -> None:

@@ -68,8 +68,7 @@ def test_losses_of_documents_are_a_paired_t_test_of_their_sum() -> None:
 
 def test_without_rows_two_standard_errors_are_independent() -> None:
     found = _one("bench/t/plain/acc", Side(0.5, 0.03), Side(0.6, 0.04))
-    assert found.how == "unpaired"
-    assert found.tested.p_value == pytest.approx(2 * stats.norm.sf(0.1 / 0.05))
+    assert (found.how, found.tested.p_value) == ("unpaired", pytest.approx(2 * stats.norm.sf(0.1 / 0.05)))
     assert found.difference.high == pytest.approx(0.1 + stats.norm.ppf(0.975) * 0.05)
 
 
@@ -272,8 +271,7 @@ def _judged(before: float, after: float, stderr: float = 0.01) -> Contrast:
 ])  # fmt: skip
 def test_nearer_to_0_is_better(before: float, after: float, verdict: str, moved: float) -> None:
     found = _judged(before, after)
-    assert found.verdict == verdict
-    assert found.difference.value == pytest.approx(moved)
+    assert (found.verdict, found.difference.value) == (verdict, pytest.approx(moved))
     assert found.difference.low < moved < found.difference.high
     assert (found.before, found.after) == (before, after)  # as they are
 

@@ -41,8 +41,7 @@ def test_reading_and_controls_do_not_rank() -> None:
     reads = _checkpoint("reads", {"plain": 0.4, "cloze": 0.4, "teach_then_ask": 1.0, "none_control": 1.0})
     found = compare(Checkpoints([knows, reads]))
     (task,) = found.tasks
-    assert task.headline == ["plain", "cloze"]
-    assert task.best == "knows"
+    assert (task.headline, task.best) == (["plain", "cloze"], "knows")
     assert [c.verdict for c in task.others] == ["worse"]
     best = next(s.text for s in stage_sentences(found) if s.kind == "best")
     assert "in the mean of 2 forms (plain and cloze)" in best

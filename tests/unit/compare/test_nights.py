@@ -80,8 +80,7 @@ def test_text_that_a_later_stage_forgets_is_no_regression(tmp_path: Path) -> Non
     reference = replace(PRETRAINED, knows=0.6)
     found = judged(tmp_path, reference, replace(SFT, knows=0.6, forgot=0.8))
     [only] = found["judged"]
-    assert only["heldout"]["code"]["verdict"] == "worse"
-    assert only["regressions"] == []
+    assert (only["heldout"]["code"]["verdict"], only["regressions"]) == ("worse", [])
 
 
 def test_the_first_of_its_kind_is_not_compared(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.compare.sentences import stage_sentences
 from argosy.compare.stages import Comparison, compare, is_headline
 from argosy.evaluation.rows.reader import Rows
-from argosy.statistics.multiple import TABLE, correct
+from argosy.statistics.multiple import TABLE
 from tests.comparison_fixtures import checkpoint
 from tests.report_fixtures import CHANNELS, HONEST, Store, make_store
 
@@ -61,15 +61,6 @@ def test_a_stage_is_compared_with_the_stage_before_on_the_same_items(found: Comp
     assert anneal.verdict == "better"
 
 
-def test_p_values_are_corrected_in_their_family(found: Comparison) -> None:
-    (task,) = found.tasks
-    whole = [c for c in task.stages if is_headline(c)]
-    forms = [c for c in task.stages if c.second == whole[1].second and not is_headline(c)]
-    for family in (whole, forms, found.texts):
-        raw = {n: c.tested.p_value for n, c in enumerate(family) if c.tested.p_value is not None}
-        assert [c.p_adjusted for c in family] == pytest.approx(list(correct(raw).values()))
-
-
 def test_forgotten_text_is_told_with_its_channel(found: Comparison) -> None:
     forgotten = {(_labels(found)[t.second], t.kind.short) for t in found.texts if t.verdict == "worse"}
     everywhere = {("twin", channel) for channel in CHANNELS}  # it knows less: 0.04 bits a byte
@@ -77,14 +68,6 @@ def test_forgotten_text_is_told_with_its_channel(found: Comparison) -> None:
     assert len(forgotten) <= 6  # a table's correction lets one in twenty of what it marks be noise
     told = stage_sentences(found)
     assert any(s.kind == "forgotten" and s.text.startswith("sft forgot") and "code" in s.text for s in told)
-
-
-def test_losses_are_compared_document_by_document(found: Comparison) -> None:
-    """0.2 bits a byte between documents that spread by 0.5: apart, 80 of each could hardly show it."""
-    change = next(t for t in found.texts if t.kind.short == "code" and _labels(found)[t.second] == "sft")
-    assert (change.how, change.tested.n) == ("paired", 80)
-    assert change.difference.value == pytest.approx(0.18, abs=0.03)  # 0.2 forgotten, 0.02 learnt
-    assert change.difference.high - change.difference.low < 0.06
 
 
 def test_no_loss_is_never_an_all_clear(tmp_path: Path) -> None:

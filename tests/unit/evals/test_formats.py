@@ -172,8 +172,7 @@ def test_truthfulqa_from_both_sources_and_the_place_of_the_right_one(tmp_path: P
     one, every = (read_items(path, format=f"truthfulqa_mc{n}").items for n in (1, 2))
     for item in one:
         assert isinstance(item, Item)
-        assert item.choices[item.answer] == "no"
-        assert sorted(item.choices) == ["always", "no", "sure", "yes"]
+        assert (item.choices[item.answer], sorted(item.choices)) == ("no", ["always", "no", "sure", "yes"])
     assert {item.answer for item in one} == {0, 1, 2, 3}
     for item in every:
         assert {item.choices[right] for right in item.answers} == {"no", "never"}

@@ -37,8 +37,7 @@ def test_a_name_that_cannot_be_loaded_is_named_and_the_others_are_asked(model: L
     found = run(model, tmp_path, tasks={"good": ["good.jsonl"]}, lm_eval=["lost", "rivers", "nobody"])
     assert found.counts["bench/rivers/plain/acc"] == 2
     assert found.kinds.keys() == found.metrics.keys()  # each has a declaration
-    assert found.counts["bench/good/plain/acc"] == 8
-    assert found.failed.keys() == {"bench/lost", "bench/nobody"}
+    assert (found.counts["bench/good/plain/acc"], found.failed.keys()) == (8, {"bench/lost", "bench/nobody"})
     assert not found.retryable  # its data is a file that is not there, and no network's
     assert found.failed["bench/lost"].startswith("lm-eval cannot load it: FileNotFoundError: ")
     assert "'nobody' is not a registered task" in found.failed["bench/nobody"]
@@ -120,8 +119,7 @@ def test_documents_without_a_score_take_no_part_in_any_metric(tmp_path: Path) ->
     found, expected = (run(model, tmp_path / name, lm_eval=["both", "text"]) for name in ("all", "rest"))
     assert not expected.left_out
     assert {"bench/mine/plain/f1", "bench/both/plain/acc", "bench/text/plain/byte_perplexity"} < expected.metrics.keys()
-    assert found.metrics == pytest.approx(expected.metrics)
-    assert found.counts == expected.counts
+    assert (found.metrics, found.counts) == (pytest.approx(expected.metrics), expected.counts)
     closed_form = {name for name in expected.stderr if not name.endswith("f1")}  # that one is drawn
     assert {name: found.stderr[name] for name in closed_form} == pytest.approx(
         {name: expected.stderr[name] for name in closed_form}
@@ -140,8 +138,7 @@ def test_a_model_without_any_number_has_no_accuracy(tmp_path: Path) -> None:
         model.model.model.norm.weight.mul_(float("nan"))
     write_broken(tmp_path / "all")
     found = run(model, tmp_path / "all", lm_eval=["both", "text"])
-    assert found.metrics == {}
-    assert found.rows == []
+    assert (found.metrics, found.rows) == ({}, [])
     counts = {name: sum(found.left_out[f"bench/{name}/plain"].values()) for name in ("mine", "other", "text")}
     assert counts == {"mine": 12, "other": 6, "text": 12}
     assert found.failed == {"bench/both": "no answer of its task mine has a score"}

@@ -35,8 +35,7 @@ def item(name: str, question: str, wrong: str = "water") -> dict[str, Any]:
 def test_what_is_cut_is_counted_and_a_long_answer_has_its_own_reason(model: LanguageModel, tmp_path: Path) -> None:
     lines = [item("a", "What is a river?"), item("b", "What is it? " * 100), item("c", "What?", "salt " * 300)]
     found = run(model, tmp_path, lines, "cloze")
-    assert found.cut == {"bench/t/v": 1}
-    assert found.counts["bench/t/v/acc"] == 2
+    assert (found.cut, found.counts["bench/t/v/acc"]) == ({"bench/t/v": 1}, 2)
     assert found.left_out["bench/t/v"] == {"answer is longer than the model": 1}
 
 

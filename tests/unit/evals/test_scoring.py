@@ -93,15 +93,6 @@ def test_rolling_loglikelihood_of_long_texts_is_lm_evals(model: LanguageModel) -
     assert ArgosyLM(model).loglikelihood_rolling(requests) == pytest.approx(expected, rel=1e-5)
 
 
-def test_generation_is_lm_evals(model: LanguageModel, hflm: Any) -> None:
-    from lm_eval.api.instance import Instance
-
-    kwargs = {"until": ["e", "号"], "max_gen_toks": 12}
-    requests = [Instance("generate_until", {}, (text, dict(kwargs)), n) for n, text in enumerate(["river", "长江 a"])]
-    alone = [hflm.generate_until([request], disable_tqdm=True)[0] for request in requests]  # its batches differ
-    assert ArgosyLM(model).generate_until(requests) == alone
-
-
 SHAPE = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 16,
          "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256}  # fmt: skip
 WINDOWS = [

@@ -69,8 +69,7 @@ def test_a_folder_that_a_pattern_matches_is_passed_and_named(tmp_path: Path) -> 
     write_items(tmp_path / "a.jsonl", make_items(4))
     (tmp_path / "b.jsonl").mkdir()
     found = read_task(spec(files="*.jsonl"), tmp_path)
-    assert len(found.items) == 4
-    assert found.left_out == {"b.jsonl is a folder, no file": 1}
+    assert (len(found.items), found.left_out) == (4, {"b.jsonl is a folder, no file": 1})
     with pytest.raises(InputError, match=r"b\.jsonl is a folder: name the files in it"):
         read_task(spec(files="b*"), tmp_path)
 
@@ -79,8 +78,7 @@ def test_the_same_id_in_two_files_is_one_item(tmp_path: Path) -> None:
     for name in "ab":
         write_items(tmp_path / f"{name}.jsonl", make_items(4))
     found = read_task(spec(files=["a.jsonl", "b.jsonl"]), tmp_path)
-    assert len(found.items) == 4
-    assert found.left_out == {"id is there twice": 4}
+    assert (len(found.items), found.left_out) == (4, {"id is there twice": 4})
 
 
 def test_a_sample_is_the_same_whatever_order_and_company(tmp_path: Path) -> None:

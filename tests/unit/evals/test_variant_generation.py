@@ -89,8 +89,7 @@ def test_generated_letters_are_the_options_they_name() -> None:
     for item in make_items(12):
         question = _question(item)
         plain = parse_chain("plain").questions(item, 0)[0]
-        assert question.prompt == plain.prompt
-        assert question.chance == 0.25
+        assert (question.prompt, question.chance) == (plain.prompt, 0.25)
         for place, label in enumerate("ABCD"):
             found = generated(question, f" {label}\nB")  # the stop cuts what follows
             assert (found.chosen, found.correct) == (place, place == item.answer)

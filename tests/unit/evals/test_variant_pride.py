@@ -81,8 +81,7 @@ def test_errors_are_clustered_by_what_items_share() -> None:
         right = (n // 4) % 2 == 0  # whole clusters right or wrong
         answers.append(answer(question, [float((place == question.gold) == right) for place in range(4)]))
     found = metrics([a for a in answers if a])["acc"]
-    assert found.value == 0.5
-    assert found.stderr == pytest.approx(0.5 / math.sqrt(10) * math.sqrt(10 / 9))
+    assert (found.value, found.stderr) == (0.5, pytest.approx(0.5 / math.sqrt(10) * math.sqrt(10 / 9)))
 
 
 def test_reports_pass_over_calibration() -> None:

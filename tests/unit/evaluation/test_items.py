@@ -33,9 +33,7 @@ def test_equal_rows_are_equal_bytes_and_other_programs_read_their_types(tmp_path
     schema = pq.read_schema(tmp_path / "items.parquet")
     assert schema.names[:3] == ["task", "variant", "id"]
     types = {field.name: str(field.type) for field in schema}
-    assert types["correct"] == "bool"
-    assert types["chosen"] == "int64"
-    assert types["margin"] == "double"
+    assert (types["correct"], types["chosen"], types["margin"]) == ("bool", "int64", "double")
     assert types["scores"].startswith("list<")
     assert "scores:lists" in types
 

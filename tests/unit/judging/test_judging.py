@@ -191,8 +191,7 @@ def test_metrics_of_verdicts_by_hand() -> None:
     assert found["preference"].value == pytest.approx((0.85 + 0.45 + 0.15) / 3)
     assert found["orders_agree"].value == pytest.approx(2 / 3)
     assert found["position_bias"].value == pytest.approx((0.05 + 0.15 - 0.05) / 3)
-    assert found["longer_wins"].value == 1.0
-    assert found["agreement"].value == 0.5
+    assert (found["longer_wins"].value, found["agreement"].value) == (1.0, 0.5)
 
 
 def test_who_wins_all_of_five_is_not_sure_to_win_always() -> None:

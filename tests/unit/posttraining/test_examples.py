@@ -39,8 +39,7 @@ def test_loss_is_on_the_assistants_tokens_and_their_end_alone(tokenizer: Any) ->
         piece = tokenizer(text, add_special_tokens=False)["input_ids"]
         ids += piece
         labels += piece if counts else [IGNORED] * len(piece)
-    assert conversation.input_ids == ids
-    assert conversation.labels == labels
+    assert (conversation.input_ids, conversation.labels) == (ids, labels)
 
 
 def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> None:

@@ -78,8 +78,7 @@ def test_what_is_drawn_of_a_relation() -> None:
     assert len(found) == 20
     for question in found:
         assert (question.subject, question.candidates[0]) in facts
-        assert len(set(question.candidates)) == 6
-        assert len(question.patterns) == 4
+        assert (len(set(question.candidates)), len(question.patterns)) == (6, 4)
         assert not any((question.subject, wrong) in facts for wrong in question.candidates[1:])
     assert {len(q.candidates) for q in questions(relation, 0, facts=0, patterns=0, candidates=0)} == {17}
     assert fill("[Y], in [X] .", "[Y]", "a") == "a, in [Y]."  # a subject that reads as a slot stays what it is
@@ -155,8 +154,7 @@ def test_winogender_by_hand(tmp_path: Path) -> None:
         kept = [line for line in lines if line.startswith(wanted)]
         (tmp_path / f"{name}.tsv").write_text("\n".join([*kept, "broken\tline"] if name == "all_sentences" else kept))
     found = measure(model, kind="winogender", file=str(tmp_path))
-    assert found.left_out == {"no sentence of Winogender": 1}
-    assert len(found.rows) == 3 * 12
+    assert (found.left_out, len(found.rows)) == ({"no sentence of Winogender": 1}, 3 * 12)
     right: dict[str, list[bool]] = {}
     for row in found.rows:
         other = row["participant"] if row["participant"] == "someone" else f"the {row['participant']}"

@@ -33,15 +33,6 @@ def asked_of(scorer: Any) -> list[int]:
     return sizes
 
 
-def test_equal_requests_are_computed_once(tmp_path: Path) -> None:
-    model = LanguageModel.load(save_checkpoint(tmp_path / "model"))
-    sizes = asked_of(model.scorer)
-    first = model.loglikelihood([*PAIRS, *PAIRS])
-    assert first[:4] == first[4:]
-    assert model.loglikelihood(PAIRS) == first[:4]
-    assert sum(sizes) == 4
-
-
 def test_scores_are_known_to_the_next_process_of_the_same_model_alone(tmp_path: Path) -> None:
     cache, checkpoint = tmp_path / "cache", save_checkpoint(tmp_path / "model")
     expected = LanguageModel.load(checkpoint, cache=cache).loglikelihood(PAIRS)

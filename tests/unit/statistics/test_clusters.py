@@ -20,8 +20,7 @@ def test_sign_flips_of_few_clusters_are_counted_out() -> None:
              for signs in itertools.product((1, -1), repeat=8)]
     expected = np.mean([value >= abs(sum(sums)) - 1e-12 for value in flips])
     found = paired_permutation(difference.tolist(), [0.0] * 24, clusters=labels.tolist())
-    assert found.p_value == pytest.approx(expected)
-    assert found.value == pytest.approx(difference.mean())
+    assert (found.p_value, found.value) == (pytest.approx(expected), pytest.approx(difference.mean()))
 
 
 @pytest.mark.parametrize("binary", [True, False])

@@ -92,8 +92,7 @@ def test_signal_and_noise_by_hand() -> None:
     left = np.array(bumpy) - slope * np.arange(5) - intercept
     assert signal_to_noise([curve(bumpy)]).steps == pytest.approx(math.sqrt(left @ left / 3))
     models = signal_to_noise([curve(bumpy), curve([v + 0.1 for v in bumpy], "b")])
-    assert models.signal == pytest.approx(0.1)
-    assert models.ratio == pytest.approx(0.1 / models.steps)
+    assert (models.signal, models.ratio) == (pytest.approx(0.1), pytest.approx(0.1 / models.steps))
     seeds = signal_to_noise([curve([v] * 5) for v in (0.5, 0.52, 0.57)] + [curve([0.8] * 5, "b")])
     assert seeds.seeds == pytest.approx(np.std([0.5, 0.52, 0.57], ddof=1))
     assert seeds.spread == pytest.approx(0.8 - 0.53)

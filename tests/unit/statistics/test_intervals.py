@@ -24,8 +24,7 @@ def test_clusters_of_equal_values_count_once() -> None:
     values = [float(Random(i).random() < 0.4) for i in range(80)]
     repeated = [value for value in values for _ in range(5)]
     clustered = mean(repeated, [index // 5 for index in range(400)])
-    assert clustered.stderr == pytest.approx(mean(values).stderr)
-    assert clustered.n == 400
+    assert (clustered.stderr, clustered.n) == (pytest.approx(mean(values).stderr), 400)
 
 
 def test_one_value_has_no_known_error() -> None:

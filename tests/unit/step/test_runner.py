@@ -289,8 +289,7 @@ def test_run_json_names_the_device_and_the_libraries_that_computed(tmp_path: Pat
     assert run(tmp_path, stepping(computing)).code == 0
     made = record(tmp_path / RUN)["computed_with"]
     assert made["device"]
-    assert made["python"] == platform.python_version()
-    assert made["numpy"] == importlib.metadata.version("numpy")
+    assert (made["python"], made["numpy"]) == (platform.python_version(), importlib.metadata.version("numpy"))
 
 
 class Parts(NoopOutputs):

@@ -42,8 +42,7 @@ def test_same_seed_same_bytes_another_seed_others(tmp_path: Path) -> None:
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
         make(tmp_path / name, seed=seed)
     first, again, other = (files(tmp_path / name) for name in "abc")
-    assert first == again
-    assert first.keys() == other.keys()
+    assert (first, first.keys()) == (again, other.keys())
     assert [name for name in first if first[name] == other[name]] == []
 
 
@@ -95,8 +94,7 @@ def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:
     rejects = list(read_jsonl(tmp_path / "out" / "rejects" / "benchmark.jsonl"))
     assert [reject["line"] for reject in rejects] == [7, 8, 9, 10]
     assert rejects[0]["reason"] == "answer: Input should be less than or equal to 3"
-    assert sum(outputs["rejected"].values()) == 4
-    assert outputs["own"] == ["benchmark"]
+    assert (sum(outputs["rejected"].values()), outputs["own"]) == (4, ["benchmark"])
     assert outputs["benchmark"] == {"en": 6, "zh": 0}
 
 

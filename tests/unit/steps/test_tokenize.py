@@ -91,8 +91,7 @@ def test_no_heldout_conversation_is_one_that_sft_learns(inputs: Path, tmp_path: 
 def test_index_says_what_the_files_hold(inputs: Path, tmp_path: Path) -> None:
     outputs = run(inputs, tmp_path)
     index = read_json(tmp_path / "index.json")
-    assert index["channels"] == outputs["channels"]
-    assert index["dtype"] == "uint16"
+    assert (index["channels"], index["dtype"]) == (outputs["channels"], "uint16")
     special = load_tokenizer(inputs / "tokenizer").token_to_id
     assert read_special(tmp_path) == {special(token) for token in SPECIAL_TOKENS}
     web = index["channels"]["web"]

@@ -74,19 +74,6 @@ def test_a_resumed_step_writes_only_what_is_missing(tmp_path):
         assert sum(r["kind"] == kind for r in found) == 1, kind
 
 
-def test_an_evaluation_that_is_tried_again_writes_what_has_changed(tmp_path):
-    export, report = tmp_path / "checkpoints" / "final", tmp_path / "results.json"
-    for found in ({"a": 0.5}, {"a": 0.5}, {"a": 0.5, "b": math.nan}, {"a": 0.25, "b": math.nan}):
-        report.write_text(json.dumps(found))
-        tracker = Tracker(tmp_path / "tracking")
-        tracker.artifact(report)
-        tracker.model_metrics(export, found, tokens=400, dataset="facts")
-        tracker.close()
-    made = records(tmp_path / "tracking")
-    assert [r["values"] for r in made if r["kind"] == "model_metrics"] == [{"a": 0.5}, {"b": "NaN"}, {"a": 0.25}]
-    assert len({r["digest"] for r in made if r["kind"] == "artifact"}) == 3
-
-
 def test_killed_at_random_moments_each_point_is_there_once(tmp_path):
     program = (
         "import sys, pathlib\nfrom argosy.tracking.tracker import Tracker\n"

@@ -108,8 +108,7 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
     tracker = Recorder()
     longer = run_here(long_context, tmp_path / "long", tracker, **longer_fields)
     architecture = AutoConfig.from_pretrained(tmp_path / "long" / longer.final)
-    assert architecture.max_position_embeddings == 96
-    assert architecture.rope_parameters["rope_theta"] == 5e4
+    assert (architecture.max_position_embeddings, architecture.rope_parameters["rope_theta"]) == (96, 5e4)
     assert list(longer.position_nats["before"]) == ["0_12", "12_24", "24_48", "48_96"]
     assert longer.position_nats["after"]["48_96"] < longer.position_nats["before"]["48_96"]
     assert tracker.logged["heldout/nats_at/48_96", 6] == longer.position_nats["after"]["48_96"]

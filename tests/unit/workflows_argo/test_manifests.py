@@ -200,6 +200,4 @@ def test_what_a_stage_sets_comes_on_top_of_the_defaults() -> None:
         }
     )
     placed = profile.of_stage("sft")
-    assert placed.env == {"A": "1", "B": "2"}
-    assert placed.cpu == "1"
-    assert placed.secrets == ("s", "t")
+    assert (placed.env, placed.cpu, placed.secrets) == ({"A": "1", "B": "2"}, "1", ("s", "t"))

@@ -147,17 +147,6 @@ def test_a_cluster_without_the_template_is_told_how_to_get_it(command: str, name
     assert "'argosy manifests --profile team.yaml --out DIR' and 'kubectl apply -k DIR/team'" in err
 
 
-def test_a_night_says_where_to_look_as_submit_does(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    change("team.yaml", tracking={"argo_url": "http://argo", "url": "http://mlflow"})
-    install(api, "team.yaml")
-    outs = []
-    for argv in (["nightly", "--on", "argo"], ["submit", "--preset", "tiny"]):
-        assert main(argv) == 0
-        outs.append(capsys.readouterr().out.replace("evaluate", "lifecycle").replace("-1", "-N").replace("-2", "-N"))
-    assert outs[0] == outs[1]
-    assert "Argo:   http://argo/workflows/argosy/lifecycle-N\nMLflow: http://mlflow\nwatch: " in outs[0]
-
-
 def given_profile(api: Api) -> list[str]:
     return [each["value"] for created in api.workflows.values()
             for each in created["spec"]["arguments"]["parameters"] if each["name"] == "profile"]  # fmt: skip

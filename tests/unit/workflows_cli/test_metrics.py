@@ -23,9 +23,7 @@ def test_metrics_of_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
                                             "SNR", "TAU", "CHECKPOINTS"]
     assert main(["metrics", "--store", str(tmp_path), "bench/facts/cloze/acc", "--json"]) == 0
     [found] = json.loads(capsys.readouterr().out)
-    assert found["verdict"] == "watch"
-    assert found["chance"] == 0.25
-    assert found["checkpoints"] == len(HONEST)
+    assert (found["verdict"], found["chance"], found["checkpoints"]) == ("watch", 0.25, len(HONEST))
     assert found["found"]["ratio"] == pytest.approx(found["found"]["signal"] / found["found"]["noise"])
     assert main(["metrics", "--store", str(tmp_path), "--watch", "--snr", "1e9"]) == 0
     assert capsys.readouterr().out.strip() == ""
@@ -62,8 +60,7 @@ def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path
     for c in checkpoints.evaluated:  # an accuracy that is worth watching would be, by its numbers, under either name
         c.metrics[halves], c.stderr[halves] = c.metrics[name], c.stderr[name]
     before = {each.metric: each for each in watchlist(checkpoints)}
-    assert before[name].verdict == "watch"
-    assert before[halves].verdict == "no direction"
+    assert (before[name].verdict, before[halves].verdict) == ("watch", "no direction")
     assert before[halves].found.ratio == before[name].found.ratio
     for c in checkpoints.evaluated:
         c.counts[name] = 9
