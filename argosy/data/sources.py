@@ -85,10 +85,10 @@ class InputFile:
     """Its folder below the input, which may name the channel."""
 
 
-def list_inputs(inputs: Sequence[str], skip: Sequence[str] = ()) -> tuple[list[InputFile], list[str]]:
+def list_inputs(inputs: Sequence[str], skip: Sequence[str] | None = None) -> tuple[list[InputFile], list[str]]:
     """Return (files to read, labels of files of unknown formats), in a fixed order.
 
-    `skip`: folders that may hold no readable file. Raises InputError: an input is absent, empty or of an unknown
+    `skip`: folders that may hold no readable file; None: any may, as in held-out texts, which have no channels. Raises InputError: an input is absent, empty or of an unknown
     format, or a folder of it holds no readable file."""
     names = [Path(given).name for given in inputs]
     files: list[InputFile] = []
@@ -101,8 +101,8 @@ def list_inputs(inputs: Sequence[str], skip: Sequence[str] = ()) -> tuple[list[I
                 inner = path.relative_to(root)
                 folder = inner.parts[0] if len(inner.parts) > 1 else ""
                 found.append(InputFile(path, label if path == root else f"{label}/{inner.as_posix()}", folder))
-        lost = {file.folder for file in unknown} - {file.folder for file in files} - {"", *skip}
-        if lost:
+        lost = {file.folder for file in unknown} - {file.folder for file in files} - {"", *(skip or ())}
+        if lost and skip is not None:
             folder = min(lost)
             suffixes = Counter(file.path.suffix or file.path.name for file in unknown if file.folder == folder)
             held = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(3))

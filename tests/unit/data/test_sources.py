@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
-from argosy.data.sources import SourceConfig, write_inputs
+from argosy.data.sources import SourceConfig, list_inputs, write_inputs
 from argosy.errors import InputError
 
 pa = pytest.importorskip("pyarrow")
@@ -125,6 +125,7 @@ def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(t
     (root / "prose/empty.jsonl").touch()
     with pytest.raises(InputError, match=r"no file of the folder code can be read \(319 \.py; allowed.*skip=\[code\]"):
         read(tmp_path / "out", root)
+    assert [file.path.name for file in list_inputs([str(root)])[0]] == ["a.txt", "blank.md", "empty.jsonl"]  # held out
     documents, _, (_, skipped) = read(tmp_path / "out", root, skip=["code"])
     assert [document.text for document in documents.values()] == ["text"]
     assert skipped[:1] == ["corpus/code/0.py"]
