@@ -88,8 +88,8 @@ class InputFile:
 def list_inputs(inputs: Sequence[str], skip: Sequence[str] | None = None) -> tuple[list[InputFile], list[str]]:
     """Return (files to read, labels of files of unknown formats), in a fixed order.
 
-    `skip`: folders that may hold no readable file; None: any may, as in held-out texts, which have no channels. Raises InputError: an input is absent, empty or of an unknown
-    format, or a folder of it holds no readable file."""
+    `skip`: folders that may hold no readable file; None: any may, as those of held-out texts, which have no channels.
+    Raises InputError: an input is absent, empty or of an unknown format, or a folder of it holds no readable file."""
     names = [Path(given).name for given in inputs]
     files: list[InputFile] = []
     unknown: list[InputFile] = []
