@@ -3,14 +3,15 @@ line."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Compared, Entry, value_at
 from argosy.compare.metrics import HEADLINE, Kind, scale_of
+from argosy.compare.page.tables import Cell, cell, number
 from argosy.compare.test import Contrast
-from argosy.compare.words import is_percent, plain, short
+from argosy.compare.words import short
 from argosy.evaluation.rows.reader import ALL
 from argosy.text.display import visible
 
@@ -54,18 +55,6 @@ def _x(share: float) -> float:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A value: text, its interval, the number itself, how good it is among those compared (0 to 1), where
-    they differ beyond noise."""
-
-    text: str = "–"
-    bounds: str = ""
-    value: float | None = None
-    heat: float | None = None
-    contrast: Contrast | None = None  # to the first entry
-
-
-@dataclass(frozen=True)
 class Row:
     """A metric."""
 
@@ -87,7 +76,8 @@ def rows(found: Compared) -> list[Row]:
         differ = any(c.verdict in ("better", "worse") for (n, _), c in contrasts.items() if n == name)
         kind = found.kinds[name]
         ends = _ends(found, name, kind) if differ else None
-        cells = [_cell(e, name, kind, ends, contrasts.get((name, n))) for n, e in enumerate(found.entries)]
+        cells = [replace(_shaded(kind, cell(e.chosen, name, kind), ends), contrast=contrasts.get((name, n)))
+                 for n, e in enumerate(found.entries)]
         result.append(Row(name, kind, cells))
     return result
 
@@ -99,35 +89,11 @@ def _ends(found: Compared, name: str, kind: Kind) -> tuple[float, float] | None:
     return (min(values), max(values)) if values and max(values) > min(values) else None
 
 
-def _cell(entry: Entry, name: str, kind: Kind, ends: tuple[float, float] | None, contrast: Contrast | None) -> Cell:
-    value = entry.chosen.metrics.get(name)
-    if value is None:
-        return Cell()
-    if not math.isfinite(value):
-        return Cell("NaN", "", None, None, contrast)
-    return Cell(number(kind, value), bounds_text(kind, entry.chosen.interval(name)), value, heat(kind, value, ends),
-                contrast)
-
-
-def heat(kind: Kind, value: float, ends: tuple[float, float] | None) -> float | None:
-    """The place of a value between the worst (0) and the best one; None where neither way is better."""
-    if ends is None or not kind.sign:
-        return None
-    return round((kind.goodness(value) - ends[0]) / (ends[1] - ends[0]), 2)
-
-
-def number(kind: Kind, value: float) -> str:
-    """A value without its unit, which the row names."""
-    return f"{100 * value:.1f}" if is_percent(kind, value) else plain(value)
-
-
-def bounds_text(kind: Kind, found: tuple[float, float] | None) -> str:
-    """`52–61` of a share, else `±0.012`; "" where the interval is not known."""
-    if found is None or not all(map(math.isfinite, found)):
-        return ""
-    if is_percent(kind):
-        return f"{100 * found[0]:.0f}–{100 * found[1]:.0f}"
-    return f"±{plain((found[1] - found[0]) / 2)}"
+def _shaded(kind: Kind, found: Cell, ends: tuple[float, float] | None) -> Cell:
+    """Shade a value by its place between the worst (0) and the best one (1) of those that are compared."""
+    if ends is None or not kind.sign or found.value is None:
+        return replace(found, shade=0.0)
+    return replace(found, shade=round((kind.goodness(found.value) - ends[0]) / (ends[1] - ends[0]), 2))
 
 
 MOST = 4  # benchmarks; the others are in the table of every metric

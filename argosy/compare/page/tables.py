@@ -1,24 +1,29 @@
 """Tables of checkpoints by metric, and the report at a glance."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from argosy.compare.checkpoints import HELDOUT, Checkpoint
-from argosy.compare.page.ledger import bounds_text, number
+from argosy.compare.metrics import Kind
 from argosy.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.compare.test import Contrast
+from argosy.compare.words import is_percent, plain
 from argosy.evaluation.contamination import summary
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A value: its text, its interval, the number to sort by, its distance above chance (0 to 1), and its hint."""
+    """A value: its text, its interval, and the number to sort by."""
 
     text: str = "–"
     bounds: str = ""
     value: float | None = None
     shade: float = 0.0
+    """its distance above chance, or its place among those that are compared (0 to 1)"""
     hint: str = "not measured"
+    contrast: Contrast | None = None
+    """to the first of those that are compared"""
 
 
 @dataclass(frozen=True)
@@ -83,19 +88,33 @@ def is_group(name: str) -> bool:
     return name.startswith("probe/") and name.count("/") > 3
 
 
-def cell(c: Checkpoint, name: str) -> Cell:
-    """A metric of a checkpoint."""
-    value = c.metrics.get(name)
-    if value is None:
-        return Cell()
-    kind, bounds, n, chance = c.kind(name), c.interval(name), c.counts.get(name), c.chance(name)
+def number(kind: Kind, value: float) -> str:
+    """A value without its unit, which the row or the column names."""
+    return f"{100 * value:.1f}" if is_percent(kind, value) else plain(value)
+
+
+def _bounds_text(kind: Kind, found: tuple[float, float] | None) -> str:
+    """`52–61` of a share, else `±0.012`; "" where the interval is not known."""
+    if found is None or not all(map(math.isfinite, found)):
+        return ""
+    if is_percent(kind):
+        return f"{100 * found[0]:.0f}–{100 * found[1]:.0f}"
+    return f"±{plain((found[1] - found[0]) / 2)}"
+
+
+def cell(c: Checkpoint, name: str, kind: Kind | None = None) -> Cell:
+    """A metric of a checkpoint, of the kind that it declares or of this one."""
+    value, kind = c.metrics.get(name), kind or c.kind(name)
+    if value is None or not math.isfinite(value):
+        return Cell() if value is None else Cell("NaN")
+    bounds, n, chance = c.interval(name), c.counts.get(name), c.chance(name)
     of = f"n = {n}" if n else ""
     shade = 0.0
     if kind.share and 0 <= value <= 1 and chance is not None:
         above = bounds is not None and bounds[0] > chance and chance < 1
         shade = (value - chance) / (1 - chance) if above else 0.0
         of += f", chance {100 * chance:.0f} %"
-    text, inside = number(kind, value), bounds_text(kind, bounds)
+    text, inside = number(kind, value), _bounds_text(kind, bounds)
     hint = f"{c.label}, {name}: {text} {inside and f'[{inside}]'} {of}"
     return Cell(text, inside, value, round(shade, 3), hint.strip())
 
