@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from evals.extract import rule
-from evals.extract.numbers import NUMBER
+from evals.extract.values import NUMBER
 from evals.items import Item
 from evals.question import Draft, Generation, Rendered
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from argosy.evaluation.heldout.metrics import METRICS as HELDOUT_METRICS
+from argosy.evaluation.findings import HELDOUT as HELDOUT_METRICS
 from argosy.judging.metrics import METRICS as JUDGE_METRICS
 from argosy.statistics.metric import BITS, POINTS, Better, Metric, find, probability, share
 from argosy.text.faults import registered

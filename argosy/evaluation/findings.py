@@ -7,7 +7,7 @@ from typing import Any
 
 from argosy.errors import InputError, StepError
 from argosy.statistics.intervals import Estimate
-from argosy.statistics.metric import Metric
+from argosy.statistics.metric import BITS, Metric, find, probability, share
 from argosy.tracking.spool import HEADLINE
 
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:;,'\"()]+/)+")
@@ -116,3 +116,29 @@ def _is_transient(error: BaseException, *, is_cause: bool) -> bool:
 def reason(error: Exception | str) -> str:
     """Give the text of an error, files without their folders: results of two machines are equal."""
     return _FOLDERS.sub("", str(error))
+
+
+_MINOR_LOSS = Metric("lower", "nats a token", BITS, minor=True)
+
+HELDOUT: dict[str, Metric] = {
+    "heldout/bpb/*": Metric("lower", "bits a byte", BITS),
+    "heldout/nats/*": _MINOR_LOSS,
+    "heldout/ppl/*": Metric("lower", "perplexity", minor=True),
+    "heldout/nats_at/*": _MINOR_LOSS,
+    "heldout/context_gain/*": Metric("neither", "nats a token", minor=True),  # a worse model may gain more
+    "heldout/changed/*": share("neither", minor=True),  # of the tokenizer, not of the model
+    # Training text that a model says, or gives away, is to be little; of held-out text it is the baseline.
+    "memorisation/exact/*": share("lower"),
+    "memorisation/exact_heldout/*": share("neither"),
+    "memorisation/matched_heldout/*": probability("neither"),
+    "memorisation/auc_*": probability("lower", chance=0.5),
+    "memorisation/*": probability("lower"),
+}
+
+
+def declaration(name: str) -> Metric:
+    """Look up the declaration of a metric of held-out text. Raises RuntimeError: there is none."""
+    metric = find(name, HELDOUT)
+    if metric is None:
+        raise RuntimeError(f"argosy/evaluation/heldout does not declare its metric {name!r}")
+    return metric

@@ -9,7 +9,7 @@ from random import Random
 
 from pydantic import Field
 
-from evals.extract.numbers import LastNumber, plain
+from evals.extract.values import LastNumber, plain
 from evals.question import Draft
 from evals.variants import NotApplicable, Variant
 from evals.word_problem.arithmetic import WORDS, Written

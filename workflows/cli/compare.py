@@ -4,14 +4,16 @@ import argparse
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
 from workflows.cli.command import Command, add_store
 
 if TYPE_CHECKING:
     from argosy.compare.entries import Compared
+    from workflows.stored.names import Names
 
 WIDE = 200  # of what is no terminal
 MORE = """A CHECKPOINT is one of
@@ -61,8 +63,6 @@ def run(args: argparse.Namespace) -> int:
     found = compare(entries, args.metrics, everything=args.all)
     _print(found, args)
     if args.html or args.mlflow:
-        from workflows.stored.publish import publish
-
         for line in publish(found, names, args.html, mlflow=args.mlflow):
             print(line, file=sys.stderr if args.json else sys.stdout)
     return 0
@@ -82,6 +82,45 @@ def _print(found: "Compared", args: argparse.Namespace) -> None:
     from argosy.compare.terminal import terminal
 
     print(terminal(found, shutil.get_terminal_size((WIDE, 24)).columns, everything=args.all))
+
+
+def publish(found: "Compared", names: "Names", html: Path | None, *, mlflow: bool) -> Iterator[str]:
+    """Write the page, log it; a line for each that says where.
+
+    Raises StepError: MLflow does not answer; the file is written by then."""
+    from argosy.compare.page.report import ComparisonPage
+    from argosy.store.files import write_atomic
+    from argosy.tracking.mlflow.read import is_web
+    from steps.compare import question_texts
+
+    if mlflow or is_web(names.server.uri):
+        try:
+            names.linked(found.entries)
+        except StepError as error:
+            if mlflow and html is None:
+                raise
+            yield f"no links to MLflow: {error}"
+    page = ComparisonPage.of(found)
+    evaluations = [path for e in found.entries for path in e.chosen.evaluations]
+    text = page.render(question_texts(evaluations, page.wanted()))
+    if html is not None:
+        write_atomic(html, text, durable=False)
+        yield f"page: {html} ({len(text.encode()) / 1e6:.1f} MB)"
+    if mlflow:
+        yield _log(found, names, text)
+
+
+def _log(found: "Compared", names: "Names", page: str) -> str:
+    from argosy.compare.page.record import logged
+    from argosy.tracking.mlflow.comparisons import log_comparison
+    from argosy.tracking.ship import Unavailable
+
+    try:
+        where = log_comparison(names.server, logged(found, names.line_of(found.entries[0]), page))
+    except Unavailable as error:
+        raise StepError(f"MLflow at {names.results.where} does not answer: {error}; not all was logged: run it "
+                        "again") from None
+    return f"MLflow: {where}"
 
 
 COMMAND = Command("compare", "what got better from one checkpoint to others, what was forgotten, what is noise", 70,

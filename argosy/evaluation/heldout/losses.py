@@ -12,10 +12,9 @@ from pydantic import Field, model_validator
 
 from argosy.config.schema import Config
 from argosy.errors import InputError
-from argosy.evaluation.findings import Findings, reason
+from argosy.evaluation.findings import Findings, declaration, reason
 from argosy.evaluation.heldout.documents import Documents, text_documents, tokenized_documents
 from argosy.evaluation.heldout.memorisation import MemorisationProbe, memorisation
-from argosy.evaluation.heldout.metrics import declaration
 from argosy.evaluation.heldout.positions import Positions, loss_by_position
 from argosy.evaluation.suite import NoFileError, locate
 from argosy.scoring.model import LanguageModel

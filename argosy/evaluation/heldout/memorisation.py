@@ -14,9 +14,8 @@ from pydantic import Field
 
 from argosy.config.schema import Config
 from argosy.errors import InputError
-from argosy.evaluation.findings import Findings
+from argosy.evaluation.findings import Findings, declaration
 from argosy.evaluation.heldout.documents import check_vocabulary
-from argosy.evaluation.heldout.metrics import declaration
 from argosy.models.generate import Tokens
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import Query

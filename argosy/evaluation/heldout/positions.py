@@ -11,9 +11,8 @@ from pydantic import Field, model_validator
 
 from argosy.config.schema import Config
 from argosy.errors import InputError
-from argosy.evaluation.findings import Findings
+from argosy.evaluation.findings import HELDOUT, Findings
 from argosy.evaluation.heldout.documents import Documents
-from argosy.evaluation.heldout.metrics import METRICS
 from argosy.models.generate import Tokens
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.scorer import Request
@@ -115,13 +114,13 @@ def _add(
         nats = _by_document(full[:, low:high], owners)
         if sum(nats[1]):
             estimate = ratio(*nats)
-            findings.add(f"heldout/nats_at/{name}/{low}_{high}", estimate, METRICS["heldout/nats_at/*"])
+            findings.add(f"heldout/nats_at/{name}/{low}_{high}", estimate, HELDOUT["heldout/nats_at/*"])
             row: dict[str, Any] = {"task": suite, "variant": f"nats_at/{name}", "id": f"{low}_{high}", "from": low,
                                    "to": high, "loss": round(estimate.value, 5)}
             findings.rows.append(row)
     gain = _by_document(near - full[:, length // 2 :], owners)
     if sum(gain[1]):
-        findings.add(f"heldout/context_gain/{name}", ratio(*gain), METRICS["heldout/context_gain/*"])
+        findings.add(f"heldout/context_gain/{name}", ratio(*gain), HELDOUT["heldout/context_gain/*"])
 
 
 def _by_document(

@@ -11,8 +11,7 @@ from argosy.errors import InputError
 from workflows.argo.attempts import LATE
 from workflows.argo.handoff import assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
-from workflows.argo.manifests.evaluate import evaluate_template
-from workflows.argo.manifests.lifecycle import lifecycle_template
+from workflows.argo.manifests.templates import evaluate_template, lifecycle_template
 from workflows.argo.pod.fit import check_node, mebibytes, memory_mb, need
 from workflows.argo.pod.outputs import pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names

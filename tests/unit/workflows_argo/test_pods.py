@@ -13,8 +13,7 @@ from argosy.store.step_files import OUTPUTS, PROGRESS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
 from workflows.argo.attempts import NONE, SHUTDOWN, failures_digest, stopped
 from workflows.argo.handoff import GIVEN, SHARE, tasks_of
-from workflows.argo.manifests.evaluate import evaluate_template
-from workflows.argo.manifests.lifecycle import lifecycle_template
+from workflows.argo.manifests.templates import evaluate_template, lifecycle_template
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
 from workflows.argo.pod.run import ArgoProgress
 from workflows.argo.profile.profile import Profile, load_profile

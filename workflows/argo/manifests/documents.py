@@ -7,8 +7,7 @@ from typing import Any
 import yaml
 
 from argosy.store.files import make_directory, write_atomic
-from workflows.argo.manifests.evaluate import evaluate_template, nightly_template
-from workflows.argo.manifests.lifecycle import lifecycle_template
+from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, nightly_template
 from workflows.argo.profile.profile import Profile, config_map
 
 RECONCILER = "argosy-reconciler"
