@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
@@ -35,6 +36,8 @@ def main() -> None:
     storage = given.storage.model_copy(update={"directory": "benchmark"})
     profile = given.model_copy(update={"storage": storage, "namespace": f"{given.namespace}-benchmark"})
     cluster, store = Cluster(profile), Path(storage.node_directory)
+    if reason := cluster.missing():
+        sys.exit(f"no cluster: {reason}")
     shutil.rmtree(store, ignore_errors=True)
     store.mkdir()
     store.chmod(0o777)

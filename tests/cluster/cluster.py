@@ -151,6 +151,6 @@ class Cluster:
 
 def pod_nodes(workflow: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Nodes of a Workflow that had a pod."""
-    for node in workflow["status"].get("nodes", {}).values():
+    for node in (workflow.get("status") or {}).get("nodes", {}).values():
         if node["type"] == "Pod":
             yield node

@@ -20,7 +20,7 @@ def own_namespace(name: str, like: str) -> Iterator[None]:
     delete(core, name)  # of a run that was killed
     core.create_namespace({"metadata": {"name": name, "labels": pod_security(core, like)}})
     try:
-        give_controller(name, like)
+        give_controller(name)
         yield
     finally:
         delete(core, name)
@@ -48,8 +48,8 @@ def delete(core: Any, name: str) -> None:
             time.sleep(1)
 
 
-def give_controller(namespace: str, like: str) -> None:
-    """Copy the controller that manages `like` alone; one that manages all namespaces does for this one too."""
+def give_controller(namespace: str) -> None:
+    """Copy the controller where it manages one namespace alone; one that manages all does for this one too."""
     from kubernetes import client, dynamic
 
     api = dynamic.DynamicClient(client.ApiClient())
@@ -61,8 +61,9 @@ def give_controller(namespace: str, like: str) -> None:
         return
     assert found, f"there is no Deployment {CONTROLLER}"
     where = found["metadata"]["namespace"]
+    managed = next((each.partition("=")[2] for each in arguments if each.startswith("--managed-namespace=")), where)
     rights = api.resources.get(api_version="rbac.authorization.k8s.io/v1", kind="Role")
-    rules = [rule for place in (like, where) for role in rights.get(namespace=place).to_dict()["items"]
+    rules = [rule for place in {managed, where} for role in rights.get(namespace=place).to_dict()["items"]
              if role["metadata"]["name"].startswith("argo-") and "server" not in role["metadata"]["name"]
              for rule in role["rules"]]  # fmt: skip
     maps = api.resources.get(api_version="v1", kind="ConfigMap")
