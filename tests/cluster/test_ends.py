@@ -50,7 +50,8 @@ def test_the_api_server_accepts_every_manifest(cluster: Cluster, name: str) -> N
 
     api, transport = dynamic.DynamicClient(client.ApiClient()), KubernetesTransport()
     query = {"dryRun": "All", "fieldManager": "argosy-tests", "force": "true", "fieldValidation": "Strict"}
-    for documents in manifests(load_profile(name)).values():
+    profile = load_profile(name).model_copy(update={"namespace": cluster.namespace})
+    for documents in manifests(profile).values():
         for document in documents:
             kind: Any = api.resources.get(api_version=document["apiVersion"], kind=document["kind"])
             path = kind.path(name=document["metadata"]["name"], namespace=cluster.namespace)

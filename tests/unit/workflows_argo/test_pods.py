@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +16,7 @@ from workflows.argo.attempts import NONE, SHUTDOWN, failures_digest, stopped
 from workflows.argo.handoff import GIVEN, SHARE, tasks_of
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
-from workflows.argo.pod.run import ArgoProgress
+from workflows.argo.pod.run import ArgoProgress, LateSender
 from workflows.argo.profile.profile import Profile, load_profile
 from workflows.compose import compose
 from workflows.graph import Resources
@@ -74,6 +75,19 @@ def test_a_pod_tells_argo_its_nodes_and_its_log_their_share(tmp_path: Path, monk
     assert not file.exists()
     observer.on_finish(NodeResult(node, "ran"))
     assert file.read_text() == "1/2"
+
+
+@pytest.mark.parametrize(("after_s", "expected"), [(60.0, []), (0.0, ["start", "on_tick", "close"])])
+def test_a_short_step_leaves_its_metrics_to_later_pods(
+    after_s: float, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workflows.argo.pod.run.SEND_AFTER_S", after_s)
+    given = Mock()
+    sender = LateSender(given)
+    sender.on_tick()
+    sender.on_tick()
+    sender.close()
+    assert [call[0] for call in given.method_calls] == expected
 
 
 def test_wrong_parameters_fail_in_the_plan_with_the_laptop_s_words(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from argosy.store.files import read_record
-from argosy.store.step_files import LOG, PROGRESS, rank_log
+from argosy.store.step_files import LOG, PROGRESS, rank_log, read_done
 from workflows.argo.attempts import RETRY, earlier_attempts, exit_code
 from workflows.argo.handoff import FOLDER, SHARE, Handoff, read_handoff
 from workflows.argo.objectstore.pods import running
@@ -20,7 +20,7 @@ from workflows.local.shipping import Sender, pipeline_environment
 from workflows.local.view import NodeResult, RunObserver
 from workflows.plan import Plan, PlannedNode
 
-SHARE_EVERY_S = 10.0
+SHARE_EVERY_S, SEND_AFTER_S = 10.0, 5.0
 
 
 class Echo(RunObserver):
@@ -110,7 +110,7 @@ def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[Ru
     if earlier.lack_memory:
         return RETRY
     nodes = handoff.of(arguments.batch)
-    with sending(nodes, *handoff.pipeline_of(arguments.batch)) as sender:
+    with sending(nodes, *handoff.pipeline_of(arguments.batch), earlier=_done(handoff)) as sender:
         result = run_plan(
             _only(nodes, handoff),
             budget=Budget(nodes[0].resources.cores, max(node.resources.memory_gb for node in nodes)),
@@ -120,14 +120,45 @@ def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[Ru
     return exit_code(result, earlier, profile.retry, path, arguments.batch)
 
 
+class LateSender(RunObserver):
+    """A sender that starts when the pod has run for a while.
+
+    MLflow's client takes seconds to import, which a short step would have to share its core with and then wait for.
+    What such a step logged is sent by the next pod that runs longer, and at the latest by the exit handler.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender, self._start, self._running = sender, time.monotonic() + SEND_AFTER_S, False
+
+    def on_tick(self) -> None:
+        """Start when it is time; then print its messages."""
+        if self._running:
+            self._sender.on_tick()
+        elif time.monotonic() >= self._start:
+            self._sender.start()
+            self._running = True
+
+    def close(self) -> None:
+        """Let it send the rest, where it has started."""
+        if self._running:
+            self._sender.close()
+
+
+def _done(handoff: Handoff) -> list[Path]:
+    """List the nodes that other pods of the workflow have finished, as far as they are here; parts are too many."""
+    alone = (Path(node["dir"]) for node in handoff.nodes.values() if not node["part"])
+    return [directory for directory in alone if read_done(directory)]
+
+
 @contextlib.contextmanager
-def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str) -> Iterator[Sender]:
-    """Send to MLflow what `nodes` log inside, as part of a pipeline run of a model line."""
+def sending(
+    nodes: Sequence[PlannedNode], pipeline: str, line: str, earlier: Sequence[Path] = ()
+) -> Iterator[LateSender]:
+    """Send to MLflow what `nodes` log inside, as part of a pipeline run of a line, and what `earlier` ones did."""
     os.environ |= pipeline_environment(pipeline, line)
     for node in nodes:
         Path(node.dir).mkdir(parents=True, exist_ok=True)
-    sender = Sender(Path(nodes[0].dir).parent, [node.dir for node in nodes])
-    sender.start()
+    sender = LateSender(Sender(Path(nodes[0].dir).parent, [*(node.dir for node in nodes), *earlier]))
     try:
         yield sender
     finally:
