@@ -23,11 +23,6 @@ def test_each_top_level_name_resolves_to_this_repository() -> None:
         assert found.stdout.split() == [str(ROOT / name / "__init__.py") for name in names], found.stderr
 
 
-def test_only_the_library_is_shipped() -> None:
-    assert PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["argosy"]
-    assert PYPROJECT["tool"]["hatch"]["build"]["dev-mode-dirs"] == ["."]
-
-
 def test_a_wheel_holds_argosy_with_its_data_and_nothing_else() -> None:
     wheel = pytest.importorskip("hatchling.builders.wheel")
     files = [file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()]

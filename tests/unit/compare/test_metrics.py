@@ -15,7 +15,6 @@ from argosy.compare.metrics import UNDECLARED, kind_of, known
 from argosy.evaluation.suite import load_suite
 from argosy.judging.metrics import Verdict, metrics
 from argosy.statistics.metric import Metric, as_records, from_records, probability, share
-from evals.metrics import METRICS
 from probes.kinds import registered as kinds_of_probes
 from probes.runner import parse_probes
 
@@ -73,13 +72,6 @@ def test_what_nobody_declares_is_shown_and_decides_nothing(name: str) -> None:
     (finding,) = check(gate, Subject(second), Subject(first)).judgements[0].findings
     assert finding.status == "cannot tell"
     assert UNDECLARED in finding.evidence
-
-
-def test_the_table_of_old_results_agrees_with_the_makers() -> None:
-    for name, kind in METRICS.items():
-        old = known(f"bench/t/plain/{name}")
-        assert old is not None, name
-        assert (old.better, old.minor) == (kind.better, kind.minor), name
 
 
 def test_every_probe_of_every_shipped_suite_declares_its_documented_measures() -> None:

@@ -139,8 +139,7 @@ def test_metrics_worth_watching_are_told_from_noise_and_guessing() -> None:
     lines = {name: [Line("a", tuple(Point(1000.0 * n, float(v), error) for n, v in enumerate(some)),
                          (some[-1] - 2 * error, some[-1] + 2 * error), 0.25 if name in ("learns", "guesses") else None)]
              for name, (some, error) in values.items()}  # fmt: skip
-    found = worth_watching(lines, {name: Kind("lower" if name == "bits" else "higher")
-                                   for name in lines})  # fmt: skip
+    found = worth_watching(lines, {name: Kind("lower" if name == "bits" else "higher") for name in lines})
     assert {each.metric: each.verdict for each in found} == {
         "learns": "watch", "guesses": "at chance", "jumps": "noise", "few": "too few checkpoints",
         "blunt": "does not tell apart", "bits": "watch"}  # fmt: skip

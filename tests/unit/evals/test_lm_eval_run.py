@@ -9,8 +9,6 @@ import pytest
 from argosy.errors import InputError, StepError
 from argosy.evaluation.findings import Findings
 from argosy.scoring.model import LanguageModel
-from argosy.statistics.intervals import Estimate
-from argosy.statistics.metric import share
 from evals.lm_eval.run import kind_of, load_tasks
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
@@ -158,15 +156,6 @@ def test_a_name_in_tasks_that_lm_eval_loads_too_is_refused(model: LanguageModel,
     write_items(tmp_path / "all/items.jsonl", make_items(4))
     with pytest.raises(InputError, match=rf"benchmarks: {name} is both of `tasks` and of `lm_eval` \(both\)"):
         run(model, tmp_path / "all", tasks={name: ["items.jsonl"]}, lm_eval=["both"])
-
-
-def test_parts_that_measure_the_same_are_not_merged() -> None:
-    one, other = Findings(), Findings()
-    one.add("bench/mine/plain/acc", Estimate(0.5, 0.1, 4), share())
-    other.add("bench/mine/plain/acc", Estimate(0.25, 0.1, 4), share())
-    with pytest.raises(InputError, match="two of its parts measure bench/mine/plain/acc"):
-        one.merge(other)
-    assert one.metrics == {"bench/mine/plain/acc": 0.5}
 
 
 @pytest.mark.parametrize(("metric", "matters"), [

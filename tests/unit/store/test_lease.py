@@ -12,7 +12,7 @@ import pytest
 
 from argosy.errors import InputError
 from argosy.store.files import remove_temporaries
-from argosy.store.lease import LEASE, Holder, Lease, LeaseLost, live_holder
+from argosy.store.lease import LEASE, Holder, Lease, LeaseLost
 
 HOLD = """
 import sys, time
@@ -32,19 +32,6 @@ def elsewhere(directory: Path) -> None:
     """As if the holder were on another machine, where nobody here can tell whether it lives."""
     record = json.loads((directory / LEASE).read_text())
     (directory / LEASE).write_text(json.dumps(record | {"machine": "another", "host": "other", "token": "theirs"}))
-
-
-def test_held_is_refused_and_released_is_free(tmp_path: Path) -> None:
-    first, second = Lease(tmp_path), Lease(tmp_path)
-    assert first.try_acquire() is None
-    holder = second.try_acquire()
-    assert holder is not None
-    assert holder.pid == os.getpid()
-    first.release()
-    assert live_holder(tmp_path) is None
-    assert not (tmp_path / LEASE).exists()
-    assert second.try_acquire() is None
-    second.release()
 
 
 def test_a_killed_holder_is_replaced_at_once(tmp_path: Path) -> None:

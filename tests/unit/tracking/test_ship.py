@@ -137,18 +137,6 @@ def test_another_server_gets_everything_and_the_file_holds_no_password(tmp_path)
     assert "secret" not in (tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "shipped.json").read_text()
 
 
-def test_a_step_that_was_removed_and_runs_again_is_sent_again(tmp_path):
-    server = FakeServer()
-    node(tmp_path, "aaaaaaaaaaaa", range(50))
-    Shipper(lambda: spools(tmp_path), server).sweep()
-    (tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "spool.jsonl").unlink()
-    for steps in (range(3), range(100)):  # fewer bytes than were sent before, and more
-        expected = node(tmp_path, "aaaaaaaaaaaa", steps, 4)[1]
-        Shipper(lambda: spools(tmp_path), server).sweep()
-        assert {*expected} <= {*server.points}
-        (tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "spool.jsonl").unlink()
-
-
 def test_models_go_before_the_results_that_are_about_them(tmp_path):
     evaluate = node(tmp_path, "000000000000")[0]  # its spool comes first
     evaluate.model_metrics(tmp_path / "train-ffffffffffff/checkpoints/final", {"acc": 0.5}, tokens=7)
