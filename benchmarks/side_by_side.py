@@ -107,9 +107,10 @@ class Duel:
         """Choose the peer's batch size, `batch` or the fastest at a task (each twice, the second time counts), and have
         our side's imports and first pass done, as the peer's are then."""
         peer, ours = self.sides["peer"], self.sides["ours"]
-        seconds = {size: [peer.ask(batch=size, **task)["seconds"] for _ in range(2)][1] for size in sizes if not batch}
+        seconds = {size: [peer.ask(batch=size, **task)["seconds"] for _ in range(2)][1]
+                   for size in ((batch,) if batch else sizes)}  # fmt: skip
         print(f"peer's seconds by batch size: {seconds}", flush=True)
-        self.batch = batch or min(seconds, key=seconds.__getitem__)
+        self.batch = min(seconds, key=seconds.__getitem__)
         ours.ask(**task)
 
     def turn(self, kind: str, count: int, /, **task: Any) -> None:
