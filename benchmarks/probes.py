@@ -50,7 +50,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     for turn in range(args.rounds):
         for kind in KINDS:
             part = groups[kind][turn :: args.rounds]
-            duel.turn(kind, _count(kind, part), kind=kind, groups=part)
+            duel.turn(kind, sum(map(len, part)) - (len(part) if kind == "next_token" else 0), kind=kind, groups=part)
     return {"name": "probes", "unit": "sentences/s", **duel.figures(),
             "of": "BLiMP, ParaRel" if shared("blimp").is_dir() else "generated"}  # fmt: skip
 
@@ -92,10 +92,6 @@ def _peer(model: str) -> Any:
 
 def _pairs(groups: Groups) -> list[tuple[str, str]]:
     return [(prefix, f" {text}") for prefix, *texts in groups for text in texts]
-
-
-def _count(kind: str, groups: Groups) -> int:
-    return sum(map(len, groups)) - (len(groups) if kind == "next_token" else 0)
 
 
 def _differences(groups: list[list[float]]) -> dict[str, list[float]]:

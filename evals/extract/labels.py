@@ -157,11 +157,7 @@ class Letters(Rule):
         found = stated.findall(text)
         begins = first.match(text)
         run = found[-1] if found else begins.group(1) if begins else None
-        return None if run is None else "".join(one for one in labels if one in _bare(run))
-
-
-def _bare(run: str) -> str:
-    return run.replace("and", "")
+        return None if run is None else "".join(one for one in labels if one in run.replace("and", ""))
 
 
 @cache

@@ -74,7 +74,8 @@ class Contrastive(Probe):
             if case.pair.good == case.pair.bad:
                 result.left_out["good and bad are the same"] += 1
                 continue
-            if not all(math.isfinite(score.logprob) and score.tokens for each in (a, b) for score in _parts(each)):
+            parts = [score for each in (a, b) for score in (each.whole, each.partial, each.prior) if score is not None]
+            if not all(math.isfinite(score.logprob) and score.tokens for score in parts):
                 result.left_out["not a number"] += 1
                 continue
             pair = case.pair
@@ -124,10 +125,6 @@ def _score(model: LanguageModel, cases: Sequence[Case]) -> list[_Scored]:
     for (pair, text), whole, tail, prior_score in zip(texts, wholes, partials, priors, strict=True):
         scored.append(_Scored(whole, text + pair.after, tail, prior_score))
     return scored
-
-
-def _parts(scored: _Scored) -> list[Score]:
-    return [score for score in (scored.whole, scored.partial, scored.prior) if score is not None]
 
 
 def _compare(a: _Scored, b: _Scored) -> dict[str, object]:

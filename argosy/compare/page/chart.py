@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from argosy.compare.words import short
 
 Point = tuple[float, float]
+Scale = Callable[[float], float]
 WIDTH, HEIGHT = 460, 250
 LEFT, RIGHT, TOP, BOTTOM = 46, 448, 22, 218
 MOST_POINTS = 120  # of a series; a screen shows no more
@@ -61,20 +62,19 @@ def _draw(chart: Chart) -> Drawing:
     xs = [x for s in series for x, _ in s.points]
     ys = [y * scale for s in series for _, y in s.points] + ([chart.level[0] * scale] if chart.level else [])
     x_ticks, y_ticks = ticks(min(xs), max(xs), 5), ticks(min(ys), max(ys), 5)
-    x_of = _scale((min(xs), max(xs)), (LEFT, RIGHT))
-    y_of = _scale((y_ticks[0], y_ticks[-1]), (BOTTOM, TOP))
+    x_of = on_axis(min(xs), max(xs), LEFT, RIGHT)
+    y_of = on_axis(y_ticks[0], y_ticks[-1], BOTTOM, TOP)
     lines, data = [], []
     for number, s in enumerate(series):
-        at = [(round(x_of(x), 1), round(y_of(y * scale), 1)) for x, y in s.points]
-        path = "M" + "L".join(f"{x:g} {y:g}" for x, y in at)
-        lines.append((s.name, number % COLOURS, path, at if len(at) <= 24 else []))
+        at = [(x_of(x), y_of(y * scale)) for x, y in s.points]
+        lines.append((s.name, number % COLOURS, path_of(at), at if len(at) <= 24 else []))
         data.append({"n": s.name, "c": number % COLOURS, "p": [
             [*place, chart.x_text.get(x, f"{short(x)} {chart.x_name}"), _exact(y * scale, chart.unit)]
             for place, (x, y) in zip(at, s.points, strict=True)]})
-    level = (round(y_of(chart.level[0] * scale), 1), chart.level[1]) if chart.level else None
-    marks = [(round(x_of(x), 1), label) for x, label in chart.marks if min(xs) <= x <= max(xs)]
-    return Drawing(chart, lines, [(round(x_of(x), 1), short(x)) for x in x_ticks if min(xs) <= x <= max(xs)],
-                   [(round(y_of(y), 1), short(y)) for y in y_ticks], marks, _mark_labels(marks),
+    level = (y_of(chart.level[0] * scale), chart.level[1]) if chart.level else None
+    marks = [(x_of(x), label) for x, label in chart.marks if min(xs) <= x <= max(xs)]
+    return Drawing(chart, lines, [(x_of(x), short(x)) for x in x_ticks if min(xs) <= x <= max(xs)],
+                   [(y_of(y), short(y)) for y in y_ticks], marks, _mark_labels(marks),
                    level, data, "; ".join(_summary(s, scale, chart.unit) for s in series))
 
 
@@ -120,6 +120,12 @@ def ticks(low: float, high: float, about: int) -> list[float]:
     return [round(i * step, 12) for i in range(first, last + 1)]
 
 
-def _scale(domain: tuple[float, float], place: tuple[float, float]) -> Callable[[float], float]:
-    width = domain[1] - domain[0]
-    return lambda value: place[0] + ((value - domain[0]) / width if width else 0.5) * (place[1] - place[0])
+def on_axis(low: float, high: float, start: float, end: float) -> Scale:
+    """Make what turns a value into a coordinate, cut to one decimal."""
+    span = high - low
+    return lambda value: round(start + ((value - low) / span if span else 0.5) * (end - start), 1)
+
+
+def path_of(at: Sequence[Point]) -> str:
+    """The path of a line in SVG."""
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in at)

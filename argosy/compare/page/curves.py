@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from argosy.compare.checkpoints import Checkpoint, kind_among
 from argosy.compare.entries import Compared, Entry, Point, points
 from argosy.compare.metrics import Kind, families, kind_of, scale_of
-from argosy.compare.page.chart import Chart, Series, ticks
+from argosy.compare.page.chart import Chart, Scale, Series, on_axis, path_of, ticks
 from argosy.compare.page.pipeline import Stage
 from argosy.compare.page.tables import is_group
 from argosy.compare.stages import Comparison, TaskComparison
@@ -71,8 +71,8 @@ def spark(entries: Sequence[Entry], name: str, by: str) -> list[tuple[int, str]]
     if not series:
         return []
     xs, ys = [q[0] for _, p in series for q in p], [q[1] for _, p in series for q in p]
-    across, up = _map(min(xs), max(xs), 1, SPARK_WIDTH - 1), _map(min(ys), max(ys), SPARK_HEIGHT - 2, 2)
-    return [(n, _path([(across(q[0]), up(q[1])) for q in p])) for n, p in series]
+    across, up = on_axis(min(xs), max(xs), 1, SPARK_WIDTH - 1), on_axis(min(ys), max(ys), SPARK_HEIGHT - 2, 2)
+    return [(n, path_of([(across(q[0]), up(q[1])) for q in p])) for n, p in series]
 
 
 def _small(name: str, kind: Kind, entries: Sequence[Entry], by: str) -> Small:
@@ -88,7 +88,7 @@ def _small(name: str, kind: Kind, entries: Sequence[Entry], by: str) -> Small:
     said = "; ".join(f"{entries[n].label}: {value_text(kind, p[0][1])} to {value_text(kind, p[-1][1])}"
                      for n, p in series)
     series = [(n, _below(p, y_ticks[-1] / scale)) for n, p in series]
-    across, up = _map(min(xs), max(xs), LEFT, RIGHT), _map(y_ticks[0] / scale, y_ticks[-1] / scale, BOTTOM, TOP)
+    across, up = on_axis(min(xs), max(xs), LEFT, RIGHT), on_axis(y_ticks[0] / scale, y_ticks[-1] / scale, BOTTOM, TOP)
     lines = [_line(n, p, entries[n], kind, by, across, up) for n, p in series]
     labels = [(across(x), short(x)) for x in ticks(min(xs), max(xs), 4) if min(xs) <= x <= max(xs)]
     return Small(name, kind.short, "%" if scale == 100 else kind.unit, labels,
@@ -113,45 +113,25 @@ def _below(found: list[Point], top: float) -> list[Point]:
     return [(x1 + (x2 - x1) * (y1 - top) / (y1 - y2), top, None, None), *inside]
 
 
-def _line(number: int, found: Sequence[Point], entry: Entry, kind: Kind, by: str, across: "Scale", up: "Scale") -> Line:
+def _line(number: int, found: Sequence[Point], entry: Entry, kind: Kind, by: str, across: Scale, up: Scale) -> Line:
     at = [(across(q[0]), up(q[1])) for q in found]
     banded = [q for q in found if q[2] is not None and q[3] is not None]
     band = ""
     if len(banded) > 1:
         top = [(across(q[0]), up(q[3])) for q in banded if q[3] is not None]
         low = [(across(q[0]), up(q[2])) for q in reversed(banded) if q[2] is not None]
-        band = _path([*top, *low]) + "Z"
+        band = path_of([*top, *low]) + "Z"
     chosen = float(entry.chosen.step if by == "step" else entry.chosen.tokens)
     dots = [(*place, q[0] == chosen) for place, q in zip(at, found, strict=True) if q[0] == chosen or len(found) < 4]
     known = {float(c.step if by == "step" else c.tokens) for c in entry.line}
     tip: list[list[object]] = [[place[0], f"{short(q[0])} {by}", _tip(kind, q)]
                                for place, q in zip(at, found, strict=True) if q[0] in known]
-    return Line(number, _path(at), band, dots, tip)
+    return Line(number, path_of(at), band, dots, tip)
 
 
 def _tip(kind: Kind, q: Point) -> str:
     text = value_text(kind, q[1])
     return text if q[2] is None else f"{text} [{value_text(kind, q[2])}, {value_text(kind, q[3])}]"
-
-
-class Scale:
-    """From a value to a coordinate, cut to one decimal."""
-
-    def __init__(self, low: float, high: float, start: float, end: float) -> None:
-        self._low, self._span = low, high - low
-        self._start, self._size = start, end - start
-
-    def __call__(self, value: float) -> float:
-        share = (value - self._low) / self._span if self._span else 0.5
-        return round(self._start + share * self._size, 1)
-
-
-def _map(low: float, high: float, start: float, end: float) -> Scale:
-    return Scale(low, high, start, end)
-
-
-def _path(at: Sequence[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{x:g} {y:g}" for x, y in at)
 
 
 # Of post-training, by what the metric's name ends in; in this order. Others are in MLflow.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Pair
 from argosy.compare.metrics import families, scale_of
-from argosy.compare.page.chart import ticks
+from argosy.compare.page.chart import on_axis, ticks
 from argosy.compare.test import Contrast
 from argosy.compare.words import short, tested_text
 
@@ -59,21 +59,14 @@ def _panel(key: str, group: Sequence[Contrast], pair: Pair, known: Sequence[str]
     bounds = {c.name: (_bounds(pair.first.chosen, c), _bounds(pair.second.chosen, c)) for c in group}
     ends = [scale * end for both in bounds.values() for each in both for end in each]
     marks = ticks(min(ends), max(ends), 5)
-    low, high = marks[0], marks[-1]
-
-    def across(value: float) -> float:
-        return round(LEFT + (scale * value - low) / (high - low) * (END - LEFT), 1)
-
-    def up(value: float) -> float:
-        return round(BOTTOM - (scale * value - low) / (high - low) * (BOTTOM - TOP), 1)
-
+    across, up = on_axis(marks[0], marks[-1], LEFT, END), on_axis(marks[0], marks[-1], BOTTOM, TOP)
     dots = []
     for c in sorted(group, key=lambda c: c.importance):  # the most important are drawn last, on top
-        (left, right), (bottom, top) = bounds[c.name]
+        (left, right), (bottom, top) = ([scale * end for end in each] for each in bounds[c.name])
         cross = (across(left), across(right), up(top), up(bottom))
-        dots.append(Dot(across(c.before), up(c.after), cross, known.index(c.kind.family), c.verdict, c.name, _said(c)))
-    places = [(round(LEFT + (m - low) / (high - low) * (END - LEFT), 1),
-               round(BOTTOM - (m - low) / (high - low) * (BOTTOM - TOP), 1), short(m)) for m in marks]
+        dots.append(Dot(across(scale * c.before), up(scale * c.after), cross, known.index(c.kind.family), c.verdict,
+                        c.name, _said(c)))
+    places = [(across(m), up(m), short(m)) for m in marks]
     shown = sorted({(d.family, known[d.family]) for d in dots})
     title = {"%": "Shares, %", "probability": "Probabilities"}.get(key, key)
     return Panel(title, _labelled(dots, group), places, shown)
