@@ -68,7 +68,7 @@ def test_a_retry_that_can_start_nothing_says_how_to_go_on_and_goes_on_from_the_p
     cluster: Cluster, server: ServerClient, store: Path, laptop: Path
 ) -> None:
     here_alone = shutil.ignore_patterns("mlflow*", "mlartifacts", "mlruns", ".lease")
-    shutil.copytree(laptop, store, ignore=here_alone)  # all is done: the question comes at once
+    shutil.copytree(laptop, store, ignore=here_alone, dirs_exist_ok=True)  # all is done: the question comes at once
     for path in (store, *store.rglob("*")):
         path.chmod(0o777 if path.is_dir() else 0o666)  # pods are another user
     name = cluster.submit(promote="ask")
