@@ -168,9 +168,14 @@ def chances(answers: Sequence[Answer]) -> dict[str, float]:
     consistency (all the same), acc_averaged (right, in items that have whole rounds of orders)."""
     groups = list(_by_item(a for a in answers if not a.question.calibration))
     each = {"acc_all": [math.prod(a.question.chance for a in group) for group in groups],
-            "consistency": [group[0].question.chance ** (len(group) - 1) for group in groups],
+            "consistency": [_same(group[0].question) ** (len(group) - 1) for group in groups],
             "acc_averaged": [group[0].question.chance for group in groups if in_rounds(group)]}  # fmt: skip
     return {name: round(math.fsum(values) / len(values), 9) for name, values in each.items() if values}
+
+
+def _same(question: Question) -> float:
+    """Return the probability that two draws are the same answer, of the options that are scored."""
+    return 1 / len(question.origin) if question.origin and question.generation is None else question.chance
 
 
 def _wanted(question: Question) -> tuple[frozenset[int], str]:

@@ -49,8 +49,9 @@ def check_files(path: Path) -> None:
     """Check the weights in `path` as `load_model` does, a tensor at a time, for an engine that reads them itself."""
     from safetensors import safe_open
 
-    load_model(path, device_map="meta")
-    for file in sorted(path.glob("*.safetensors")):
+    files = sorted(path.glob("*.safetensors"))
+    load_model(path, **({"device_map": "meta"} if files else {}))
+    for file in files:
         with loading(path), safe_open(file, "pt") as tensors:
             _check_finite(path, ((key, tensors.get_tensor(key)) for key in tensors.keys()))  # noqa: SIM118
 

@@ -258,10 +258,11 @@ class Shipper:
         time.sleep(DYING_S)
         dead = self._dead()
         for spool in dead:
-            with locked(spool.with_name(".shipping.lock"), wait=False) as held:
+            del self._running[spool]
+            with (contextlib.suppress(FileNotFoundError),  # somebody removed the step's directory
+                  locked(spool.with_name(".shipping.lock"), wait=False) as held):  # fmt: skip
                 if held and spool.stat().st_size == Shipped.load(spool, self._sender.uri).offset:
                     end_run(spool.parent, "KILLED")
-            del self._running[spool]
         return bool(dead)
 
     def _dead(self) -> list[Path]:

@@ -3,7 +3,7 @@ stated one, the contents of a box)."""
 
 import re
 import unicodedata
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from evals.extract import Rule
 
@@ -39,7 +39,8 @@ class LastNumber(Rule):
 
 def plain(number: str) -> str:
     """Write a number without separators, currency and zeros that say nothing: "$1,234.50" is "1234.5"."""
-    value = Decimal(re.sub(r"[,$€£¥￥\s]", "", number)).normalize()
+    digits = re.sub(r"[,$€£¥￥\s]", "", number)
+    value = Decimal(digits).normalize(Context(prec=max(len(digits), 1)))  # the default's 28 digits would round
     return f"{value:f}".replace("-0", "0") if value == 0 else f"{value:f}"
 
 

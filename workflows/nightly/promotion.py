@@ -184,12 +184,14 @@ def undo(registry: Registry, line: str, store: Path, *, alias: str = ALIAS, by: 
     Raises InputError: it was never moved; StepError: MLflow does not answer."""
     try:
         with alone(store):
-            before = registry.at(line, alias)
+            back, away = (version.checkpoint if version else ""
+                          for version in (registry.before(line, alias), registry.at(line, alias)))
+            evidence = _evidence("undo", registered_name(line), alias, back, away, Grounds(by))
+            path = keep(store, evidence, "begun") if away else None
             now = registry.undo(line, alias)
+            keep(store, evidence, "moved", path)
     except Unavailable as error:
         raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
-    back, away = (version.checkpoint if version else "" for version in (now, before))
-    keep(store, _evidence("undo", registered_name(line), alias, back, away, Grounds(by)), "moved")
     return now
 
 

@@ -116,7 +116,7 @@ def reference_of(name: str, alias: str, model: str, candidates: Candidates, stor
     if not name:
         return None
     try:
-        return by_name(name, candidates, store, Identities())[-1]
+        return last_by_name(name, candidates, store)
     except InputError as error:
         raise InputError(f"reference: {name!r} is no alias of the registered model {model!r}, and {error}") from None
 

@@ -130,7 +130,11 @@ class Runs:
 
     def _find(self, experiment: str, tag: str, value: str, store: str = "") -> list[Run]:
         """The runs with a tag; those of one store alone, unless it is ""."""
-        found = self._server.client.search_runs([experiment], f"tags.`{tag}` = {quoted(value)}", max_results=100)
+        found: list[Run] = []
+        token: str | None = None
+        while token != "":
+            page = self._server.client.search_runs([experiment], f"tags.`{tag}` = {quoted(value)}", page_token=token)
+            found, token = [*found, *page], page.token or ""
         return [run for run in found if not store or run.data.tags.get(STORE, store) == store]
 
     def _equal(self, experiment: str, digest: str) -> dict[str, str]:

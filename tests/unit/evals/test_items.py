@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from argosy.errors import InputError
 from argosy.statistics.intervals import Estimate
 from evals.answers import answer
 from evals.chain import parse_chain
+from evals.extract.values import plain
 from evals.metrics import chances, metrics, position_bias
 from evals.reading import read_items
 from tests.evaluation_fixtures import make_items
@@ -102,3 +104,16 @@ def test_metrics_over_orders_have_their_own_chance(options: int, k: int, rounds:
     if rounds:
         assert found["acc_averaged"].value == pytest.approx(1 / options) == own["acc_averaged"]
         assert found["acc_averaged"].stderr == pytest.approx(0)
+
+
+def test_of_several_right_options_a_guess_is_the_same_one_as_often_as_there_are_options() -> None:
+    """Two of four options are right: a guess is right in half of the cases, and twice the same in a quarter."""
+    questions = [replace(question, golds=(0, 2)) for question in
+                 parse_chain("permuted", {"permuted": {"k": 2}}).questions(make_items(1)[0], 0)]
+    answers = [a for q in questions if (a := answer(q, [0.0, 1.0, 2.0, 3.0]))]
+    assert (chances(answers)["acc_all"], chances(answers)["consistency"]) == (0.25, 0.25)
+
+
+def test_long_numbers_are_equal_in_all_of_their_digits() -> None:
+    assert plain("12345678901234567890123456789012") != plain("12345678901234567890123456789099")
+    assert (plain("$1,234.50"), plain("-0.0"), plain("007")) == ("1234.5", "0", "7")

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -222,6 +223,19 @@ def test_runs_of_processes_that_are_gone_are_killed_and_those_of_living_ones_are
         assert follow(Shipper(lambda: spools(tmp_path), server), lambda: True, print)
         assert server.statuses == {"aaaaaaaaaaaa": "KILLED", "bbbbbbbbbbbb": "FINISHED", "cccccccccccc": "RUNNING"}
     assert (tmp_path / "n-aaaaaaaaaaaa/tracking/spool.jsonl").read_text().count("KILLED") == 1
+
+
+def test_a_dead_spool_whose_directory_was_removed_does_not_keep_others_from_their_status(tmp_path):
+    code = ("import sys, pathlib\nfrom argosy.tracking.tracker import Tracker\nt = Tracker(pathlib.Path(sys.argv[1]))\n"
+            "t.header(node='n', digest=sys.argv[2])\nt.status('RUNNING')\n")
+    for digest in ("aaaaaaaaaaaa", "bbbbbbbbbbbb"):
+        subprocess.run([sys.executable, "-c", code, tmp_path / f"n-{digest}/tracking", digest], check=True, cwd=ROOT)
+    server = FakeServer()
+    shipper = Shipper(lambda: spools(tmp_path), server)
+    shipper.sweep()
+    shutil.rmtree(tmp_path / "n-aaaaaaaaaaaa")
+    assert follow(shipper, lambda: True, print)
+    assert server.statuses["bbbbbbbbbbbb"] == "KILLED"
 
 
 def test_a_spool_without_a_header_is_named_by_its_directory(tmp_path):

@@ -124,7 +124,8 @@ class LateSender(RunObserver):
     """A sender that starts when the pod has run for a while.
 
     MLflow's client takes seconds to import, which a short step would have to share its core with and then wait for.
-    What such a step logged is sent by the next pod that runs longer, and at the latest by the exit handler.
+    What such a step logged is sent by the next pod that runs longer (of a part of a stage: not by that), and at the
+    latest by the exit handler.
     """
 
     def __init__(self, sender: Sender) -> None:
@@ -142,6 +143,8 @@ class LateSender(RunObserver):
         """Let it send the rest, where it has started."""
         if self._running:
             self._sender.close()
+        else:
+            print("tracking: this pod was short, so a later pod or the workflow's end sends its metrics to MLflow")
 
 
 def _done(handoff: Handoff) -> list[Path]:
