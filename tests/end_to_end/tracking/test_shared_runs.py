@@ -46,7 +46,7 @@ def nothing_at_first(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, loo
         found = real(self, *arguments, **options)
         looked.times = getattr(looked, "times", 0) + 1
         if threading.current_thread() is not threading.main_thread() and looked.times <= looks:
-            barrier.wait(60)
+            barrier.wait(300)
         return found
 
     monkeypatch.setattr(owner, name, search)
