@@ -163,12 +163,18 @@ class Runs:
         return self._ids[key]
 
     def _find_or_create_experiment(self, line: str) -> str:
+        from mlflow.exceptions import MlflowException
+
         client = self._server.client
         experiment = client.get_experiment_by_name(line)
         if experiment is None:
             return str(client.create_experiment(line, artifact_location=self._server.artifact_location, tags=KIND))
         for key, value in KIND.items() - experiment.tags.items():
-            client.set_experiment_tag(experiment.experiment_id, key, value)
+            try:
+                client.set_experiment_tag(experiment.experiment_id, key, value)
+            except MlflowException:  # two that set a tag at once: the server takes one
+                if client.get_experiment(experiment.experiment_id).tags.get(key) != value:
+                    raise
         if experiment.lifecycle_stage != "active":
             raise Refused(f"experiment {line!r} is deleted there; restore it or choose another name of the line")
         return str(experiment.experiment_id)
