@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from argosy.store.files import read_record
 from argosy.store.provenance import flat
 from argosy.store.step_files import NODE
-from argosy.tracking.mlflow.server import CHECKPOINT, STORE, Server, metric_name, model_name, quoted
+from argosy.tracking.mlflow.server import CHECKPOINT, STORE, Server, metric_name, model_name, paged, quoted
 from argosy.tracking.ship import Refused
 from argosy.tracking.spool import Owner, Record
 
@@ -130,11 +130,8 @@ class Runs:
 
     def _find(self, experiment: str, tag: str, value: str, store: str = "") -> list[Run]:
         """The runs with a tag; those of one store alone, unless it is ""."""
-        found: list[Run] = []
-        token: str | None = None
-        while token != "":
-            page = self._server.client.search_runs([experiment], f"tags.`{tag}` = {quoted(value)}", page_token=token)
-            found, token = [*found, *page], page.token or ""
+        found = paged(lambda token: self._server.client.search_runs(
+            [experiment], f"tags.`{tag}` = {quoted(value)}", page_token=token))
         return [run for run in found if not store or run.data.tags.get(STORE, store) == store]
 
     def _equal(self, experiment: str, digest: str) -> dict[str, str]:

@@ -9,10 +9,10 @@ import posixpath
 import re
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from argosy.errors import InputError
@@ -22,7 +22,10 @@ from argosy.tracking.ship import Refused, Unavailable, locked
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
+    from mlflow.store.entities import PagedList
     from mlflow.tracking import MlflowClient
+
+T = TypeVar("T")
 
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
@@ -116,13 +119,9 @@ class Server:
     def logged_models(self, experiments: Sequence[str], wanted: str = "") -> Iterator[LoggedModel]:
         """LoggedModels of some experiments that the filter `wanted` holds for, oldest first."""
         order = [{"field_name": name, "ascending": True} for name in ("creation_timestamp", "model_id")]
-        token: str | None = None
-        while experiments:
-            page = self.client.search_logged_models(list(experiments), wanted or None, order_by=order, page_token=token)
-            yield from page
-            token = page.token
-            if not token:
-                return
+        if experiments:
+            yield from paged(lambda token: self.client.search_logged_models(
+                list(experiments), wanted or None, order_by=order, page_token=token))
 
     def model_of(self, line: str, checkpoint: str) -> LoggedModel | None:
         """The LoggedModel of a checkpoint of a model line: this store's, else the oldest."""
@@ -174,6 +173,15 @@ class Server:
             if self.uri == default_uri(self.store) and not database.exists():
                 create_database(database)
         return MlflowClient(tracking_uri=self.uri)
+
+
+def paged(search: Callable[[str | None], PagedList[T]]) -> Iterator[T]:
+    """Yield what a search of MLflow finds, page after page; `search`: of the page's token, None for the first."""
+    token: str | None = None
+    while token != "":
+        page = search(token)
+        yield from page
+        token = page.token or ""
 
 
 def read_id(store: Path) -> str:

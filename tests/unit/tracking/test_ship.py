@@ -211,12 +211,17 @@ def test_at_the_end_a_server_that_is_down_is_asked_once_more_and_not_waited_for(
     assert len(calls) == 1
 
 
-def test_runs_of_processes_that_are_gone_are_killed_and_those_of_living_ones_are_not(tmp_path):
+def gone(store, digest, *end):
+    """The spool of a process that has ended, after a last status where one is given."""
     code = ("import sys, pathlib\nfrom argosy.tracking.tracker import Tracker\nt = Tracker(pathlib.Path(sys.argv[1]))\n"
             "t.header(node='n', digest=sys.argv[2])\nt.status('RUNNING')\nsys.argv[3:] and t.status(sys.argv[3])\n")
-    for digest, *end in (["aaaaaaaaaaaa"], ["bbbbbbbbbbbb", "FINISHED"]):
-        directory = tmp_path / f"n-{digest}" / "tracking"
-        subprocess.run([sys.executable, "-c", code, directory, digest, *end], check=True, cwd=ROOT)
+    arguments = [store / f"n-{digest}/tracking", digest, *end]
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, cwd=ROOT)
+
+
+def test_runs_of_processes_that_are_gone_are_killed_and_those_of_living_ones_are_not(tmp_path):
+    gone(tmp_path, "aaaaaaaaaaaa")
+    gone(tmp_path, "bbbbbbbbbbbb", "FINISHED")
     node(tmp_path, "cccccccccccc")[0].status("RUNNING")  # this process
     server = FakeServer()
     for _ in range(2):
@@ -226,10 +231,8 @@ def test_runs_of_processes_that_are_gone_are_killed_and_those_of_living_ones_are
 
 
 def test_a_dead_spool_whose_directory_was_removed_does_not_keep_others_from_their_status(tmp_path):
-    code = ("import sys, pathlib\nfrom argosy.tracking.tracker import Tracker\nt = Tracker(pathlib.Path(sys.argv[1]))\n"
-            "t.header(node='n', digest=sys.argv[2])\nt.status('RUNNING')\n")
-    for digest in ("aaaaaaaaaaaa", "bbbbbbbbbbbb"):
-        subprocess.run([sys.executable, "-c", code, tmp_path / f"n-{digest}/tracking", digest], check=True, cwd=ROOT)
+    gone(tmp_path, "aaaaaaaaaaaa")
+    gone(tmp_path, "bbbbbbbbbbbb")
     server = FakeServer()
     shipper = Shipper(lambda: spools(tmp_path), server)
     shipper.sweep()
