@@ -64,7 +64,7 @@ class DataOutputs(Config):
     prompts: int
     benchmark: dict[str, int]
     rejected: dict[str, int]
-    """Unusable records of the user's files, by reason."""
+    """Unusable lines (rows of a table) of the user's files, by reason."""
     skipped: list[str]
     """Files that gave nothing: of unknown formats, or empty."""
     own: list[str]
@@ -87,7 +87,7 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
         _write_tables(config, tables, writers)
         writers.write_all("facts", demo.fact_records())
     if tally.rejected:
-        print(f"{tally.rejected.total()} records could not be read and are in {rejects_at}: {dict(tally.rejected)}")
+        print(f"{tally.rejected.total()} lines could not be read and are in {rejects_at}: {dict(tally.rejected)}")
     if skipped:
         print(f"{len(skipped)} files gave nothing, being empty or of unknown formats: {', '.join(skipped[:5])}"
               + (", ..." if skipped[5:] else ""))

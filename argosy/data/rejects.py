@@ -18,7 +18,8 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class Tally:
-    """How many records were read, and how many were set aside by reason."""
+    """How many lines (rows of a table) hold text or a record, and how many were set aside by reason; blank ones are
+    neither."""
 
     read: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
@@ -30,11 +31,11 @@ class Tally:
         bad = sum(self.rejected.values())
         reasons = ", ".join(f"{reason}: {count}" for reason, count in self.rejected.most_common())
         if self.read == 0:
-            found = f"all {bad} records are unreadable ({reasons}); see {rejects_at}" if bad else "it holds no text"
+            found = f"all {bad} lines are unreadable ({reasons}); see {rejects_at}" if bad else "it holds no text"
             raise InputError(f"{what}: {found}")
         if bad > self.read:
             raise InputError(
-                f"{what}: {bad} of {bad + self.read} records are unreadable, more than half ({reasons}); "
+                f"{what}: {bad} of {bad + self.read} lines are unreadable, more than half ({reasons}); "
                 f"they are in {rejects_at}. Check the format, encoding (UTF-8) and field names, or take the file out"
             )
 
@@ -55,7 +56,7 @@ class Rejects:
             for reject in self.rejects:
                 writers.write(Path(reject.file).stem, reject.to_record())
         for reason, count in self.counts().items():
-            _LOG.warning("%d records set aside (%s); see %s", count, reason, out / "rejects")
+            _LOG.warning("%d lines set aside (%s); see %s", count, reason, out / "rejects")
 
 
 def read_records(path: Path, parse: Callable[[dict[str, Any]], T], rejects: Rejects) -> list[T]:

@@ -113,7 +113,7 @@ def list_inputs(inputs: Sequence[str], skip: Sequence[str] | None = None) -> tup
 
 
 def read_source(file: InputFile, config: SourceConfig) -> Iterator[tuple[Document | Reject, int]]:
-    """Yield each document or reject of a file, with the number of records (lines, rows) that it stands for."""
+    """Yield each document or reject of a file, with the number of lines (rows of a table) that hold it."""
     suffix = format_of(file.path)
     if suffix in JSONL:
         parse = partial(_document, file, config)
@@ -163,7 +163,7 @@ def _read_text(file: InputFile, config: SourceConfig) -> Iterator[tuple[Document
 def _piece(lines: list[str], first: int, file: InputFile, config: SourceConfig) -> Iterator[tuple[Document, int]]:
     text = "".join(lines).strip()
     if text:
-        yield _document(file, config, first, {config.text_field: text}), len(lines)
+        yield _document(file, config, first, {config.text_field: text}), sum(bool(line.strip()) for line in lines)
 
 
 def _document(file: InputFile, config: SourceConfig, number: int, record: dict[str, Any]) -> Document:
@@ -198,7 +198,7 @@ REJECTS = "rejects/documents"
 def write_inputs(
     inputs: Sequence[str], config: SourceConfig, writers: JsonlWriters, rejects_at: str
 ) -> tuple[Tally, list[str]]:
-    """Write `documents/<channel>` and `rejects/documents`; returns counts of records, and files that gave nothing: of
+    """Write `documents/<channel>` and `rejects/documents`; returns counts of lines, and files that gave nothing: of
     unknown formats, or empty.
 
     Raises InputError: an input is absent, empty or mostly unreadable, or there are too many channels."""
@@ -229,11 +229,11 @@ def write_inputs(
 
 def _write_file(file: InputFile, config: SourceConfig, writers: JsonlWriters) -> Tally:
     tally = Tally()
-    for item, records in read_source(file, config):
+    for item, count in read_source(file, config):
         if isinstance(item, Reject):
-            tally.rejected[item.reason] += records
+            tally.rejected[item.reason] += count
             writers.write(REJECTS, item.to_record())
         else:
-            tally.read += records
+            tally.read += count
             writers.write(f"documents/{item.channel}", item.to_record())
     return tally

@@ -119,7 +119,7 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
         if rejected and isinstance(rejected, Mapping):
             count = sum(rejected.values())
             reasons = [f"{reason} ({n})" for reason, n in sorted(rejected.items(), key=lambda item: -item[1])]
-            yield f"{name}: {_count(count, 'record')} kept aside in {directory}/rejects: {_short(reasons)}"
+            yield f"{name}: {_count(count, 'line')} kept aside in {directory}/rejects: {_short(reasons)}"
         if skipped and isinstance(skipped, list):
             yield f"{name}: {_count(len(skipped), 'file')} left out, empty or of unknown format: {_short(skipped)}"
         for channel, shares in outputs.get("lost", {}).items():
