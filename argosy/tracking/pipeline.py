@@ -4,24 +4,31 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from argosy.tracking.ship import locked
 from argosy.tracking.spool import PIPELINES, SPOOL
 from argosy.tracking.tracker import Ledger, Tracker
 
 WORKFLOW = "argo.workflow"  # param of a pipeline run
+_LOCK = ".pipelines.lock"  # of a store
 
 
-def pipeline_of(store: Path, digest: str, workflow: str = "") -> str:
-    """Name the pipeline run of a plan: the one that goes on, or a new one.
+def pipeline_of(store: Path, digest: str, workflow: str = "", *, todo: int = 1) -> str:
+    """Name the pipeline run of a plan: the one that goes on, which is RUNNING from here on, or a new one.
 
     One that somebody else is running is left alone: each of two has its own parent run and its own end. Names of two
     stores differ, since both may send to one server. `digest`: of the plan. `workflow`: of Argo, which may start it
-    more than once."""
-    spools = (store / PIPELINES).glob(f"{digest}*/tracking/{SPOOL}")
-    for spool in sorted(spools, key=lambda each: each.stat().st_mtime, reverse=True):
-        ledger = Ledger(spool)
-        if ledger.status != "RUNNING" or (workflow and ledger.workflow == workflow) or (
-                ledger.holder and ledger.holder.is_dead()):
-            return spool.parent.parent.name
+    more than once. `todo`: as of `PipelineTracker.start`."""
+    with locked(store / _LOCK, wait=True):
+        spools = (store / PIPELINES).glob(f"{digest}*/tracking/{SPOOL}")
+        for spool in sorted(spools, key=lambda each: each.stat().st_mtime, reverse=True):
+            ledger = Ledger(spool)
+            if ledger.status != "RUNNING" or (workflow and ledger.workflow == workflow) or (
+                    ledger.holder and ledger.holder.is_dead()):
+                if todo or ledger.status != "FINISHED":  # so that one that starts this moment leaves it alone
+                    tracker = Tracker(spool.parent)
+                    tracker.status("RUNNING", workflow)
+                    tracker.close()
+                return spool.parent.parent.name
     return f"{digest}-{uuid.uuid4().hex[:6]}"
 
 

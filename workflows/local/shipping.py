@@ -96,9 +96,9 @@ class Shipping(RunObserver):
 
     def __init__(self, planned: Plan, line: str, config: Config) -> None:
         self._plan, self._line, self._config = planned, line, config
-        self._name = pipeline_of(Path(planned.store), plan_digest(planned))
         self._status = "KILLED"
         self._sender = Sender(Path(planned.store))
+        self._name = pipeline_of(Path(planned.store), plan_digest(planned), todo=len(planned.to_run))
         os.environ |= pipeline_environment(self._name, line)
 
     def __enter__(self) -> "Shipping":

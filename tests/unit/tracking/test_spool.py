@@ -211,5 +211,7 @@ def test_a_pipeline_run_goes_on_unless_somebody_else_runs_it(tmp_path):
     first.finish("KILLED")
     assert second.tracker.last_status == "RUNNING"
     assert begin().tracker.directory == first.tracker.directory
+    first.finish("FAILED")
+    assert len({pipeline_of(tmp_path, "aaaabbbbcccc") for _ in range(2)}) == 2  # before either of them has begun
     store = tmp_path / "other"
     assert pipeline_of(store, "aaaabbbbcccc") != pipeline_of(store, "aaaabbbbcccc")  # as on a server of two stores

@@ -81,7 +81,7 @@ def hand_over(
     """Write the handoff, start the pipeline's run, write the output parameters."""
     print(describe(planned), flush=True)
     make_directory(Path(planned.store))
-    pipeline = pipeline_of(Path(planned.store), plan_digest(planned), arguments.workflow)
+    pipeline = pipeline_of(Path(planned.store), plan_digest(planned), arguments.workflow, todo=len(planned.to_run))
     batches = _batches(assign(planned.nodes, tasks), pipeline, profile.batches)
     compare = next((node.dir for node in planned.nodes if node.name == "compare"), "")
     handoff = Handoff(
