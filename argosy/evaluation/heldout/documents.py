@@ -103,7 +103,7 @@ def _encoded(model: LanguageModel, text: str) -> tuple[Tokens, bool]:
 
 
 def _read(texts: Mapping[str, str] | str, most: int) -> dict[str, tuple[list[Document], dict[str, int]]]:
-    """Read the documents of each channel, and count the lines that are none by reason; once for all checkpoints of a
+    """Read the documents of each channel, and count the lines and files that are none by reason; once for all checkpoints of a
     process."""
     named = ((("", texts),) if isinstance(texts, str) else tuple(texts.items()))
     changed = tuple(file.stat().st_mtime_ns for _, path in named for file in input_files(Path(path))[0])
@@ -137,10 +137,12 @@ def _read_once(
 
 
 def _documents(named: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, Document | str]]:
-    """Yield (given channel, document or why a line is none)."""
+    """Yield (given channel, document or why a line, or a file, is none)."""
     for name, path in named:
         config = SourceConfig(channel=name, channel_field="" if name else "channel", text_chars=WHOLE)
-        for file in list_inputs([path])[0]:
+        files, unknown = list_inputs([path])
+        yield from ((name, f"file of unknown format {Path(label).suffix or Path(label).name}") for label in unknown)
+        for file in files:
             for found, _ in read_source(file, config):
                 yield name, found if isinstance(found, Document) else found.reason
 

@@ -188,6 +188,16 @@ def test_texts_beside_a_suite_count_as_its_files(tmp_path: Path, monkeypatch: py
     assert "heldout/bpb/zh" in run_heldout(section, model_of("bytes"), "", suite="s").metrics
 
 
+def test_files_of_unknown_formats_are_named(tmp_path: Path) -> None:
+    (tmp_path / "en").mkdir()
+    for name in ("en/a.txt", "en/b.docx", "en/c.docx", "LICENSE"):
+        (tmp_path / name).write_text("A river.")
+    found = run_heldout(Heldout(texts=str(tmp_path)), model_of("bytes"), "", suite="s")
+    named = {"file of unknown format .docx": 2, "file of unknown format LICENSE": 1}
+    assert found.left_out == {"heldout/texts": named}
+    assert "heldout/bpb/en" in found.metrics
+
+
 @pytest.mark.parametrize(
     ("section", "message"),
     [
