@@ -1,6 +1,5 @@
 """The last `argosy run` on a store and the configs of its pipelines, so that `status` and `why` need none."""
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -153,13 +152,19 @@ def record_pipeline(store: Path, pipeline: str, config: Config) -> None:
 
 
 def newest_config(store: Path, line: str, cls: type[C]) -> C | None:
-    """Read the newest config of a model line in `store`, of class `cls`; None where this version can read none."""
+    """Read the newest config of a model line in `store`, of class `cls`; None where nothing of it has run.
+
+    Raises InputError: this version does not take it; without its suites and its gate it would be another night."""
     files = sorted(store.glob(f"{PIPELINES}/*/{PIPELINE_CONFIG}"), key=_modified, reverse=True)
-    for content in (*map(read_record, files), read_record(store / FILE).get("config", {})):
-        with contextlib.suppress(ValidationError):
-            config = cls.model_validate(content)
-            if content and getattr(config, "name", "") == line:
-                return config
+    contents = {path: read_record(path) for path in files} | {store / FILE: read_record(store / FILE).get("config", {})}
+    for path, content in contents.items():
+        if content and content.get("name", cls.model_fields["name"].default) == line:
+            try:
+                return cls.model_validate(content)
+            except ValidationError as error:
+                raise InputError(f"{path}, the newest config of the model line {line!r}, is of another version of "
+                                 f"Argosy ({config_error(cls, error)}): 'argosy run' writes a new one, or correct it "
+                                 "there") from None
     return None
 
 

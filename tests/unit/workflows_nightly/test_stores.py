@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from argosy.errors import InputError
 from argosy.store.files import write_json
 from argosy.store.provenance import Identities
 from workflows.nightly.announce import alarms, judged_evaluations
 from workflows.nightly.candidates import find_candidates
-from workflows.nightly.references import by_name
+from workflows.nightly.references import by_name, gate_for
 from workflows.stored.checkpoints import checkpoint_directory
 
 
@@ -42,3 +43,15 @@ def test_a_stage_is_the_last_run_s_for_every_command_and_without_one_the_newest(
     write_json(tmp_path / "last_run.json", {"config": {}, "directories": {"sft": "sft-000000000001"}})
     assert named("sft") == ("sft-000000000001", ["000000000001/p100"])
     assert named("sft/final") == ("sft-000000000001/checkpoints/p100", ["000000000001/p100"])
+
+
+def test_a_config_of_another_version_is_named_rather_than_the_line_judged_without_its_gate(tmp_path: Path) -> None:
+    def record(pipeline: str, **config: object) -> None:
+        (tmp_path / ".pipelines" / pipeline).mkdir(parents=True)
+        write_json(tmp_path / ".pipelines" / pipeline / "config.json", config)
+
+    record("other-line", name="other", sft={"checkpoint": "x"})
+    assert gate_for(None, tmp_path, "mine") is None
+    record("new", name="mine", gate={"rules": ["no_channel_worse"]}, sft={"checkpoint": "runs/anneal"})
+    with pytest.raises(InputError, match=r"new/config\.json, the newest config of .* 'mine', .*sft\.checkpoint is set by"):
+        gate_for(None, tmp_path, "mine")
