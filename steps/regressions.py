@@ -125,7 +125,7 @@ def _log(config: RegressionsConfig, found: Sequence[Judged], context: StepContex
                                  for t in j.texts})
         path = _checkpoint(Path(config.evaluations[pair.new[0]]))
         if path is not None:
-            context.tracker.model_tags(path, _tags(j, context.out), tokens=j.new.tokens)
+            context.tracker.model_tags(path, _tags(j, context.out), tokens=j.new.tokens, key=j.new.key)
     context.tracker.artifact(context.out / REPORT)
 
 

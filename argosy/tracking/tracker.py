@@ -4,6 +4,7 @@ Every call is one record and one `write` to a file opened for appending: a recor
 page cache, so a `kill -9` the next moment loses nothing and nothing has to be held back in memory."""
 
 import hashlib
+import os
 import re
 import threading
 import time
@@ -12,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from argosy.store.files import read_record
 from argosy.store.lease import Holder
+from argosy.store.step_files import NODE
 from argosy.tracking.spool import SPOOL, Appender, Record, encode, read_from
 
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
@@ -23,14 +26,18 @@ _BY_VALUE = ("params", "tags", "model_metrics", "model_tags")  # kinds whose val
 _FIRST_STAYS = ("params", "model")  # as in MLflow
 
 
-def checkpoint_key(checkpoint: Path) -> str:
+def checkpoint_key(checkpoint: Path, step: Path | None = None) -> str:
     """`<node-digest>/<export>` of `<store>/<name>-<digest>/checkpoints/<export>`; what ties results to a model.
 
-    A checkpoint from elsewhere has the last two names of its path instead."""
+    A checkpoint from elsewhere has instead of the digest its identity among what `step` (a directory) is made from,
+    else a hash of where it lies: two models may have one name."""
     path = Path(checkpoint).absolute()
     owner = path.parent.parent if path.parent.name == "checkpoints" else path.parent
-    digest = _DIGEST.search(owner.name)
-    return f"{digest.group(1) if digest else owner.name}/{path.name}"
+    named = _DIGEST.search(owner.name)
+    digest = named.group(1) if named else read_record(owner / NODE).get("digest")  # of a step run by hand
+    if not digest and step:
+        digest = next(iter(read_record(step / NODE).get("upstream", {}).get("checkpoint", [])), "")
+    return f"{digest or 'path:' + hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]}/{path.name}"
 
 
 class Ledger:
@@ -151,16 +158,19 @@ class Tracker:
             branch: of a stage that leaves the main line (a twin, an alternative): gets a curve run of its own,
                 so that two checkpoints with as many tokens are not points of one curve.
             base: checkpoint at which the branch leaves the line, where its curve begins, and the tokens it has seen."""
-        begins = {"base": _about(*base)} if base else {}
+        begins = {"base": self._about(*base)} if base else {}
         self._write({
-            "kind": "model_metrics", **_about(checkpoint, tokens), "dataset": dataset,
+            "kind": "model_metrics", **self._about(checkpoint, tokens), "dataset": dataset,
             "dataset_digest": dataset_digest, "branch": branch, **begins, "values": self._numbers(values),
         })  # fmt: skip
 
-    def model_tags(self, checkpoint: Path, values: Mapping[str, str], *, tokens: int = 0) -> None:
-        """Set tags of a checkpoint's LoggedModel; a tag may change. `tokens`: that the checkpoint has seen."""
-        text = {key: str(value) for key, value in values.items()}
-        self._write({"kind": "model_tags", **_about(checkpoint, tokens), "values": text})
+    def model_tags(self, checkpoint: Path, values: Mapping[str, str], *, tokens: int = 0, key: str = "") -> None:
+        """Set tags of a checkpoint's LoggedModel; a tag may change.
+
+        `tokens`: that the checkpoint has seen. `key`: of the checkpoint, where it is none that this step reads."""
+        text = {name: str(value) for name, value in values.items()}
+        about = self._about(checkpoint, tokens)
+        self._write({"kind": "model_tags", **about, "checkpoint": key or about["checkpoint"], "values": text})
 
     def status(self, value: str, workflow: str = "") -> None:
         """Set the run's status from now on: RUNNING (of a pipeline run, by `workflow`), FINISHED, FAILED or KILLED."""
@@ -193,6 +203,10 @@ class Tracker:
                 # MLflow tells two results of a model apart by their times, not by their datasets
                 self._time = max(int(time.time() * 1000), self._time + (record["kind"] == "model_metrics"))
                 self._appender.append(encode({"time": self._time, **fresh}))
+
+    def _about(self, checkpoint: Path, tokens: int) -> Record:
+        key = checkpoint_key(checkpoint, self.directory.parent if self.directory else None)
+        return {"checkpoint": key, "path": str(Path(checkpoint).absolute()), "tokens": int(tokens)}
 
     def _relative(self, path: Path) -> str:
         """`path` below the step's directory, or absolute when it lies elsewhere."""
@@ -229,11 +243,6 @@ def end_run(directory: Path, status: str) -> None:
     if tracker.last_status == "RUNNING":
         tracker.status(status)
     tracker.close()
-
-
-def _about(checkpoint: Path, tokens: int) -> Record:
-    path = Path(checkpoint)
-    return {"checkpoint": checkpoint_key(path), "path": str(path.absolute()), "tokens": int(tokens)}
 
 
 def _digest_of(path: Path) -> str:

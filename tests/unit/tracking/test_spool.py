@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from argosy.store.files import write_json
 from argosy.tracking.pipeline import WORKFLOW, PipelineTracker, pipeline_of
 from argosy.tracking.spool import read
 from argosy.tracking.tracker import Tracker
@@ -50,6 +51,22 @@ def test_not_finite_values_come_back_and_every_line_is_strict_json(tmp_path):
 
     for line in (tmp_path / "spool.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=refuse)
+
+
+def test_two_models_from_elsewhere_with_one_name_are_two(tmp_path):
+    def key_of(out: str, checkpoint: str, upstream: str = "") -> str:
+        tracker = Tracker(tmp_path / out / "tracking")
+        (tmp_path / out).mkdir()
+        write_json(tmp_path / out / "node.json", {"upstream": {"checkpoint": [upstream] if upstream else []}})
+        tracker.model_metrics(tmp_path / checkpoint, {"acc": 0.5}, tokens=0)
+        return str(records(tmp_path / out / "tracking")[-1]["checkpoint"])
+
+    assert key_of("evaluate-1", "a/models/llama", "directory:12ab") == "directory:12ab/llama"  # by its bytes
+    assert key_of("evaluate-2", "b/models/llama", "directory:34cd") == "directory:34cd/llama"
+    assert key_of("by-hand-1", "a/models/llama") != key_of("by-hand-2", "b/models/llama")
+    (tmp_path / "mine").mkdir()
+    write_json(tmp_path / "mine/node.json", {"digest": "0123456789ab"})
+    assert key_of("evaluate-3", "mine/checkpoints/final") == "0123456789ab/final"
 
 
 def test_a_resumed_step_writes_only_what_is_missing(tmp_path):
