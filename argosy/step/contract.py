@@ -18,17 +18,19 @@ from argosy.store.files import write_json
 from argosy.tracking.tracker import Tracker
 
 _INTERVAL_S = 0.5  # at most so often, so that a fast loop may report every item
+_CHECK_S = 60.0
 
 
 class Progress:
     """Writer of `progress.json`: atomic, and at most twice a second.
 
     update(done, total, unit, note): `done` of `total` units ("tokens", "documents", "items"); `note` is a
-    short text such as "loss 2.31". Failing to write is ignored: a view is not worth a run."""
+    short text such as "loss 2.31". Failing to write is ignored: a view is not worth a run. `check` is called now and
+    then, and raises where what the step makes would be refused at its end."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._started = time.monotonic()
+    def __init__(self, path: Path | None, check: Callable[[], None] = lambda: None) -> None:
+        self._path, self._check = path, check
+        self._started = self._checked = time.monotonic()
         self._first: float | None = None  # units done before this process (a resumed step)
         self._last = float("-inf")
 
@@ -40,6 +42,9 @@ class Progress:
         if self._path is None or (now - self._last < _INTERVAL_S and done < total and not force):
             return
         self._last = now
+        if now - self._checked >= _CHECK_S:
+            self._checked = now
+            self._check()
         rate = (done - self._first) / max(now - self._started, 1e-9)
         record = {"done": done, "total": total, "unit": unit, "note": note, "rate": rate, "time": time.time()}
         with contextlib.suppress(OSError):

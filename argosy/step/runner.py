@@ -181,8 +181,7 @@ class _Attempt:
             self._begin()
             self._check_inputs()
             outputs = self._outputs()
-            if stamps(self._item.config) != self._inputs:
-                raise changed_inputs(self._step.name, self._item.config.fields_with(Role.EXTERNAL))
+            self._check_unchanged()
             with self._lease.held():
                 retry = retry_after_success(self._run, self._item.config, outputs)
                 self._tracker.status("FINISHED")
@@ -218,7 +217,7 @@ class _Attempt:
         if not isinstance(config, ParallelConfig) or config.processes == 1:
             if isinstance(config, ParallelConfig):
                 show_one_gpu()
-            context = StepContext(self._out, self._tracker, Progress(self._out / PROGRESS))
+            context = StepContext(self._out, self._tracker, Progress(self._out / PROGRESS, self._check_unchanged))
             return self._step.run(config, context).model_dump(mode="json")
         self._tracker.close()  # rank 0 writes it meanwhile
         try:
@@ -232,6 +231,10 @@ class _Attempt:
     def _check_inputs(self) -> None:
         if STORE_URI not in os.environ:  # a pod that fetches from a bucket has what it needs of a directory alone
             check_inputs(self._item.config, self._step.name, self._item.node, self._out.parent / IDENTITIES)
+
+    def _check_unchanged(self) -> None:
+        if stamps(self._item.config) != self._inputs:
+            raise changed_inputs(self._step.name, self._item.config.fields_with(Role.EXTERNAL))
 
     def _begin(self) -> None:
         remove_temporaries(self._out)

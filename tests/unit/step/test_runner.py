@@ -150,8 +150,9 @@ def test_an_upstream_that_is_not_done_is_named(tmp_path: Path) -> None:
     assert "not done; run that step first" in outcome.message
 
 
-@pytest.mark.parametrize("when", ["before", "while"])
-def test_an_input_that_changes_after_the_plan_is_no_result(tmp_path: Path, when: str) -> None:
+@pytest.mark.parametrize("when", ["before", "while", "long before the end"])
+def test_an_input_that_changes_after_the_plan_is_no_result(tmp_path: Path, when: str,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "in.txt"
     file.write_text("old")
     config = NoopConfig(inputs=(str(file),))
@@ -159,11 +160,15 @@ def test_an_input_that_changes_after_the_plan_is_no_result(tmp_path: Path, when:
 
     def reads(config: NoopConfig, context: StepContext) -> Config:
         file.write_text("new")
+        if when == "long before the end":
+            context.progress.update(1, 100)
+            pytest.fail("it goes on")
         return STEP.run(config, context)
 
+    monkeypatch.setattr("argosy.step.contract._CHECK_S", 0.0)
     if when == "before":
         file.write_text("new")
-    outcome = run_item(stepping(reads) if when == "while" else STEP, Item(config, tmp_path / "out", node))
+    outcome = run_item(STEP if when == "before" else stepping(reads), Item(config, tmp_path / "out", node))
     assert outcome.code == 2
     assert outcome.message.startswith("files of noop.inputs have changed since this step was planned")
     assert not (tmp_path / "out" / OUTPUTS).exists()
