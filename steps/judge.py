@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from argosy.judging.judges import Judge
     from argosy.judging.records import Answer, Prompt
 
-VERDICTS, KEPT = "verdicts.jsonl", "state/replies"
+VERDICTS, KEPT = "verdicts.jsonl", ".kept"  # replies and answers stay, for those who ask again where one is missing
 UNANSWERED = "verdicts"  # the part that a retry repeats: the entry of `again` and `failed`
 
 
@@ -114,7 +114,7 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     labels = read_labels(Path(config.labels), left_out) if config.labels else {}
     first, second = (_answers(name, config, context, prompts, left_out) for name in ("first", "second"))
     judge = _judge(config)
-    judged = ask(judge, prompts, first, second, context.out / KEPT,
+    judged = ask(judge, prompts, first, second, context.out / KEPT / "replies",
                  lambda done, total: context.progress.update(done, total, "verdicts"))  # fmt: skip
     left_out += judged.left_out
     _check_judged(judge.name, judged, len(prompts))
@@ -178,7 +178,7 @@ def _answers(
 
     if given := getattr(config, f"{name}_answers"):
         return read_answers(Path(given), left_out)
-    kept = context.out / f"state/{name}.jsonl"
+    kept = context.out / KEPT / f"{name}.jsonl"
     if kept.is_file():
         return read_answers(kept, Counter())
     model, chat, _ = _load(name, getattr(config, name), getattr(config, f"{name}_export"))
