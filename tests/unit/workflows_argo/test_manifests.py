@@ -1,6 +1,7 @@
 """Manifests: tasks, pods and profiles say what they should; argo-install/generated has all of them (test_install)."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,22 @@ def test_a_command_that_the_image_lacks_is_not_tried_again() -> None:
     for name in ("plan", "step", "finish", "promote"):
         codes = templates[name]["retryStrategy"]["expression"].partition("[")[2].partition("]")[0]
         assert set(codes.split(", ")) == {"'1'", "'2'", "'126'", "'127'"}  # 128 is a node's fault
+
+
+def test_a_pod_that_a_policy_refuses_is_not_tried_again() -> None:
+    spec = lifecycle_template(load_profile("laptop")).to_dict()["spec"]
+    [step] = [each for each in spec["templates"] if each["name"] == "step"]
+    assert "not (lastRetry.exitCode == '-1' && lastRetry.message matches" in step["retryStrategy"]["expression"]
+    pattern = re.search(r"message matches '(denied[^']*)'", step["retryStrategy"]["expression"])
+    assert pattern
+    for words, refused in (
+        ('admission webhook "validate.kyverno.svc-fail" denied the request: resource Pod/argosy/x was blocked', True),
+        ("pods \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", True),
+        ('pods "x" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes', True),
+        ('pods "x" is forbidden: exceeded quota: q, requested: cpu=4', False),
+        ("pod deleted", False),
+    ):
+        assert bool(re.search(pattern[1], words)) is refused
 
 
 def test_a_retry_keeps_off_failed_nodes_where_the_profile_says_so() -> None:

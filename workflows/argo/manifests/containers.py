@@ -25,6 +25,8 @@ WORKFLOW = "{{workflow.name}}"
 # Failed for good, wrong input, no such command. Not 128: the container runtime could not start the container, for want
 # of a device or a mount of its node.
 NO_RETRY = ("1", "2", "126", "127")
+# No pod was made, since a policy of the cluster refused it: a webhook, Pod Security, a ValidatingAdmissionPolicy.
+REFUSED = "lastRetry.exitCode == '-1' && lastRetry.message matches 'denied (the )?request|violates PodSecurity'"
 STORE, SCRATCH, PROFILES = "store", "scratch", "profiles"
 PROFILES_AT = "/etc/argosy/profiles"
 # What a pod asks for that only plans or reports; a step's pod gets its stage's resources.
@@ -95,8 +97,8 @@ def retry(profile: Profile, *unless: str) -> RetryStrategy:
 
 
 def worth_retrying() -> str:
-    """Expression: whether an attempt ended with a code that another one may fix."""
-    return f"lastRetry.exitCode not in [{', '.join(map(repr, NO_RETRY))}]"
+    """Expression: whether an attempt ended in a way that another one may fix."""
+    return f"lastRetry.exitCode not in [{', '.join(map(repr, NO_RETRY))}] && not ({REFUSED})"
 
 
 def artifact(name: str, file: str) -> Artifact:
