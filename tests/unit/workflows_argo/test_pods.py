@@ -15,6 +15,7 @@ from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profi
 from workflows.argo.attempts import NONE, SHUTDOWN, failures_digest, stopped
 from workflows.argo.handoff import GIVEN, SHARE, tasks_of
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template
+from workflows.argo.pod.__main__ import main
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
 from workflows.argo.pod.run import ArgoProgress, LateSender
 from workflows.argo.profile.profile import Profile, load_profile
@@ -119,6 +120,12 @@ def test_a_misspelt_parameter_of_the_workflow_is_refused_by_the_plan(tmp_path: P
         wrong = pod(profiles, *given, "--fields", fields, env={GIVEN: "profile json preference image-tag"})
         assert wrong.returncode == 2
         assert "has no parameter 'preference'; nearest: " in wrong.stderr
+
+
+def test_a_template_of_another_version_than_the_image_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["plan", "lifecycle", "--workflow", "wf", "--profile", "here", "--later", "x"])
+    assert "--later x; the WorkflowTemplate is of another version of Argosy than this image" in capsys.readouterr().err
 
 
 def test_a_profile_of_another_store_than_the_template_s_is_refused(tmp_path: Path) -> None:
