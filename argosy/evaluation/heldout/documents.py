@@ -103,8 +103,8 @@ def _encoded(model: LanguageModel, text: str) -> tuple[Tokens, bool]:
 
 
 def _read(texts: Mapping[str, str] | str, most: int) -> dict[str, tuple[list[Document], dict[str, int]]]:
-    """Read the documents of each channel, and count the lines and files that are none by reason; once for all checkpoints of a
-    process."""
+    """Read the documents of each channel, and count the lines and files that are none by reason; once for all
+    checkpoints of a process."""
     named = ((("", texts),) if isinstance(texts, str) else tuple(texts.items()))
     changed = tuple(file.stat().st_mtime_ns for _, path in named for file in input_files(Path(path))[0])
     return _read_once(named, most, changed)

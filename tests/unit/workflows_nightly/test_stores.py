@@ -53,5 +53,5 @@ def test_a_config_of_another_version_is_named_rather_than_the_line_judged_withou
     record("other-line", name="other", sft={"checkpoint": "x"})
     assert gate_for(None, tmp_path, "mine") is None
     record("new", name="mine", gate={"rules": ["no_channel_worse"]}, sft={"checkpoint": "runs/anneal"})
-    with pytest.raises(InputError, match=r"new/config\.json, the newest config of .* 'mine', .*sft\.checkpoint is set by"):
+    with pytest.raises(InputError, match=r"new/config\.json, the newest config of .* 'mine', .*sft\.checkpoint is set"):
         gate_for(None, tmp_path, "mine")

@@ -22,8 +22,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit 2. People do not type these arguments: templates have them."""
-        say_why(f"{self.prog}: {message}; the WorkflowTemplate is of another version of Argosy than this image: install "
-                "the templates of the image's version, or name an image of theirs (images.tag of the profile)")
+        say_why(f"{self.prog}: {message}; the WorkflowTemplate is of another version of Argosy than this image: "
+                "install the templates of the image's version, or name an image of theirs (images.tag of the profile)")
         sys.exit(2)
 
 
