@@ -128,10 +128,11 @@ Group = tuple[str, str, Resources]  # name, step, resources: what may share a pr
 class Scheduler:
     """Ready nodes by priority, within a budget.
 
-    Priority is the length of the longest chain of nodes that waits for a node (critical path first). The first in
-    line keeps its place: nothing behind it starts while it does not fit, else a node that needs the whole machine
-    would wait for ever behind small ones. Only nodes without GPUs pass one that waits for GPUs: when these are free, it
-    is first in line again."""
+    Priority is the length of the longest chain of nodes that waits for a node (critical path first); of two equal ones
+    the later in its own chain goes first, since what it waited for has taken its time. The first in line keeps its
+    place: nothing behind it starts while it does not fit, else a node that needs the whole machine would wait for ever
+    behind small ones. Only nodes without GPUs pass one that waits for GPUs: when these are free, it is first in line
+    again."""
 
     def __init__(self, plan: Plan, budget: Budget) -> None:
         self._budget = budget
@@ -143,7 +144,8 @@ class Scheduler:
             for other in upstream:
                 self._downstream[other].append(key)
         self._priority = self._longest_paths()
-        self._ready: dict[Group, list[tuple[int, int, str]]] = defaultdict(list)
+        self._depth = self._depths()
+        self._ready: dict[Group, list[tuple[int, int, int, str]]] = defaultdict(list)
         self._open = set(self._nodes)  # neither ended nor blocked
         for key, upstream in self._waits_for.items():
             if not upstream:
@@ -158,7 +160,7 @@ class Scheduler:
         """Pick the nodes to start now in one process, and their share, reserved; None if nothing fits or is ready."""
         waiting = False
         for group, heap in sorted(self._ready.items(), key=lambda item: item[1][0]):
-            first = self._nodes[heap[0][2]]
+            first = self._nodes[heap[0][-1]]
             waiting = waiting or self._budget.lacks_gpus(first, none_free=False)
             if not self._budget.lacks_gpus(first, none_free=waiting):
                 return self._start(group, first)
@@ -171,7 +173,7 @@ class Scheduler:
             return None
         share = math.ceil(len(heap) / slots)  # do not put all parts into one process while others could share them
         count = min(first.batch, share)
-        keys = [heapq.heappop(heap)[2] for _ in range(max(1, count))]
+        keys = [heapq.heappop(heap)[-1] for _ in range(max(1, count))]
         if not heap:
             del self._ready[group]
         return [self._nodes[key] for key in keys], self._budget.take(first)
@@ -208,7 +210,7 @@ class Scheduler:
     def _push(self, key: str) -> None:
         node = self._nodes[key]
         heapq.heappush(self._ready[node.name, node.step, node.resources],
-                       (-self._priority[key], self._order[key], key))
+                       (-self._priority[key], -self._depth[key], self._order[key], key))
 
     def _longest_paths(self) -> dict[str, int]:
         """Count the nodes on the longest chain from each node to the end; the plan's order puts dependants later."""
@@ -216,3 +218,10 @@ class Scheduler:
         for key in reversed(self._nodes):
             lengths[key] = 1 + max((lengths[other] for other in self._downstream[key]), default=0)
         return lengths
+
+    def _depths(self) -> dict[str, int]:
+        """Count the nodes on the longest chain from the beginning to each node."""
+        depths: dict[str, int] = {}
+        for key, upstream in self._waits_for.items():
+            depths[key] = 1 + max((depths[other] for other in upstream), default=0)
+        return depths

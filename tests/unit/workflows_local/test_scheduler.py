@@ -48,6 +48,19 @@ def test_critical_path_first_and_no_more_than_fits(tmp_path: Path) -> None:
     assert started(s) == ["b"]
 
 
+def test_of_two_with_as_much_behind_them_the_later_in_its_chain_goes_first(tmp_path: Path) -> None:
+    sft = node("sft")
+    dpo, reward = node("dpo", sft), node("reward", sft)
+    rlhf = node("rlhf", reward)
+    s = scheduler([sft, dpo, reward, rlhf, node("end", dpo, rlhf)], tmp_path, cores=1)
+    order = []
+    while began := s.start():
+        order.append(began[0][0].id)
+        s.succeeded(began[0][0])
+        s.ended(began[1])
+    assert order == ["sft", "reward", "rlhf", "dpo", "end"]
+
+
 def test_a_node_for_the_whole_machine_is_not_starved_by_small_ones(tmp_path: Path) -> None:
     big = node("big", cores=2)
     first = node("first")
