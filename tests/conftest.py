@@ -4,6 +4,9 @@ import os
 from typing import Any
 
 import pytest
+from _pytest.capture import CaptureResult
+
+from tests.command_line import Argosy
 
 os.environ["COLUMNS"] = "126"  # tables are as wide as the terminal, which differs from machine to machine
 
@@ -21,3 +24,20 @@ def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is sent to MLflow, which takes seconds to be imported."""
     ended = "import sys; '--once' in sys.argv or sys.stdin.read()"
     monkeypatch.setattr("workflows.local.shipping.COMMAND", ("-c", ended))
+
+
+@pytest.fixture
+def argosy(capsys: pytest.CaptureFixture[str]) -> Argosy:
+    """`argosy` in this process."""
+    from workflows.cli import main
+
+    def run(*arguments: str, code: int = 0) -> CaptureResult[str]:
+        capsys.readouterr()
+        try:
+            ended = main(arguments)
+        except SystemExit as exit_:
+            ended = int(exit_.code or 0)
+        assert ended == code
+        return capsys.readouterr()
+
+    return run

@@ -10,6 +10,7 @@ import pytest
 
 from argosy.tracking.mlflow.registry import Registry
 from argosy.tracking.mlflow.server import Server, default_uri
+from tests.command_line import Argosy
 from tests.comparison_fixtures import LINES, make_lines
 from workflows.cli import main
 
@@ -121,11 +122,11 @@ def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: P
     assert _values(curves["entries"][0]) == _values(curves["entries"][1])
 
 
-def test_a_comparison_is_logged_with_page_tables_and_metrics(store: Path, capsys: Out,
+def test_a_comparison_is_logged_with_page_tables_and_metrics(store: Path, capsys: Out, argosy: Argosy,
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["line:base", "line:mixed", "--metrics", "heldout/bpb/*"]
-    assert main(["compare", "--store", str(store), "--mlflow", *names]) == 0
-    assert "of the experiment 'base comparisons' in sqlite:" in capsys.readouterr().out
+    said = argosy("compare", "--store", str(store), "--mlflow", *names).out
+    assert "of the experiment 'base comparisons' in sqlite:" in said
     found = _compared(store, capsys, *names[:2])
     client, run = _client(store), _run(store, "mixed against base")
     differences = {c["metric"]: c["difference"] for c in found["pairs"][0]["contrasts"]}
@@ -162,23 +163,21 @@ def test_a_comparison_is_logged_with_page_tables_and_metrics(store: Path, capsys
         ([" "], "an empty name"),
     ],
 )
-def test_what_is_not_there_is_told(names: list[str], words: str, store: Path, capsys: Out) -> None:
-    assert main(["compare", "--store", str(store), *names]) == 2
-    assert words in capsys.readouterr().err
+def test_what_is_not_there_is_told(names: list[str], words: str, store: Path, argosy: Argosy) -> None:
+    assert words in argosy("compare", "--store", str(store), *names, code=2).err
 
 
-def test_a_server_that_does_not_answer_is_told_at_once(store: Path, capsys: Out,
+def test_a_server_that_does_not_answer_is_told_at_once(store: Path, argosy: Argosy,
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://user:secret@127.0.0.1:{port}")
-    assert main(["compare", "--store", str(store), "models:/base@reference"]) == 1
-    error = capsys.readouterr().err
+    error = argosy("compare", "--store", str(store), "models:/base@reference", code=1).err
     assert f"MLflow at http://***@127.0.0.1:{port} does not answer" in error
     assert "secret" not in error
-    assert main(["compare", "--store", str(store), "line:base", "line:mixed"]) == 0  # nothing of it needs MLflow
+    argosy("compare", "--store", str(store), "line:base", "line:mixed")  # nothing of it needs MLflow
     page = store / "page.html"
-    assert main(["compare", "--store", str(store), "line:base", "line:mixed", "--html", str(page)]) == 0
-    assert "no links to MLflow" in capsys.readouterr().out
+    said = argosy("compare", "--store", str(store), "line:base", "line:mixed", "--html", str(page)).out
+    assert "no links to MLflow" in said
     assert page.is_file()

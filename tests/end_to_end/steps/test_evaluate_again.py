@@ -13,8 +13,8 @@ from argosy.scoring.scorer import Scorer
 from argosy.store.step_files import OUTPUTS
 from evals import questions
 from evals.task import TaskSpec
+from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
-from workflows.cli import main
 from workflows.local.shipping import Sender
 
 DOWN = StepError("the network is down")
@@ -67,41 +67,39 @@ def content(directory: Path, name: str = "results.json") -> dict[str, Any]:
     return found
 
 
-def test_what_failed_is_tried_again_in_its_directory(folder: Path, tmp_path: Path,
-                                                     capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_failed_is_tried_again_in_its_directory(folder: Path, tmp_path: Path, argosy: Argosy) -> None:
     with failing(DOWN, "flaky"):
-        assert main(command(folder, tmp_path)) == 1
+        argosy(*command(folder, tmp_path), code=1)
     directory = the_only(tmp_path)
     assert content(directory)["failed"] == {"bench/flaky": "the network is down"}
     assert content(directory, OUTPUTS)["again"] == content(directory, OUTPUTS)["outputs"]["again"] == ["bench/flaky"]
-    assert main(command(folder, tmp_path)) == 0
-    assert "retrying bench/flaky, which failed last time" in capsys.readouterr().out
+    assert "retrying bench/flaky, which failed last time" in argosy(*command(folder, tmp_path)).out
     results = content(directory)
     assert (results["failed"], results["counts"]["bench/flaky/plain/acc"]) == ({}, 16)
     before = (directory / "results.json").stat().st_mtime_ns
-    assert main(command(folder, tmp_path)) == 0
+    argosy(*command(folder, tmp_path))
     assert (directory / "results.json").stat().st_mtime_ns == before
 
 
 @pytest.mark.usefixtures("quiet")
-def test_what_would_fail_again_is_tried_where_that_is_asked_for(folder: Path, tmp_path: Path,
+def test_what_would_fail_again_is_tried_where_that_is_asked_for(folder: Path, tmp_path: Path, argosy: Argosy,
                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
     compute = Scorer._computed
     monkeypatch.setattr(Scorer, "_computed", lambda self, new: computed.append(len(new)) or compute(self, new))
     wrong = InputError("this file is no benchmark")
     with failing(wrong, "flaky"):
-        assert main(command(folder, tmp_path)) == 1
+        argosy(*command(folder, tmp_path), code=1)
         directory = the_only(tmp_path)
         first, stamp = sum(computed), (directory / OUTPUTS).stat().st_mtime_ns
         assert "again" not in content(directory, OUTPUTS)
-        assert main(command(folder, tmp_path)) == 1
+        argosy(*command(folder, tmp_path), code=1)
         assert (directory / OUTPUTS).stat().st_mtime_ns == stamp
-        assert main(command(folder, tmp_path, "--again")) == 1
+        argosy(*command(folder, tmp_path, "--again"), code=1)
         assert (directory / OUTPUTS).stat().st_mtime_ns != stamp
     assert sum(computed) == first > 0
-    assert main(command(folder, tmp_path, "--again")) == 0
+    argosy(*command(folder, tmp_path, "--again"))
     assert content(directory)["failed"] == {}
     stamp = (directory / OUTPUTS).stat().st_mtime_ns
-    assert main(command(folder, tmp_path, "--again")) == 0
+    argosy(*command(folder, tmp_path, "--again"))
     assert (directory / OUTPUTS).stat().st_mtime_ns == stamp  # nothing had failed

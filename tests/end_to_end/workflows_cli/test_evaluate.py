@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.benchmark_files import Published, stems
+from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint
-from workflows.cli import main
 
 
 def write_benchmarks(root: Path) -> None:
@@ -20,7 +20,7 @@ def write_benchmarks(root: Path) -> None:
     Published("", "", "", "", files, []).write(root)
 
 
-def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, argosy: Argosy,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_BENCHMARKS", "")  # the command sets it; it is put back after the test
     save_checkpoint(tmp_path / "model")
@@ -28,8 +28,7 @@ def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, caps
     write_benchmarks(tmp_path / "data")
     command = ["evaluate", str(tmp_path / "model"), "--data", str(tmp_path / "data"), "--store", str(tmp_path / "runs"),
                "--threads", "1"]  # fmt: skip
-    assert main(command) == 0
-    printed = capsys.readouterr().out
+    printed = argosy(*command).out
     directory = Path(printed.strip().splitlines()[-1].rpartition(": ")[2])
     results = json.loads((directory / "results.json").read_text())
     value = results["metrics"]["bench/openbookqa/plain/acc"]
@@ -39,28 +38,26 @@ def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, caps
     assert "left out of bench/piqa: 1 x no file piqa/**/valid.jsonl; get it from https://yonatan" in printed
     assert str(tmp_path) not in (directory / "results.json").read_text()
     before = (directory / "results.json").stat().st_mtime_ns
-    assert main(command) == 0
+    argosy(*command)
     assert (directory / "results.json").stat().st_mtime_ns == before
     (tmp_path / "data/ceval/val/law_val.csv").write_text("id,question,A,B,answer\n0,Q,x,y,A\n1,R,x,y,B\n")
-    assert main(command) == 0
-    changed = Path(capsys.readouterr().out.strip().splitlines()[-1].rpartition(": ")[2])
+    changed = Path(argosy(*command).out.strip().splitlines()[-1].rpartition(": ")[2])
     assert changed != directory
-    assert main([*command[:2], "--data", str(tmp_path / "none"), "--store", str(tmp_path / "runs")]) == 2
-    assert "there is no such folder" in capsys.readouterr().err
+    said = argosy(*command[:2], "--data", str(tmp_path / "none"), "--store", str(tmp_path / "runs"), code=2).err
+    assert "there is no such folder" in said
 
 
-def test_what_is_no_language_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_language_model_is_refused(tmp_path: Path, argosy: Argosy) -> None:
     checkpoint = save_checkpoint(tmp_path / "model", chat=True).path
     about = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
     (checkpoint / "config.json").write_text(json.dumps({**about, "architectures": ["LlamaForSequenceClassification"]}))
     asked = ["evaluate", str(checkpoint), "--suite", "core_probes", "--store", str(tmp_path / "runs")]
-    assert main(asked) == 2
-    assert "is a LlamaForSequenceClassification (a reward model, a classifier)" in capsys.readouterr().err
-    assert main(["evaluate", str(tmp_path / "absent"), "--store", str(tmp_path / "runs")]) == 2
-    assert "there is no such directory" in capsys.readouterr().err
+    assert "is a LlamaForSequenceClassification (a reward model, a classifier)" in argosy(*asked, code=2).err
+    said = argosy("evaluate", str(tmp_path / "absent"), "--store", str(tmp_path / "runs"), code=2).err
+    assert "there is no such directory" in said
 
 
-def test_a_wrong_suite_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+def test_a_wrong_suite_does_not_stop_the_others(tmp_path: Path, argosy: Argosy,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_BENCHMARKS", "")
     save_checkpoint(tmp_path / "model")
@@ -68,7 +65,6 @@ def test_a_wrong_suite_does_not_stop_the_others(tmp_path: Path, capsys: pytest.C
     (tmp_path / "right.yaml").write_text("probes: [{name: river, kind: perplexity, texts: [the river]}]")
     suites = ["--suite", str(tmp_path / "wrong.yaml"), "--suite", str(tmp_path / "right.yaml")]
     command = ["evaluate", str(tmp_path / "model"), *suites, "--store", str(tmp_path / "runs"), "--threads", "1"]
-    assert main(command) == 2
-    said = capsys.readouterr()
+    said = argosy(*command, code=2)
     assert "did you mean 'perplexity'" in said.err
     assert "river/" in said.out

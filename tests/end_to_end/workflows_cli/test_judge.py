@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from argosy.judging import judges
+from tests.command_line import Argosy
 from tests.judge_server import judge_server
-from workflows.cli import main
 
 
 def _argosy(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,8 +53,7 @@ def test_answers_in_files_and_a_server(tmp_path: Path) -> None:
     ((503, {}), "the judge did not answer after 1 attempts (HTTP 503); run it again for these", []),
     ((200, "Both are bad."), "the judge's reply names no answer; --again asks once more", ["--again"])])  # fmt: skip
 def test_verdicts_that_are_missing_are_asked_for_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reply: Any, said: str,
-    more: list[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argosy: Argosy, reply: Any, said: str, more: list[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(judges, "ChatApiJudge", partial(judges.ChatApiJudge, attempts=1))
@@ -64,21 +63,19 @@ def test_verdicts_that_are_missing_are_asked_for_again(
     fails = True
     with judge_server(lambda text, _: reply if fails and "river" in text else (200, "C")) as asked:
         command = ["judge", a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m"]
-        assert main(command) == 0
-        assert f"without a verdict: of 2 prompts, 1 x {said}" in capsys.readouterr().out
+        assert f"without a verdict: of 2 prompts, 1 x {said}" in argosy(*command).out
         fails = False
         if more:
-            assert main(command) == 0
+            argosy(*command)
             assert len(asked.bodies) == 4  # not by itself
-        assert main([*command, *more]) == 0
+        out = argosy(*command, *more).out
         assert len(asked.bodies) == 6  # those alone
-    out = capsys.readouterr().out
     assert "retrying verdicts, which failed last time" in out
     assert "without a verdict" not in out.rpartition("retrying")[2]
 
 
 def test_what_is_wrong_ends_with_2_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                       capsys: pytest.CaptureFixture[str]) -> None:
+                                                       argosy: Argosy) -> None:
     monkeypatch.chdir(tmp_path)
     prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city."])
     a = _write(tmp_path / "a.jsonl", "answer", ["Paris."])
@@ -87,5 +84,4 @@ def test_what_is_wrong_ends_with_2_and_says_what_to_do(tmp_path: Path, monkeypat
         ((a, a, "--prompts", prompts, "--judge", "http://127.0.0.1:9/v1"), "--judge-model"),
         ((a, "sfft", "--prompts", prompts, "--judge", "rlhf"), "'sfft' is neither a directory nor a checkpoint"),
     ):
-        assert main(["judge", *arguments]) == 2
-        assert said in capsys.readouterr().err
+        assert said in argosy("judge", *arguments, code=2).err

@@ -22,10 +22,10 @@ from argosy.evaluation.rows.reader import Rows
 from argosy.store.files import read_json
 from argosy.text.display import width
 from steps.compare import question_texts
+from tests.command_line import Argosy
 from tests.comparison_fixtures import LINES, make_lines
 from tests.html_tags import TagReader, check_self_contained
 from tests.report_fixtures import HONEST, HOSTILE, TWIN, make_store
-from workflows.cli import main
 from workflows.stored.names import Names
 
 
@@ -227,18 +227,16 @@ def test_the_terminal_is_as_wide_as_it_is(found: Compared, wide: int) -> None:
     assert "mixed against base" in text
 
 
-def test_the_command_writes_the_file(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_file(store: Path, tmp_path: Path, argosy: Argosy) -> None:
     file = tmp_path / "page.html"
     names = ["line:base", "line:mixed", "--metrics", "heldout/bpb/*"]
-    assert main(["compare", "--store", str(store), "--html", str(file), *names]) == 0
-    assert f"page: {file} (" in capsys.readouterr().out
+    assert f"page: {file} (" in argosy("compare", "--store", str(store), "--html", str(file), *names).out
     assert "heldout/bpb/code" in file.read_text(encoding="utf-8")
-    assert main(["compare", "--store", str(store), "--json", *names]) == 0
-    made = json.loads(capsys.readouterr().out)
+    made = json.loads(argosy("compare", "--store", str(store), "--json", *names).out)
     assert set(made["metrics"]) == {f"heldout/bpb/{c}" for c in ("books", "code", "knowledge_en", "knowledge_zh",
                                                                  "web_en", "web_zh")}  # fmt: skip
-    assert main(["compare", "--store", str(store), "--html", str(tmp_path / "no/page.html"), *names]) == 2
-    assert "allowed: a file to be written, in a directory that is there" in capsys.readouterr().err
+    said = argosy("compare", "--store", str(store), "--html", str(tmp_path / "no/page.html"), *names, code=2).err
+    assert "allowed: a file to be written, in a directory that is there" in said
 
 
 def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from steps.compare import CompareConfig
 from steps.compare import run as compare
 from steps.regressions import RegressionsConfig
 from steps.regressions import run as regressions
+from tests.command_line import Argosy
 from tests.report_fixtures import HONEST, make_store
-from workflows.cli import main
 
 NAMES = ("bench/facts/headline/acc", "heldout/bpb/code")
 
@@ -46,18 +46,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_the_command_the_step_the_gate_and_the_nights_agree(store: Path, tmp_path: Path,
-                                                            capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_the_step_the_gate_and_the_nights_agree(store: Path, tmp_path: Path, argosy: Argosy) -> None:
     first, second = (read_json(store / "last_run.json")["directories"][name] for name in ("pretrain", "long_context"))
     evaluations = sorted(str(path) for path in store.glob("evaluate-*"))
     for name in NAMES:
         told: dict[str, str] = {}
-        capsys.readouterr()
         command = ["compare", "--store", str(store), first, second, "--metrics", name]
-        assert main([*command, "--json"]) == 0
-        [contrast] = json.loads(capsys.readouterr().out)["pairs"][0]["contrasts"]
-        assert main([*command, "--html", str(tmp_path / "page.html")]) == 0
-        told["command"], told["its page"] = capsys.readouterr().out, (tmp_path / "page.html").read_text()
+        [contrast] = json.loads(argosy(*command, "--json").out)["pairs"][0]["contrasts"]
+        said = argosy(*command, "--html", str(tmp_path / "page.html")).out
+        told["command"], told["its page"] = said, (tmp_path / "page.html").read_text()
         out = tmp_path / f"step {name.partition('/')[0]}"
         out.mkdir()
         own = [path for path in evaluations if ("heldout" in path) == name.startswith("heldout")]
@@ -72,11 +69,8 @@ def test_the_command_the_step_the_gate_and_the_nights_agree(store: Path, tmp_pat
         rules = tmp_path / "rules.yaml"
         rules.write_text(yaml.safe_dump({"rules": [{"not_worse": {"on": [name]}}]}))
         gate = ["gate", second, "--store", str(store), "--rules", str(rules), "--reference", first]
-        capsys.readouterr()
-        main([*gate, "--json"])
-        [finding] = json.loads(capsys.readouterr().out)["rules"][0]["findings"]
-        main(gate)
-        told["gate"] = capsys.readouterr().out
+        [finding] = json.loads(argosy(*gate, "--json").out)["rules"][0]["findings"]
+        told["gate"] = argosy(*gate).out
         pair = {side: [n for n, path in enumerate(own) if stage_name in Path(path).name]
                 for side, stage_name in (("new", "long_context"), ("reference", "pretrain"))}
         night_out = tmp_path / f"night {name.partition('/')[0]}"

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import Argosy
 from tests.comparison_fixtures import node
-from workflows.cli import main
 
-Out = pytest.CaptureFixture[str]
 BENCH = {"bench/facts/plain/acc": 0.5, "bench/science/plain/acc": 0.4}
 OTHERS = {"probe/probes/refusal/acc": 0.6, "heldout/bpb/en": 1.2}
 
@@ -31,44 +30,43 @@ def _model(name: str, *evaluations: tuple[str, str, dict[str, float]], chat: boo
     return str(made)
 
 
-def _notes(out: Out, *names: str) -> list[str]:
-    assert main(["compare", *names]) == 0
-    return [line for line in out.readouterr().out.splitlines() if "template" in line]
+def _notes(argosy: Argosy, *names: str) -> list[str]:
+    return [line for line in argosy("compare", *names).out.splitlines() if "template" in line]
 
 
-def test_the_one_that_was_asked_without_is_named_with_what_to_type(capsys: Out) -> None:
+def test_the_one_that_was_asked_without_is_named_with_what_to_type(argosy: Argosy) -> None:
     sft = _model("sft", ("auto", "core", BENCH), ("auto", "probes", OTHERS))
     dpo = _model("dpo", ("off", "core", BENCH), ("auto", "probes", OTHERS))
     said = ("Note: facts and science: {} was asked in its chat template and {} without one, although both are chat "
             "models: a difference may be the template's. 'argosy evaluate {} --suite core --chat auto', with the other "
             "options as they were, asks {} in it too.")  # fmt: skip
-    assert _notes(capsys, sft, dpo) == [said.format("sft", "dpo", dpo, "dpo")]
-    assert _notes(capsys, dpo, sft) == [said.format("sft", "dpo", dpo, "dpo")]
+    assert _notes(argosy, sft, dpo) == [said.format("sft", "dpo", dpo, "dpo")]
+    assert _notes(argosy, dpo, sft) == [said.format("sft", "dpo", dpo, "dpo")]
 
 
-def test_the_newest_evaluation_counts_and_what_it_hides_is_told(capsys: Out) -> None:
+def test_the_newest_evaluation_counts_and_what_it_hides_is_told(argosy: Argosy) -> None:
     first = _model("sft", ("on", "probes", OTHERS))
     second = _model("dpo", ("auto", "probes", OTHERS), ("off", "probes", OTHERS))
-    [note] = _notes(capsys, first, second)
+    [note] = _notes(argosy, first, second)
     assert note.startswith("Note: probes (of probes: those that ask in a template): sft was asked in its chat template")
     assert "held-out" not in note
     hiding = [path.name for path in Path("runs").glob("evaluate-*") if '"off"' in (path / "outputs.json").read_text()]
     assert note.endswith(f"an older evaluation did: without {hiding[0]} in the store, it counts again.")
     third = _model("rlhf", ("off", "probes", OTHERS), ("auto", "probes", OTHERS))
-    assert _notes(capsys, first, third) == []
+    assert _notes(argosy, first, third) == []
 
 
 @pytest.mark.parametrize(("chat", "asked"), [(False, "auto"), (False, "off"), (True, "auto"), (True, "on")])
-def test_a_base_model_and_those_that_were_asked_alike_have_no_note(chat: bool, asked: str, capsys: Out) -> None:
+def test_a_base_model_and_those_that_were_asked_alike_have_no_note(chat: bool, asked: str, argosy: Argosy) -> None:
     first = _model("first", (asked, "core", {**BENCH, **OTHERS}), chat=chat)
-    assert _notes(capsys, first, _model("sft", ("auto", "core", {**BENCH, **OTHERS}))) == []
+    assert _notes(argosy, first, _model("sft", ("auto", "core", {**BENCH, **OTHERS}))) == []
 
 
-def test_a_base_model_that_was_asked_in_a_template_is_no_chat_model(capsys: Out) -> None:
+def test_a_base_model_that_was_asked_in_a_template_is_no_chat_model(argosy: Argosy) -> None:
     base = _model("pretrain", ("on", "core", BENCH), ("auto", "probes", OTHERS), chat=False)
-    assert _notes(capsys, base, _model("sft", ("off", "core", BENCH), ("auto", "probes", OTHERS))) == []
+    assert _notes(argosy, base, _model("sft", ("off", "core", BENCH), ("auto", "probes", OTHERS))) == []
 
 
-def test_of_held_out_text_alone_there_is_nothing_to_say(capsys: Out) -> None:
+def test_of_held_out_text_alone_there_is_nothing_to_say(argosy: Argosy) -> None:
     text = {"heldout/bpb/en": 1.2}
-    assert _notes(capsys, _model("sft", ("auto", "held", text)), _model("dpo", ("off", "held", text))) == []
+    assert _notes(argosy, _model("sft", ("auto", "held", text)), _model("dpo", ("off", "held", text))) == []

@@ -8,6 +8,7 @@ import pytest
 from argosy.errors import InputError
 from tests.argo_api import ARGO, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_objects import Pod, identity, template, workflow
+from tests.command_line import Argosy
 from workflows.argo.client import connect
 from workflows.argo.client.transport import ApiError
 from workflows.cli import main
@@ -40,21 +41,15 @@ def put(api: Api) -> list[str]:
     return [path for method, path, _, _ in api.asked if method == "PUT"]
 
 
-def exit_code(*argv: str) -> int:
-    return main([*argv])
-
-
-def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(api: Api,
-                                                                          capsys: pytest.CaptureFixture[str]) -> None:
+def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(api: Api, argosy: Argosy) -> None:
     Path("mine.yaml").write_text("preset: tiny\nsft: {epochs: 3}\n")
     argv = ("--config", "mine.yaml", "--to", "clean", "sft.learning_rate=1e-4", "seed=3", "--image-tag", "7")
-    assert exit_code("submit", *argv) == 0
+    out = argosy("submit", *argv).out
     [created] = api.workflows.values()
     assert created["spec"]["workflowTemplateRef"] == {"name": "lifecycle"}
     given = {each["name"]: each["value"] for each in created["spec"]["arguments"]["parameters"]}
     assert given == {"preset": "tiny", "config": Path("mine.yaml").read_text(),
                      "overrides": "sft.learning_rate=1e-4\nseed=3", "to": "clean", "image-tag": "7"}
-    out = capsys.readouterr().out
     assert "submitted lifecycle-1 in namespace argosy" in out
     assert "http://localhost:2746/workflows/argosy/lifecycle-1" in out  # of the profile that the template names
     assert "MLflow: http://localhost:5000" in out
@@ -73,48 +68,39 @@ def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(api: A
         (["--on", "local", "--priority", "x"], "--priority is for a cluster"),
     ],
 )
-def test_what_is_wrong_is_said_here_and_creates_nothing(api: Api, argv: list[str], words: str,
-                                                        capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code("submit", *argv) == 2
-    assert words in capsys.readouterr().err
+def test_what_is_wrong_is_said_here_and_creates_nothing(api: Api, argv: list[str], words: str, argosy: Argosy) -> None:
+    assert words in argosy("submit", *argv, code=2).err
     assert not api.workflows
 
 
-def test_an_older_template_that_lacks_a_parameter_is_named(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_template_that_lacks_a_parameter_is_named(api: Api, argosy: Argosy) -> None:
     for path in TEMPLATES:
         api.objects[path] = template()
         api.objects[path]["spec"]["arguments"]["parameters"].pop()
-    assert exit_code("submit", "--preset", "tiny", "--priority", "high") == 2
-    assert "has no parameter 'priority'" in capsys.readouterr().err
+    assert "has no parameter 'priority'" in argosy("submit", "--preset", "tiny", "--priority", "high", code=2).err
 
 
-def test_stop_and_terminate(api: Api, by_server: bool) -> None:
+def test_stop_and_terminate(api: Api, by_server: bool, argosy: Argosy) -> None:
     api.workflows = {"w": workflow("w")}
-    assert exit_code("stop", "w") == 0
-    assert exit_code("stop", "w", "--terminate") == 0
+    argosy("stop", "w")
+    argosy("stop", "w", "--terminate")
     if by_server:
         assert put(api) == [f"{ARGO}/w/stop", f"{ARGO}/w/terminate"]
     else:
         assert api.bodies("PATCH") == [{"spec": {"shutdown": "Stop"}}, {"spec": {"shutdown": "Terminate"}}]
 
 
-def test_what_is_over_is_not_stopped_and_what_runs_or_succeeded_is_not_retried(
-    api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_over_is_not_stopped_and_what_runs_or_succeeded_is_not_retried(api: Api, argosy: Argosy) -> None:
     api.workflows = {"done": workflow("done", "Succeeded"), "busy": workflow("busy")}
-    assert [exit_code("stop", "done"), exit_code("retry", "done"), exit_code("retry", "busy")] == [2, 2, 2]
-    err = capsys.readouterr().err
-    assert "done is over: it succeeded" in err
-    assert "there is nothing to run again" in err
-    assert "busy is not over" in err
+    assert "done is over: it succeeded" in argosy("stop", "done", code=2).err
+    assert "there is nothing to run again" in argosy("retry", "done", code=2).err
+    assert "busy is not over" in argosy("retry", "busy", code=2).err
     assert not api.bodies("PATCH") + api.bodies("PUT") + api.bodies("POST")
 
 
-def test_retry_goes_on_with_the_workflow_or_submits_the_same(api: Api, by_server: bool,
-                                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_retry_goes_on_with_the_workflow_or_submits_the_same(api: Api, by_server: bool, argosy: Argosy) -> None:
     api.workflows = {"lifecycle-0": workflow("lifecycle-0", "Failed")}
-    assert exit_code("retry", "lifecycle-0") == 0
-    out = capsys.readouterr().out
+    out = argosy("retry", "lifecycle-0").out
     if by_server:
         assert put(api) == [f"{ARGO}/lifecycle-0/retry"]
         assert "lifecycle-0 continues" in out
@@ -126,20 +112,20 @@ def test_retry_goes_on_with_the_workflow_or_submits_the_same(api: Api, by_server
 
 
 def test_a_node_that_failed_without_a_failed_pod_goes_on_from_the_plan_or_is_submitted_again(
-    api: Api, by_server: bool, capsys: pytest.CaptureFixture[str]
+    api: Api, by_server: bool, argosy: Argosy
 ) -> None:
     """The pod ended well while the workflow was stopped: Argo's own retry would start nothing and fail again."""
     stopped = workflow("w", "Failed", {"data": {"data-1": (Pod(),)}}, plan=Pod())
     node = stopped["status"]["nodes"][identity("w.data", "w")]
     node |= {"phase": "Failed", "message": "Stopped with strategy 'Stop'"}
     api.workflows = {"w": stopped}
-    assert exit_code("retry", "w") == 0
+    out = argosy("retry", "w").out
     if by_server:
         assert put(api) == [f"{ARGO}/w/retry"]
         assert api.bodies("PUT") == [{"restartSuccessful": True, "nodeFieldSelector": "displayName=plan"}]
-        assert "w continues" in capsys.readouterr().out
+        assert "w continues" in out
         return
-    assert "submitted lifecycle-2 with the parameters of w" in capsys.readouterr().out
+    assert "submitted lifecycle-2 with the parameters of w" in out
     assert not put(api)
 
 
@@ -152,10 +138,10 @@ def test_logs_of_a_task_are_those_of_its_last_attempt(api: Api, by_server: bool,
     api.logs = {pod: 'one\ntime=now level=INFO msg="sub-process exited" argo=true\n二\n'}
     pods = [{"metadata": {"name": pod, "annotations": {"workflows.argoproj.io/node-id": node}}}]
     api.objects["/api/v1/namespaces/argosy/pods"] = {"items": pods}
-    assert exit_code("logs", "clean", "--on", "argo") == 0
+    assert main(["logs", "clean", "--on", "argo"]) == 0
     assert capfdbinary.readouterr().out.decode() == "one\n二\n"
     api.logs.clear()
-    assert exit_code("logs", "clean", "--on", "argo") == 2
+    assert main(["logs", "clean", "--on", "argo"]) == 2
     assert b"the step's own log is in the store: /store/runs/clean-0123/log.txt" in capfdbinary.readouterr().err
 
 
@@ -168,25 +154,22 @@ def test_logs_of_a_task_are_those_of_its_last_attempt(api: Api, by_server: bool,
         ("data", "data is already done, or outside"),
     ],
 )
-def test_logs_of_what_has_none(api: Api, node: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_of_what_has_none(api: Api, node: str, words: str, argosy: Argosy) -> None:
     parts = {f"evaluate-sft-abc-{n}of2": (Pod(),) for n in (1, 2)}
     batches = {"clean": {"clean-0": (Pod(),)}, "evaluate-sft": parts}
     api.workflows = {"w": workflow("w", "Failed", batches, plan=Pod(), blocked=["tokenize"], skipped=["data"])}
-    assert exit_code("logs", node, "--on", "argo", "--workflow", "w") == 2
-    assert words in capsys.readouterr().err
+    assert words in argosy("logs", node, "--on", "argo", "--workflow", "w", code=2).err
 
 
-def test_without_a_name_the_newest_and_a_wrong_one_names_the_nearest(api: Api,
-                                                                     capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code("status", "--on", "argo") == 2
-    assert "there is no workflow of Argosy in namespace argosy; 'argosy submit' makes one" in capsys.readouterr().err
+def test_without_a_name_the_newest_and_a_wrong_one_names_the_nearest(api: Api, argosy: Argosy) -> None:
+    said = argosy("status", "--on", "argo", code=2).err
+    assert "there is no workflow of Argosy in namespace argosy; 'argosy submit' makes one" in said
     api.workflows = {"lifecycle-a": workflow("lifecycle-a"), "lifecycle-b": workflow("lifecycle-b")}
     api.workflows["lifecycle-b"]["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
     assert connect().find()["metadata"]["name"] == "lifecycle-b"
-    assert exit_code("status", "lifecycle-x", "--on", "argo") == 2
-    assert "nearest: lifecycle-b, lifecycle-a" in capsys.readouterr().err
-    assert exit_code("status", "--all", "--on", "argo") == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["lifecycle-b", "lifecycle-a"]
+    assert "nearest: lifecycle-b, lifecycle-a" in argosy("status", "lifecycle-x", "--on", "argo", code=2).err
+    said = argosy("status", "--all", "--on", "argo").out
+    assert [line.split()[0] for line in said.splitlines()[1:]] == ["lifecycle-b", "lifecycle-a"]
 
 
 def test_a_token_that_is_refused_and_a_server_that_is_away_are_told_apart(api: Api, by_server: bool,
@@ -221,11 +204,12 @@ def test_two_ways_to_a_cluster_at_once_and_wrong_ones(api: Api, tmp_path: Path,
         connect()
 
 
-def test_where_a_command_works_can_be_set_for_good(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_command_works_can_be_set_for_good(api: Api, argosy: Argosy,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     api.workflows = {"w": workflow("w", "Succeeded")}
     monkeypatch.setenv("ARGOSY_ON", "argo")
-    assert exit_code("status", "w") == 0
+    argosy("status", "w")
     monkeypatch.setenv("ARGOSY_ON", "local")
-    assert exit_code("watch", "w") == 2
+    argosy("watch", "w", code=2)
     monkeypatch.setenv("ARGOSY_ON", "moon")
-    assert exit_code("watch", "w") == 2
+    argosy("watch", "w", code=2)

@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
+from tests.command_line import Argosy
 from tests.object_store import BUCKET, s3_server
 from workflows.argo.doctor.installed import path_of
 from workflows.argo.doctor.pod_script import main as pod_script
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.profile.profile import load_profile
-from workflows.cli import main
 
 PROFILE = {
     "name": "team", "storage": {"claim": "store"}, "artifacts": True, "priorities": ["high"],
@@ -88,16 +88,14 @@ def service(cpu: str) -> dict[str, Any]:
             "spec": {"nodeName": "node-2", "containers": [{"name": "main", "resources": resources}]}}  # fmt: skip
 
 
-def doctor(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, list[str]]:
-    """Exit code, and the lines that are not ok."""
-    code = main(["doctor", "--profile", "team.yaml", *more])
-    told = capsys.readouterr().out.splitlines()
-    return code, [line for line in told if line.startswith(("FAIL", "warn"))]
+def doctor(argosy: Argosy, *more: str, code: int = 0) -> list[str]:
+    """The lines that are not ok."""
+    told = argosy("doctor", "--profile", "team.yaml", *more, code=code).out.splitlines()
+    return [line for line in told if line.startswith(("FAIL", "warn"))]
 
 
-def test_a_cluster_that_lacks_nothing(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    code, wrong = doctor(capsys)
-    assert (code, wrong) == (0, [])
+def test_a_cluster_that_lacks_nothing(api: Api, argosy: Argosy) -> None:
+    assert doctor(argosy) == []
     assert not [method for method, path, _, _ in api.asked if method != "GET" and "review" not in path]  # it only looks
 
 
@@ -131,32 +129,29 @@ LACKS: list[tuple[str, Any, str, str]] = [
 
 @pytest.mark.parametrize(("path", "instead", "state", "words"), LACKS, ids=[lack[3] for lack in LACKS])
 def test_what_is_missing_is_found_alone(api: Api, path: str, instead: Any, state: str, words: str,
-                                        capsys: pytest.CaptureFixture[str]) -> None:
+                                        argosy: Argosy) -> None:
     api.objects[path] = instead
-    code, wrong = doctor(capsys)
-    assert code == (state == "FAIL")
+    wrong = doctor(argosy, code=int(state == "FAIL"))
     assert len(wrong) == 1, wrong
     assert wrong[0].startswith(state)
     assert words in wrong[0]
 
 
-def test_an_api_server_that_is_away_is_one_failure_and_not_ten(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_api_server_that_is_away_is_one_failure_and_not_ten(api: Api, argosy: Argosy) -> None:
     api.faults = [0, 0]
-    code, wrong = doctor(capsys)
-    assert code == 1
+    wrong = doctor(argosy, code=1)
     assert len(wrong) == 1
     assert "does not answer" in wrong[0]
 
 
-def test_what_may_not_be_looked_at_is_no_failure(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_may_not_be_looked_at_is_no_failure(api: Api, argosy: Argosy) -> None:
     answer = api.answer
 
     def forbidding(method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
         return (403, {"message": "no"}) if "secrets" in path else answer(method, path, query, body)
 
     api.answer = forbidding  # type: ignore[method-assign]
-    code, wrong = doctor(capsys)
-    assert code == 0
+    wrong = doctor(argosy)
     assert ["cannot be looked at" in line for line in wrong] == [True]
 
 
@@ -178,12 +173,11 @@ def pods(api: Api, ends: Callable[[], dict[str, Any]], log: str) -> list[str]:
     return deleted
 
 
-def test_deep_starts_a_pod_of_each_image_and_takes_it_away(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deep_starts_a_pod_of_each_image_and_takes_it_away(api: Api, argosy: Argosy) -> None:
     said = {"time": time.time() + 3600, "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "",
             "store": "PermissionError: /store/runs"}  # fmt: skip
     deleted = pods(api, lambda: {"phase": "Succeeded"}, f"a warning\n{json.dumps(said)}\n")
-    code, wrong = doctor(capsys, "--deep")
-    assert code == 1
+    wrong = doctor(argosy, "--deep", code=1)
     assert ["store: PermissionError" in wrong[0], "s off this machine's clock" in wrong[1]] == [True, True]
     assert len(wrong) == 4  # both images
     assert len(deleted) == 2
@@ -195,12 +189,11 @@ def test_deep_starts_a_pod_of_each_image_and_takes_it_away(api: Api, capsys: pyt
         assert "{{" not in json.dumps(each["spec"]["containers"][0]["env"])
 
 
-def test_an_image_that_cannot_be_pulled_is_told_at_once(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_that_cannot_be_pulled_is_told_at_once(api: Api, argosy: Argosy) -> None:
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
     status = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]}
     deleted = pods(api, lambda: status, "")
-    code, wrong = doctor(capsys, "--deep")
-    assert code == 1
+    wrong = doctor(argosy, "--deep", code=1)
     assert "argosy-data:latest: ImagePullBackOff: no such image" in wrong[0]
     assert len(deleted) == 2
 
@@ -227,56 +220,49 @@ def test_the_pod_s_script_tries_the_store(tmp_path: Path, monkeypatch: pytest.Mo
         assert not Remote(f"s3://{BUCKET}/runs", {}).list()
 
 
-def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(api: Api, capsys: pytest.CaptureFixture[str],
+def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(api: Api, argosy: Argosy,
                                                                           tmp_path: Path) -> None:
     given = yaml.safe_load((tmp_path / "team.yaml").read_text())
     given["storage"] = {"uri": "s3://bucket/runs", "options": {"anon": False}}
     (tmp_path / "team.yaml").write_text(yaml.safe_dump(given))
     api.objects = healthy()
-    [wrong] = doctor(capsys)[1]
+    [wrong] = doctor(argosy)
     assert "s3://bucket/runs is not tried from here, since pods have the credentials" in wrong
     said = {"time": time.time(), "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "",
             "store": "InputError: there is no such bucket"}  # fmt: skip
     pods(api, lambda: {"phase": "Succeeded"}, json.dumps(said))
-    assert "there is no such bucket" in doctor(capsys, "--deep")[1][0]
+    assert "there is no such bucket" in doctor(argosy, "--deep", code=1)[0]
     [container] = next(body for body in api.bodies("POST") if body.get("kind") == "Pod")["spec"]["containers"]
     assert container["args"][2:] == ["s3://bucket/runs", '{"anon": false}']
     assert container["envFrom"] == [{"secretRef": {"name": "hub"}}]
 
 
-def test_a_profile_of_another_store_than_the_templates(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_of_another_store_than_the_templates(api: Api, argosy: Argosy) -> None:
     Path("other.yaml").write_text(yaml.safe_dump(PROFILE | {"storage": {"claim": "elsewhere"}}))
-    assert main(["doctor", "--profile", "other.yaml"]) == 1
+    told = argosy("doctor", "--profile", "other.yaml", code=1).out
     words = "the templates are of the store claim store, at /store/runs, and the profile team has claim elsewhere"
-    assert f"FAIL  profiles    {words}" in capsys.readouterr().out
+    assert f"FAIL  profiles    {words}" in told
 
 
 def test_without_a_kubeconfig_no_argo_server_is_proposed(api: Api, monkeypatch: pytest.MonkeyPatch,
-                                                         capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--server", "http://argo"]) == 2
-    assert "shows neither rights nor what is installed" in capsys.readouterr().err
+                                                         argosy: Argosy) -> None:
+    assert "shows neither rights nor what is installed" in argosy("doctor", "--server", "http://argo", code=2).err
     monkeypatch.setenv("KUBECONFIG", "absent")
-    assert main(["doctor"]) == 2
-    err = capsys.readouterr().err
+    err = argosy("doctor", code=2).err
     assert "set KUBECONFIG to a file that is there, or --context. It asks Kubernetes itself" in err
     assert "--server" not in err
 
 
-def test_profiles_live_side_by_side(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_profiles_live_side_by_side(api: Api, argosy: Argosy) -> None:
     [own] = manifests(load_profile("team.yaml"))["profile"]
     [other] = manifests(load_profile("gpu"))["profile"]
     api.objects[f"{CORE}/configmaps"] = {"items": [own, other]}
-    assert main(["doctor", "--profile", "team.yaml"]) == 0
-    assert "gpu, team; the templates are those of team" in capsys.readouterr().out
+    assert "gpu, team; the templates are those of team" in argosy("doctor", "--profile", "team.yaml").out
     api.objects[f"{CORE}/configmaps"] = {"items": [other]}
-    code, wrong = doctor(capsys)
-    assert code == 1
+    wrong = doctor(argosy, code=1)
     assert "the templates name the profile team, whose ConfigMap is not there" in wrong[0]
 
 
-def test_a_namespace_that_is_not_there_is_the_one_thing_that_is_told(api: Api,
-                                                                     capsys: pytest.CaptureFixture[str]) -> None:
-    code, failures, *_ = doctor(capsys, "--namespace", "nope")
-    assert code == 1
-    [only] = failures
+def test_a_namespace_that_is_not_there_is_the_one_thing_that_is_told(api: Api, argosy: Argosy) -> None:
+    [only] = doctor(argosy, "--namespace", "nope", code=1)
     assert "there is no namespace nope" in only

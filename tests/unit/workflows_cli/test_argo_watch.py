@@ -13,6 +13,7 @@ import pytest
 from argosy.errors import InputError
 from tests.argo_api import TOKEN, Api, serving
 from tests.argo_objects import Pod, workflow
+from tests.command_line import Argosy
 from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.server import ServerClient
 from workflows.argo.client.status import describe
@@ -21,7 +22,6 @@ from workflows.argo.client.unit import pod_name
 from workflows.argo.client.view import view
 from workflows.argo.client.watch import Lines, Screen, Shares, progress_bars, summary, watch
 from workflows.argo.handoff import SHARE
-from workflows.cli import main
 
 PLANNED = Pod(start=0, end=4)
 AT = "2026-01-01T00:00:30Z"
@@ -194,12 +194,11 @@ def test_watch_gives_up_in_the_end(api: Api) -> None:
 
 
 def test_the_command_ends_with_the_workflow_s_code_and_ctrl_c_leaves_it_alone(
-    api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    api: Api, monkeypatch: pytest.MonkeyPatch, argosy: Argosy
 ) -> None:
     failed = {"data": {"d": (Pod("Failed", code=2, message=WRONG),)}}
     api.workflows = {"w": workflow("w", "Failed", plan=PLANNED, batches=failed)}
-    assert main(["watch", "--server", api.url]) == 2
-    out = capsys.readouterr().out
+    out = argosy("watch", "--server", api.url, code=2).out
     assert "workflow: w" in out
     assert f"argosy logs data --on argo --workflow w --server {api.url}" in out
 
@@ -207,19 +206,18 @@ def test_the_command_ends_with_the_workflow_s_code_and_ctrl_c_leaves_it_alone(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("workflows.argo.client.watch.watch", interrupted)
-    assert main(["watch", "w"]) == 1
-    assert "w continues: 'argosy watch w' follows it again, 'argosy stop w' ends it" in capsys.readouterr().out
+    assert "w continues: 'argosy watch w' follows it again, 'argosy stop w' ends it" in argosy("watch", "w", code=1).out
     assert all(method == "GET" for method, *_ in api.asked)
 
 
-def test_the_report_is_linked_where_it_is_an_artifact(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_is_linked_where_it_is_an_artifact(api: Api, argosy: Argosy) -> None:
     found = workflow("w", "Succeeded", {"compare": {"compare-1": (Pod(),)}}, plan=PLANNED)
     [node] = [each for each in found["status"]["nodes"].values() if each["name"].endswith("compare(0)")]
     node["outputs"]["artifacts"] = [{"name": "report", "s3": {"key": "k"}}]
     api.workflows = {"w": found}
-    assert main(["watch", "w"]) == 0
+    said = argosy("watch", "w").out
     link = f"http://localhost:2746/artifact-files/argosy/workflows/w/{node['id']}/outputs/report"
-    assert f"report: {link}" in capsys.readouterr().out
+    assert f"report: {link}" in said
 
 
 def test_status_has_a_line_for_each_task_in_their_order() -> None:

@@ -10,9 +10,9 @@ import yaml
 from tests.argo_api import CORE, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_fixtures import write_profile
 from tests.argo_objects import Pod, workflow
+from tests.command_line import Argosy
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.profile.profile import load_profile
-from workflows.cli import main
 
 PLANNED = Pod(start=0, end=4)
 PULL = 'ErrImagePull: failed to pull "argosy-data:nope"'
@@ -68,11 +68,9 @@ def change(file: str, **values: object) -> None:
 
 
 @pytest.mark.parametrize("option", ["--server", "--namespace", "--context", "--profile"])
-def test_an_option_without_a_value_is_not_the_default(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["status", "--on", "argo", option, ""])
-    assert ended.value.code == 2
-    assert f"argument {option}: is '', allowed: a value" in capsys.readouterr().err
+def test_an_option_without_a_value_is_not_the_default(option: str, argosy: Argosy) -> None:
+    said = argosy("status", "--on", "argo", option, "", code=2).err
+    assert f"argument {option}: is '', allowed: a value" in said
 
 
 @pytest.mark.parametrize(
@@ -90,15 +88,14 @@ def test_an_option_without_a_value_is_not_the_default(option: str, capsys: pytes
 )
 def test_a_kubeconfig_that_is_none(
     content: bytes | None, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    argosy: Argosy,
 ) -> None:  # fmt: skip
     file = tmp_path / "config"
     if content is not None:
         file.write_bytes(content)
     monkeypatch.setenv("KUBECONFIG", str(file))
     for argv in (["status", "--on", "argo"], ["doctor"]):
-        assert main(argv) == 2
-        err = capsys.readouterr().err
+        err = argosy(*argv, code=2).err
         assert all(word in err for word in [*words, "set KUBECONFIG to a file that is there, or --context"]), err
 
 
@@ -110,39 +107,35 @@ def test_a_kubeconfig_that_is_none(
     ],
 )  # fmt: skip
 def test_a_server_that_is_not_argo_s_is_not_taken_for_one_without_our_templates(
-    status: int, said: Any, capsys: pytest.CaptureFixture[str]
+    status: int, said: Any, argosy: Argosy
 ) -> None:
     with serving(Foreign(status, said)) as found:
         listless = [argv for argv in ALL if argv[0] in ("submit", "nightly", "stop", "retry")]
         for argv in listless if isinstance(said, dict) and status == 200 else ALL:
-            assert main([*argv, "--server", found.url]) == 2
-            err = capsys.readouterr().err
+            err = argosy(*argv, "--server", found.url, code=2).err
             assert f"the Argo server {found.url} does not answer as an Argo server does: it gave" in err
             assert "leave out --server" in err
 
 
-def test_what_a_proxy_before_argo_says_is_left_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_proxy_before_argo_says_is_left_as_it_is(argosy: Argosy) -> None:
     for status, code, words in ((502, 1, "refused (502)"), (401, 2, "ARGO_TOKEN"), (403, 2, "ask for the right")):
         with serving(Foreign(status, PAGE)) as found:
-            assert main(["status", "--on", "argo", "--server", found.url]) == code
-            assert words in capsys.readouterr().err
+            assert words in argosy("status", "--on", "argo", "--server", found.url, code=code).err
 
 
 @pytest.mark.parametrize("argv", ALL, ids=lambda argv: argv[0])
-def test_a_namespace_that_is_not_there(argv: list[str], api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_namespace_that_is_not_there(argv: list[str], api: Api, argosy: Argosy) -> None:
     api.objects["/apis/argoproj.io/v1alpha1/namespaces/nope/workflows"] = {"items": []}  # as Kubernetes says it
-    assert main([*argv, "--namespace", "nope"]) == 2
-    err = capsys.readouterr().err
+    err = argosy(*argv, "--namespace", "nope", code=2).err
     assert "there is no namespace 'nope': name another --namespace" in err
     assert "kubectl create namespace nope" in err
 
 
 @pytest.mark.parametrize(("command", "name"), [("nightly", "evaluate"), ("submit", "lifecycle")])
 def test_a_cluster_without_the_template_is_told_how_to_get_it(command: str, name: str, api: Api,
-                                                              capsys: pytest.CaptureFixture[str]) -> None:
+                                                              argosy: Argosy) -> None:
     del api.objects[f"{CUSTOM}/workflowtemplates/{name}"]
-    assert main([command, "--on", "argo", "--profile", "team.yaml"]) == 2
-    err = capsys.readouterr().err
+    err = argosy(command, "--on", "argo", "--profile", "team.yaml", code=2).err
     assert f"there is no WorkflowTemplate '{name}' in namespace argosy" in err
     assert "'argosy manifests --profile team.yaml --out DIR' and 'kubectl apply -k DIR/team'" in err
 
@@ -167,32 +160,28 @@ def given_profile(api: Api) -> list[str]:
 )  # fmt: skip
 def test_a_profile_that_is_not_the_installed_one_is_told_before_it_is_submitted(
     command: list[str], changes: dict[str, object], notes: list[str], api: Api, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    argosy: Argosy,
 ) -> None:  # fmt: skip
     change("mine.yaml", **changes)
     if changes.get("name"):
         [held] = manifests(load_profile("mine.yaml"))["profile"]
         api.objects[f"{CORE}/configmaps/{held['metadata']['name']}"] = held
-    assert main([*command, "--profile", "mine.yaml"]) == 0
-    err = capsys.readouterr().err
+    err = argosy(*command, "--profile", "mine.yaml").err
     assert all(note in err for note in notes), err
     assert bool(notes) == ("note:" in err)
     monkeypatch.setenv("ARGOSY_PROFILE", "mine.yaml")
-    assert main(command) == 0
-    assert capsys.readouterr().err == err
+    assert argosy(*command).err == err
     assert given_profile(api) == [changes.get("name", "team")] * 2
 
 
-def test_a_profile_of_another_store_or_that_pods_would_not_find_is_not_submitted(
-    api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_profile_of_another_store_or_that_pods_would_not_find_is_not_submitted(api: Api, argosy: Argosy) -> None:
     change("mine.yaml", name="other", storage={"claim": "elsewhere"})
-    assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml"]) == 2
+    said = argosy("submit", "--preset", "tiny", "--profile", "mine.yaml", code=2).err
     words = "profile is 'other', whose store is claim elsewhere, at /store/runs, but the WorkflowTemplate was made for"
-    assert words in capsys.readouterr().err
+    assert words in said
     change("mine.yaml", name="other")
-    assert main(["submit", "--preset", "tiny", "--profile", "mine.yaml"]) == 2
-    assert "profile 'other' is not in the namespace, and pods would not find it" in capsys.readouterr().err
+    said = argosy("submit", "--preset", "tiny", "--profile", "mine.yaml", code=2).err
+    assert "profile 'other' is not in the namespace, and pods would not find it" in said
     assert not api.workflows
 
 
@@ -210,38 +199,34 @@ def test_a_profile_of_another_store_or_that_pods_would_not_find_is_not_submitted
     ],
 )  # fmt: skip
 def test_stop_promises_no_report_of_a_pod_that_cannot_start(pods: dict[str, Pod], words: str, api: Api,
-                                                            capsys: pytest.CaptureFixture[str]) -> None:
+                                                            argosy: Argosy) -> None:
     api.workflows = {"w": workflow("w", **pods)}
-    assert main(["stop", "w"]) == 0
-    assert words in capsys.readouterr().out
-    assert main(["stop", "w", "--terminate"]) == 0
-    assert "w is being terminated. 'argosy retry w' continues from here." in capsys.readouterr().out
+    assert words in argosy("stop", "w").out
+    assert "w is being terminated. 'argosy retry w' continues from here." in argosy("stop", "w", "--terminate").out
 
 
-def test_a_list_has_the_newest_and_counts_the_others(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_has_the_newest_and_counts_the_others(api: Api, argosy: Argosy) -> None:
     for number in range(23):
         api.workflows[f"w-{number}"] = workflow(f"w-{number}", "Succeeded")
         api.workflows[f"w-{number}"]["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{number:02}Z"
     newest = [f"w-{number}" for number in reversed(range(23))]
     for argv, count in (([], 20), (["--limit", "3"], 3), (["--limit", "0"], 23), (["--limit", "23"], 23)):
-        assert main(["status", "--on", "argo", "--all", *argv]) == 0
-        _, *lines = capsys.readouterr().out.splitlines()
+        _, *lines = argosy("status", "--on", "argo", "--all", *argv).out.splitlines()
         assert [line.split()[0] for line in lines if line.startswith("w-")] == newest[:count]
         assert lines[count:] == ([f"and {23 - count} older; --limit 0 lists them too"] if count < 23 else [])
 
 
-def test_what_was_refused_for_wrong_input_is_not_tried_again(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_refused_for_wrong_input_is_not_tried_again(api: Api, argosy: Argosy) -> None:
     failed = {"data": {"data-1": (WRONG,)}}
     api.workflows = {"w": workflow("w", "Failed", failed, plan=PLANNED), "p": workflow("p", "Failed", plan=WRONG),
                      "s": workflow("s", "Error", message="invalid spec: no such template")}
     for name in "wps":
-        assert main(["retry", name]) == 2
-        err = capsys.readouterr().err
+        err = argosy("retry", name, code=2).err
         assert f"{name} was refused for wrong input, which a retry does not fix" in err
         assert f"'argosy watch {name}' names the cause; correct it and submit again" in err
     assert not api.bodies("POST")
     api.workflows["w"] = workflow("w", "Failed", {"data": {"data-1": (Pod("Failed", code=1),)}}, plan=PLANNED)
-    assert main(["retry", "w"]) == 0
+    argosy("retry", "w")
     assert len(api.bodies("POST")) == 1
 
 
@@ -253,13 +238,12 @@ def test_what_was_refused_for_wrong_input_is_not_tried_again(api: Api, capsys: p
     ],
 )
 def test_what_was_not_asked_for_is_skipped_and_not_blocked(phase: str, state: str, note: str, end: str, api: Api,
-                                                           capsys: pytest.CaptureFixture[str]) -> None:
+                                                           argosy: Argosy) -> None:
     """Argo omits a task after one that it omitted; only where something failed that is the cause."""
     done = {"data": {"data-1": (Pod(),)}}
     api.workflows = {"w": workflow("w", phase, done, plan=PLANNED, blocked=["tokenize"], skipped=["clean"])}
-    assert main(["status", "w", "--on", "argo"]) == 0
-    rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in capsys.readouterr().out.splitlines()[1:-2]}
+    said = argosy("status", "w", "--on", "argo").out
+    rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in said.splitlines()[1:-2]}
     assert rows["tokenize"] == [state, note]
     assert rows["clean"] == ["skipped", "already done, or outside of the range"]
-    assert main(["watch", "w"]) == (phase == "Failed")
-    assert end in capsys.readouterr().out
+    assert end in argosy("watch", "w", code=int(phase == "Failed")).out

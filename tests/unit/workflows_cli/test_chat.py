@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import Argosy
 from tests.posttraining_fixtures import make_checkpoint
-from workflows.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +29,12 @@ def expected(checkpoint: Path, text: str, tokens: int) -> str:
 
 
 def test_a_conversation_is_rendered_whole_and_loses_its_first_turns_alone(
-    checkpoint: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path, argosy: Argosy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = "word " * 40
     turns = ["say cat twice", "and dog", "/new", "say sun", f"{long}please", long * 9, "/quit", "not read"]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(turns)))
-    assert main(["chat", str(checkpoint), "--temperature", "0", "--max-tokens", "6"]) == 0
-    shown = capsys.readouterr()
+    shown = argosy("chat", str(checkpoint), "--temperature", "0", "--max-tokens", "6")
     first = expected(checkpoint, "<|user|>say cat twice<|end|><|assistant|>", 6)
     second = expected(checkpoint, f"<|user|>say cat twice<|end|><|assistant|>{first}<|end|><|user|>and dog<|end|>"
                                   "<|assistant|>", 6)
@@ -46,20 +45,17 @@ def test_a_conversation_is_rendered_whole_and_loses_its_first_turns_alone(
     assert "the model's context 96: shorten it" in shown.err
 
 
-def test_prompts_are_continued_greedily_or_drawn_by_their_seed(checkpoint: Path,
-                                                               capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompts_are_continued_greedily_or_drawn_by_their_seed(checkpoint: Path, argosy: Argosy) -> None:
     def said(*options: str) -> str:
-        assert main(["generate", str(checkpoint), *options, "--max-tokens", "8"]) == 0
-        return capsys.readouterr().out
+        return argosy("generate", str(checkpoint), *options, "--max-tokens", "8").out
 
     assert said("red blue") == expected(checkpoint, "red blue", 8) + "\n"
     drawn: list[Any] = [said("red blue", "--temperature", "1", "--seed", seed) for seed in "112"]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_a_checkpoint_that_cannot_speak_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_that_cannot_speak_is_refused(tmp_path: Path, argosy: Argosy) -> None:
     (make_checkpoint(tmp_path) / "checkpoints/final/chat_template.jinja").unlink()
     for arguments, message in ((["chat", str(tmp_path)], "has no chat template: 'argosy generate"),
                                (["generate", "./nowhere", "x"], "CHECKPOINT is './nowhere': there is no such")):
-        assert main(arguments) == 2
-        assert message in capsys.readouterr().err
+        assert message in argosy(*arguments, code=2).err

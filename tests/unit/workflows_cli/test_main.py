@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import InputError
+from tests.command_line import Argosy
 from workflows.cli import commands, main
 from workflows.cli.command import memory
 
@@ -19,17 +20,9 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("ARGOSY_DEBUG", raising=False)
 
 
-def exit_code(*argv: str) -> int:
-    try:
-        return main(argv)
-    except SystemExit as exit_:
-        return int(exit_.code or 0)
-
-
 @pytest.mark.parametrize("name", [command.name for command in commands()])
-def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(name, "--help") == 0
-    assert "usage: argosy " + name in capsys.readouterr().out
+def test_every_command_has_help(name: str, argosy: Argosy) -> None:
+    assert "usage: argosy " + name in argosy(name, "--help").out
 
 
 @pytest.mark.parametrize(
@@ -65,11 +58,9 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         (["report"], "there is no report in runs yet"),
     ],
 )
-def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str,
-                                                capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, argosy: Argosy) -> None:
     Path("file").write_text("in the way")
-    assert exit_code(*argv) == 2
-    captured = capsys.readouterr()
+    captured = argosy(*argv, code=2)
     assert words in captured.err
     assert "Traceback" not in captured.err
     assert captured.out == ""
@@ -85,7 +76,7 @@ HOSTILE = ("", "null", "true", "-1", ".nan", "1e400", "12:30:45", "2024-99-99", 
 def test_a_hostile_value_is_taken_or_named_and_never_a_traceback(field: str,
                                                                  capsys: pytest.CaptureFixture[str]) -> None:
     for value in HOSTILE:
-        code = exit_code("plan", "--preset", "tiny", f"{field}={value}")
+        code = main(["plan", "--preset", "tiny", f"{field}={value}"])
         err = capsys.readouterr().err
         assert code == 0 or (code == 2 and field.rpartition(".")[2] in err), (value, err)
         assert "ARGOSY_DEBUG" not in err
@@ -124,45 +115,37 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["status"])
 
 
-def test_a_bug_is_one_line_and_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_one_line_and_1(monkeypatch: pytest.MonkeyPatch, argosy: Argosy) -> None:
     def broken(*_: object) -> None:
         raise ValueError("unexpected")
 
     monkeypatch.setattr("workflows.cli.status.last_config", broken)
-    assert exit_code("status") == 1
-    assert capsys.readouterr().err == "argosy status: ValueError: unexpected (ARGOSY_DEBUG=1 shows where)\n"
+    assert argosy("status", code=1).err == "argosy status: ValueError: unexpected (ARGOSY_DEBUG=1 shows where)\n"
 
 
-def test_plan_and_dry_run_write_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code("plan", "--preset", "tiny", "--to", "sft", "seed=3") == 0
-    planned = capsys.readouterr().out
+def test_plan_and_dry_run_write_nothing(argosy: Argosy) -> None:
+    planned = argosy("plan", "--preset", "tiny", "--to", "sft", "seed=3").out
     assert "left out" in planned.splitlines()[-2]
-    assert exit_code("run", "--preset", "tiny", "--dry-run", "--to", "sft", "seed=3") == 0
-    assert capsys.readouterr().out == planned
+    assert argosy("run", "--preset", "tiny", "--dry-run", "--to", "sft", "seed=3").out == planned
     assert os.listdir() == []
 
 
-def test_overrides_may_come_after_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code("plan", "dpo=null", "--preset", "tiny", "rlhf=null") == 0
-    assert "\ndpo" not in (out := capsys.readouterr().out)
+def test_overrides_may_come_after_options(argosy: Argosy) -> None:
+    assert "\ndpo" not in (out := argosy("plan", "dpo=null", "--preset", "tiny", "rlhf=null").out)
     assert "\nrlhf" not in out
 
 
-def test_init_writes_a_file_that_plan_uses_and_never_over_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code("init", "project/new") == 0
-    assert exit_code("init", "project/new") == 2
-    assert "is there already" in capsys.readouterr().err
+def test_init_writes_a_file_that_plan_uses_and_never_over_one(argosy: Argosy) -> None:
+    argosy("init", "project/new")
+    assert "is there already" in argosy("init", "project/new", code=2).err
     os.chdir("project/new")
     Path("argosy.yaml").write_text("preset: tiny\ndpo: null\n")
-    assert exit_code("plan") == 0
-    captured = capsys.readouterr()
+    captured = argosy("plan")
     assert captured.err == "config: argosy.yaml\n"
     assert "\ndpo" not in captured.out
-    assert exit_code("plan", "--preset", "tiny") == 0
-    assert "\ndpo" in capsys.readouterr().out
+    assert "\ndpo" in argosy("plan", "--preset", "tiny").out
 
 
-def test_a_broken_project_file_is_named_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_project_file_is_named_with_its_line(argosy: Argosy) -> None:
     Path("argosy.yaml").write_text("preset: tiny\nsft:\n  epochs: none\n")
-    assert exit_code("plan") == 2
-    assert "argosy.yaml, line 3: sft.epochs is 'none', allowed: a number, such as 1" in capsys.readouterr().err
+    assert "argosy.yaml, line 3: sft.epochs is 'none', allowed: a number, such as 1" in argosy("plan", code=2).err

@@ -11,30 +11,25 @@ from argosy.evaluation.contamination import Seen
 from argosy.statistics.contamination import Contamination
 from argosy.store.files import write_json
 from argosy.store.step_files import read_done
+from tests.command_line import Argosy
 from tests.report_fixtures import HONEST, make_store
-from workflows.cli import main
 
 
-def test_metrics_of_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_of_a_store(tmp_path: Path, argosy: Argosy) -> None:
     make_store(tmp_path, HONEST)
-    assert main(["metrics", "--store", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
+    said = argosy("metrics", "--store", str(tmp_path)).out
     assert said.splitlines()[0].split() == ["METRIC", "VERDICT", "LAST", "OF", "95", "%", "CHANCE", "SIGNAL", "NOISE",
                                             "SNR", "TAU", "CHECKPOINTS"]
-    assert main(["metrics", "--store", str(tmp_path), "bench/facts/cloze/acc", "--json"]) == 0
-    [found] = json.loads(capsys.readouterr().out)
+    [found] = json.loads(argosy("metrics", "--store", str(tmp_path), "bench/facts/cloze/acc", "--json").out)
     assert (found["verdict"], found["chance"], found["checkpoints"]) == ("watch", 0.25, len(HONEST))
     assert found["found"]["ratio"] == pytest.approx(found["found"]["signal"] / found["found"]["noise"])
-    assert main(["metrics", "--store", str(tmp_path), "--watch", "--snr", "1e9"]) == 0
-    assert capsys.readouterr().out.strip() == ""
-    assert main(["metrics", "--store", str(tmp_path), "bench/nothing/*"]) == 2
-    assert "no metric is like bench/nothing/*" in capsys.readouterr().err
-    assert main(["metrics", "--store", str(tmp_path / "empty")]) == 2
-    assert "no finished evaluation" in capsys.readouterr().err
+    assert argosy("metrics", "--store", str(tmp_path), "--watch", "--snr", "1e9").out.strip() == ""
+    said = argosy("metrics", "--store", str(tmp_path), "bench/nothing/*", code=2).err
+    assert "no metric is like bench/nothing/*" in said
+    assert "no finished evaluation" in argosy("metrics", "--store", str(tmp_path / "empty"), code=2).err
 
 
-def test_the_table_says_of_which_checkpoint_the_last_value_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]
-                                                              ) -> None:
+def test_the_table_says_of_which_checkpoint_the_last_value_is(tmp_path: Path, argosy: Argosy) -> None:
     store = make_store(tmp_path, HONEST)
     checkpoints = read_checkpoints([Path(path) for path in store.checkpoints], store.evaluations)
     found = {each.metric: each for each in watchlist(checkpoints)}
@@ -46,14 +41,12 @@ def test_the_table_says_of_which_checkpoint_the_last_value_is(tmp_path: Path, ca
     accuracy = found["bench/facts/plain/acc"]
     highest = max(checkpoints.finals, key=lambda c: c.metrics["bench/facts/plain/acc"])
     assert (accuracy.of, accuracy.last) == (highest.label, highest.metrics["bench/facts/plain/acc"])
-    assert main(["metrics", "--store", str(tmp_path), "heldout/bpb/code"]) == 0
-    said = capsys.readouterr().out
+    said = argosy("metrics", "--store", str(tmp_path), "heldout/bpb/code").out
     assert f" {heldout.last:.4g}  {most.label} " in said
     assert "LAST: the value of the checkpoint OF" in said
 
 
-def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path, capsys: pytest.CaptureFixture[str]
-                                                                  ) -> None:
+def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path, argosy: Argosy) -> None:
     store = make_store(tmp_path, HONEST)
     checkpoints = read_checkpoints([Path(path) for path in store.checkpoints], store.evaluations)
     name, halves = "bench/facts/cloze/acc", "bench/facts/none_of_the_others/acc"
@@ -66,8 +59,7 @@ def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path
         c.counts[name] = 9
     [few] = watchlist(checkpoints, metrics=[name])
     assert (few.verdict, few.why) == ("few items", "it is of 9 items, fewer than 10")
-    assert main(["metrics", "--store", str(tmp_path), "--watch"]) == 0
-    watch = capsys.readouterr().out.split()
+    watch = argosy("metrics", "--store", str(tmp_path), "--watch").out.split()
     assert name in watch
     assert halves not in watch
 

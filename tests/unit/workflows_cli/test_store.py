@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from steps.noop import NoopConfig
-from workflows.cli import main
+from tests.command_line import Argosy
 from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig
-
-Out = pytest.CaptureFixture[str]
 
 
 def noops(config: LifecycleConfig) -> list[Node]:
@@ -32,15 +30,12 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"workflows.cli.{command}.lifecycle", noops)
 
 
-def test_run_then_again_then_what_it_left_behind(capsys: Out) -> None:
+def test_run_then_again_then_what_it_left_behind(argosy: Argosy) -> None:
     """The one test here that sends to MLflow."""
-    assert main(["run", "--plain"]) == 0
-    assert "3 ran" in capsys.readouterr().out
+    assert "3 ran" in argosy("run", "--plain").out
     assert _statuses() == {"demo": {"FINISHED"}, "node": {"FINISHED"}}
-    assert main(["run", "--plain"]) == 0
-    assert "3 skipped" in capsys.readouterr().out
-    assert main(["status"]) == 0
-    assert "3 nodes: 3 done" in capsys.readouterr().out
+    assert "3 skipped" in argosy("run", "--plain").out
+    assert "3 nodes: 3 done" in argosy("status").out
 
 
 def _statuses() -> dict[str, set[str]]:
@@ -55,45 +50,38 @@ def _statuses() -> dict[str, set[str]]:
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_a_failure_ends_with_1_and_status_says_where_the_log_is(capsys: Out) -> None:
-    assert main(["run", "--plain", "name=failing"]) == 1
-    capsys.readouterr()
-    assert main(["status"]) == 1
-    out = capsys.readouterr().out
+def test_a_failure_ends_with_1_and_status_says_where_the_log_is(argosy: Argosy) -> None:
+    argosy("run", "--plain", "name=failing", code=1)
+    out = argosy("status", code=1).out
     assert "1 done, 1 failed, 1 blocked" in out
     assert "failed on request; log: " in out
     assert out.splitlines()[3].split() == ["compare", "blocked", "needs", "sft,", "which", "failed"]
-    assert main(["logs", "sft"]) == 0
-    assert "attempt 1" in capsys.readouterr().out
-    assert main(["logs", "compare"]) == 2
-    assert "compare has not run: it is blocked, as sft failed; 'argosy logs sft' shows why" in capsys.readouterr().err
-    assert main(["logs", "sff"]) == 2
-    assert "nearest: sft; stages: data, sft, compare\n" in capsys.readouterr().err
+    assert "attempt 1" in argosy("logs", "sft").out
+    said = argosy("logs", "compare", code=2).err
+    assert "compare has not run: it is blocked, as sft failed; 'argosy logs sft' shows why" in said
+    assert "nearest: sft; stages: data, sft, compare\n" in argosy("logs", "sff", code=2).err
 
 
 @pytest.mark.usefixtures("no_mlflow")
 @pytest.mark.parametrize("command", ["why", "compare", "logs"])
-def test_a_node_that_has_not_run_is_said_to_be_so(command: str, capsys: Out) -> None:
-    assert main(["run", "--plain", "--to", "data"]) == 0
-    assert main([command, "sft"]) == 2
-    error = capsys.readouterr().err
+def test_a_node_that_has_not_run_is_said_to_be_so(command: str, argosy: Argosy) -> None:
+    argosy("run", "--plain", "--to", "data")
+    error = argosy(command, "sft", code=2).err
     assert f"argosy {command}: sft has not run yet (pending); 'argosy run', with the options of the last time" in error
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_compare_and_why_of_a_failure(capsys: Out) -> None:
-    assert main(["run", "--plain", "--store", "other", "name=failing"]) == 1
-    assert main(["compare", "--store", "other", "sft"]) == 2
+def test_compare_and_why_of_a_failure(argosy: Argosy) -> None:
+    argosy("run", "--plain", "--store", "other", "name=failing", code=1)
+    said = argosy("compare", "--store", "other", "sft", code=2).err
     words = "sft failed before: failed on request; 'argosy logs sft --store other' shows more"
-    assert words in capsys.readouterr().err
-    assert main(["why", "--store", "other", "sft"]) == 0
-    assert "NOT DONE (failed before: failed on request)" in capsys.readouterr().out
+    assert words in said
+    assert "NOT DONE (failed before: failed on request)" in argosy("why", "--store", "other", "sft").out
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_what_a_step_could_not_use_is_shown_by_run_and_status(capsys: Out) -> None:
-    assert main(["run", "--plain"]) == 0
-    assert "kept aside" not in capsys.readouterr().out
+def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) -> None:
+    assert "kept aside" not in argosy("run", "--plain").out
     path = _directories("data")[0].absolute()
     done = json.loads((path / "outputs.json").read_text())
     rejected = {"no text": 1, "not JSON": 11, "c": 1, "d": 1}
@@ -101,8 +89,7 @@ def test_what_a_step_could_not_use_is_shown_by_run_and_status(capsys: Out) -> No
     done["outputs"] |= {"rejected": rejected, "skipped": ["a.bin"], "lost": lost}
     (path / "outputs.json").write_text(json.dumps(done))
     for command in (["run", "--plain"], ["status"]):
-        assert main(command) == 0
-        out = capsys.readouterr().out
+        out = argosy(*command).out
         assert f"data: 14 lines kept aside in {path}/rejects: not JSON (11), no text (1), c (1) and 1 more\n" in out
         assert "data: 1 file left out, empty or of unknown format: a.bin\n" in out
         assert "data: channel web lost 10.0%: language 10.0%" in out
@@ -111,50 +98,41 @@ def test_what_a_step_could_not_use_is_shown_by_run_and_status(capsys: Out) -> No
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_a_range_then_the_rest(capsys: Out) -> None:
-    assert main(["run", "--plain", "--to", "data", "seed=4"]) == 0
-    assert main(["status"]) == 0
-    assert "1 done, 2 pending" in capsys.readouterr().out
-    assert main(["run", "--plain", "--from", "sft", "seed=4"]) == 0
-    assert "2 ran" in capsys.readouterr().out
+def test_a_range_then_the_rest(argosy: Argosy) -> None:
+    argosy("run", "--plain", "--to", "data", "seed=4")
+    assert "1 done, 2 pending" in argosy("status").out
+    assert "2 ran" in argosy("run", "--plain", "--from", "sft", "seed=4").out
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_run_names_the_report_of_its_own_config_alone(capsys: Out) -> None:
-    assert main(["run", "--plain", "seed=4"]) == 0
+def test_run_names_the_report_of_its_own_config_alone(argosy: Argosy) -> None:
+    argosy("run", "--plain", "seed=4")
     [compare] = _directories("compare")
     (compare / "report.html").write_text("of seed 4")
     for arguments, named in ((["seed=4"], True), (["seed=5", "--to", "sft"], False)):
-        capsys.readouterr()
-        assert main(["run", "--plain", *arguments]) == 0
-        assert (f"report: {compare.absolute()}/report.html" in capsys.readouterr().out) is named
+        assert (f"report: {compare.absolute()}/report.html" in argosy("run", "--plain", *arguments).out) is named
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_status_follows_the_seed_of_the_last_run(capsys: Out) -> None:
+def test_status_follows_the_seed_of_the_last_run(argosy: Argosy) -> None:
     for seed in (4, 5):
-        assert main(["run", "--plain", f"seed={seed}", "--to", "data"]) == 0
-    capsys.readouterr()
-    assert main(["status"]) == 0
-    assert "1 done" in capsys.readouterr().out
+        argosy("run", "--plain", f"seed={seed}", "--to", "data")
+    assert "1 done" in argosy("status").out
     assert len(list(Path("runs").glob("data-*"))) == 2
 
 
-def test_a_run_of_another_version_is_told(capsys: Out) -> None:
+def test_a_run_of_another_version_is_told(argosy: Argosy) -> None:
     Path("runs").mkdir()
     Path("runs/last_run.json").write_text(json.dumps({"config": {"sft": {"gone": 1}}, "directories": {}}))
-    assert main(["status"]) == 2
-    error = capsys.readouterr().err
+    error = argosy("status", code=2).err
     assert error.startswith("argosy status: runs/last_run.json is of another version of Argosy: 'argosy run' writes")
     assert "sft.gone is not a field" in error
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(capsys: Out) -> None:
-    assert main(["run", "--plain", "seed=4"]) == 0
-    capsys.readouterr()
-    assert main(["why", "compare"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(argosy: Argosy) -> None:
+    argosy("run", "--plain", "seed=4")
+    lines = argosy("why", "compare").out.splitlines()
     shown = [line.strip() for line in lines]
     assert [line.split()[1 if line.startswith("compare") else 2] for line in shown if "runs/" in line] == [
         *(f"runs/{path.name}" for path in [*_directories("compare")]),
@@ -165,11 +143,9 @@ def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(capsys: 
     given = Path("given.txt").absolute()
     assert any(line.startswith(f"inputs: {given}  sha256 ") and line.endswith("unchanged") for line in shown)
     given.write_text("other")
-    assert main(["why", str(_directories("sft")[0])]) == 0
-    assert "CHANGED since" in capsys.readouterr().out
+    assert "CHANGED since" in argosy("why", str(_directories("sft")[0])).out
     given.unlink()
-    assert main(["why", "sft"]) == 0
-    assert "not there any more" in capsys.readouterr().out
+    assert "not there any more" in argosy("why", "sft").out
 
 
 def _directories(name: str) -> list[Path]:
@@ -203,10 +179,9 @@ def _evaluated_store() -> None:
     Path("runs/last_run.json").write_text(json.dumps({"config": {}, "directories": directories}))
 
 
-def test_compare_by_stage_export_and_directory(capsys: Out) -> None:
+def test_compare_by_stage_export_and_directory(argosy: Argosy) -> None:
     _evaluated_store()
-    assert main(["compare", "sft", "sft/p050", "runs/twin-000000000002", "runs/sft-000000000001/checkpoints/p050"]) == 0
-    out = capsys.readouterr().out
+    out = argosy("compare", "sft", "sft/p050", "runs/twin-000000000002", "runs/sft-000000000001/checkpoints/p050").out
     named = [line.split()[:2] for line in out.splitlines()[1:5]]
     assert named == [["A", "sft"], ["B", "sft/p050"], ["C", "twin"], ["D", "sft/p050"]]
     rows = {line for line in out.splitlines() if line.startswith("bench/quiz/plain/acc")}
@@ -214,13 +189,12 @@ def test_compare_by_stage_export_and_directory(capsys: Out) -> None:
     assert "Of one of them only, so not compared: 1 metrics, such as heldout/bpb." in out
 
 
-def test_a_checkpoint_of_another_store_has_the_evaluations_of_both(capsys: Out) -> None:
+def test_a_checkpoint_of_another_store_has_the_evaluations_of_both(argosy: Argosy) -> None:
     _evaluated_store()
     Path("other").mkdir()
     for name in ("sft-000000000001", "evaluate-sft-p100-heldout-000000000077"):
         Path("runs", name).rename(Path("other", name))
-    assert main(["compare", "twin", "other/sft-000000000001", "--json"]) == 0
-    _, second = json.loads(capsys.readouterr().out)["entries"]
+    _, second = json.loads(argosy("compare", "twin", "other/sft-000000000001", "--json").out)["entries"]
     assert {name: metric["value"] for name, metric in second["metrics"].items()} == {
         "bench/quiz/plain/acc": 0.4, "heldout/bpb": 1.5}  # of runs, and of its own
     assert [each["checkpoint"] for each in second["line"]] == ["sft/p050", "sft"]
@@ -237,13 +211,12 @@ def test_a_checkpoint_of_another_store_has_the_evaluations_of_both(capsys: Out) 
         ("swin", "; stages: sft, twin, data, evaluate"),
     ],
 )
-def test_compare_names_what_is_not_there(name: str, words: str, capsys: Out) -> None:
+def test_compare_names_what_is_not_there(name: str, words: str, argosy: Argosy) -> None:
     _evaluated_store()
-    assert main(["compare", "sft", name]) == 2
-    assert words in capsys.readouterr().err
+    assert words in argosy("compare", "sft", name, code=2).err
 
 
-def test_a_reward_model_is_not_compared(capsys: Out) -> None:
+def test_a_reward_model_is_not_compared(argosy: Argosy) -> None:
     _evaluated_store()
     export = Path("runs/twin-000000000002/checkpoints/p050")
     (export / "config.json").write_text('{"architectures": ["LlamaForSequenceClassification"]}')
@@ -251,13 +224,12 @@ def test_a_reward_model_is_not_compared(capsys: Out) -> None:
     (Path("elsewhere") / "config.json").write_text((export / "config.json").read_text())
     for name, where in (("twin/p050", "; what it was measured by is in runs/twin-000000000002/outputs.json"),
                         ("elsewhere", "")):  # fmt: skip
-        assert main(["compare", "sft", name]) == 2
-        assert capsys.readouterr().err.replace(f"{Path.cwd()}/", "") == (
+        assert argosy("compare", "sft", name, code=2).err.replace(f"{Path.cwd()}/", "") == (
             f"argosy compare: {name} is a LlamaForSequenceClassification (a reward model, a classifier): it predicts "
             f"no tokens, so it is not compared as a language model is; name a language model{where}\n")
 
 
-def test_report_is_the_last_runs_or_the_newest(capsys: Out) -> None:
+def test_report_is_the_last_runs_or_the_newest(argosy: Argosy) -> None:
     graph = Graph(noops(LifecycleConfig(seed=1)))
     own = Path(graph.directory(graph.nodes[-1], "runs"))
     other = Path("runs/compare-00000000000a")
@@ -265,36 +237,30 @@ def test_report_is_the_last_runs_or_the_newest(capsys: Out) -> None:
         path.mkdir(parents=True)
     (other / "report.html").write_text("other")
     Path("runs/last_run.json").write_text(json.dumps({"config": {}, "directories": {"compare": own.name}}))
-    assert main(["report"]) == 0
-    said = capsys.readouterr()
+    said = argosy("report")
     assert said.out == f"{other}/report.html\n"
     assert "this is another config's" in said.err
     (own / "report.html").write_text("own")
-    assert main(["report"]) == 0
-    assert capsys.readouterr().out == f"{own}/report.html\n"
+    assert argosy("report").out == f"{own}/report.html\n"
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_a_truncated_result_is_a_sentence(capsys: Out) -> None:
+def test_a_truncated_result_is_a_sentence(argosy: Argosy) -> None:
     """Not a Python warning with its line of code; the step counts as not done."""
-    assert main(["run", "--plain"]) == 0
+    argosy("run", "--plain")
     [outputs] = Path("runs").glob("data-*/outputs.json")
     outputs.write_text(outputs.read_text()[:20])
-    capsys.readouterr()
-    assert main(["status"]) == 0
-    err = capsys.readouterr().err
+    err = argosy("status").err
     assert err.startswith("warning: ")
     assert "is broken (truncated or not ours): taken as not done\n" in err
     assert "UserWarning" not in err
     assert "warnings.warn" not in err
-    assert main(["compare", "data"]) == 2
-    err = capsys.readouterr().err
+    err = argosy("compare", "data", code=2).err
     assert err.count("is broken (truncated or not ours): taken as not done\n") == 1
     assert err.endswith("\nargosy compare: data is not done: its outputs.json is broken; 'argosy run', with the "
                         "options of the last time, runs it again\n")
 
 
-def test_a_promotion_is_not_forced_without_a_reason(capsys: Out) -> None:
+def test_a_promotion_is_not_forced_without_a_reason(argosy: Argosy) -> None:
     Path("runs").mkdir()
-    assert main(["promote", "sft", "--force", " "]) == 2
-    assert "--force is empty: say why" in capsys.readouterr().err
+    assert "--force is empty: say why" in argosy("promote", "sft", "--force", " ", code=2).err

@@ -12,7 +12,7 @@ from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import nobody
 from argosy.tracking.mlflow.registry import Moved, Registry, Version
 from argosy.tracking.mlflow.server import CHECKPOINT, Server, default_uri
-from workflows.cli import main
+from tests.command_line import Argosy
 from workflows.nightly import promotion
 from workflows.nightly import references as reference
 from workflows.nightly.candidates import Candidate
@@ -90,7 +90,7 @@ def test_one_promotion_of_a_store_waits_for_the_other(server: Server, tmp_path: 
 
 
 def test_what_an_alias_names_already_is_held_against_what_it_named_before(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argosy: Argosy
 ) -> None:
     references: list[Any] = []
 
@@ -103,16 +103,14 @@ def test_what_an_alias_names_already_is_held_against_what_it_named_before(
     for name in "ba":
         monkeypatch.setattr(reference, "last_by_name", lambda *_, name=name: chosen(name))
         command = ["promote", "sft", "--store", str(tmp_path), "--alias", "five"]
-        assert main(command) == 0
-    assert "tiny@five is a/final (version" in capsys.readouterr().out
-    assert main(command) == 0
-    assert capsys.readouterr().out.endswith(", a, already: nothing was moved; no gate was held\n")
+        said = argosy(*command)
+    assert "tiny@five is a/final (version" in said.out
+    assert argosy(*command).out.endswith(", a, already: nothing was moved; no gate was held\n")
     for rule, options, code, words in (("better_on", [], 1, "tiny@five names it already: nothing was moved"),
                                        ("better_on", ["--force", "why"], 0, "already: nothing was moved; forced"),
                                        ("not_worse", [], 0, "already: nothing was moved; the gate holds")):  # fmt: skip
         (tmp_path / "gate.yaml").write_text(f"rules: [{rule}]")
-        assert main([*command, "--gate", str(tmp_path / "gate.yaml"), *options]) == code
-        said = capsys.readouterr()
+        said = argosy(*command, "--gate", str(tmp_path / "gate.yaml"), *options, code=code)
         assert words in said.out + said.err
     assert references == ["b/final"] * 3
     assert len(list((tmp_path / ".promotions").glob("*.json"))) == 2
@@ -124,11 +122,10 @@ def test_what_an_alias_names_already_is_held_against_what_it_named_before(
                                                ("--model", ""), ("--model", "a:b"), ("--model", "a b"),
                                                ("--model", "..")])  # fmt: skip
 def test_names_that_mlflow_cannot_take_are_refused_before_anything_is_written(
-    option: str, value: str, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    option: str, value: str, command: list[str], tmp_path: Path, argosy: Argosy,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path / "mlflow"))
-    assert main([*command, "--store", str(tmp_path), option, value]) == 2
-    said = capsys.readouterr().err
+    said = argosy(*command, "--store", str(tmp_path), option, value, code=2).err
     assert f"{option} is {value!r}, allowed: letters, digits, '_'" in said
     assert not list(tmp_path.iterdir())
