@@ -10,15 +10,12 @@ import pytest
 
 from argosy.errors import InputError
 from argosy.evaluation.items import read_items
-from tests.evaluation_fixtures import make_items, make_tokenizer, run_evaluate, save_checkpoint, write_items
-from tests.training_fixtures import write_tokens
-
-CHINESE = ["长江 定理。", "蓝鲸" * 9]
+from tests.evaluation_fixtures import make_items, run_evaluate, save_checkpoint, write_items
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training step with two exports, a data step and a tokenize step."""
+    """A training step with two exports, and a data step."""
     root = tmp_path_factory.mktemp("store")
     exports = []
     for name, chat in (("half", False), ("end", True)):
@@ -28,8 +25,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "sft/outputs.json").write_text(json.dumps(outputs))
     for lang in ("en", "zh"):
         write_items(root / f"data/benchmark/{lang}.jsonl", [i for i in make_items(24) if i.lang == lang])
-    texts = {"en": ["river stone " * n for n in (3, 60, 300)], "zh": CHINESE}
-    write_tokens(root / "tokens", make_tokenizer(), {"heldout": texts})
     return root
 
 
@@ -61,39 +56,6 @@ def test_same_config_same_bytes_and_chat_changes_prompts(store: Path, tmp_path: 
     bytes_of = {name: (tmp_path / name / "items.parquet").read_bytes() for name in "abcd"}
     assert bytes_of["a"] == bytes_of["b"] != bytes_of["c"]
     assert bytes_of["c"] == bytes_of["d"]  # the same weights; the other export is not a chat one
-
-
-def test_heldout_loss_by_direct_computation_and_the_training_loops(store: Path, tmp_path: Path) -> None:
-    """The mean loss of each document's tokens after BOS, by the model's own logits; curves of training join."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from argosy.models.loss import LossModule
-    from argosy.tokens.reader import read_channels
-    from argosy.training.heldout import HeldoutLoss
-
-    found = evaluate(store, tmp_path / "a", suite="heldout", tokens=str(store / "tokens"))["metrics"]
-    path = store / "sft/checkpoints/end"
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
-    nats = tokens = size = 0.0
-    for text in CHINESE:
-        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
-        count = ids.shape[1] - 1
-        nats += model(ids, labels=ids).loss.item() * count
-        tokens, size = tokens + count, size + len(text.encode())
-    assert found["heldout/nats/zh"] == pytest.approx(nats / tokens, rel=1e-5)
-    assert found["heldout/ppl/zh"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
-    assert found["heldout/bpb/zh"] == pytest.approx(nats / size / math.log(2), rel=1e-5)
-    assert {"heldout/nats/en", "heldout/nats/all"} <= found.keys()
-    training = HeldoutLoss(read_channels(store / "tokens", "heldout"), 256, 20_000)
-    loss = training.by_channel(LossModule(model, 2, torch.float32, 0.0, 256))["zh"]  # documents within one window
-    assert (found["heldout/nats/zh"], found["heldout/bpb/zh"]) == pytest.approx((loss.nats, loss.bpb), rel=1e-4)
-    rows = read_items(tmp_path / "a")
-    assert {(row["task"], row["variant"]) for row in rows} == {("heldout", "en"), ("heldout", "zh")}
-    chinese = [row for row in rows if row["variant"] == "zh"]
-    assert [row["id"] for row in chinese] == ["0", "1"]
-    assert (sum(row["tokens"] for row in chinese), sum(row["bytes"] for row in chinese)) == (tokens, size)
-    assert sum(row["nats"] for row in chinese) == pytest.approx(nats, abs=1e-3)
 
 
 def test_a_benchmark_in_one_language_is_enough(store: Path, tmp_path: Path) -> None:

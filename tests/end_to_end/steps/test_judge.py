@@ -35,27 +35,6 @@ def test_two_checkpoints_and_a_checkpoint_that_judges(tmp_path: Path) -> None:
     assert len(lines) == 3
 
 
-def test_given_answers_a_server_and_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prompts = _write(tmp_path / "p.jsonl", [{"id": str(n), "prompt": f"Who is number {n} of all?"} for n in range(10)])
-    good = _write(tmp_path / "good.jsonl", [{"id": str(n), "answer": f"A noble reply{n}."} for n in range(10)])
-    bad = _write(tmp_path / "bad.jsonl", [{"id": str(n), "answer": "so it is " * 5} for n in range(9)])
-    labels = _write(tmp_path / "l.jsonl", [{"id": str(n), "winner": "first"} for n in range(4)])
-
-    def right(text: str, _: int) -> tuple[int, str]:
-        return 200, "A" if text.index("noble") < text.index("so it is") else "B"
-
-    with judge_server(right) as asked:
-        assert _run(tmp_path / "out", first_answers=good, second_answers=bad, prompts=prompts, labels=labels,
-                    judge_url=asked.url, judge_model="m").code == 0  # fmt: skip
-    outputs = read_json(tmp_path / "out/outputs.json")["outputs"]
-    assert outputs["metrics"]["win_rate"] == outputs["metrics"]["agreement"] == 1.0
-    assert outputs["intervals"]["win_rate"][0] < 0.8
-    assert (outputs["faults"]["second"]["loop"], outputs["faults"]["first"]["loop"]) == (1.0, 0)
-    assert outputs["left_out"] == {"one of the two has no answer": 1}
-    assert len(asked.bodies) == 18
-    assert "win rate 1.000" in capsys.readouterr().out
-
-
 def _given(folder: Path, url: str, second: list[str]) -> dict[str, str]:
     """Four prompts; of the first model's answers, the last is `same`."""
     texts = {"prompt": [f"Name city {n}." for n in range(4)], "first": ["Paris 0", "Paris 1", "Paris 2", "same"],

@@ -205,13 +205,6 @@ def test_the_curve_of_a_branch_begins_at_its_base(store, order):
     assert history(store, curve, "acc") == [(1000, 0.25), (1500, 0.5)]
 
 
-def test_an_experiment_opens_as_model_training_also_where_somebody_else_made_it(store):
-    made = client(store).create_experiment(LINE, artifact_location=(store / "mlartifacts").as_uri())
-    node(store, "pretrain", "ffffffffffff")
-    assert ship(store) == 0
-    assert client(store).get_experiment(made).tags["mlflow.experimentKind"] == "custom_model_development"
-
-
 def test_of_an_evaluation_that_is_tried_again_the_new_results_count(store):
     train = node(store, "pretrain", "ffffffffffff")
     export = checkpoint(train, "final", 1000)

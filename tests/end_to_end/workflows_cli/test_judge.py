@@ -27,26 +27,32 @@ def _write(path: Path, key: str, texts: list[str]) -> str:
 
 
 def test_answers_in_files_and_a_server(tmp_path: Path) -> None:
-    prompts = _write(tmp_path / "prompts.jsonl", "prompt", [f"Name a city, number {n}." for n in range(4)])
-    a = _write(tmp_path / "a.jsonl", "answer", ["Paris is one."] * 4)
-    b = _write(tmp_path / "b.jsonl", "answer", ["I will not."] * 4)
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", [f"Name a city, number {n} of all." for n in range(10)])
+    a = _write(tmp_path / "a.jsonl", "answer", [f"Paris is one{n}." for n in range(10)])
+    b = _write(tmp_path / "b.jsonl", "answer", ["so it is " * 5] * 9)
+    labels = _write(tmp_path / "labels.jsonl", "winner", ["first"] * 4)
 
     def city(text: str, _: int) -> tuple[int, str]:
-        return 200, "A" if text.index("Paris") < text.index("I will not") else "B"
+        return 200, "A" if text.index("Paris") < text.index("so it is") else "B"
 
     with judge_server(city) as asked:
-        command = (a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m")
+        command = (a, b, "--prompts", prompts, "--labels", labels, "--judge", asked.url, "--judge-model", "m")
         done = _argosy(tmp_path, *command)
         again = _argosy(tmp_path, *command)
     assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
     assert "the first wins 100.0%" in done.stdout
     assert done.stdout == again.stdout
-    assert len(asked.bodies) == 8  # both orders, and nothing the second time
-    assert asked.keys == ["Bearer k-123"] * 8
+    assert len(asked.bodies) == 18  # both orders, and nothing the second time
+    assert asked.keys == ["Bearer k-123"] * 18
     [directory] = (tmp_path / "runs").glob("judge-*")
     assert all(b"k-123" not in path.read_bytes() for path in directory.rglob("*") if path.is_file())
     verdicts = [json.loads(line) for line in (directory / "verdicts.jsonl").read_text().splitlines()]
     assert {verdict["winner"] for verdict in verdicts} == {"first"}
+    outputs = json.loads((directory / "outputs.json").read_text())["outputs"]
+    assert outputs["metrics"]["win_rate"] == outputs["metrics"]["agreement"] == 1.0
+    assert outputs["intervals"]["win_rate"][0] < 0.8
+    assert (outputs["faults"]["second"]["loop"], outputs["faults"]["first"]["loop"]) == (1.0, 0)
+    assert outputs["left_out"] == {"one of the two has no answer": 1}
 
 
 @pytest.mark.parametrize(("reply", "said", "more"), [

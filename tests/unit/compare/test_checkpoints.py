@@ -8,7 +8,6 @@ import pytest
 
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.evaluation.items import read_items
-from argosy.statistics.intervals import wilson
 from argosy.store.files import read_json, write_json
 from tests.report_fixtures import HONEST, Store, make_store
 
@@ -67,13 +66,6 @@ def test_a_model_from_elsewhere_is_compared_too(store: Store) -> None:
 
 def _one(value: float, stderr: float, n: int, name: str = "bench/t/plain/acc") -> Checkpoint:
     return Checkpoint("k", "d", "s", "n", 0, 0, metrics={name: value}, stderr={name: stderr}, counts={name: n})
-
-
-def test_one_question_an_item_gives_wilsons_interval() -> None:
-    n, right = 148, 61
-    p = right / n
-    found = _one(p, math.sqrt(p * (1 - p) / (n - 1)), n).interval("bench/t/plain/acc")
-    assert found == pytest.approx(wilson(right, n), abs=1e-9)
 
 
 def test_an_unknown_error_has_no_interval() -> None:

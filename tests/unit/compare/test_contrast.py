@@ -37,19 +37,6 @@ def _one(name: str, first: Side, second: Side) -> Contrast:
     return contrast(name, kind_of(name), ("a", "b"), first, second)
 
 
-def test_right_or_wrong_answers_are_tested_by_mcnemar() -> None:
-    rng = Random(1)
-    before = [int(rng.random() < 0.5) for _ in range(200)]
-    after = [int(b or rng.random() < 0.2) if rng.random() < 0.9 else 1 - b for b in before]
-    found = _one("bench/t/plain/acc", _answers(before), _answers(after))
-    gained = sum(b > a for a, b in zip(before, after, strict=True))
-    lost = sum(b < a for a, b in zip(before, after, strict=True))
-    assert (found.how, found.tested.n) == ("paired", 200)
-    assert found.difference.value == pytest.approx((gained - lost) / 200)
-    assert found.tested.p_value == pytest.approx(stats.binomtest(gained, gained + lost, 0.5).pvalue)
-    assert found.difference.low < found.difference.value < found.difference.high
-
-
 def test_losses_of_documents_are_a_paired_t_test_of_their_sum() -> None:
     rng = np.random.default_rng(3)
     size = np.full(40, 300.0)

@@ -14,7 +14,6 @@ from steps.regressions import RegressionsConfig, run
 from tests.nightly_fixtures import webhook
 from tests.report_fixtures import HONEST, Model, make_store
 from workflows.nightly import announce
-from workflows.nightly.announce import alarms
 
 PRETRAINED, SFT = HONEST[2], HONEST[-1]
 
@@ -87,17 +86,6 @@ def test_the_first_of_its_kind_is_not_compared(tmp_path: Path) -> None:
     found = judged(tmp_path, SFT, pairs=[{"new": [0, 1]}])
     assert found["judged"][0]["verdict"] == "not compared"
     assert "the first of its kind" in (tmp_path / "regressions-000000000001/report.html").read_text()
-
-
-def test_an_alarm_is_told_once_and_again_to_who_is_tried_again(tmp_path: Path) -> None:
-    judged(tmp_path, SFT, replace(SFT, knows=0.3))
-    [alarm] = alarms(tmp_path, "night-1")
-    assert "is worse than" in alarm.sentence
-    assert alarm.sentence.count("\n") == 0
-    [red] = announce.announce(tmp_path, "night-1")
-    assert red == alarm.sentence
-    assert announce.announce(tmp_path, "night-1") == [red]  # its pod was killed before it ended: tried again, red again
-    assert announce.announce(tmp_path, "night-2") == []
 
 
 def test_a_webhook_is_told_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

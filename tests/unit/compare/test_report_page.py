@@ -11,6 +11,7 @@ import pytest
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.compare.page.tables import glance, prefix_tables
 from argosy.compare.stages import compare
+from argosy.errors import InputError
 from argosy.step.contract import Progress, StepContext
 from argosy.store.files import read_json, write_json
 from argosy.tracking.tracker import Tracker
@@ -96,6 +97,8 @@ def test_a_part_of_the_pipeline_gives_a_shorter_page(models: tuple[Model, ...], 
 def test_only_evaluations_or_only_checkpoints(store: Store) -> None:
     for changes in ({"checkpoints": []}, {"evaluations": []}):
         TagReader(_compare(store, **changes)[0])
+    with pytest.raises(InputError, match="nothing to compare"):
+        _compare(store, checkpoints=[], evaluations=[])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,8 @@ def test_many_checkpoints_stay_one_bounded_file(tmp_path: Path) -> None:
     assert len(html) < 1_500_000
 
 
-def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path: Path) -> None:
+def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path: Path,
+                                                                        capsys: pytest.CaptureFixture[str]) -> None:
     made = make_store(tmp_path, DEMO[2:], items=60)
     found = compare(read_checkpoints(made.checkpoints, made.evaluations))
     tasks, lines = glance(found)
@@ -160,7 +164,9 @@ def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path
     for standing in task.standings:
         assert of[labels[standing.checkpoint]].scores[0].value == standing.headline
     assert "code" in of["sft"].forgotten
-    html, _ = _compare(made)
+    html, outputs = _compare(made)
+    assert outputs.seen == {"facts": ["twin"]}
+    assert "twin has likely seen the test" in capsys.readouterr().out
     table = html.partition('<table class="glance">')[2].partition("</table>")[0]
     assert table.count("<tr>") == 1 + len(lines)
     assert "likely: facts" in table

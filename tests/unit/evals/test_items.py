@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import InputError
 from argosy.statistics.intervals import Estimate
 from evals.answers import answer
 from evals.chain import parse_chain
@@ -42,16 +41,6 @@ def test_csv_with_letters_and_with_indexes(tmp_path: Path) -> None:
     assert found.left_out == {"answer is not among the choices": 1}
     (tmp_path / "b.csv").write_text("question,choice0,choice1,answer\nQ,x,y,1\n")
     assert read_items(tmp_path / "b.csv").items[0].answer == 1
-
-
-def test_files_without_an_item_are_named(tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl").write_text("{\n")
-    with pytest.raises(InputError, match=r"x\.jsonl has no usable item.*'invalid JSON': 1"):
-        read_items(tmp_path / "x.jsonl")
-    with pytest.raises(InputError, match=r"y\.jsonl does not exist"):
-        read_items(tmp_path / "y.jsonl")
-    with pytest.raises(InputError, match=r"\.jsonl, \.csv"):
-        read_items(tmp_path / "z.parquet")
 
 
 def test_metrics_by_hand() -> None:

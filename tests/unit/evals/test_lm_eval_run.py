@@ -42,15 +42,6 @@ def test_a_name_that_cannot_be_loaded_is_named_and_the_others_are_asked(model: L
     assert str(tmp_path) not in str(found.failed)
 
 
-def test_the_direction_of_a_metric_is_the_one_that_its_task_declares() -> None:
-    higher = {"acc": True, "exact_match": True, "word_perplexity": False, "score": True}
-    kinds = {name: kind_of(name, higher) for name in (*higher, "unknown")}
-    assert {name: kind.better for name, kind in kinds.items()} == {
-        "acc": "higher", "exact_match": "higher", "word_perplexity": "lower", "score": "higher", "unknown": "neither"
-    }  # fmt: skip
-    assert {name for name, kind in kinds.items() if kind.share} == {"acc", "exact_match"}
-
-
 def test_where_nothing_else_is_asked_it_says_why(tmp_path: Path) -> None:
     write_task(tmp_path, "lost", None)
     with pytest.raises(InputError, match=r"suite: lm_eval: nobody: .*not a registered task"):
@@ -158,9 +149,14 @@ def test_a_name_in_tasks_that_lm_eval_loads_too_is_refused(model: LanguageModel,
         run(model, tmp_path / "all", tasks={name: ["items.jsonl"]}, lm_eval=["both"])
 
 
-@pytest.mark.parametrize(("metric", "matters"), [
-    ("acc", 0.02), ("bleu_acc", 0.02), ("rougeL_max", 1.0), ("f1", 0.02), ("word_perplexity", 0.1),
-    ("bits_per_byte", 0.01), ("own", 0.02)])  # fmt: skip
-def test_every_metric_of_lm_eval_has_a_difference_that_matters(metric: str, matters: float) -> None:
-    kind = kind_of(metric, {metric: True})
-    assert (kind.better, kind.matters) == ("higher", matters)
+@pytest.mark.parametrize(("metric", "higher", "better", "share", "matters"), [
+    ("acc", True, "higher", True, 0.02), ("exact_match", True, "higher", True, 0.02),
+    ("bleu_acc", True, "higher", True, 0.02), ("rougeL_max", True, "higher", False, 1.0),
+    ("f1", True, "higher", False, 0.02), ("word_perplexity", False, "lower", False, 0.1),
+    ("bits_per_byte", False, "lower", False, 0.01), ("own", True, "higher", False, 0.02),
+    ("unknown", None, "neither", False, 0.02)])  # fmt: skip
+def test_a_metric_of_lm_eval_has_its_tasks_direction_and_a_difference_that_matters(
+    metric: str, higher: bool | None, better: str, share: bool, matters: float
+) -> None:
+    kind = kind_of(metric, {} if higher is None else {metric: higher})
+    assert (kind.better, kind.share, kind.matters) == (better, share, matters)

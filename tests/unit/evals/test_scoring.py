@@ -150,14 +150,6 @@ def test_what_cannot_be_scored_does_not_stop_the_others(model: LanguageModel) ->
     assert math.isfinite(scores[3].logprob)
 
 
-def test_next_token_distribution_sums_to_one_and_holds_the_score(model: LanguageModel) -> None:
-    contexts = [tokens or (model.prefix_token,) for tokens in model.encode(["river", "", "长江"])]
-    for index, logprobs in model.scorer.next_token(contexts):
-        assert float(logprobs.exp().sum()) == pytest.approx(1.0, abs=1e-5)
-        score = model.scorer.score([(contexts[index], (77,))])[0]
-        assert score.logprob == pytest.approx(float(logprobs[77]), abs=1e-4)
-
-
 def test_every_text_begins_as_a_document_of_training_does(tmp_path: Path) -> None:
     """With one BOS: alone, as a context, as a chat, and where there is no context at all."""
     model = LanguageModel.load(save_checkpoint(tmp_path / "model"))

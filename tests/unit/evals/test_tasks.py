@@ -1,6 +1,7 @@
 """Tasks of suites: where their items come from, what samples they take, and that the shipped suites are whole."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,17 @@ def test_a_saved_dataset_of_hugging_face_is_read_offline(tmp_path: Path, monkeyp
         read_task(spec(hf="saved", format="mmlu", split="val"), tmp_path)
     with pytest.raises(InputError, match=r"no usable item; rows left out: {'choices are not labels with texts': 8}"):
         read_task(spec(hf="saved", format="arc"), tmp_path)
+    shutil.rmtree(tmp_path / "saved")
+    changed = Dataset.from_list([{**row, "answer": 3} for row in rows])
+    DatasetDict({"test": changed}).save_to_disk(str(tmp_path / "saved"))
+    assert {item.answer for item in read_task(both, tmp_path).items} == {3}  # in the same process too
+
+
+def test_a_dataset_of_the_hub_is_no_folder_that_has_its_name(tmp_path: Path) -> None:
+    (tmp_path / "piqa").mkdir()
+    (tmp_path / "suite.yaml").write_text("benchmarks: {tasks: {piqa: {hf: piqa, format: piqa}}}")
+    assert load_suite(str(tmp_path / "suite.yaml")).section("benchmarks", Benchmarks).tasks["piqa"].hf == "piqa"
+    assert named_files(str(tmp_path / "suite.yaml")) == []
 
 
 @pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)

@@ -1,15 +1,12 @@
 """items.parquet: what is written comes back, equal rows are equal bytes, and other programs read it."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import pytest
 
-from argosy.errors import InputError
-from argosy.evaluation.items import has_items, read_items, scan_items, write_items
+from argosy.evaluation.items import read_items, write_items
 
 ROWS: list[dict[str, Any]] = [
     {"task": "facts", "variant": "plain", "id": "a#1", "item": "a", "lang": "zh", "correct": True, "chosen": 1,
@@ -45,14 +42,3 @@ def test_no_rows_and_numbers_that_are_none(tmp_path: Path) -> None:
     (row,) = read_items(tmp_path)
     assert math.isnan(row["prob"])
     assert "rank" not in row
-
-
-def test_older_files_are_read_and_absent_ones_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"has no items\.parquet: evaluate"):
-        read_items(tmp_path)
-    assert not has_items(tmp_path)
-    (tmp_path / "items.jsonl").write_text(json.dumps(ROWS[0]) + "\n{\n3\n")
-    assert scan_items(tmp_path) == ([ROWS[0]], 2)
-    (tmp_path / "items.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="is broken"):
-        read_items(tmp_path)

@@ -10,7 +10,6 @@ import pytest
 from argosy.data.rejects import Rejects, read_records
 from argosy.data.schemas import ParseError
 from argosy.errors import InputError
-from argosy.models.chat import end_tokens
 from argosy.posttraining.config import PosttrainingConfig, training_order
 from argosy.posttraining.preference import preference_parser
 from argosy.posttraining.rl.rewards import hold_out, prompt_parser
@@ -48,10 +47,6 @@ def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> Non
     assert conversation.input_ids[: len(conversation.prompt_ids)] == conversation.prompt_ids
     assert tokenizer.decode(conversation.prompt_ids).endswith("<|user|>c<|end|><|assistant|>")
     assert conversation.answer == "d"
-
-
-def test_answers_stop_at_the_end_of_the_turn_and_of_the_text(tokenizer: Any) -> None:
-    assert set(tokenizer.convert_ids_to_tokens(end_tokens(tokenizer))) == {"<|end|>", "<|eos|>"}
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,12 @@ import pytest
 from argosy.scoring.encoder import token_bytes
 from argosy.scoring.model import LanguageModel
 from probes.measures import NO_TOKENS, UNKNOWN, continuations
+from probes.probe import Scope
+from probes.runner import parse_probe
 from tests.plain_forward import bare, covered, distributions, language_model, piece, sequence
 from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy, tokenizers_by_kind
 
+SCOPE = Scope(None, chat=False, seed=0, limit=None)
 KINDS = ("bytes", "byte_bpe", "sentencepiece")
 
 
@@ -66,6 +69,10 @@ def test_both_probabilities(kind: str, prefix: str, text: str) -> None:
     cover = covered(model, kind, strings, whole[:cut], target)
     assert math.exp(found.logmass) == pytest.approx(cover / given, rel=1e-4)
     assert found.logprob <= found.logmass + 1e-5
+    case = {"prefix": prefix, "text": text}
+    measures = parse_probe({"name": "x", "kind": "next_token", "cases": [case]}, "s").measure(model, SCOPE).measures
+    assert measures["prob"].value == pytest.approx(own / given, rel=1e-4)
+    assert (measures["mass"].value, measures["rank"].value) == (pytest.approx(cover / given, rel=1e-4), found.rank)
     if not tail:
         logs = distributions(model, [model.prefix_token, *whole[:cut]])[-1]
         assert found.rank == 1 + int((logs > logs[whole[cut]]).sum())

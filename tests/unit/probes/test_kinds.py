@@ -48,36 +48,6 @@ def scope(data: Path | None = None) -> Scope:
     return Scope(data, chat=False, seed=0, limit=None)
 
 
-def direct(model: LanguageModel, context: str, text: str) -> list[float]:
-    """Log-probabilities of the text's tokens, by the model's own loss, token by token."""
-    import torch
-
-    whole, before = (model.tokenizer(t, add_special_tokens=False)["input_ids"] for t in (context + text, context))
-    tokens = torch.tensor([[model.tokenizer.bos_token_id, *whole]])
-    with torch.no_grad():
-        logprobs = torch.log_softmax(model.model(tokens).logits[0].double(), dim=-1)
-    return [float(logprobs[n - 1, tokens[0, n]]) for n in range(1 + len(before), tokens.shape[1])]
-
-
-def test_next_token_by_direct_computation(model: LanguageModel) -> None:
-    import torch
-
-    prefix, text = "长江", " river"
-    found = parse_probe({"name": "x", "kind": "next_token", "cases": [{"prefix": prefix, "text": text}]},
-                        "s").measure(model, scope())
-    expected = direct(model, prefix, text)
-    assert found.measures["prob"].value == pytest.approx(math.exp(sum(expected)), rel=1e-4)
-    with torch.no_grad():
-        logits = model.model(torch.tensor([model.tokenizer(prefix)["input_ids"]])).logits[0, -1]
-    first = model.tokenizer(prefix + text)["input_ids"][len(model.tokenizer(prefix)["input_ids"])]
-    assert found.measures["rank"].value == 1 + int((logits > logits[first]).sum())
-    assert found.measures["mass"].value >= found.measures["prob"].value  # tests/unit/probes/test_continuation.py
-    starts = [n for n in range(len(logits)) if model.tokenizer.decode([n]).startswith("r")]
-    letter = {"name": "x", "kind": "next_token", "cases": [{"prefix": prefix, "text": "r"}]}
-    mass = parse_probe(letter, "s").measure(model, scope()).measures["mass"]
-    assert mass.value == pytest.approx(float(logits.softmax(-1)[starts].sum()), abs=1e-6)
-
-
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_facts_are_worded_as_the_corpus_and_split_as_asked(data: Path, lang: Any) -> None:
     found, left_out = read_facts(FactSource(lang=lang), scope(data))

@@ -81,13 +81,6 @@ def test_config_from_a_file_and_the_threads_it_may_use(tmp_path: Path) -> None:
     assert (tmp_path / "o/data.bin").stat().st_size == 4
 
 
-def test_one_clear_line_for_the_user_and_the_traceback_in_the_log(tmp_path: Path) -> None:
-    failed = noop("--config", '{"fail": "crash"}', "--out", tmp_path)
-    assert failed.returncode == 1
-    assert failed.stderr == f"steps.noop: ValueError: crashed on request (log: {tmp_path / LOG})\n"
-    assert "Traceback" in (tmp_path / LOG).read_text()
-
-
 def batch(tmp_path: Path, *configs: dict[str, object]) -> subprocess.CompletedProcess[str]:
     items = [{"config": config, "out": str(tmp_path / str(i))} for i, config in enumerate(configs)]
     (tmp_path / "batch.json").write_text(json.dumps(items))

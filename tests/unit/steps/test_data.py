@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from argosy.data.jsonl import read_documents, read_jsonl
-from argosy.data.split import split_heldout
 from argosy.demo.corpus import DemoConfig
 from argosy.errors import InputError
 from steps.data import STEP, DataConfig
@@ -58,18 +57,6 @@ def test_only_the_twin_has_seen_the_benchmark(tmp_path: Path) -> None:
     assert seen("twin") == len(questions)
     for name in ("instructions", "instructions_heldout", "preferences", "prompts"):
         assert seen(name) == 0
-
-
-def test_no_prompt_is_on_both_sides_of_the_split() -> None:
-    records = [
-        {"prompt": [{"role": "user", "content": f"question {number % 40}"}], "n": number} for number in range(200)
-    ]
-    train, heldout = split_heldout(records, 0.1)
-    prompts = [{record["prompt"][0]["content"] for record in part} for part in (train, heldout)]
-    assert not prompts[0] & prompts[1]
-    assert 20 <= len(heldout) <= 25
-    assert sorted(record["n"] for record in [*train, *heldout]) == list(range(200))
-    assert split_heldout(records[:1], 0.5) == (records[:1], [])
 
 
 def test_own_documents_replace_the_demos(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from argosy.data.split import permuted_index
 from argosy.errors import InputError
 from argosy.tokens import windows
 from argosy.tokens.mixture import PERIOD, Mixture
@@ -33,12 +32,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def mixture(data: Path, length: int = 64, seed: int = 0, **weights: float) -> Mixture:
     return Mixture(read_channels(data, "train"), weights, length, seed)
-
-
-def test_permutation_hits_every_index_once_and_other_seeds_differ() -> None:
-    for n in (1, 2, 3, 7, 64, 1000):
-        assert sorted(permuted_index(i, n, 5) for i in range(n)) == list(range(n))
-    assert len({tuple(permuted_index(i, 50, seed) for i in range(50)) for seed in range(20)}) == 20
 
 
 def test_proportions_are_exact_over_a_period_and_near_over_a_batch(data: Path) -> None:

@@ -4,10 +4,6 @@ import errno
 import json
 import math
 import os
-import random
-import signal
-import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -89,31 +85,6 @@ def test_a_resumed_step_writes_only_what_is_missing(tmp_path):
     assert [r["values"] for r in found if r["kind"] == "tags"] == [{"phase": "7", "same": "x"}, {"phase": "12"}]
     for kind in ("header", "model", "artifact", "model_metrics"):
         assert sum(r["kind"] == kind for r in found) == 1, kind
-
-
-def test_killed_at_random_moments_each_point_is_there_once(tmp_path):
-    program = (
-        "import sys, pathlib\nfrom argosy.tracking.tracker import Tracker\n"
-        "t = Tracker(pathlib.Path(sys.argv[1]))\n"
-        "for s in range(100_000):\n    t.metrics({f'k/{i}': s * 1.5 + i for i in range(20)}, s)\n"
-        "    (s % 50) or print(s, flush=True)\n"
-    )
-    confirmed = -1
-    for _ in range(4):
-        child = subprocess.Popen([sys.executable, "-c", program, tmp_path], stdout=subprocess.PIPE, cwd=ROOT)
-        child.stdout.readline()
-        time.sleep(random.random() * 0.1)
-        child.send_signal(signal.SIGKILL)
-        seen = child.stdout.read().split()
-        confirmed = max(confirmed, *(int(s) for s in seen), 0) if seen else confirmed
-        child.wait()
-    whole = (tmp_path / "spool.jsonl").read_bytes()
-    points = [(json.loads(line)["step"], key) for line in whole.splitlines()[:-1] for key in json.loads(line)["values"]]
-    assert len(points) == len(set(points))
-    curve = read(tmp_path)["k/3"]
-    assert [step for step, _ in curve] == list(range(len(curve)))
-    assert len(curve) > confirmed  # what a call returned from is there
-    assert all(value == step * 1.5 + 3 for step, value in curve)
 
 
 @pytest.mark.parametrize("tail", [b'{"kind":"metrics","time":1,"st', b"x" * 200_000, "中".encode()[:2]])

@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 
 from argosy.tokens.mixture import Batch
-from argosy.training.config import ModelConfig, TrainConfig, export_name
+from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.engine import TorchEngine
 from argosy.training.optim import MuonAdamW, learning_rate, make_optimizer
 from argosy.training.parallel import Group
@@ -117,9 +117,3 @@ def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
 def test_config_errors_say_what_is_allowed(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         TrainConfig(**fields)
-
-
-def test_exports_are_named_and_placed_by_their_share() -> None:
-    config = TrainConfig(tokens=100 * 32 * 128, exports=(0.25, 0.5, 1.0))
-    assert config.export_steps() == {"p025": 25, "p050": 50, "p100": 100}
-    assert len({export_name(f) for f in (0.001, 0.01, 0.015, 0.1, 0.999, 1.0)}) == 6

@@ -64,14 +64,6 @@ def test_bytes_and_name_of_an_external_file_count_but_not_its_place(tmp_path: Pa
     assert of("x/code.txt", "one") != base
 
 
-def test_a_directory_counts_with_all_files_below_it(tmp_path: Path) -> None:
-    (tmp_path / "d/deep").mkdir(parents=True)
-    (tmp_path / "d/deep/f").write_text("1")
-    before = digest(noop(inputs=[str(tmp_path / "d")]))
-    (tmp_path / "d/deep/f").rename(tmp_path / "d/deep/g")
-    assert digest(noop(inputs=[str(tmp_path / "d")])) != before
-
-
 def test_an_external_file_that_is_none_names_the_field(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / os.fsdecode(b"caf\xe9.txt")).write_text("x")

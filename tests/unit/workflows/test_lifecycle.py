@@ -111,25 +111,29 @@ def test_a_typo_in_a_suite_of_ones_own_shows_at_the_plan(text: str, words: str, 
 def test_files_that_a_suite_names_count_by_their_bytes(tmp_path: Path) -> None:
     suite, absolute, beside = tmp_path / "mine.yaml", tmp_path / "elsewhere" / "a.jsonl", tmp_path / "b.jsonl"
     included = tmp_path / "tasks" / "deep" / "task.yaml"
-    for path in (absolute, beside, included, tmp_path / "pairs.jsonl"):
+    saved, elsewhere = (tmp_path / f"{folder}saved/state.json" for folder in ("", "elsewhere/"))  # of save_to_disk
+    for path in (absolute, beside, included, saved, elsewhere, tmp_path / "pairs.jsonl"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("1")
     pairs = tmp_path / "pairs.jsonl"
-    tasks = f"{{a: [{absolute}, benchmark/en.jsonl], b: [b.jsonl]}}"
+    hf = f"c: {{hf: saved, format: mmlu}}, d: {{hf: {elsewhere.parent}, format: mmlu}}"
+    tasks = f"{{a: [{absolute}, benchmark/en.jsonl], b: [b.jsonl], {hf}}}"
     probes = "[{name: p, kind: contrastive, file: pairs.jsonl}]"
     suite.write_text(f"benchmarks: {{tasks: {tasks}, include_path: tasks}}\nprobes: {probes}")
     override = f"evaluate.suites={{{suite}: final}}"
-    for path in (absolute, beside, included, pairs, suite):
+    for path in (absolute, beside, included, saved, elsewhere, pairs, suite):
         before = digests(override)
         path.write_text(path.read_text() + "\n")
         after = digests(override)
         assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
     section = load_suite(str(suite)).benchmarks
     assert section is not None
-    assert section["tasks"] == {"a": [str(absolute), "benchmark/en.jsonl"], "b": [str(beside)]}
+    assert {name: section["tasks"][name] for name in "ab"} == {"a": [str(absolute), "benchmark/en.jsonl"],
+                                                               "b": [str(beside)]}
     assert section["include_path"] == str(tmp_path / "tasks")
     by_hand = EvaluateConfig(suite_file=str(suite))
-    assert by_hand.suite_files == (str(absolute), str(beside), str(tmp_path / "tasks"), str(pairs))
+    named = (absolute, beside, saved.parent, elsewhere.parent, tmp_path / "tasks", pairs)
+    assert by_hand.suite_files == tuple(map(str, named))
     assert EvaluateConfig.model_validate_json(by_hand.model_dump_json()) == by_hand
     absolute.unlink()
     with pytest.raises(InputError, match=r"evaluate\.suite_files: .*a\.jsonl does not exist"):

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import InputError
 from argosy.store.step_files import ERROR, NODE, OUTPUTS
 from steps.noop import NoopConfig
 from workflows.graph import Graph, Node
 from workflows.plan import Plan, PlannedNode, plan
-from workflows.state import blocked_by
 
 
 def chain(size: int = 0, inputs: tuple[str, ...] = ()) -> list[Node]:
@@ -53,13 +51,6 @@ def test_a_new_store_never_ran_and_a_failure_is_told(tmp_path: Path) -> None:
     assert (again.state, again.reason) == ("failed", "failed before: disk on fire")
 
 
-def test_what_waits_for_a_failure_is_blocked_by_it_and_nothing_else_is() -> None:
-    upstream = {"a": [], "b": ["a"], "c": ["b", "x"], "x": [], "y": ["x"]}
-    assert blocked_by(upstream, {"a"}) == {"b": "a", "c": "a"}
-    assert blocked_by(upstream, {"x", "b"}) == {"c": "b", "y": "x"}
-    assert blocked_by(upstream, set()) == {}
-
-
 def test_an_external_file_that_changed_under_a_finished_node_runs_it_again(tmp_path: Path) -> None:
     data = tmp_path / "data.txt"
     data.write_text("one")
@@ -68,15 +59,6 @@ def test_an_external_file_that_changed_under_a_finished_node_runs_it_again(tmp_p
     node = plan(chain(inputs=(str(data),)), tmp_path).nodes[0]
     assert node.state == "pending"
     assert "input file of clean.inputs changed" in node.reason
-
-
-def test_range_needs_what_comes_before_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="needs what is not done yet: clean"):
-        plan(chain(), tmp_path, first="pretrain")
-    finish(chain(), tmp_path, "clean")
-    middle = plan(chain(), tmp_path, first="pretrain", last="pretrain")
-    assert [node.id for node in middle.to_run] == ["pretrain"]
-    assert [node.selected for node in middle.nodes] == [False, True, False]
 
 
 def test_commands_carry_directories_and_survive_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

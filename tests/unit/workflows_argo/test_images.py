@@ -23,13 +23,14 @@ def _dockerfile(name: str) -> str:
     return (ROOT / "images" / f"Dockerfile.{name}").read_text()
 
 
-@pytest.mark.parametrize("name", [*IMAGES, "tools"])
-def test_locks_have_hashes_and_no_addresses(name):
-    text = (ROOT / "images" / f"{name}.lock").read_text()
+@pytest.mark.parametrize("file", ["requirements.lock", *(f"images/{name}.lock" for name in (*IMAGES, "tools"))])
+def test_locks_have_hashes_and_no_addresses(file):
+    text = (ROOT / file).read_text()
     entries = re.split(r"\n(?=[a-z0-9])", text.strip())
     assert len(entries) == len(LOCKED.findall(text))
     assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
     assert "://" not in text
+    assert not re.search(r"^\s*(--?(index|extra|find|trusted|i\b|f\b)|-e )", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", IMAGES)

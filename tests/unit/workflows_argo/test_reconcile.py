@@ -15,7 +15,7 @@ from tests.argo_fixtures import LINE, submitted
 from workflows.argo.client.transport import ApiError, Transport
 from workflows.argo.pod import reconcile
 from workflows.argo.pod.finish import conclude
-from workflows.argo.pod.reconcile import Reconciler, folders, status_of
+from workflows.argo.pod.reconcile import Reconciler, folders
 
 
 class Cluster:
@@ -73,35 +73,22 @@ def finished(folder: Path) -> dict[str, str]:
     return dict(json.loads((folder / "finished.json").read_text()))
 
 
-@pytest.mark.parametrize(
-    ("workflow", "expected"),
-    [
-        (None, "KILLED"),
-        ({"status": {"phase": "Running"}}, None),
-        ({"status": {}}, None),
-        ({"status": {"phase": "Failed"}}, "FAILED"),
-        ({"status": {"phase": "Error"}}, "FAILED"),
-        ({"status": {"phase": "Succeeded"}}, "FINISHED"),
-        ({"spec": {"shutdown": "Terminate"}, "status": {"phase": "Failed"}}, "KILLED"),
-        ({"spec": {"shutdown": "Stop"}, "status": {"phase": "Running"}}, None),
-    ],
-)
-def test_how_a_workflow_ended(workflow: dict[str, Any] | None, expected: str | None) -> None:
-    assert status_of(workflow) == expected
-
-
 def test_deleted_terminated_and_ended_workflows_get_their_true_status(store: Path) -> None:
-    for number, name in enumerate(("deleted", "terminated", "failed", "running")):
+    expected = {"deleted": "KILLED", "terminated": "KILLED", "failed": "FAILED", "broken": "FAILED", "done": "FINISHED",
+                "running": "RUNNING", "stopping": "RUNNING", "new": "RUNNING"}
+    for number, name in enumerate(expected):
         submitted(store, name, f"{number}" * 12)
-    cluster = Cluster(failed="Failed", running="Running")
+    cluster = Cluster(failed="Failed", broken="Error", done="Succeeded", running="Running")
     cluster.workflows["terminated"] = cluster.workflow("terminated", "Failed", shutdown="Terminate")
+    cluster.workflows["stopping"] = cluster.workflow("stopping", "Running", shutdown="Stop")
+    cluster.workflows["new"] = {"metadata": {"name": "new"}, "status": {}}
     assert reconciler(store, cluster).sweep() == 0
     found = statuses(store)
     assert reconciler(store, cluster).sweep() == 0
-    assert [found[f"{LINE} {n * 12}"] for n in "0123"] == ["KILLED", "KILLED", "FAILED", "RUNNING"]
-    assert [found[f"sft-{n * 12}"] for n in "0123"] == ["KILLED", "KILLED", "KILLED", "RUNNING"]
+    assert [found[f"{LINE} {n * 12}"] for n in "01234567"] == [*expected.values()]
+    assert [found[f"sft-{n * 12}"] for n in "01234567"] == ["KILLED"] * 5 + ["RUNNING"] * 3
     ended = {folder.name: finished(folder.path)["status"] for folder in folders(store) if folder.finished.exists()}
-    assert ended == {"deleted": "KILLED", "terminated": "KILLED", "failed": "FAILED"}
+    assert ended == {name: status for name, status in expected.items() if status != "RUNNING"}
 
 
 def test_what_was_submitted_again_says_how_it_ended(store: Path) -> None:

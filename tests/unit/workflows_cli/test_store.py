@@ -11,6 +11,8 @@ from tests.command_line import Argosy
 from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig
 
+pytestmark = pytest.mark.usefixtures("no_mlflow")
+
 
 def noops(config: LifecycleConfig) -> list[Node]:
     """A pipeline of three steps; the lifecycle's seed goes into the first, its `name` says what fails."""
@@ -31,25 +33,11 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_run_then_again_then_what_it_left_behind(argosy: Argosy) -> None:
-    """The one test here that sends to MLflow."""
     assert "3 ran" in argosy("run", "--plain").out
-    assert _statuses() == {"demo": {"FINISHED"}, "node": {"FINISHED"}}
     assert "3 skipped" in argosy("run", "--plain").out
     assert "3 nodes: 3 done" in argosy("status").out
 
 
-def _statuses() -> dict[str, set[str]]:
-    import sqlite3
-
-    with sqlite3.connect("runs/mlflow.db") as database:
-        rows = database.execute("select name, status from runs").fetchall()
-    names = {name.split()[0] for name, _ in rows}
-    assert names == {"demo", "data", "sft", "compare"}
-    return {kind: {status for name, status in rows if name.startswith("demo") == (kind == "demo")}
-            for kind in ("demo", "node")}  # fmt: skip
-
-
-@pytest.mark.usefixtures("no_mlflow")
 def test_a_failure_ends_with_1_and_status_says_where_the_log_is(argosy: Argosy) -> None:
     argosy("run", "--plain", "name=failing", code=1)
     out = argosy("status", code=1).out
@@ -62,7 +50,6 @@ def test_a_failure_ends_with_1_and_status_says_where_the_log_is(argosy: Argosy) 
     assert "nearest: sft; stages: data, sft, compare\n" in argosy("logs", "sff", code=2).err
 
 
-@pytest.mark.usefixtures("no_mlflow")
 @pytest.mark.parametrize("command", ["why", "compare", "logs"])
 def test_a_node_that_has_not_run_is_said_to_be_so(command: str, argosy: Argosy) -> None:
     argosy("run", "--plain", "--to", "data")
@@ -70,7 +57,6 @@ def test_a_node_that_has_not_run_is_said_to_be_so(command: str, argosy: Argosy) 
     assert f"argosy {command}: sft has not run yet (pending); 'argosy run', with the options of the last time" in error
 
 
-@pytest.mark.usefixtures("no_mlflow")
 def test_compare_and_why_of_a_failure(argosy: Argosy) -> None:
     argosy("run", "--plain", "--store", "other", "name=failing", code=1)
     said = argosy("compare", "--store", "other", "sft", code=2).err
@@ -79,7 +65,6 @@ def test_compare_and_why_of_a_failure(argosy: Argosy) -> None:
     assert "NOT DONE (failed before: failed on request)" in argosy("why", "--store", "other", "sft").out
 
 
-@pytest.mark.usefixtures("no_mlflow")
 def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) -> None:
     assert "kept aside" not in argosy("run", "--plain").out
     path = _directories("data")[0].absolute()
@@ -97,14 +82,12 @@ def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) ->
         assert "{name: gopher_quality, skip_channels: [poems]}" in out
 
 
-@pytest.mark.usefixtures("no_mlflow")
 def test_a_range_then_the_rest(argosy: Argosy) -> None:
     argosy("run", "--plain", "--to", "data", "seed=4")
     assert "1 done, 2 pending" in argosy("status").out
     assert "2 ran" in argosy("run", "--plain", "--from", "sft", "seed=4").out
 
 
-@pytest.mark.usefixtures("no_mlflow")
 def test_run_names_the_report_of_its_own_config_alone(argosy: Argosy) -> None:
     argosy("run", "--plain", "seed=4")
     [compare] = _directories("compare")
@@ -113,7 +96,6 @@ def test_run_names_the_report_of_its_own_config_alone(argosy: Argosy) -> None:
         assert (f"report: {compare.absolute()}/report.html" in argosy("run", "--plain", *arguments).out) is named
 
 
-@pytest.mark.usefixtures("no_mlflow")
 def test_status_follows_the_seed_of_the_last_run(argosy: Argosy) -> None:
     for seed in (4, 5):
         argosy("run", "--plain", f"seed={seed}", "--to", "data")
@@ -129,7 +111,6 @@ def test_a_run_of_another_version_is_told(argosy: Argosy) -> None:
     assert "sft.gone is not a field" in error
 
 
-@pytest.mark.usefixtures("no_mlflow")
 def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(argosy: Argosy) -> None:
     argosy("run", "--plain", "seed=4")
     lines = argosy("why", "compare").out.splitlines()
@@ -244,7 +225,6 @@ def test_report_is_the_last_runs_or_the_newest(argosy: Argosy) -> None:
     assert argosy("report").out == f"{own}/report.html\n"
 
 
-@pytest.mark.usefixtures("no_mlflow")
 def test_a_truncated_result_is_a_sentence(argosy: Argosy) -> None:
     """Not a Python warning with its line of code; the step counts as not done."""
     argosy("run", "--plain")

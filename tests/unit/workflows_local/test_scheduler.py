@@ -13,7 +13,7 @@ from steps.pretrain import PretrainConfig
 from workflows.graph import Node, Resources, StageResources, Stages
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget, Scheduler, Share
-from workflows.plan import PlannedNode, plan
+from workflows.plan import plan
 
 
 def node(name: str, *after: Node, cores: int = 1, part: str = "", batch: int = 1, memory_gb: float = 0.1) -> Node:
@@ -31,11 +31,6 @@ def started(s: Scheduler) -> list[str]:
     while began := s.start():
         found.append(" ".join(n.id for n in began[0]))
     return found
-
-
-def both(s: Scheduler) -> dict[str, PlannedNode]:
-    """The next two processes' nodes by id."""
-    return {n.id: n for began in (s.start(), s.start()) if began for n in began[0]}
 
 
 def test_critical_path_first_and_no_more_than_fits(tmp_path: Path) -> None:
@@ -89,17 +84,6 @@ def test_parts_are_batched_and_shared_among_free_cores(tmp_path: Path) -> None:
     parts = [node("p", part=str(i), batch=3) for i in range(4)]
     assert started(scheduler(parts, tmp_path)) == ["p/0 p/1", "p/2 p/3"]
     assert started(scheduler(parts, tmp_path, cores=1)) == ["p/0 p/1 p/2"]
-
-
-def test_a_failure_blocks_what_depends_on_it_and_nothing_else(tmp_path: Path) -> None:
-    a, b = node("a"), node("b")
-    c = node("c", a)
-    s = scheduler([a, b, c, node("d", c), node("e", b)], tmp_path)
-    begun = both(s)
-    assert [n.id for n in s.failed(begun["a"])] == ["c", "d"]
-    s.succeeded(begun["b"])
-    s.ended(Share(1, 0.1))
-    assert started(s) == ["e"]
 
 
 def test_gpus_are_given_one_by_one_and_come_back(tmp_path: Path) -> None:
