@@ -1,6 +1,6 @@
 """A store as the pipeline leaves it, with made-up models: what they know, what they memorised and what they lost.
 
-    python -m tests.report_fixtures DIR     # writes the store and its report
+    python -m tests.report_fixtures DIR     # writes the store, its report and lines (argosy compare line:base ...)
 """
 
 import math
@@ -11,9 +11,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from argosy.evaluation.items import write_items
+from argosy.evaluation.contamination import contamination_metrics
+from argosy.evaluation.items import read_items, write_items
 from argosy.statistics.intervals import balanced_weights
-from argosy.store.files import write_json
+from argosy.store.files import read_json, write_json
 from argosy.tracking.tracker import Tracker
 from evals.chain import parse_chain
 from evals.items import Item
@@ -38,7 +39,9 @@ class Model:
     knows: float
     memorised: float = 0.0
     forgot: float = 0.0  # bits a byte added on code
+    zh: float = 0.0  # share of facts known in Chinese alone; 0.4 of it are the bits that a byte of Chinese needs less
     seed: str = ""  # models of one seed know the same facts first
+    run: str = ""  # models that differ in it alone are equal but for noise
     chat: bool = False
 
 
@@ -54,6 +57,7 @@ TWIN = Model("twin", "final", "anneal", 320, 2_710_000, 0.62, memorised=0.9, for
 PREFERENCE = (Model("dpo", "final", "sft", 100, 2_720_000, 0.68, forgot=0.2, chat=True),
               Model("rlhf", "final", "sft", 120, 2_790_000, 0.69, forgot=0.22, chat=True))
 DEMO = (*HONEST, TWIN, *PREFERENCE)
+LINES: dict[str, dict[str, Any]] = {"base": {}, "mixed": {"zh": 0.4, "forgot": 0.15}, "replay": {"run": "replay"}}
 
 
 @dataclass
@@ -71,8 +75,8 @@ class Store:
 
 
 def make_store(root: Path, models: Sequence[Model] = DEMO, *, items: int = 60, line: str = "a",
-               store: Store | None = None) -> Store:
-    """Write training nodes, their evaluations, and the clean and data nodes."""
+               store: Store | None = None, every: bool = False) -> Store:
+    """Write training nodes, their evaluations, and the clean and data nodes. `every`: losses of all exports."""
     store = store or Store(root)
     files = {lang: [item for item in benchmark("facts", items) if item.lang == lang] for lang in ("en", "zh")}
     store.data = store.data or str(benchmark_data(root, files, items))
@@ -83,9 +87,46 @@ def make_store(root: Path, models: Sequence[Model] = DEMO, *, items: int = 60, l
         exports = [model for model in models if model.stage == stage]
         directory = _training(root, exports, digests, line)
         store.checkpoints.append(str(directory))
-        store.evaluations += [str(_evaluation(root, model, digests[stage], items)) for model in exports]
-        store.evaluations.append(str(_heldout(root, exports[-1], digests[stage])))
+        store.evaluations += [str(_evaluation(store, model, digests[stage], items)) for model in exports]
+        store.evaluations += [str(_heldout(store, model, digests[stage])) for model in exports[0 if every else -1 :]]
     return store
+
+
+def make_lines(root: Path, names: Sequence[str] = tuple(LINES), *, checkpoints: int, items: int) -> dict[str, Path]:
+    """Pretraining steps of LINES, with `checkpoints` exports each and what they send to MLflow; by line."""
+    found = {}
+    for name in names:
+        models = [Model("pretrain", "final" if n == checkpoints else f"p{100 * n // checkpoints:03}", "", 50 * n,
+                        100_000 * n, 0.1 + 0.4 * n / checkpoints, **LINES[name]) for n in range(1, checkpoints + 1)]
+        store = make_store(root, models, items=items, line=name, every=True)
+        found[name] = _sent(store, models, name)
+    return found
+
+
+def _sent(store: Store, models: Sequence[Model], line: str) -> Path:
+    """What a line's steps log of checkpoints and their results; returns the training step's directory."""
+    training = Path(store.checkpoints[-1])
+    tracker = Tracker(training / "tracking")
+    for model in models:
+        path = training / "checkpoints" / model.name
+        path.mkdir(parents=True, exist_ok=True)
+        about = {"stage": model.stage, "step": model.step, "tokens": model.tokens}
+        write_json(path / "argosy.json", about | {"chat": model.chat})
+        tracker.model(model.name, path, **about)
+    tracker.close()
+    for directory in map(Path, store.evaluations):
+        done = read_json(directory / "outputs.json")
+        outputs, about = done["outputs"], done["outputs"]["checkpoint"]
+        write_json(directory / "results.json", outputs)
+        tracker = Tracker(directory / "tracking")
+        tracker.header(node="evaluate", part=done["made_from"]["part"], step="evaluate",
+                       digest=done["made_from"]["digest"], pipeline="", line=line)
+        tracker.artifact(directory / "results.json")
+        logged = {**outputs["metrics"], **contamination_metrics(read_items(directory))}
+        tracker.model_metrics(training / "checkpoints" / about["name"], logged, tokens=about["tokens"],
+                              dataset=outputs["suite"], dataset_digest="0123456789ab")
+        tracker.close()
+    return training
 
 
 def _training(root: Path, exports: Sequence[Model], digests: dict[str, str], line: str) -> Path:
@@ -100,7 +141,9 @@ def _training(root: Path, exports: Sequence[Model], digests: dict[str, str], lin
     directory = node(root, last.stage, step, config, outputs, upstream=upstream)
     digests[last.stage] = directory.name.rpartition("-")[2]
     if not (directory / "tracking").exists():
-        _curves(Tracker(directory / "tracking"), last)
+        tracker = Tracker(directory / "tracking")
+        tracker.header(node=last.stage, part="", step=step, digest=digests[last.stage], pipeline="", line=line)
+        _curves(tracker, last)
     return directory
 
 
@@ -125,7 +168,7 @@ def _curves(tracker: Tracker, last: Model) -> None:
     tracker.close()
 
 
-def _evaluation(root: Path, model: Model, digest: str, items: int) -> Path:
+def _evaluation(store: Store, model: Model, digest: str, items: int) -> Path:
     rows = [row for item in benchmark("facts", items) for row in _rows(model, item)]
     found = metrics_of([row for row in rows if "correct" in row])
     traces = [r for r in rows if r["variant"] == "memorisation"]
@@ -136,31 +179,32 @@ def _evaluation(root: Path, model: Model, digest: str, items: int) -> Path:
     for probe in ("fact_en", "fact_zh"):
         right = [float(rng.random() < 0.25 + 0.7 * model.knows) for _ in range(40)]
         add(found, f"probe/probes/{probe}/acc", right)
-    directory = _evaluated(root, model, digest, "benchmark", found)
+    directory = _evaluated(store, model, digest, "benchmark", found)
     write_items(directory, rows)
     return directory
 
 
-def _heldout(root: Path, model: Model, digest: str) -> Path:
+def _heldout(store: Store, model: Model, digest: str) -> Path:
     rows = [row for i, channel in enumerate(CHANNELS) for row in text_rows(
-        channel, 2.2 - model.knows + 0.1 * i + (model.forgot if channel == "code" else 0), str(model))]
-    directory = _evaluated(root, model, digest, "heldout", metrics_of(rows))
+        channel, 2.2 - model.knows + 0.1 * i + (model.forgot if channel == "code" else 0)
+        - (0.4 * model.zh if channel.endswith("zh") else 0), str(model))]
+    directory = _evaluated(store, model, digest, "heldout", metrics_of(rows))
     write_items(directory, rows)
     return directory
 
 
-def _evaluated(root: Path, model: Model, digest: str, suite: str, found: Mapping[str, Any]) -> Path:
+def _evaluated(store: Store, model: Model, digest: str, suite: str, found: Mapping[str, Any]) -> Path:
     about = {"stage": model.stage, "name": model.name, "step": model.step, "tokens": model.tokens, "chat": model.chat}
     outputs = {"checkpoint": about, "suite": suite, "left_out": {}, "headline": {}, **found}
     if suite == "benchmark":
         outputs["headline"] = {"facts": [v for v in VARIANTS if parse_chain(v, VARIANTS[v]).knowledge]}
     config = {"suite": suite, "seed": 0, "export": model.name}
-    return node(root, "evaluate", "evaluate", config, outputs, part=f"{model.stage}-{model.name}-{suite}",
-                 upstream={"checkpoint": [digest]}, run={"config": config})
+    return node(store.root, "evaluate", "evaluate", config, outputs, part=f"{model.stage}-{model.name}-{suite}",
+                upstream={"checkpoint": [digest]}, run={"config": {**config, "data": store.data}})
 
 
 def _rows(model: Model, item: Item) -> list[dict[str, Any]]:
-    knows = Random(f"{model.seed}/{item.id}").random() < model.knows
+    knows = Random(f"{model.seed}/{item.id}").random() < model.knows + (model.zh if item.lang == "zh" else 0)
     memorised = Random(f"seen/{item.id}").random() < model.memorised
     found = []
     for variant, spec in VARIANTS.items():
@@ -202,3 +246,4 @@ if __name__ == "__main__":
     out.mkdir(parents=True, exist_ok=True)
     made = make_store(Path(sys.argv[1]), items=148)
     run(CompareConfig.model_validate(made.config()), StepContext(out, Tracker(None), Progress(None)))
+    make_lines(Path(sys.argv[1]), checkpoints=20, items=60)

@@ -11,7 +11,7 @@ import pytest
 from argosy.tracking.mlflow.registry import Registry
 from argosy.tracking.mlflow.server import Server, default_uri
 from tests.command_line import Argosy
-from tests.comparison_fixtures import LINES, make_lines
+from tests.report_fixtures import make_lines
 from workflows.cli import main
 
 Out = pytest.CaptureFixture[str]
@@ -23,7 +23,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from argosy.tracking.__main__ import main as ship
 
     root = tmp_path_factory.mktemp("mlflow")
-    made = make_lines(root, LINES[:2], checkpoints=2, items=40, tasks=("facts",), probes=("capital",))
+    made = make_lines(root, ("base", "mixed"), checkpoints=2, items=40)
     assert ship(["ship", "--store", str(root), "--tracking-uri", default_uri(root), "--once"]) == 0
     key = f"{made['base'].name.rpartition('-')[2]}/final"
     Registry(Server(default_uri(root), root)).move("base", "reference", "base", key, {})

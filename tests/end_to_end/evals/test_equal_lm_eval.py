@@ -89,8 +89,6 @@ def lm_evals_task(task: files.Published, path: Path, **fields: Any) -> Any:
                "training_split": None, "validation_split": task.split, "test_split": None,
                "fewshot_split": None, "num_fewshot": 0, **fields}  # fmt: skip
     spec = find_spec("lm_eval")
-    assert spec is not None
-    assert spec.submodule_search_locations
     (base,) = (Path(spec.submodule_search_locations[0]) / "tasks" / task.folder).rglob(f"{task.base}.yaml")
     (path / "task.yaml").write_text(yaml.safe_dump({"include": str(base), "task": task.name, **changed}))
     return TaskManager(include_path=str(path), include_defaults=False).load([task.name])["tasks"][task.name]

@@ -30,6 +30,7 @@ def store(tmp_path, database, monkeypatch):
     """A store whose path has every character that URIs treat in their own way."""
     for name in ("MLFLOW_TRACKING_URI", "ARGOSY_STORE_URI"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)  # MLflow makes a folder `mlruns` where it looks for artifacts
     path = tmp_path / "st ore %20#?é'"
     path.mkdir()
     shutil.copy(database, path / "mlflow.db")

@@ -170,7 +170,6 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(store
     assert registry.at("tiny", "gated") is None
     assert promote(key, "--force", "a dry run of the release", "--by", "Ada") == 0
     now = registry.at("tiny", "gated")
-    assert now is not None
     assert (now.checkpoint, now.tags["argosy.promoted.gate"]) == (key, "fails")
     assert [now.tags[f"argosy.promoted.{name}"] for name in ("forced", "by")] == ["a dry run of the release", "Ada"]
 
@@ -179,15 +178,12 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(store
     )
     assert promote(other) == 0  # the same weights: not worse than what the alias names
     moved = registry.at("tiny", "gated")
-    assert moved is not None
     assert (moved.checkpoint, moved.tags["argosy.promoted.gate"]) == (other, "holds")
     assert "argosy.promoted.forced" not in moved.tags
     assert promote(other) == 0  # again: nothing to ask, nothing to move
     undo = ["promote", "--undo", *common, "--by", "Ada"]
     assert main(undo) == 0
-    before = registry.at("tiny", "gated")
-    assert before is not None
-    assert before.checkpoint == key
+    assert registry.at("tiny", "gated").checkpoint == key
     assert main(undo) == 0
     assert registry.at("tiny", "gated") is None
     assert main(undo) == 2
@@ -328,7 +324,6 @@ def test_the_lifecycle_s_final_checkpoint_is_promoted_with_the_evidence(store: P
     done = pod(profiles, *given, "--decision=promote", "--by=Ada")
     assert done.returncode == 0, done.stderr
     now = registry.at("tiny", "reference")
-    assert now is not None
     assert now.checkpoint == checkpoint(store, OTHER)
     evidence = {name: now.tags[f"argosy.promoted.{name}"] for name in ("by", "comparison", "workflow")}
     assert evidence == {"by": "Ada", "comparison": str(compare), "workflow": "wf"}

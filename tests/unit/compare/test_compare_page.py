@@ -23,9 +23,8 @@ from argosy.store.files import read_json
 from argosy.text.display import width
 from steps.compare import question_texts
 from tests.command_line import Argosy
-from tests.comparison_fixtures import LINES, make_lines
 from tests.html_tags import TagReader, check_self_contained
-from tests.report_fixtures import HONEST, HOSTILE, TWIN, make_store
+from tests.report_fixtures import CHANNELS, HONEST, HOSTILE, TWIN, make_lines, make_store
 from workflows.stored.names import Names
 
 
@@ -37,7 +36,7 @@ def _data(html: str) -> Any:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("lines")
-    make_lines(root, LINES, checkpoints=4, items=30, tasks=("facts",), probes=("capital",))
+    make_lines(root, checkpoints=4, items=30)
     return root
 
 
@@ -97,9 +96,9 @@ def test_headlines_are_means_over_forms_by_item(found: Compared) -> None:
 def test_the_truth_of_the_made_up_lines_is_found(found: Compared) -> None:
     mixed, replay = found.pairs
     better = {c.name for c in mixed.section("better")}
-    assert {"heldout/bpb/web_zh", "heldout/bpb/knowledge_zh", "bench/facts_zh/headline/acc"} <= better
+    assert {"heldout/bpb/knowledge_zh", "bench/facts_zh/headline/acc"} <= better
     assert [c.name for c in mixed.section("worse")] == ["heldout/bpb/code"]
-    assert not any(c.name.startswith(("heldout/bpb/books", "bench/facts_en")) for c in mixed.section("better"))
+    assert not any(c.name.startswith(("heldout/bpb/en", "bench/facts_en")) for c in mixed.section("better"))
     assert not replay.section("better")
     assert not replay.section("worse")
 
@@ -233,8 +232,7 @@ def test_the_command_writes_the_file(store: Path, tmp_path: Path, argosy: Argosy
     assert f"page: {file} (" in argosy("compare", "--store", str(store), "--html", str(file), *names).out
     assert "heldout/bpb/code" in file.read_text(encoding="utf-8")
     made = json.loads(argosy("compare", "--store", str(store), "--json", *names).out)
-    assert set(made["metrics"]) == {f"heldout/bpb/{c}" for c in ("books", "code", "knowledge_en", "knowledge_zh",
-                                                                 "web_en", "web_zh")}  # fmt: skip
+    assert set(made["metrics"]) == {f"heldout/bpb/{channel}" for channel in CHANNELS}
     said = argosy("compare", "--store", str(store), "--html", str(tmp_path / "no/page.html"), *names, code=2).err
     assert "allowed: a file to be written, in a directory that is there" in said
 
@@ -252,7 +250,6 @@ def test_who_has_seen_the_test_is_told_first(tmp_path: Path) -> None:
     assert "Other orders of the same options cost it" in said[0]
     score = seen_of(found.entries[1].chosen.rows)["facts"]
     assert score.interval in said[0]
-    assert score.found is not None
     assert record(found)["entries"][1]["contamination"]["facts"]["score"] == score.found.score
     assert [text for text in TagReader(html).text if text.startswith("likely: ")] == ["likely: facts"]
     sentences = re.findall(r'<p class="said (\w+)">', html)

@@ -99,7 +99,6 @@ def test_a_difference_is_of_the_values_beside_it() -> None:
     second = {**first, "a": [1], "b": [0, 0, 1]}
     a, b = (checkpoint(label, [row | {"gold": 0} for row in rows(of)]) for label, of in (("a", first), ("b", second)))
     found = change(NAME, a, b)
-    assert found is not None
     assert found.how == "paired"
     assert found.difference.value == pytest.approx(found.after - found.before) == pytest.approx(-1 / 16)
     assert (found.tested.n, found.tested.items, found.tested.gained, found.tested.lost) == (16, 14, 1, 1)

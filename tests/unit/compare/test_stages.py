@@ -37,7 +37,6 @@ def test_the_best_is_not_the_one_that_plain_accuracy_ranks_first(found: Comparis
     labels = _labels(found)
     assert labels[max(task.standings, key=lambda s: s.plain or 0).checkpoint] == "twin"
     assert {labels[key] for key in task.seen} == {"twin"}
-    assert task.highest is not None
     assert labels[task.highest] in ("sft", "dpo", "rlhf")
     assert task.best is None  # the three are equal but for noise
     assert "No best on facts: the highest is not apart from " in stage_sentences(found)[0].text

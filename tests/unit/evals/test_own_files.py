@@ -108,7 +108,6 @@ def test_what_cannot_be_cut_is_left_out_by_name_and_a_sentence_is_no_list(tmp_pa
     ("Q: P. Which?\nOptions:\n(A) foo bar\n(B) baz\nA:", ["(A)", "(B)"])])  # fmt: skip
 def test_prompts_of_agieval_and_bbh_keep_no_list(prompt: str, choices: list[str]) -> None:
     found = split_prompt(prompt, choices, {})
-    assert found is not None
     assert found[0].endswith("Which?")
     assert "ptions" not in found[0]
     assert found[1] == ("foo bar", "baz")

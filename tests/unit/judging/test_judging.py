@@ -160,19 +160,14 @@ def test_the_length_controlled_rate_equals_sklearns_logistic_regression() -> Non
     won = (rng.random(300) < 1 / (1 + np.exp(-(0.7 + 0.8 * x)))).astype(float)
     rate = length_controlled(won.tolist(), first.tolist(), second.tolist())
     fit = LogisticRegression(C=1.0).fit(x[:, None], won)
-    assert rate is not None
     assert rate.value == pytest.approx(1 / (1 + math.exp(-fit.intercept_[0])), abs=2e-3)
 
 
 def test_the_length_controlled_rate_stays_finite_where_length_tells_all_and_is_none_for_a_handful() -> None:
-    rate = length_controlled([1.0] * 10 + [0.0] * 10, [200] * 10 + [50] * 10, [100] * 20)
-    assert rate is not None
-    assert 0.2 < rate.value < 0.8
+    assert 0.2 < length_controlled([1.0] * 10 + [0.0] * 10, [200] * 10 + [50] * 10, [100] * 20).value < 0.8
     assert length_controlled([1.0] * 7, [1] * 7, [2] * 7) is None
     assert length_controlled([1.0, 0.0] * 10, [300] * 20, [20] * 20) is None  # always longer: nothing can be told
-    same = length_controlled([1.0, 0.0] * 10, [5] * 20, [5] * 20)
-    assert same is not None
-    assert same.value == pytest.approx(0.5)
+    assert length_controlled([1.0, 0.0] * 10, [5] * 20, [5] * 20).value == pytest.approx(0.5)
 
 
 def test_kappa_equals_sklearns() -> None:

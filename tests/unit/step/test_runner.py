@@ -224,9 +224,7 @@ def test_a_full_disk_is_named_and_so_recorded(small_disk: Path, function: Run) -
     outcome = run(small_disk, stepping(function))
     assert outcome.code == 1
     assert f"no space left at {small_disk}" in outcome.message
-    state = state_of(str(small_disk))
-    assert state is not None
-    assert state.reason == f"failed before: {outcome.message}"
+    assert state_of(str(small_disk)).reason == f"failed before: {outcome.message}"
     assert record(small_disk / RUN)["exit"] == 1
     (small_disk / "data.bin").unlink(missing_ok=True)
     assert run(small_disk).code == 0
@@ -321,9 +319,7 @@ def test_what_failed_in_part_is_run_again_and_so_is_what_reads_it_but_not_for_ev
     assert run_both("x") == ("done", "done")
     assert states("x") == ["pending", "pending"]
     assert record(tmp_path / "x-b" / OUTPUTS)["again"] == ["data"]
-    found = state_of(str(tmp_path / "x-a"))
-    assert found is not None
-    assert found.reason == "done, but failed in part: data; retried"
+    assert state_of(str(tmp_path / "x-a")).reason == "done, but failed in part: data; retried"
     network["up"] = True
     assert run_both("x") == ("done", "done")
     assert states("x") == ["done", "done"]
@@ -370,9 +366,7 @@ def test_a_run_that_fails_while_it_tries_again_leaves_what_was_done_and_says_why
     assert outcome.message in (tmp_path / LOG).read_text()
     assert (tmp_path / OUTPUTS).read_bytes() == before
     assert Tracker(tmp_path / TRACKING).last_status == "FINISHED"
-    found = state_of(str(tmp_path))
-    assert found is not None
-    assert found.reason == "done, but failed in part: data; retried (last time: the network is down)"
+    assert state_of(str(tmp_path)).reason == "done, but failed in part: data; retried (last time: the network is down)"
     assert run(tmp_path, stepping(fails)).code == 0  # the third that ended: it is left as it is
     assert "again" not in record(tmp_path / OUTPUTS)
     assert read_outputs(tmp_path)["again"] == []

@@ -36,7 +36,6 @@ def elsewhere(directory: Path) -> None:
 
 def test_a_killed_holder_is_replaced_at_once(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         process.stdout.readline()
         assert Lease(tmp_path).try_acquire() is not None
         process.send_signal(signal.SIGKILL)

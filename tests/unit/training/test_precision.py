@@ -35,7 +35,6 @@ def test_products_and_their_gradients_are_float32_rounded_once(product: Any, sha
     ours.sum().backward()
     theirs.sum().backward()
     for a, b in zip(narrow, wide, strict=True):
-        assert a.grad is not None
         torch.testing.assert_close(a.grad.float(), b.grad, rtol=2**-5, atol=2**-5)
 
 

@@ -127,7 +127,6 @@ def test_files_that_a_suite_names_count_by_their_bytes(tmp_path: Path) -> None:
         after = digests(override)
         assert {key.partition("/")[0] for key in after if after[key] != before[key]} == {"evaluate", "compare"}
     section = load_suite(str(suite)).benchmarks
-    assert section is not None
     assert {name: section["tasks"][name] for name in "ab"} == {"a": [str(absolute), "benchmark/en.jsonl"],
                                                                "b": [str(beside)]}
     assert section["include_path"] == str(tmp_path / "tasks")

@@ -65,7 +65,6 @@ def statuses(store: Path) -> dict[str, str]:
 
     client = MlflowClient(tracking_uri=default_uri(store))
     experiment = client.get_experiment_by_name(LINE)
-    assert experiment is not None
     return {run.info.run_name: run.info.status for run in client.search_runs([experiment.experiment_id])}
 
 

@@ -77,7 +77,6 @@ def test_steps_that_differ_in_their_seed_alone_are_seeds_of_one_model(tmp_path: 
     assert seeds() != seeds()  # NaN: the steps differ in a setting, so they are two models
     for number, path in enumerate(training):
         done = read_done(path)
-        assert done is not None
         done["made_from"]["config"] |= {"line": "same", "seed": number}
         write_json(path / "outputs.json", done)
     assert seeds() == 0.0  # the same made-up answers
