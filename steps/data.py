@@ -66,7 +66,7 @@ class DataOutputs(Config):
     rejected: dict[str, int]
     """Unusable lines (rows of a table) of the user's files, by reason."""
     skipped: list[str]
-    """Files that gave nothing: of unknown formats, or empty."""
+    """What gave nothing: files of unknown formats, empty or below a name with `_`, and linked folders."""
     own: list[str]
     """Fields that named the user's own files; everything else is the demo's."""
 
@@ -89,7 +89,8 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
     if tally.rejected:
         print(f"{tally.rejected.total()} lines could not be read and are in {rejects_at}: {dict(tally.rejected)}")
     if skipped:
-        print(f"{len(skipped)} files gave nothing, being empty or of unknown formats: {', '.join(skipped[:5])}"
+        print(f"{len(skipped)} files or folders gave nothing (empty, linked, of unknown formats, or below a name with _): "
+              f"{', '.join(skipped[:5])}"
               + (", ..." if skipped[5:] else ""))
     return _outputs(writers.counts, tally, skipped, [name for name in ("inputs", *KINDS) if getattr(config, name)])
 

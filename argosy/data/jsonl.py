@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import IO, Any, TypeVar, cast
 
 from argosy.data.schemas import Document, ParseError
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
 from argosy.store.files import temporary_of
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _SHOWN = 1000  # bytes of a line that is too long, among the rejects
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A piece of a file (line `line`, from 1; 0 = the whole file) that is not a usable record."""
+    """A piece of a file (line `line`, from 1) that is not a usable record."""
 
     file: str
     line: int
@@ -62,12 +62,13 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_lines(
-    path: Path, keep_blank: bool = False, encoding: str = "utf-8", most: int = 0
+    path: Path, keep_blank: bool = False, encoding: str = "utf-8", most: int = MOST_BYTES
 ) -> Iterator[tuple[int, bytes, str]]:
     """Yield (line number from 1, the bytes, "" or the reason that they are unusable).
 
     Blank lines count in the numbers, but come only with `keep_blank`. A line of more than `most` bytes (0: no limit) is
-    read in blocks, and only its beginning is kept."""
+    read in blocks, and only its beginning is kept. Raises InputError: a compressed file is damaged or cut off;
+    StepError: the disk fails."""
     with open_binary(path) as stream:
         number = 0
         try:
@@ -80,9 +81,16 @@ def read_lines(
                     yield number, line[:_SHOWN], f"longer than {most} bytes"
                 elif keep_blank or line.strip():
                     yield number, line, _problem(line, encoding)
-        except (EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
-            # What was read before the damage is kept; the damage itself is one reject.
-            yield number + 1, str(error).encode(), "damaged compressed file"
+        except (EOFError, zlib.error, OSError) as error:
+            raise unreadable(path, error, number) from error
+
+
+def unreadable(path: Path, error: Exception, read: int) -> InputError | StepError:
+    """Make the error for a file that cannot be read on after `read` records: it is damaged, or its disk fails."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return StepError(f"{path} cannot be read after {read} records ({error}): run again, or look after its disk")
+    return InputError(f"{path} is damaged or cut off: {read} records could be read before the damage ({error}). Copy or "
+                      "make it anew, or take it out")
 
 
 def _problem(line: bytes, encoding: str) -> str:
@@ -96,7 +104,7 @@ def _problem(line: bytes, encoding: str) -> str:
 
 
 def parse_or_reject(
-    path: Path, parse: Callable[[int, dict[str, Any]], T], label: str = "", encoding: str = "utf-8", most: int = 0
+    path: Path, parse: Callable[[int, dict[str, Any]], T], label: str = "", encoding: str = "utf-8", most: int = MOST_BYTES
 ) -> Iterator[T | Reject]:
     """Parse each line of a JSONL file, compressed or not; one that is no record comes as a reject.
 
@@ -151,7 +159,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     Raises InputError: it is absent, or a line is not a JSON object (names file and line)."""
     if not path.exists():
         raise InputError(f"{path} does not exist: run the step that writes it, or correct the path")
-    for record in parse_or_reject(path, lambda _, record: record):
+    for record in parse_or_reject(path, lambda _, record: record, most=0):
         if isinstance(record, Reject):
             raise InputError(f"{path}:{record.line} is not a record: {record.reason}")
         yield record

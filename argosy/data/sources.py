@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from argosy.config.schema import ADDED, Config
-from argosy.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, parse_or_reject, read_lines
+from argosy.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, parse_or_reject, read_lines, unreadable
 from argosy.data.rejects import Tally
 from argosy.data.schemas import Document, ParseError, check_text
 from argosy.errors import InputError
@@ -27,7 +27,8 @@ def format_of(path: Path) -> str:
 
 
 def input_files(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return (readable files, files of unknown formats) at `path`, sorted; hidden ones are left out.
+    """Return (readable files, what is passed over) at `path`, sorted: files of unknown formats, readable ones whose name
+    or folder begins with `_`, links to folders or to nothing; what begins with a dot is in neither.
 
     Raises InputError: it does not exist, is empty, or is of an unknown format."""
     allowed = f"allowed: {', '.join(FORMATS)}, or a directory of them"
@@ -39,14 +40,19 @@ def input_files(path: Path) -> tuple[list[Path], list[Path]]:
         if path.stat().st_size == 0:
             raise InputError(f"input {path} is empty (0 bytes)")
         return [path], []
-    hidden = (".", "_")
-    files = sorted(
-        p for p in path.rglob("*") if p.is_file() and not any(s.startswith(hidden) for s in p.relative_to(path).parts)
-    )
-    readable = [p for p in files if format_of(p)]
+    readable, others = [], []
+    for found in sorted(path.rglob("*")):
+        parts = found.relative_to(path).parts
+        marked = any(part.startswith("_") for part in parts)
+        if any(part.startswith(".") for part in parts) or (marked and not (format_of(found) or found.is_symlink())):
+            continue
+        if found.is_file() and format_of(found) and not marked:
+            readable.append(found)
+        elif found.is_file() or found.is_symlink():
+            others.append(found)
     if not readable:
         raise InputError(f"input {path} is a directory without a file to read; {allowed}")
-    return readable, [p for p in files if not format_of(p)]
+    return readable, others
 
 
 RESERVED_CHANNEL = "instructions"  # the tokenized conversations have this name
@@ -65,7 +71,7 @@ class SourceConfig(Config):
     """Channel of documents whose record names none."""
     lang: str = ""
     """Language of documents whose record names none."""
-    text_chars: int = 20_000
+    text_chars: Annotated[int, Field(gt=0)] = 20_000
     """Characters after which a .txt or .md is cut at a blank line."""
     record_bytes: Annotated[int, ADDED, Field(ge=1)] = MOST_BYTES
     """Bytes of the longest line or row; a longer one is set aside. Cleaning needs some 20 times as much memory."""
@@ -86,7 +92,7 @@ class InputFile:
 
 
 def list_inputs(inputs: Sequence[str], skip: Sequence[str] | None = None) -> tuple[list[InputFile], list[str]]:
-    """Return (files to read, labels of files of unknown formats), in a fixed order.
+    """Return (files to read, labels of what is passed over), in a fixed order.
 
     `skip`: folders that may hold no readable file; None: any may, as those of held-out texts, which have no channels.
     Raises InputError: an input is absent, empty or of an unknown format, or a folder of it holds no readable file."""
@@ -99,33 +105,43 @@ def list_inputs(inputs: Sequence[str], skip: Sequence[str] | None = None) -> tup
         for paths, found in zip(input_files(root), (files, unknown), strict=True):
             for path in paths:
                 inner = path.relative_to(root)
-                folder = inner.parts[0] if len(inner.parts) > 1 else ""
+                folder = inner.parts[0] if len(inner.parts) > 1 or path.is_dir() else ""
                 found.append(InputFile(path, label if path == root else f"{label}/{inner.as_posix()}", folder))
         lost = {file.folder for file in unknown} - {file.folder for file in files} - {"", *(skip or ())}
         if lost and skip is not None:
             folder = min(lost)
-            suffixes = Counter(file.path.suffix or file.path.name for file in unknown if file.folder == folder)
+            suffixes = Counter("link" if file.path.is_symlink() else file.path.suffix or file.path.name
+                               for file in unknown if file.folder == folder)
             held = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(3))
             raise InputError(f"data.inputs {given}: no file of the folder {folder} can be read ({held}; allowed: "
-                             f"{', '.join(FORMATS)}), so that its channel would be lost: convert them (each to a line "
-                             f"of JSON with its text), or set data.source.skip=[{folder}]")
+                             f"{', '.join(FORMATS)}, in folders that are no links and begin with no _), so that its "
+                             "channel would be lost: convert them (each to a line of JSON with its text), rename the "
+                             f"folder or name it as an input, or set data.source.skip=[{folder}]")
     return files, [file.label for file in unknown]
 
 
-def read_source(file: InputFile, config: SourceConfig) -> Iterator[tuple[Document | Reject, int]]:
-    """Yield each document or reject of a file, with the number of lines (rows of a table) that hold it."""
+_Parse = Callable[[int, dict[str, Any]], Document]  # line number, record
+
+
+def read_source(
+    file: InputFile, config: SourceConfig, channels: dict[str, str]
+) -> Iterator[tuple[Document | Reject, int]]:
+    """Yield each document or reject of a file, with the number of lines (rows of a table) that hold it.
+
+    `channels`: what each channel was called by the user's files, filled here. Raises InputError: two of them have one
+    name, or the file is damaged; StepError: its disk fails."""
     suffix = format_of(file.path)
+    parse = partial(_document, file, config, channels)
     if suffix in JSONL:
-        parse = partial(_document, file, config)
         records = parse_or_reject(file.path, parse, file.label, most=config.record_bytes)
         yield from ((item, 1) for item in records)
     elif suffix in PARQUET:
-        yield from _read_parquet(file, config)
+        yield from _read_parquet(file, parse)
     else:
-        yield from _read_text(file, config)
+        yield from _read_text(file, config, parse)
 
 
-def _read_parquet(file: InputFile, config: SourceConfig) -> Iterator[tuple[Document | Reject, int]]:
+def _read_parquet(file: InputFile, parse: _Parse) -> Iterator[tuple[Document | Reject, int]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -136,14 +152,14 @@ def _read_parquet(file: InputFile, config: SourceConfig) -> Iterator[tuple[Docum
                 for row in batch.to_pylist():
                     number += 1
                     try:
-                        yield _document(file, config, number, row), 1
+                        yield parse(number, row), 1
                     except ParseError as error:
                         yield Reject(file.label, number, str(error), repr(row).encode(errors="surrogateescape")), 1
     except (pa.ArrowException, OSError) as error:
-        yield Reject(file.label, 0, "unreadable Parquet file", str(error).encode()), 1
+        raise unreadable(file.path, error, number) from error
 
 
-def _read_text(file: InputFile, config: SourceConfig) -> Iterator[tuple[Document | Reject, int]]:
+def _read_text(file: InputFile, config: SourceConfig, parse: _Parse) -> Iterator[tuple[Document | Reject, int]]:
     """Cut at blank lines, so that a book is many documents and not one; lines that are not UTF-8 are set aside."""
     lines: list[str] = []
     first, chars = 1, 0
@@ -155,37 +171,41 @@ def _read_text(file: InputFile, config: SourceConfig) -> Iterator[tuple[Document
         chars += len(lines[-1])
         full = chars >= config.text_chars and not raw.strip()
         if full or chars >= 2 * config.text_chars:
-            yield from _piece(lines, first, file, config)
+            yield from _piece(lines, first, config, parse)
             lines, first, chars = [], number + 1, 0
-    yield from _piece(lines, first, file, config)
+    yield from _piece(lines, first, config, parse)
 
 
-def _piece(lines: list[str], first: int, file: InputFile, config: SourceConfig) -> Iterator[tuple[Document, int]]:
+def _piece(lines: list[str], first: int, config: SourceConfig, parse: _Parse) -> Iterator[tuple[Document, int]]:
     text = "".join(lines).strip()
     if text:
-        yield _document(file, config, first, {config.text_field: text}), sum(bool(line.strip()) for line in lines)
+        yield parse(first, {config.text_field: text}), sum(bool(line.strip()) for line in lines)
 
 
-def _document(file: InputFile, config: SourceConfig, number: int, record: dict[str, Any]) -> Document:
+def _document(
+    file: InputFile, config: SourceConfig, channels: dict[str, str], number: int, record: dict[str, Any]
+) -> Document:
     text = check_text(record, config.text_field)
-    if len(text) > config.record_bytes:  # of a Parquet file
+    if len(text) * 4 > config.record_bytes and len(text.encode()) > config.record_bytes:  # of a Parquet file
         raise ParseError(f"longer than {config.record_bytes} bytes")
     place = f"{file.label}:{number}"
     used = (config.text_field, config.channel_field, config.lang_field)
     lang = record.get(config.lang_field)
+    given = str(record.get(config.channel_field) or config.channel or file.folder or "text")
+    if (first := channels.setdefault(channel := channel_name(given), given)) != given:
+        raise InputError(f"the channels {first!r} and {given!r} would both be named {channel!r}, and their documents "
+                         f"mixed: rename one of them (seen at {place}), as in C and Cpp, or set data.source.channel")
     return Document(
-        id=place, text=text,
-        channel=channel_name(record.get(config.channel_field) or config.channel or file.folder or "text"),
-        lang=lang if isinstance(lang, str) and lang else config.lang, source=place,
+        id=place, text=text, channel=channel, lang=lang if isinstance(lang, str) and lang else config.lang, source=place,
         metadata={key: value for key, value in record.items() if key not in used}
     )
 
 
-def channel_name(given: object) -> str:
+def channel_name(given: str) -> str:
     """Make a part of file and metric names of a channel's: letters, digits, `_`, `-`, `.`; at most 64 characters.
 
     Raises InputError: it is the name of the tokenized conversations."""
-    name = re.sub(r"[^\w.-]+", "_", str(given)).strip("._")[:64] or "text"
+    name = re.sub(r"[^\w.-]+", "_", given).strip("._")[:64] or "text"
     if name == RESERVED_CHANNEL:
         raise InputError(f"channel {name!r} is reserved for conversations: give these documents another channel")
     return name
@@ -198,16 +218,18 @@ REJECTS = "rejects/documents"
 def write_inputs(
     inputs: Sequence[str], config: SourceConfig, writers: JsonlWriters, rejects_at: str
 ) -> tuple[Tally, list[str]]:
-    """Write `documents/<channel>` and `rejects/documents`; returns counts of lines, and files that gave nothing: of
-    unknown formats, or empty.
+    """Write `documents/<channel>` and `rejects/documents`; returns counts of lines, and what gave nothing: files of
+    unknown formats, empty or below a name with `_`, linked folders.
 
-    Raises InputError: an input is absent, empty or mostly unreadable, or there are too many channels."""
+    Raises InputError: an input is absent, empty, damaged or mostly unreadable, there are too many channels, or two of
+    one name."""
     files, skipped = list_inputs(inputs, config.skip)
     tally = Tally()
     wrong: list[tuple[str, Tally]] = []
+    channels: dict[str, str] = {}
     writers.open(REJECTS)
     for file in files:
-        own = _write_file(file, config, writers)
+        own = _write_file(file, config, writers, channels)
         tally.read += own.read
         tally.rejected.update(own.rejected)
         if own.rejected.total() > own.read:
@@ -227,9 +249,9 @@ def write_inputs(
     return tally, skipped
 
 
-def _write_file(file: InputFile, config: SourceConfig, writers: JsonlWriters) -> Tally:
+def _write_file(file: InputFile, config: SourceConfig, writers: JsonlWriters, channels: dict[str, str]) -> Tally:
     tally = Tally()
-    for item, count in read_source(file, config):
+    for item, count in read_source(file, config, channels):
         if isinstance(item, Reject):
             tally.rejected[item.reason] += count
             writers.write(REJECTS, item.to_record())

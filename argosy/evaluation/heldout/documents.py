@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from argosy.data.schemas import Document
-from argosy.data.sources import SourceConfig, input_files, list_inputs, read_source
+from argosy.data.sources import SourceConfig, format_of, input_files, list_inputs, read_source
 from argosy.data.split import choose_documents
 from argosy.errors import InputError
 from argosy.models.generate import Tokens
@@ -136,14 +136,18 @@ def _read_once(
     return {name: (documents, dict(left_out.get(name, {}))) for name, documents in every.items()}
 
 
+_WHY = ("file of unknown format", "below a name with _:")
+
+
 def _documents(named: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, Document | str]]:
     """Yield (given channel, document or why a line, or a file, is none)."""
+    channels: dict[str, str] = {}
     for name, path in named:
         config = SourceConfig(channel=name, channel_field="" if name else "channel", text_chars=WHOLE)
         files, unknown = list_inputs([path])
-        yield from ((name, f"file of unknown format {Path(label).suffix or Path(label).name}") for label in unknown)
+        yield from ((name, f"{_WHY[bool(format_of(Path(label)))]} {Path(label).suffix or Path(label).name}") for label in unknown)
         for file in files:
-            for found, _ in read_source(file, config):
+            for found, _ in read_source(file, config, channels):
                 yield name, found if isinstance(found, Document) else found.reason
 
 

@@ -1,10 +1,11 @@
 """JSONL files between steps: whole or absent, any text, errors with file and line."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
+from argosy.data.jsonl import MOST_BYTES, JsonlWriters, parse_lines, read_documents, read_jsonl
 from argosy.data.schemas import Document
 from argosy.errors import InputError
 
@@ -53,3 +54,8 @@ def test_broken_and_absent_files_are_named(tmp_path: Path, content: str, message
         list(read_documents(tmp_path))
 
 
+def test_a_line_of_the_users_files_is_never_held_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"x": "' + b"x" * MOST_BYTES + b'"}\n{"x": 1}\n')
+    left_out: Counter[str] = Counter()
+    assert list(parse_lines(tmp_path / "a.jsonl", lambda _, record: record, left_out)) == [{"x": 1}]
+    assert left_out == {f"longer than {MOST_BYTES} bytes": 1}

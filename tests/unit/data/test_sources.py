@@ -1,17 +1,22 @@
 """The user's files: every format is read, nothing unreadable is lost, and errors name the input."""
 
 import base64
+import errno
 import gzip
+import io
 import json
+import re
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from argosy.data import jsonl
 from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
 from argosy.data.sources import SourceConfig, list_inputs, write_inputs
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
 
 pa = pytest.importorskip("pyarrow")
 
@@ -75,14 +80,35 @@ def test_mostly_unreadable_input_is_an_error(tmp_path: Path) -> None:
         read(tmp_path / "out", source)
 
 
-def test_what_precedes_the_damage_of_a_compressed_file_is_kept(tmp_path: Path) -> None:
-    raw = lines(*({"text": f"document {number} {number**7}"} for number in range(5000)))
-    source = tmp_path / "in.jsonl.gz"
-    source.write_bytes(gzip.compress(raw)[:-2000])
-    documents, rejects, _ = read(tmp_path / "out", source)
-    assert len(documents) > 1000
-    reasons = [reject["reason"] for reject in rejects]
-    assert reasons in (["damaged compressed file"], ["invalid JSON", "damaged compressed file"])
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst", ".parquet"])
+def test_a_damaged_file_is_refused_whole_with_what_could_be_read(tmp_path: Path, suffix: str) -> None:
+    import pyarrow.parquet as pq
+
+    records = [{"text": f"document {number} {number**7}"} for number in range(5000)]
+    source = tmp_path / f"in{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(records), source)
+    else:
+        raw = lines(*records)
+        source.write_bytes(gzip.compress(raw) if "gz" in suffix else pa.compress(raw, codec="zstd", asbytes=True))
+    source.write_bytes(source.read_bytes()[: source.stat().st_size // 5])
+    with pytest.raises(InputError, match=rf"in\{suffix} is damaged or cut off: \d+ records could .* Copy or make it anew"):
+        read(tmp_path / "out", source)
+    assert not list((tmp_path / "out").rglob("*.jsonl"))
+
+
+def test_a_disk_that_fails_is_a_failed_run_and_no_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(io.BytesIO):
+        def readline(self, size: int | None = -1) -> bytes:
+            if self.tell() > 1000:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().readline(size)
+
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(lines(*[{"text": "good"}] * 1000))
+    monkeypatch.setattr(jsonl, "open_binary", lambda path: Failing(path.read_bytes()))
+    with pytest.raises(StepError, match=r"in\.jsonl cannot be read after 59 records .*Input/output error.*: run again"):
+        read(tmp_path / "out", source)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +162,38 @@ def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(t
     assert [document.text for document in documents.values()] == ["text"]
     assert skipped[:1] == ["corpus/code/0.py"]
     assert skipped[319:] == ["corpus/prose/blank.md (empty)", "corpus/prose/empty.jsonl (empty)"]
+
+
+def test_linked_and_marked_folders_are_named_and_no_channel_is_lost(tmp_path: Path) -> None:
+    for name in ("in/books/x.txt", "in/_wiki/z.txt", "in/books/_old/o.txt", "in/.git/g.txt", "elsewhere/y.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("hello\n")
+    (tmp_path / "in/web").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"no file of the folder _wiki can be read \(1 \.txt; .*begin with no _"):
+        read(tmp_path / "out", tmp_path / "in")
+    with pytest.raises(InputError, match=r"no file of the folder web can be read \(1 link; .*folders that are no links"):
+        read(tmp_path / "out", tmp_path / "in", skip=["_wiki"])
+    documents, _, (_, skipped) = read(tmp_path / "out", tmp_path / "in", skip=["_wiki", "web"])
+    assert list(documents) == ["in/books/x.txt:1"]
+    assert skipped == ["in/_wiki/z.txt", "in/books/_old/o.txt", "in/web"]
+
+
+@pytest.mark.parametrize(("first", "second"), [("C", "C++"), ("wiki/en", "wiki_en")])
+def test_two_channels_of_one_name_are_refused(tmp_path: Path, first: str, second: str) -> None:
+    (tmp_path / "in.jsonl").write_bytes(lines({"text": "x", "channel": first}, {"text": "y", "channel": second}))
+    with pytest.raises(InputError, match=re.escape(f"channels {first!r} and {second!r} would both be named")):
+        read(tmp_path / "out", tmp_path / "in.jsonl")
+
+
+def test_the_limit_of_a_table_counts_bytes_and_a_text_is_cut_after_some_characters(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.Table.from_pylist([{"text": "中" * 400}, {"text": "short"}]), tmp_path / "in.parquet")
+    documents, rejects, _ = read(tmp_path / "out", tmp_path / "in.parquet", record_bytes=1000)
+    assert [document.text for document in documents.values()] == ["short"]
+    assert [reject["reason"] for reject in rejects] == ["longer than 1000 bytes"]
+    with pytest.raises(ValidationError, match="greater than 0"):
+        SourceConfig(text_chars=0)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst", ".txt"])
