@@ -89,9 +89,8 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
     if tally.rejected:
         print(f"{tally.rejected.total()} lines could not be read and are in {rejects_at}: {dict(tally.rejected)}")
     if skipped:
-        print(f"{len(skipped)} files or folders gave nothing (empty, linked, of unknown formats, or below a name with _): "
-              f"{', '.join(skipped[:5])}"
-              + (", ..." if skipped[5:] else ""))
+        print(f"{len(skipped)} files or folders gave nothing (empty, linked, of unknown formats, or below a name "
+              f"with _): {', '.join(skipped[:5])}" + (", ..." if skipped[5:] else ""))
     return _outputs(writers.counts, tally, skipped, [name for name in ("inputs", *KINDS) if getattr(config, name)])
 
 

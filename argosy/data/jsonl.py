@@ -89,8 +89,8 @@ def unreadable(path: Path, error: Exception, read: int) -> InputError | StepErro
     """Make the error for a file that cannot be read on after `read` records: it is damaged, or its disk fails."""
     if isinstance(error, OSError) and error.errno is not None:
         return StepError(f"{path} cannot be read after {read} records ({error}): run again, or look after its disk")
-    return InputError(f"{path} is damaged or cut off: {read} records could be read before the damage ({error}). Copy or "
-                      "make it anew, or take it out")
+    return InputError(f"{path} is damaged or cut off: {read} records could be read before the damage ({error}). Copy "
+                      "or make it anew, or take it out")
 
 
 def _problem(line: bytes, encoding: str) -> str:
@@ -104,7 +104,8 @@ def _problem(line: bytes, encoding: str) -> str:
 
 
 def parse_or_reject(
-    path: Path, parse: Callable[[int, dict[str, Any]], T], label: str = "", encoding: str = "utf-8", most: int = MOST_BYTES
+    path: Path, parse: Callable[[int, dict[str, Any]], T], label: str = "", encoding: str = "utf-8",
+    most: int = MOST_BYTES
 ) -> Iterator[T | Reject]:
     """Parse each line of a JSONL file, compressed or not; one that is no record comes as a reject.
 

@@ -27,8 +27,8 @@ def format_of(path: Path) -> str:
 
 
 def input_files(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return (readable files, what is passed over) at `path`, sorted: files of unknown formats, readable ones whose name
-    or folder begins with `_`, links to folders or to nothing; what begins with a dot is in neither.
+    """Return (readable files, what is passed over) at `path`, sorted: files of unknown formats, readable ones below a
+    name with `_`, links to folders or to nothing; what begins with a dot is in neither.
 
     Raises InputError: it does not exist, is empty, or is of an unknown format."""
     allowed = f"allowed: {', '.join(FORMATS)}, or a directory of them"
@@ -196,7 +196,8 @@ def _document(
         raise InputError(f"the channels {first!r} and {given!r} would both be named {channel!r}, and their documents "
                          f"mixed: rename one of them (seen at {place}), as in C and Cpp, or set data.source.channel")
     return Document(
-        id=place, text=text, channel=channel, lang=lang if isinstance(lang, str) and lang else config.lang, source=place,
+        id=place, text=text, channel=channel, source=place,
+        lang=lang if isinstance(lang, str) and lang else config.lang,
         metadata={key: value for key, value in record.items() if key not in used}
     )
 

@@ -142,10 +142,11 @@ _WHY = ("file of unknown format", "below a name with _:")
 def _documents(named: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, Document | str]]:
     """Yield (given channel, document or why a line, or a file, is none)."""
     channels: dict[str, str] = {}
-    for name, path in named:
+    for name, given in named:
         config = SourceConfig(channel=name, channel_field="" if name else "channel", text_chars=WHOLE)
-        files, unknown = list_inputs([path])
-        yield from ((name, f"{_WHY[bool(format_of(Path(label)))]} {Path(label).suffix or Path(label).name}") for label in unknown)
+        files, unknown = list_inputs([given])
+        for path in map(Path, unknown):
+            yield name, f"{_WHY[bool(format_of(path))]} {path.suffix or path.name}"
         for file in files:
             for found, _ in read_source(file, config, channels):
                 yield name, found if isinstance(found, Document) else found.reason
