@@ -94,12 +94,13 @@ def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
 
 
 @pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 1024), ("1G", 954), ("512Mi", 512), ("1048576", 1),
-                                                    ("1Pi", 2**30), ("1e9", 954), ("2P", 1907348633)])  # fmt: skip
+                                                    ("263163508Ki", 256996), ("1Pi", 2**30),
+                                                    ("1e9", 954), ("2P", 1907348633)])  # fmt: skip
 def test_quantities_in_mebibytes(quantity: str, expected: int) -> None:
     assert mebibytes(quantity) == expected
 
 
-@pytest.mark.parametrize("quantity", ["", "much", "1GB", "1 Gi", "1i"])
+@pytest.mark.parametrize("quantity", ["", "much", "1GB", "1 Gi", "1i", "1K"])
 def test_what_is_no_quantity_is_named(quantity: str) -> None:
     with pytest.raises(InputError, match="is not a quantity of Kubernetes"):
         mebibytes(quantity)
