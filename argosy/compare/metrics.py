@@ -7,51 +7,23 @@ from functools import cache
 
 from argosy.evaluation.findings import HELDOUT as HELDOUT_METRICS
 from argosy.judging.metrics import METRICS as JUDGE_METRICS
-from argosy.statistics.metric import BITS, POINTS, Better, Metric, find, probability, share
-from argosy.text.faults import registered
+from argosy.statistics.metric import BITS, Better, Metric, find, probability, share
 
 HEADLINE = "headline"
 UNDECLARED = "its kind is not declared"
 ACCURACY = share(chance="chance")
 
-# Results of before the declarations, and MLflow's metrics, have names alone: these are the names of shipped suites and
-# of lm-eval's tasks. A new metric needs no line here: its results carry its kind.
-_OLD_BENCH: dict[str, Metric] = {
-    "acc": ACCURACY, "acc_norm": share(), "acc_pride": share(), "mass": probability(),
-    **dict.fromkeys(("acc_bytes", "acc_all", "acc_averaged", "consistency"), share(minor=True)),
-    "position_bias": probability("lower", minor=True), "unparsable": share("lower"),
-    "chance": Metric("neither", minor=True),
-    **dict.fromkeys(("text_gap", "answer_gap"), Metric("neither", "nats", POINTS, minor=True)),
-    **dict.fromkeys(("text_first", "answer_first"), share("neither", minor=True)),
-    **dict.fromkeys(("exact_match", "em", "pass@*", "pass_at_*", "acc_mutual_info", "mc1"), share()),
-    **dict.fromkeys(("inst_level_*", "prompt_level_*"), share()),
-    **dict.fromkeys(("mc2", "f1", "mcc", "mrr", "likelihood_diff"), Metric("higher")),
-    **dict.fromkeys(("bleu*", "rouge*", "chrf*", "meteor", "bertscore*", "bleurt*"), Metric("higher")),
-    "word_perplexity": Metric("lower", "perplexity"), "byte_perplexity": Metric("lower", "perplexity"),
-    "perplexity": Metric("lower", "perplexity"), "bits_per_byte": Metric("lower", "bits a byte", BITS),
-    **dict.fromkeys(("wer", "cer", "ter", "brier_score", "mae", "mse", "rmse", "toxicity"), Metric("lower")),
+# The measures that are told by their names where no results.json declares them, such as of a curve in MLflow.
+_BENCH: dict[str, Metric] = {
+    "acc": ACCURACY, **dict.fromkeys(("acc_norm", "exact_match"), share()), "unparsable": share("lower"),
+    "position_bias": probability("lower", minor=True), "chance": Metric("neither", minor=True),
 }  # fmt: skip
 # Neither half of a question alone is better or worse: who always says "none" is right on the first and wrong on the
 # second.
-_OLD_HALVES = ("none_of_the_others", "none_control")
-_OLD_PROBE: dict[str, Metric] = {
-    "acc": share(), "acc_char": share(), "prob": probability(), "mass": probability(), "share": share(),
-    **dict.fromkeys(("acc_token", "acc_byte", "acc_bytes", "acc_all", "acc_averaged", "consistency", "top*"),
-                    share(minor=True)),
-    "acc_*": share(), "consistent_acc": share(),
-    "nats": Metric("lower", "", BITS, minor=True), "ppl": Metric("lower", "perplexity", minor=True),
-    "bpb": Metric("lower", "bits a byte", BITS), "bpc": Metric("lower", "bits a character", BITS),
-    "bpw": Metric("lower", "bits a word", BITS),
-    "rank": Metric("lower", minor=True), "margin": Metric("higher", minor=True),
-    **dict.fromkeys(("auc", "auc_*"), Metric("higher", "", POINTS, chance=0.5)),
-    **dict.fromkeys(("log_odds", "lift", "separation"), Metric("higher", "nats")), "merged": share("neither"),
-    **dict.fromkeys(("chance", "same_answer", "openings", "letters", "distinct2"), probability("neither")),
-    **dict.fromkeys(("gotcha", "not_gotcha", "refusal_harmful", "faultless"), share()),
-    **dict.fromkeys(("refusal_harmless", "refusal_lookalike"), share("lower")), "gender_gap": share("zero"),
-    **dict.fromkeys(("same", "zh", "en"), probability()), "early": probability("lower"),
-    "length": Metric("neither", "words"),
-    # `gap` was the name of both the separation of `refusal` and the gender_gap of `winogender`.
-    **dict.fromkeys(("gap", "log_odds_*", "bls_correlation"), Metric("neither")),
+_HALVES = ("none_of_the_others", "none_control")
+_PROBE: dict[str, Metric] = {
+    **dict.fromkeys(("acc", "acc_*", "share"), share()), "prob": probability(),
+    "bpb": Metric("lower", "bits a byte", BITS), "ppl": Metric("lower", "perplexity", minor=True),
 }  # fmt: skip
 _NEITHER = Metric("neither")
 _LOSS = Metric("lower", "nats a token", BITS)
@@ -107,10 +79,10 @@ def known(name: str) -> Metric | None:
     """The declaration of a metric whose results carry none; None where no table has it."""
     parts = name.split("/")
     if parts[0] == "bench" and len(parts) == 4:
-        found = find(parts[3], _OLD_BENCH)
-        return replace(found, better="neither") if found and parts[2] in _OLD_HALVES else found
+        found = find(parts[3], _BENCH)
+        return replace(found, better="neither") if found and parts[2] in _HALVES else found
     if parts[0] == "probe" and len(parts) >= 4:
-        return share("lower") if parts[-1] in registered() else find(parts[-1], _OLD_PROBE)
+        return find(parts[-1], _PROBE)
     return next((found for of in (TRAINING_METRICS, HELDOUT_METRICS, JUDGE_METRICS)
                  if (found := find(name, of)) is not None), None)
 

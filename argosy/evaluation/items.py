@@ -6,13 +6,11 @@ others. A value of no kind is JSON text."""
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from argosy.data.jsonl import parse_lines
 from argosy.errors import InputError
 from argosy.store.files import write_atomic
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 
 ITEMS = "items.parquet"
-OLD_ITEMS = "items.jsonl"  # of older evaluations; still read
 ASKED = "asked"  # a row's key for the digest of its question
 FIRST = ("task", "variant", "id", "item", "lang", "correct", "correct_norm", "chosen", "gold", "scores")
 KINDS = ("bool", "int", "float", "str", "ints", "floats", "strs", "lists", "json")
@@ -114,28 +111,20 @@ def write_items(out: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def read_items(directory: Path | str) -> list[dict[str, Any]]:
-    """Read the rows of an evaluation's directory, of `items.parquet` or an old `items.jsonl`, in their order.
+    """Read the rows of an evaluation's directory, in their order; a row has no key for a column that it lacks.
 
-    A row has no key for a column that it lacks. Lines of an old file that are no rows are left out (`scan_items`
-    counts them). Raises InputError: there is neither file, or `items.parquet` is not whole."""
-    return scan_items(directory)[0]
+    Raises InputError: there is no `items.parquet`, or it is not whole."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-
-def scan_items(directory: Path | str) -> tuple[list[dict[str, Any]], int]:
-    """Read the rows, and count the lines of an old file that are none."""
-    folder = Path(directory)
-    if (folder / ITEMS).is_file():
-        return _read_parquet(folder / ITEMS), 0
-    if (folder / OLD_ITEMS).is_file():
-        broken: Counter[str] = Counter()
-        rows = list(parse_lines(folder / OLD_ITEMS, lambda _, row: row, broken))
-        return rows, broken.total()
-    raise InputError(f"{folder} has no {ITEMS}: evaluate the checkpoint again")
-
-
-def has_items(directory: Path | str) -> bool:
-    """Whether there are rows to read."""
-    return any((Path(directory) / name).is_file() for name in (ITEMS, OLD_ITEMS))
+    path = Path(directory) / ITEMS
+    if not path.is_file():
+        raise InputError(f"{directory} has no {ITEMS}: evaluate the checkpoint again")
+    try:
+        with pq.ParquetFile(path) as file:
+            return [row_of(line) for line in file.read(use_threads=False).to_pylist()]
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} is broken ({error}): remove its directory and evaluate again") from None
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> "Table":
@@ -147,14 +136,3 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> "Table":
     columns = columns_of(rows)
     arrays = [pa.array(column.values, kinds[column.kind]) for column in columns]
     return pa.table(arrays, names=[column.name for column in columns])
-
-
-def _read_parquet(path: Path) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            return [row_of(line) for line in file.read(use_threads=False).to_pylist()]
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} is broken ({error}): remove its directory and evaluate again") from None

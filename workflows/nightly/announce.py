@@ -54,7 +54,7 @@ def judged_evaluations(store: Path) -> set[str]:
 def alarms(store: Path, by: str) -> list[Alarm]:
     """Judgements with regressions that were not announced yet, or that `by`, which is tried again, announced."""
     return [Alarm(directory, worse) for directory, done in _judgements(store)
-            if (worse := [each for each in done["outputs"].get("judged", []) if each.get("regressions")])
+            if (worse := [each for each in done["outputs"]["judged"] if each.get("regressions")])
             and read_record(_note(store, directory)).get("by", by) == by]
 
 
@@ -70,10 +70,9 @@ def _note(store: Path, directory: Path) -> Path:
 
 
 def _judgements(store: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Finished judgements; earlier versions called theirs judge-*, as pairwise judging is called now."""
-    for directory in sorted((*store.glob("regressions-*"), *store.glob("judge-*"))):
-        done = read_done(directory)
-        if done is not None and "judged" in done["outputs"]:
+    """Finished judgements."""
+    for directory in sorted(store.glob("regressions-*")):
+        if (done := read_done(directory)) is not None:
             yield directory, done
 
 

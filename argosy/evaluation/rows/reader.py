@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from argosy.errors import InputError
-from argosy.evaluation.items import ITEMS, has_items, scan_items
+from argosy.evaluation.items import ITEMS, read_items
 from argosy.evaluation.rows.evaluations import measured, read_settings
 from argosy.evaluation.rows.values import Record, Value, item_means, item_of, number, over_forms, plain, weighted
 from argosy.store.step_files import read_done
@@ -206,14 +206,14 @@ def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
     for directory in evaluations:
         metrics = (read_done(directory) or {}).get("outputs", {}).get("metrics", {})
         try:
-            records, broken = scan_items(directory)
+            records = read_items(directory)
         except InputError:
-            why = f"{ITEMS} is broken" if has_items(directory) else f"it has no {ITEMS}"
+            why = f"{ITEMS} is broken" if (directory / ITEMS).is_file() else f"it has no {ITEMS}"
             if any(name.startswith(("bench/", "heldout/bpb/")) for name in metrics):
                 notes.append(f"{directory.name} is not compared item by item: {why}.")
             continue
         usable = [record for record in records if _is_usable(record)]
-        if broken := broken + len(records) - len(usable):
+        if broken := len(records) - len(usable):
             notes.append(f"{directory.name}: {broken} rows of its items are broken and left out.")
         if not any(map(is_text, usable)) and any(name.startswith("heldout/bpb/") for name in metrics):
             notes.append(f"{directory.name} has no loss by document: its held-out loss is not compared.")

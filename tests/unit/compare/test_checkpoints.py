@@ -1,13 +1,12 @@
 """What evaluations left behind is read with care: nothing broken stops a report, and nothing is dropped in silence."""
 
-import json
 import math
 from pathlib import Path
 
 import pytest
 
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
-from argosy.evaluation.items import read_items
+from argosy.evaluation.items import read_items, write_items
 from argosy.store.files import read_json, write_json
 from tests.report_fixtures import HONEST, Store, make_store
 
@@ -31,13 +30,11 @@ def test_exports_of_a_stage_follow_each_other(store: Store) -> None:
 BROKEN = {"task": "facts", "variant": "plain", "id": "x", "correct": True, "chosen": 7, "gold": 0, "scores": [0.0, 1.0]}
 
 
-def test_items_of_older_evaluations_are_read_and_their_broken_lines_counted(store: Store) -> None:
+def test_broken_rows_are_counted_and_left_out(store: Store) -> None:
     directory = _benchmarks(store)[0]
-    lines = [json.dumps(row, ensure_ascii=False) for row in [*read_items(directory), BROKEN]]
-    (directory / "items.parquet").unlink()
-    (directory / "items.jsonl").write_text("\n".join([*lines, "{not json", "[]"]) + "\n", encoding="utf-8")
+    write_items(directory, [*read_items(directory), BROKEN])
     found = read_checkpoints(store.checkpoints, store.evaluations)
-    assert found.notes == [f"{directory.name}: 3 rows of its items are broken and left out."]
+    assert found.notes == [f"{directory.name}: 1 rows of its items are broken and left out."]
     assert len(found.every[0].answers["facts", "plain"].rows) == 20
 
 

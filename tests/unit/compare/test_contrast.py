@@ -19,6 +19,7 @@ from argosy.errors import InputError
 from argosy.evaluation.rows.evaluations import measured, read_settings, settings_of
 from argosy.evaluation.rows.reader import Rows
 from argosy.evaluation.rows.values import Value
+from argosy.statistics.metric import share
 from argosy.store.files import write_json
 
 
@@ -247,7 +248,8 @@ NEAR_0 = "probe/winogender/w/gender_gap"
 
 
 def _judged(before: float, after: float, stderr: float = 0.01) -> Contrast:
-    found = _one(NEAR_0, Side(before, stderr, None, 200), Side(after, stderr, None, 200))
+    kind = kind_of(NEAR_0, {NEAR_0: share("zero")})
+    found = contrast(NEAR_0, kind, ("a", "b"), Side(before, stderr, None, 200), Side(after, stderr, None, 200))
     return replace(found, p_adjusted=found.tested.p_value)
 
 

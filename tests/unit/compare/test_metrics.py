@@ -24,20 +24,13 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     ("name", "better", "share"),
     [
-        ("probe/generation/open/loop", -1, True), ("probe/generation/open/empty", -1, True),
-        ("probe/generation/open/faultless", 1, True), ("probe/generation/open/length", 0, False),
-        ("probe/core_probes/texts/bpw", -1, False), ("probe/core_probes/texts/bpc", -1, False),
-        ("probe/behaviour/end/early", -1, False), ("probe/behaviour/end/prob", 1, False),
-        ("probe/behaviour/refusal_en/refusal_harmful", 1, True), ("probe/behaviour/refusal_en/auc", 1, False),
-        ("probe/behaviour/refusal_en/refusal_lookalike", -1, True), ("probe/behaviour/refusal_en/gap", 0, False),
-        ("probe/behaviour/refusal_en/separation", 1, False), ("probe/winogender/w/gender_gap", -1, True),
-        ("probe/behaviour/format/json/lift", 1, False), ("probe/winogender/w/gotcha", 1, True),
+        ("probe/generation/open/length", 0, False), ("probe/core_probes/texts/bpb", -1, False),
         ("judge/first/loop", -1, True), ("judge/second/loop", 0, True), ("judge/win_rate", 1, True),
         ("judge/losses", -1, True), ("judge/position_bias", 0, False), ("judge/longer_wins", 0, True),
         ("memorisation/exact/all", -1, True), ("memorisation/exact_heldout/all", 0, True),
         ("memorisation/exact_gap/all", -1, False), ("memorisation/matched/all", -1, False),
         ("memorisation/auc_min_k_plus/all", -1, False), ("memorisation/matched_heldout/all", 0, False),
-        ("bench/t/plain/exact_match", 1, True), ("bench/t/plain/pass@1", 1, True), ("bench/t/plain/em", 1, True),
+        ("bench/t/plain/exact_match", 1, True),
         ("bench/t/plain/unparsable", -1, True), ("bench/t/plain/acc", 1, True), ("bench/t/none_control/acc", 0, True),
         ("bench/t/none_of_the_others/acc", 0, True), ("bench/t/plain/position_bias", -1, False),
         ("bench/t/plain/chance", 0, False), ("bench/facts/memorisation/text_gap", 0, False), ("my/own/thing", 0, False),
@@ -45,7 +38,7 @@ ROOT = Path(__file__).parents[3]
         ("train/loss", -1, False),
     ],
 )  # fmt: skip
-def test_results_of_before_the_declarations_are_read_by_their_names(name: str, better: int, share: bool) -> None:
+def test_metrics_without_declarations_such_as_of_a_curve_in_mlflow_are_read_by_their_names(name: str, better: int, share: bool) -> None:
     assert (kind_of(name).sign, kind_of(name).share) == (better, share)
 
 
@@ -80,8 +73,6 @@ def test_every_probe_of_every_shipped_suite_declares_its_documented_measures() -
     assert len(probes) > 30
     for name, cls in kinds_of_probes().items():
         assert cls.declared, f"the probe {name} declares no measure"
-    old = {measure: known(f"probe/s/x/{measure}") for cls in kinds_of_probes().values() for measure in cls.declared}
-    assert {measure for measure, kind in old.items() if kind is None and "*" not in measure} == set()
 
 
 def test_every_metric_of_a_judge_is_declared() -> None:

@@ -13,15 +13,14 @@ from workflows.nightly.references import by_name, gate_for
 from workflows.stored.checkpoints import checkpoint_directory
 
 
-@pytest.mark.parametrize("prefix", ["regressions", "judge"])
-def test_judgements_of_earlier_versions_count_and_pairwise_ones_do_not(prefix: str, tmp_path: Path) -> None:
-    made_from = {"step": prefix, "upstream": {"evaluations": ["e1", "e2"]}, "config": {"pairs": [{"new": [1]}]}}
+def test_judgements_of_nights_count_and_pairwise_ones_do_not(tmp_path: Path) -> None:
+    made_from = {"step": "regressions", "upstream": {"evaluations": ["e1", "e2"]}, "config": {"pairs": [{"new": [1]}]}}
     judged = [{"checkpoint": "a/p100", "label": "sft/p100 (a)", "reference": "b", "regressions": ["acc fell"]}]
-    for name, outputs in ((f"{prefix}-0", {"judged": judged}), ("judge-1", {"verdicts": "verdicts.jsonl"})):
+    for name, outputs in (("regressions-0", {"judged": judged}), ("judge-1", {"verdicts": "verdicts.jsonl"})):
         (tmp_path / name).mkdir()
         write_json(tmp_path / name / "outputs.json", {"outputs": outputs, "made_from": made_from})
     assert judged_evaluations(tmp_path) == {"e2"}
-    assert [each.directory.name for each in alarms(tmp_path, "tonight")] == [f"{prefix}-0"]
+    assert [each.directory.name for each in alarms(tmp_path, "tonight")] == ["regressions-0"]
 
 
 def test_a_stage_is_the_last_run_s_for_every_command_and_without_one_the_newest(tmp_path: Path) -> None:
