@@ -5,10 +5,12 @@ ARGOSY_TEST_PROFILE=profile.yaml python -m benchmarks.argo_fanout
 Needs a cluster with Argo (see docs/argo.md) whose store this machine sees, and a data image that has `benchmarks`.
 Both run `steps.noop` in the same image, with the same number of pods at a time. Ours is a WorkflowTemplate as
 `lifecycle` and `evaluate` are made, with its plan, its exit handler and the profile's number of batches; the peer
-starts a pod for each of fewer parts. The last line is JSON; `ratio` is the peer's elapsed seconds a part over ours,
-`workflow_bytes` the size of our Workflow object at its end. The store's directory `benchmark` is emptied, and the
-profile applied again at the end.
+starts a pod for each of fewer parts. `plan_pod` is the plan pod of ours. The last line is JSON; `ratio` is the peer's
+elapsed seconds a part over ours, `workflow_bytes` the size of our Workflow object at its end. The store's directory
+`benchmark` is emptied, and the profile applied again at the end.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
@@ -17,19 +19,31 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from argosy.store.step_files import OUTPUTS
-from benchmarks.argo_fanout_plan import PARTS, nodes_of
-from tests.cluster.cluster import GROUP, VERSION, Cluster
+from steps.noop import NoopConfig
 from workflows.argo.client.api import submission
-from workflows.argo.manifests.workflow import Planned, common_fields, workflow_template
+from workflows.argo.handoff import OUTPUTS as PARAMETERS
+from workflows.argo.handoff import Task
+from workflows.argo.pod.plan import hand_over
 from workflows.argo.profile.profile import Profile, load_profile
+from workflows.graph import Node, Resources
+from workflows.lifecycle import LifecycleConfig
 from workflows.plan import plan
+
+if TYPE_CHECKING:  # which the image of the pod lacks
+    from tests.cluster.cluster import Cluster
+
+PARTS = Task(name="noop", stage="noop", own=frozenset(), upstream=(), needs="data")
+RESOURCES = Resources(1, 0.5)
+PLAN = "from benchmarks.argo_fanout import plan_pod; plan_pod()"
 
 
 def main() -> None:
     """Measure and print."""
+    from tests.cluster.cluster import Cluster
+
     parser = argparse.ArgumentParser("python -m benchmarks.argo_fanout", description=__doc__)
     parser.add_argument("--parts", type=int, default=10_000)
     parser.add_argument("--batches", type=int, default=0, help="that ours are dealt to (default: the profile's)")
@@ -78,13 +92,15 @@ def ours_s(cluster: Cluster, profile: Profile, count: int) -> tuple[float, int]:
 
 def fan_out(profile: Profile, count: int) -> dict[str, Any]:
     """The spec of a template with one fan-out, as the lifecycle's is made; only what is planned is another."""
+    from workflows.argo.manifests.workflow import Planned, common_fields, workflow_template
+
     planned = Planned(
         name="fan-out", title="fan-out", description="Many small parts.", fields=common_fields(profile), tasks=[PARTS],
         plan_args=["--parts", str(count)],
     )  # fmt: skip
     spec: dict[str, Any] = workflow_template(profile, planned).to_dict()["spec"]
     [first] = [each for each in spec["templates"] if each["name"] == "plan"]
-    first["container"]["command"] = ["python", "-m", "benchmarks.argo_fanout_plan"]
+    first["container"]["command"] = ["python", "-c", PLAN]
     first["container"]["resources"]["limits"]["memory"] = "2Gi"
     return spec
 
@@ -113,6 +129,8 @@ def peer_s(cluster: Cluster, profile: Profile, count: int) -> float:
 
 def run(cluster: Cluster, spec: dict[str, Any]) -> dict[str, Any]:
     """Run a template's spec to its end, as a Workflow that refers to it; the template is removed then."""
+    from tests.cluster.cluster import GROUP, VERSION
+
     name = f"fan-out-{time.time_ns()}"
     metadata = {"name": name}
     template = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "WorkflowTemplate", "metadata": metadata, "spec": spec}
@@ -137,6 +155,26 @@ def seen_here(profile: Profile) -> Path:
     if not profile.storage.host_path:
         sys.exit("the profile's store is a claim, which this machine does not see")
     return Path(profile.storage.host_path) / profile.storage.directory
+
+
+def nodes_of(count: int) -> list[Node]:
+    """Parts of one fan-out, a hundred to a process."""
+    return [
+        Node("noop", "noop", NoopConfig(index=n), part=f"p{n}", resources=RESOURCES, batch=100) for n in range(count)
+    ]
+
+
+def plan_pod() -> None:
+    """Plan many small parts, and hand them over by what hands a lifecycle's over: Argo's output parameters."""
+    parser = argparse.ArgumentParser("plan_pod")
+    parser.add_argument("--parts", type=int, required=True)
+    for name in ("--workflow", "--profile", "--image-tag", "--priority"):
+        parser.add_argument(name, default="")
+    arguments, _ = parser.parse_known_args()
+    arguments.outputs = Path(PARAMETERS)
+    profile = load_profile(arguments.profile)
+    planned = plan(nodes_of(arguments.parts), profile.storage.root)
+    hand_over(planned, LifecycleConfig(name="fan-out"), "fan-out", [PARTS], profile, arguments)
 
 
 if __name__ == "__main__":

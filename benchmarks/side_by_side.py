@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
+
 VOCABULARY = 32_000
 LAYERS, HIDDEN, INTERMEDIATE, HEADS, POSITIONS = 8, 512, 1376, 8, 2048
 SHAPE = f"Llama of {LAYERS} layers, {HIDDEN} hidden units, a vocabulary of {VOCABULARY}, float32"
@@ -22,17 +24,9 @@ SHAPE = f"Llama of {LAYERS} layers, {HIDDEN} hidden units, a vocabulary of {VOCA
 def make_model(directory: Path, texts: Iterable[str]) -> None:
     """Write a Llama and a byte-level BPE tokenizer, trained on `texts`, as transformers loads them."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    special = ["<s>", "</s>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=special, initial_alphabet=alphabet)
-    tokenizer.train_from_iterator(texts, trainer)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>").save_pretrained(directory)
+    save_tokenizer(train_tokenizer(texts, VOCABULARY, split_han=False), directory)
     torch.manual_seed(0)
     config = LlamaConfig(vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=INTERMEDIATE,
                          num_hidden_layers=LAYERS, num_attention_heads=HEADS, max_position_embeddings=POSITIONS,

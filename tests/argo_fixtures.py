@@ -14,10 +14,10 @@ from unittest import mock
 
 import yaml
 
-from argosy.tracking.pipeline import PipelineTracker
 from argosy.tracking.tracker import Tracker
 from workflows.argo.handoff import Handoff
 from workflows.argo.pod.__main__ import main
+from workflows.local.shipping import PipelineTracker
 
 LINE = "a line"
 ROOT = Path(__file__).resolve().parents[1]

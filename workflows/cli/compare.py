@@ -111,12 +111,11 @@ def publish(found: "Compared", names: "Names", html: Path | None, *, mlflow: boo
 
 
 def _log(found: "Compared", names: "Names", page: str) -> str:
-    from argosy.compare.page.record import logged
-    from argosy.tracking.mlflow.comparisons import log_comparison
+    from argosy.compare.page.record import log_comparison
     from argosy.tracking.ship import Unavailable
 
     try:
-        where = log_comparison(names.server, logged(found, names.line_of(found.entries[0]), page))
+        where = log_comparison(names.server, found, names.line_of(found.entries[0]), page)
     except Unavailable as error:
         raise StepError(f"MLflow at {names.results.where} does not answer: {error}; not all was logged: run it "
                         "again") from None

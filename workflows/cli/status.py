@@ -1,15 +1,19 @@
-"""`argosy status`: show how far the last run is, from the files of its steps."""
+"""`argosy status`: show how far the last run is, from the files of its steps, or a workflow on a cluster."""
 
 import argparse
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from argosy.errors import InputError
 from argosy.store.files import read_record
 from argosy.store.step_files import LOG, PROGRESS, RUN
 from argosy.text.display import columns, duration
+from workflows.argo.client.unit import Unit, seconds
+from workflows.argo.client.view import Task, View, view
+from workflows.argo.client.watch import reason
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo, with_access
 from workflows.cli.command import Command, add_store
 from workflows.lifecycle import LifecycleConfig, lifecycle
@@ -18,9 +22,16 @@ from workflows.plan import Plan, PlannedNode, plan
 from workflows.state import NEVER, blocked_by
 from workflows.stored.last_run import kept_aside, last_config
 
+if TYPE_CHECKING:
+    from workflows.argo.client.api import Summary
+
 LIMIT = 20  # workflows in a list
 CHANGED = "changed since that run: argosy plan shows what"
+WIDEST = 160
+NOTES = {"skipped": "already done, or outside of the range",
+         "blocked": "a node that it needs failed, or was stopped"}  # fmt: skip
 Row = tuple[str, str, str, str, str]
+UnitRow = tuple[str, str, str, str]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,19 +63,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _on_argo(args: argparse.Namespace) -> int:
-    from workflows.argo.client import status as argo_status
-    from workflows.argo.client.view import view
-
     if args.limit is not None and not args.all:
         raise InputError("--limit is for a list: add --all")
     if args.name and args.all:
         raise InputError(f"give {args.name} or --all, not both")
     client = connected(args)
     if args.all:
-        print(argo_status.describe_all(client.some(), LIMIT if args.limit is None else args.limit))
+        print(describe_workflows(client.some(), LIMIT if args.limit is None else args.limit))
         return 0
     found = view(client.find(args.name))
-    print(argo_status.describe(found, with_access(args, found.name)))
+    print(describe_workflow(found, with_access(args, found.name)))
     return int(any(unit.state == "failed" for unit in found.units))
 
 
@@ -90,11 +98,11 @@ def _stage(name: str, nodes: Sequence[PlannedNode], blocked: Mapping[str, str]) 
     if not nodes[0].part:
         yield _single(nodes[0], records[name], blocked.get(name))
         return
-    seconds = sum(record.get("seconds", 0.0) for record in records.values())
+    spent = sum(record.get("seconds", 0.0) for record in records.values())
     memory = max((record.get("peak_rss_mb", 0.0) for record in records.values()), default=0.0)
     causes = dict.fromkeys(blocked[node.id] for node in nodes if node.id in blocked)
     note = f"{len(nodes)} parts" + (f"; blocked: needs {', '.join(causes)}, which failed" if causes else "")
-    yield name, _states(nodes, blocked), duration(seconds) if seconds else "", _size(memory), note
+    yield name, _states(nodes, blocked), duration(spent) if spent else "", _size(memory), note
     for node in nodes:
         if node.state in ("running", "failed"):
             id_, *row = _single(node, records[node.id], None)
@@ -106,8 +114,8 @@ def _single(node: PlannedNode, record: dict[str, Any], cause: str | None) -> Row
         "done": "", "running": _progress(node.dir), "failed": f"{node.reason}; log: {node.dir}/{LOG}",
         "pending": node.reason if record else "" if node.reason == NEVER else CHANGED
     }[node.state]
-    seconds = record.get("seconds", 0.0)
-    time_ = _elapsed(record) if node.state == "running" else duration(seconds) if seconds else ""
+    spent = record.get("seconds", 0.0)
+    time_ = _elapsed(record) if node.state == "running" else duration(spent) if spent else ""
     if cause:
         return node.id, "blocked", time_, "", f"needs {cause}, which failed"
     return node.id, node.state, time_, _size(record.get("peak_rss_mb", 0.0)), note
@@ -125,6 +133,65 @@ def _elapsed(record: dict[str, Any]) -> str:
 def _progress(directory: str) -> str:
     record = read_record(f"{directory}/{PROGRESS}")
     return progress_text(record) if record.get("total") else ""
+
+
+def describe_workflow(found: View, after: str) -> str:
+    """Describe state and time of each task, progress of running pods, and why something failed or waits."""
+    rows: list[UnitRow] = [("NODE", "STATE", "TIME", "")]
+    for task in found.tasks:
+        rows += _of_task(task, after)
+    states = Counter(unit.state for unit in found.units)
+    total = ", ".join(f"{count} {state}" for state, count in states.items()) or "nothing has started"
+    began, ended = seconds(found.status.get("startedAt")), seconds(found.status.get("finishedAt"))
+    took = f" in {duration((ended or time.time()) - began)}" if began else ""
+    lines = [columns(rows, right=(2,)), f"{found.name} {_phase(found)}{took}; pods: {total}"]
+    return "\n".join([*lines, found.plan_line] if found.plan_line else lines)
+
+
+def describe_workflows(found: "Sequence[Summary]", limit: int) -> str:
+    """List the first `limit` workflows (0: all), and how many more there are."""
+    rows = [("WORKFLOW", "PIPELINE", "STATE", "AGE")]
+    rows += [(each.name, each.pipeline, each.phase.lower(), duration(time.time() - seconds(each.created)))
+             for each in found[:limit or None]]  # fmt: skip
+    more = f"\nand {len(found) - limit} older; --limit 0 lists them too" if 0 < limit < len(found) else ""
+    return columns(rows, right=(3,)) + more
+
+
+def _phase(found: View) -> str:
+    message = str(found.status.get("message") or "")
+    return ("stopped" if found.stopped else found.phase.lower()) + (f" ({message})" if message else "")
+
+
+def _of_task(task: Task, after: str) -> Iterator[UnitRow]:
+    if len(task.units) == 1:
+        yield _of_unit(task.name, task.units[0], after)
+        return
+    if not task.units:
+        yield task.name, task.state, "", NOTES.get(task.state, task.message)
+        return
+    states = Counter(unit.state for unit in task.units)
+    spent = sum(unit.seconds for unit in task.units)
+    yield (task.name, ", ".join(f"{count} {state}" for state, count in states.items()),
+           duration(spent) if spent else "", f"{len(task.units)} pods")  # fmt: skip
+    for unit in task.units:
+        if unit.state not in ("done", "pending"):
+            yield _of_unit(f"  {unit.label}", unit, after)
+
+
+def _one_line(text: str) -> str:
+    return textwrap.shorten(text.replace("\n", "; "), WIDEST, placeholder=" ...")
+
+
+def _of_unit(name: str, unit: Unit, after: str) -> UnitRow:
+    spent = time.time() - unit.started if unit.state == "running" and unit.started else unit.seconds
+    notes = {"running": f"{unit.progress:.0%}" if unit.progress else "", "pending": _one_line(unit.waits),
+             "stopped": unit.message}  # fmt: skip
+    note = notes.get(unit.state, "")
+    if unit.state == "failed":
+        note = f"{_one_line(reason(unit))}; log: argosy logs {unit.label} --on argo --workflow {after}"
+    if len(unit.attempts) > 1:
+        note = f"attempt {len(unit.attempts)}" + (f"; {note}" if note else "")
+    return name, unit.state, duration(spent) if spent else "", note.replace("\n", "; ")
 
 
 COMMAND = Command("status", "show how far the last run is", 40, configure, run, MORE)

@@ -1,7 +1,10 @@
-"""A comparison as JSON and as MLflow takes it."""
+"""A comparison as JSON, and as a run of MLflow."""
 
+import json
 import math
 from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from argosy.compare.changes import task_of
@@ -13,7 +16,14 @@ from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
 from argosy.evaluation.contamination import contamination_record, metrics_of
 from argosy.statistics.multiple import TABLE
-from argosy.tracking.mlflow.comparisons import ComparisonRun
+from argosy.tracking.mlflow.read import link
+from argosy.tracking.mlflow.runs import Runs
+from argosy.tracking.mlflow.server import Server, metric_name, without_password
+from argosy.tracking.ship import BATCH_VALUES
+
+COMPARISON = "argosy.comparison"
+PAGE, RECORD = "compare.html", "comparison.json"
+MOST_LENGTH = 6000  # characters of a param
 
 
 def record(found: Compared) -> dict[str, Any]:
@@ -69,11 +79,47 @@ def _metric(c: Checkpoint, name: str) -> dict[str, Any]:
     return found | ({"low": number(bounds[0]), "high": number(bounds[1])} if bounds else {})
 
 
-def logged(found: Compared, line: str, page: str) -> ComparisonRun:
-    """A comparison as MLflow takes it: metrics `<label>/<metric>` of every entry (among them
-    `contamination/<benchmark>/score`), `difference/<label>/<metric>` to the first one, and `count/<label>/<verdict>`.
-    """
+def log_comparison(server: Server, found: Compared, line: str, page: str) -> str:
+    """Log a comparison as a new run of `<line> comparisons`; returns where it is.
+
+    Its metrics are `<label>/<metric>` of every entry (among them `contamination/<benchmark>/score`),
+    `difference/<label>/<metric>` to the first one, and `count/<label>/<verdict>`; the tables, the page and the record
+    are artifacts that MLflow's own interface shows. An experiment of its own: in the line's, its metrics would be among
+    those of checkpoints in every chart. Raises Unavailable where the server does not answer, or refuses it."""
+    import time
+
+    from mlflow.entities import LoggedModelInput, Metric, Param, RunTag
+
     labels = [e.label for e in found.entries]
+    name = " against ".join([", ".join(labels[1:]), labels[0]]) if labels[1:] else labels[0]
+    with server.errors():
+        client, now = server.client, int(time.time() * 1000)
+        experiment = Runs(server).experiment(f"{line} comparisons")
+        run_id = client.create_run(experiment, run_name=name, tags={COMPARISON: "true"}).info.run_id
+        metrics = [Metric(metric_name(name), value, now, 0) for name, value in _logged(found).items()
+                   if math.isfinite(value)]
+        for start in range(0, len(metrics), BATCH_VALUES):
+            client.log_batch(run_id, metrics=metrics[start : start + BATCH_VALUES])
+        params = [Param(chr(65 + n), f"{e.label}: {e.chosen.label}, {e.chosen.tokens} tokens"[:MOST_LENGTH])
+                  for n, e in enumerate(found.entries[:26])]
+        summary = "\n\n".join(text for _, text in sentences(found))
+        client.log_batch(run_id, params=params, tags=[RunTag("mlflow.note.content", summary[:5000])])
+        if models := dict.fromkeys(e.model for e in found.entries if e.model):
+            client.log_inputs(run_id, models=[LoggedModelInput(model) for model in models])
+        for file, table in (("differences.json", _differences(found)), ("metrics.json", _metrics(found))):
+            if next(iter(table.values())):
+                client.log_table(run_id, table, file)
+        with TemporaryDirectory() as folder:
+            Path(folder, PAGE).write_text(page, encoding="utf-8")
+            text = json.dumps(record(found), ensure_ascii=False, indent=1)
+            Path(folder, RECORD).write_text(text, encoding="utf-8")
+            client.log_artifacts(run_id, folder)
+        client.set_terminated(run_id, "FINISHED")
+    where = f"run {run_id} of the experiment '{line} comparisons' in {without_password(server.uri)}"
+    return link(server, experiment, "runs", run_id) or where
+
+
+def _logged(found: Compared) -> dict[str, float]:
     metrics = {f"{e.label}/{name}": e.chosen.metrics[name] for e in found.entries for name in found.metrics
                if name in e.chosen.metrics}
     for e in found.entries:
@@ -82,16 +128,7 @@ def logged(found: Compared, line: str, page: str) -> ComparisonRun:
         metrics |= {f"difference/{pair.second.label}/{c.name}": c.difference.value for c in pair.contrasts}
         metrics |= {f"count/{pair.second.label}/{verdict}": float(len(pair.section(verdict)))
                     for verdict in ("better", "worse", "same", "cannot tell")}
-    params = {f"{chr(65 + n)}": f"{e.label}: {e.chosen.label}, {e.chosen.tokens} tokens" for n, e in
-              enumerate(found.entries[:26])}
-    tables = {"differences.json": _differences(found), "metrics.json": _metrics(found)}
-    return ComparisonRun(
-        line=line, name=" against ".join([", ".join(labels[1:]), labels[0]]) if labels[1:] else labels[0],
-        metrics={name: value for name, value in metrics.items() if math.isfinite(value)}, params=params,
-        tables={name: table for name, table in tables.items() if next(iter(table.values()))},
-        models=[e.model for e in found.entries if e.model], page=page, record=record(found),
-        summary="\n\n".join(text for _, text in sentences(found)),
-    )  # fmt: skip
+    return metrics
 
 
 def _differences(found: Compared) -> dict[str, list[object]]:

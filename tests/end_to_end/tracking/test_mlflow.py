@@ -10,9 +10,9 @@ import pytest
 from argosy.tracking.__main__ import main
 from argosy.tracking.mlflow.read import result_of
 from argosy.tracking.mlflow.server import Server, create_database, default_uri, metric_name
-from argosy.tracking.pipeline import PipelineTracker
 from argosy.tracking.ship import Shipped
 from argosy.tracking.tracker import Tracker
+from workflows.local.shipping import PipelineTracker
 
 LINE, PIPELINE = "demo 中文", "aaaabbbbcccc"
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.tracking.mlflow.server import create_database, default_uri
-from argosy.tracking.pipeline import PipelineTracker
 from argosy.tracking.tracker import Tracker
+from workflows.local.shipping import PipelineTracker
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 300  # a loaded machine starts a server in minutes

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[3]
         ("train/loss", -1, False),
     ],
 )  # fmt: skip
-def test_metrics_without_declarations_such_as_of_a_curve_in_mlflow_are_read_by_their_names(name: str, better: int, share: bool) -> None:
+def test_metrics_without_declarations_are_read_by_their_names(name: str, better: int, share: bool) -> None:
     assert (kind_of(name).sign, kind_of(name).share) == (better, share)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from argosy.store.files import write_json
-from argosy.tracking.pipeline import WORKFLOW, PipelineTracker, pipeline_of
 from argosy.tracking.spool import read
 from argosy.tracking.tracker import Tracker
+from workflows.local.shipping import WORKFLOW, PipelineTracker, pipeline_of
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from argosy.tracking.mlflow.server import default_uri
-from argosy.tracking.pipeline import PipelineTracker
 from tests.argo_fixtures import LINE, submitted
 from workflows.argo.client.transport import ApiError, Transport
 from workflows.argo.pod import reconcile
 from workflows.argo.pod.finish import conclude
 from workflows.argo.pod.reconcile import Reconciler, folders
+from workflows.local.shipping import PipelineTracker
 
 
 class Cluster:

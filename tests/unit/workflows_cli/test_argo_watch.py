@@ -16,12 +16,12 @@ from tests.argo_objects import Pod, workflow
 from tests.command_line import Argosy
 from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.server import ServerClient
-from workflows.argo.client.status import describe
 from workflows.argo.client.transport import ApiError
 from workflows.argo.client.unit import pod_name
 from workflows.argo.client.view import view
 from workflows.argo.client.watch import Lines, Screen, Shares, progress_bars, summary, watch
 from workflows.argo.handoff import SHARE
+from workflows.cli.status import describe_workflow
 
 PLANNED = Pod(start=0, end=4)
 AT = "2026-01-01T00:00:30Z"
@@ -223,7 +223,7 @@ def test_the_report_is_linked_where_it_is_an_artifact(api: Api, argosy: Argosy) 
 def test_status_has_a_line_for_each_task_in_their_order() -> None:
     parts = {"evaluate-sft-abc-1of3": (Pod(),), "evaluate-sft-abc-2of3": (Pod("Running", progress="500/1000"),),
              "evaluate-sft-abc-3of3": (Pod("Pending", message="PodInitializing"),)}  # fmt: skip
-    told = describe(view(workflow(plan=PLANNED, batches={"evaluate-sft": parts, "clean": {
+    told = describe_workflow(view(workflow(plan=PLANNED, batches={"evaluate-sft": parts, "clean": {
         "clean-1": (Pod("Failed", code=75), Pod("Failed", code=1, message="main: Error (exit code 1): why"))
     }}, skipped=["data"], blocked=["tokenize"])), "w").splitlines()  # fmt: skip
     names = [line.split()[0] for line in told[1:7]]

@@ -9,13 +9,12 @@ from argosy.step.retry import parts_to_retry
 from argosy.store.files import read_record, write_json
 from argosy.store.lease import live_holder, stale_after
 from argosy.store.step_files import TRACKING, read_done
-from argosy.tracking.pipeline import PipelineTracker
 from argosy.tracking.tracker import end_run
 from workflows.argo.attempts import NONE, say_why
 from workflows.argo.handoff import FOLDER, Handoff, read_handoff
 from workflows.argo.objectstore.pods import concluding
 from workflows.argo.profile.profile import Profile
-from workflows.local.shipping import ship
+from workflows.local.shipping import PipelineTracker, ship
 
 CONCLUDED = "concluded.json"  # how it ended is known
 FINISHED = "finished.json"  # and MLflow was told

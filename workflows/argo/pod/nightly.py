@@ -8,7 +8,6 @@ from pathlib import Path
 
 from argosy.errors import InputError
 from argosy.store.files import make_directory, read_json, write_json
-from argosy.tracking.pipeline import WORKFLOW, pipeline_of
 from argosy.tracking.ship import Unavailable
 from workflows.argo.attempts import RETRY, say_why
 from workflows.argo.handoff import COMMON, EVALUATE, FOLDER, WEBHOOK, Batch, Handoff, deal
@@ -16,7 +15,7 @@ from workflows.argo.objectstore.pods import judging
 from workflows.argo.pod.outputs import note_report, with_devices, write_output, write_outputs
 from workflows.argo.pod.run import sending
 from workflows.argo.profile.profile import Profile
-from workflows.local.shipping import plan_digest, start_pipeline
+from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.nightly.announce import alarms, announce
 from workflows.nightly.night import STAGE, Night, Request, describe, plan_nights, run_judgement, with_unique_ids
 from workflows.nightly.references import registry_of

@@ -10,7 +10,6 @@ from argosy.config.explain import likely
 from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.store.files import make_directory, write_json
-from argosy.tracking.pipeline import WORKFLOW, pipeline_of
 from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.finish import FINISHED
@@ -19,7 +18,7 @@ from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
 from workflows.compose import compose
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.local.shipping import plan_digest, start_pipeline
+from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.plan import Plan, PlannedNode, describe, plan
 
 
