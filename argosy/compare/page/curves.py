@@ -13,7 +13,6 @@ from argosy.compare.page.tables import is_group
 from argosy.compare.stages import Comparison, TaskComparison
 from argosy.compare.words import is_percent, short, value_text
 
-WIDTH, HEIGHT = 300, 168
 LEFT, RIGHT, TOP, BOTTOM = 38, 294, 10, 146
 SPARK_WIDTH, SPARK_HEIGHT = 84, 22
 MANY = 8  # points of a curve, from which on its beginning may be cut

@@ -15,7 +15,7 @@ from argosy.compare.words import short
 from argosy.evaluation.rows.reader import ALL
 from argosy.text.display import visible
 
-WIDTH, MIDDLE = 132, 66
+MIDDLE = 66  # of 132
 WIDEST = 0.9  # quantile of interval ends that fits: one wide interval does not squeeze all others
 
 

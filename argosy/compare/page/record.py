@@ -3,8 +3,6 @@
 import json
 import math
 from dataclasses import asdict
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from argosy.compare.changes import task_of
@@ -16,14 +14,11 @@ from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
 from argosy.evaluation.contamination import contamination_record, metrics_of
 from argosy.statistics.multiple import TABLE
-from argosy.tracking.mlflow.read import link
-from argosy.tracking.mlflow.runs import Runs
-from argosy.tracking.mlflow.server import Server, metric_name, without_password
-from argosy.tracking.ship import BATCH_VALUES
+from argosy.tracking.mlflow.send import log_run
+from argosy.tracking.mlflow.server import Server
 
 COMPARISON = "argosy.comparison"
 PAGE, RECORD = "compare.html", "comparison.json"
-MOST_LENGTH = 6000  # characters of a param
 
 
 def record(found: Compared) -> dict[str, Any]:
@@ -86,37 +81,18 @@ def log_comparison(server: Server, found: Compared, line: str, page: str) -> str
     `difference/<label>/<metric>` to the first one, and `count/<label>/<verdict>`; the tables, the page and the record
     are artifacts that MLflow's own interface shows. An experiment of its own: in the line's, its metrics would be among
     those of checkpoints in every chart. Raises Unavailable where the server does not answer, or refuses it."""
-    import time
-
-    from mlflow.entities import LoggedModelInput, Metric, Param, RunTag
-
-    labels = [e.label for e in found.entries]
-    name = " against ".join([", ".join(labels[1:]), labels[0]]) if labels[1:] else labels[0]
-    with server.errors():
-        client, now = server.client, int(time.time() * 1000)
-        experiment = Runs(server).experiment(f"{line} comparisons")
-        run_id = client.create_run(experiment, run_name=name, tags={COMPARISON: "true"}).info.run_id
-        metrics = [Metric(metric_name(name), value, now, 0) for name, value in _logged(found).items()
-                   if math.isfinite(value)]
-        for start in range(0, len(metrics), BATCH_VALUES):
-            client.log_batch(run_id, metrics=metrics[start : start + BATCH_VALUES])
-        params = [Param(chr(65 + n), f"{e.label}: {e.chosen.label}, {e.chosen.tokens} tokens"[:MOST_LENGTH])
-                  for n, e in enumerate(found.entries[:26])]
-        summary = "\n\n".join(text for _, text in sentences(found))
-        client.log_batch(run_id, params=params, tags=[RunTag("mlflow.note.content", summary[:5000])])
-        if models := dict.fromkeys(e.model for e in found.entries if e.model):
-            client.log_inputs(run_id, models=[LoggedModelInput(model) for model in models])
-        for file, table in (("differences.json", _differences(found)), ("metrics.json", _metrics(found))):
-            if next(iter(table.values())):
-                client.log_table(run_id, table, file)
-        with TemporaryDirectory() as folder:
-            Path(folder, PAGE).write_text(page, encoding="utf-8")
-            text = json.dumps(record(found), ensure_ascii=False, indent=1)
-            Path(folder, RECORD).write_text(text, encoding="utf-8")
-            client.log_artifacts(run_id, folder)
-        client.set_terminated(run_id, "FINISHED")
-    where = f"run {run_id} of the experiment '{line} comparisons' in {without_password(server.uri)}"
-    return link(server, experiment, "runs", run_id) or where
+    first, *others = (e.label for e in found.entries)
+    tables = {"differences.json": _differences(found), "metrics.json": _metrics(found)}
+    return log_run(
+        server, f"{line} comparisons", f"{', '.join(others)} against {first}" if others else first,
+        metrics={name: value for name, value in _logged(found).items() if math.isfinite(value)},
+        params={chr(65 + n): f"{e.label}: {e.chosen.label}, {e.chosen.tokens} tokens"
+                for n, e in enumerate(found.entries[:26])},
+        tags={COMPARISON: "true", "mlflow.note.content": "\n\n".join(text for _, text in sentences(found))[:5000]},
+        models=list(dict.fromkeys(e.model for e in found.entries if e.model)),
+        tables={file: table for file, table in tables.items() if next(iter(table.values()))},
+        files={PAGE: page, RECORD: json.dumps(record(found), ensure_ascii=False, indent=1)},
+    )  # fmt: skip
 
 
 def _logged(found: Compared) -> dict[str, float]:

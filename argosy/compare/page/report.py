@@ -8,11 +8,11 @@ from typing import Any
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import SECTIONS, Compared
 from argosy.compare.metrics import families
+from argosy.compare.page.chart import panels
 from argosy.compare.page.curves import axis, curves, spark, stage_curves
 from argosy.compare.page.items import Asked, Differing, Key, PairSamples, differing, embedded
 from argosy.compare.page.ledger import Scale, overview, rows, scoreboard
 from argosy.compare.page.pipeline import Stage, cleaning, costs
-from argosy.compare.page.scatter import panels
 from argosy.compare.page.tables import Table, accuracy_table, glance, measures_table, prefix_tables
 from argosy.compare.page.template import as_script, render
 from argosy.compare.sentences import seen_by, sentences, stage_sentences
@@ -21,7 +21,6 @@ from argosy.compare.watch import watched
 from argosy.compare.words import PROMISE, TITLES
 
 FEW = 6  # lines of a list before the rest is folded
-COLOURS = 8  # of entries; more use them again, dashed
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,15 @@ sent again changes nothing.
 
 import json
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from argosy.tracking.mlflow.read import link
 from argosy.tracking.mlflow.runs import LONGEST_TAG, Models, Runs
-from argosy.tracking.mlflow.server import Server, metric_name, one_line
+from argosy.tracking.mlflow.server import Server, metric_name, one_line, without_password
 from argosy.tracking.ship import BATCH_VALUES, Batch, Shipped, Unavailable
 from argosy.tracking.spool import SPOOL, Owner, Record, owner_of
 
@@ -188,6 +190,39 @@ class _Request:
             print(f"tracking: {path} keeps what MLflow does not accept, first: {reason}", file=sys.stderr)
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps({"reason": reason, "item": item}, default=str, ensure_ascii=False) + "\n")
+
+
+def log_run(
+    server: Server, experiment: str, name: str, *, metrics: Mapping[str, float], params: Mapping[str, str],
+    tags: Mapping[str, str], models: Sequence[str], tables: Mapping[str, Mapping[str, list[object]]],
+    files: Mapping[str, str],
+) -> str:
+    """Log a new run that is whole at once, such as a comparison's; returns where it is.
+
+    Args:
+        models: ids of LoggedModels that are its inputs.
+        tables: columns by file name, as MLflow's log_table writes them.
+        files: texts of artifacts by file name.
+
+    Raises Unavailable where the server does not answer, or refuses it."""
+    from mlflow.entities import LoggedModelInput, Metric, Param
+
+    with server.errors():
+        client, now, place = server.client, int(time.time() * 1000), Runs(server).experiment(experiment)
+        run = client.create_run(place, run_name=name, tags=dict(tags)).info.run_id
+        points = [Metric(metric_name(key), value, now, 0) for key, value in metrics.items()]
+        for start in range(0, len(points), BATCH_VALUES):
+            client.log_batch(run, metrics=points[start : start + BATCH_VALUES])
+        client.log_batch(run, params=[Param(metric_name(key), value[:PARAM_LENGTH]) for key, value in params.items()])
+        if models:
+            client.log_inputs(run, models=[LoggedModelInput(model) for model in models])
+        for file, table in tables.items():
+            client.log_table(run, dict(table), file)
+        for file, text in files.items():
+            client.log_text(run, text, file)
+        client.set_terminated(run, "FINISHED")
+    where = f"run {run} of the experiment {experiment!r} in {without_password(server.uri)}"
+    return link(server, place, "runs", run) or where
 
 
 def reused_tags(nodes: list[str], store: Path, pipeline: str, uri: str) -> dict[str, str]:
