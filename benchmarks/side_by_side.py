@@ -76,7 +76,8 @@ def answer(work: Callable[..., Any]) -> None:
     for line in sys.stdin:
         task = json.loads(line)
         started, cpu = time.perf_counter(), time.process_time()
-        result = _peak_mib() if task.pop("peak", False) else work(**task)
+        peak = task.pop("peak", False)  # in MiB
+        result = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if peak else work(**task)
         spent = {"seconds": time.perf_counter() - started, "cpu_s": time.process_time() - cpu}
         print(json.dumps({**spent, "result": result}), file=out, flush=True)
 
@@ -141,10 +142,6 @@ def largest_difference(ours: dict[str, list[float]], peer: dict[str, list[float]
     Raises AssertionError: something was scored by one side alone."""
     assert ours.keys() == peer.keys(), sorted(ours.keys() ^ peer.keys())[:5]
     return max(abs(a - b) for key in ours for a, b in zip(ours[key], peer[key], strict=True))
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def command(

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from argosy.config.explain import validated
 from argosy.errors import InputError
@@ -139,8 +138,5 @@ def _parse(part: object) -> Variant:
     if not isinstance(part, Mapping) or len(part) != 1:
         raise InputError(f"variant {part!r}: write a name, or {{name: {{parameter: value}}}}")
     ((name, parameters),) = part.items()
-    return _make(pick(str(name), registered(), "variant"), parameters or {})
-
-
-def _make(variant: type[Variant], parameters: Mapping[str, Any]) -> Variant:
-    return validated(variant, parameters, {(): f"variant {variant.name}"})
+    variant = pick(str(name), registered(), "variant")
+    return validated(variant, parameters or {}, {(): f"variant {variant.name}"})

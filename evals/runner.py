@@ -40,7 +40,8 @@ def run_benchmarks(
     questions = [question for batch in batches for question in batch.questions]
     pairs = [_pairs(question, model, chat) for question in questions]
     harness = _run_harness(section, model, batches, pairs, findings, chat=chat, limit=limit)
-    fits = _fits(model, pairs)
+    each_fit = iter(model.fit([pair for each in pairs for pair in each]))
+    fits = [max((next(each_fit) for _ in each), default=Fit.WHOLE) for each in pairs]  # the worst of a question's pairs
     answers = iter(zip(_answers(model, questions, pairs, fits, chat), fits, strict=True))
     for batch in batches:
         _collect(findings, batch, [next(answers) for _ in batch.questions])
@@ -77,12 +78,6 @@ def _pairs(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:
         return [(prompt, question.before + text) for prompt, text in question.requests]
     start = answer_start(model.render)
     return [(model.chat(prompt), start + text) for prompt, text in question.requests]
-
-
-def _fits(model: LanguageModel, pairs: Sequence[Sequence[Pair]]) -> list[Fit]:
-    """Find the worst fit of each question's pairs; WHOLE where it has none."""
-    fits = iter(model.fit([pair for each in pairs for pair in each]))
-    return [max((next(fits) for _ in each), default=Fit.WHOLE) for each in pairs]
 
 
 def _answers(

@@ -75,8 +75,10 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     """Clean all documents; a run that was stopped starts anew, as the files appear together at the end."""
     data = given_directory("data", config.data, "data")
     source, total = data / "documents", int(read_outputs(data, "data")["documents"])
-    resources = _resources(config, source)
-    filters = make_filters(config.filters, resources)
+    items = [item for path in sorted((data / "benchmark").glob("*.jsonl")) for item in read_jsonl(path)]
+    words = [word for path in config.word_lists for word in _words(Path(path))]
+    learnt = sample_documents(read_documents(source), config.learn_documents)
+    filters = make_filters(config.filters, Resources(learnt, items, words))
     report = Report(config.samples_per_reason)
     with JsonlWriters(context.out) as writers:
         for item in config.filters:
@@ -84,7 +86,7 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
         for done in clean_corpus(read_documents(source), filters, writers, report):
             context.progress.update(done, total, "documents")
     found = {f.config.name: dict(sorted(f.counts.items())) for f in filters if f.counts}
-    tainted = contamination(data, resources.benchmark)
+    tainted = contamination(data, items)
     write_json(context.out / "report.json", report.to_json() | {"found": found, "contamination": tainted})
     outputs = _outputs(report)
     _check(outputs, context.out)
@@ -100,12 +102,6 @@ def _summary(outputs: CleanOutputs) -> str:
     dropped = ", ".join(f"{name} ({count})" for name, count in most if count)
     kept = f"kept {outputs.documents_out} of {outputs.documents_in} documents"
     return f"{kept}, {outputs.bytes_out} of {outputs.bytes_in} bytes; dropped most by: {dropped or 'none'}"
-
-
-def _resources(config: CleanConfig, source: Path) -> Resources:
-    items = [item for path in sorted((source.parent / "benchmark").glob("*.jsonl")) for item in read_jsonl(path)]
-    words = [word for path in config.word_lists for word in _words(Path(path))]
-    return Resources(sample_documents(read_documents(source), config.learn_documents), items, words)
 
 
 def _words(path: Path) -> list[str]:

@@ -121,7 +121,10 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     values, errors = numbers(metrics(judged.verdicts, labels))
     faults = {"first": shares(prompts, first), "second": shares(prompts, second)}
     write_atomic(context.out / VERDICTS, "".join(verdict_lines(prompts, first, second, judged.verdicts)))
-    _log(context, values, faults)
+    context.tracker.metrics({f"judge/{name}": value for name, value in values.items()})
+    for side, found in faults.items():
+        context.tracker.metrics({f"judge/{side}/{rule}": share for rule, share in found.items()})
+    context.tracker.artifact(context.out / VERDICTS)
     outputs = JudgeOutputs(verdicts=VERDICTS, judge=judge.name, faults=faults, metrics=values, stderr=errors,
                               intervals=intervals(judged.verdicts), left_out=dict(sorted(left_out.items())),
                               failed=_failed(judged), again=(UNANSWERED,) if judged.retryable else ())  # fmt: skip
@@ -160,13 +163,6 @@ def _failed(judged: Judgements) -> dict[str, str]:
 
 def _counted(reasons: Mapping[str, int]) -> str:
     return "; ".join(f"{n} x {reason}" for reason, n in sorted(reasons.items()))
-
-
-def _log(context: StepContext, values: Mapping[str, float], faults: Mapping[str, Mapping[str, float]]) -> None:
-    context.tracker.metrics({f"judge/{name}": value for name, value in values.items()})
-    for side, found in faults.items():
-        context.tracker.metrics({f"judge/{side}/{rule}": share for rule, share in found.items()})
-    context.tracker.artifact(context.out / VERDICTS)
 
 
 def _answers(

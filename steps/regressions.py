@@ -66,7 +66,11 @@ def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
     Raises InputError: there is nothing to judge, or a position that `evaluations` does not have."""
     from argosy.compare.page.nightly import judge, record_night, render_night
 
-    _check(config)
+    if not config.pairs:
+        raise InputError("there is nothing to judge: give pairs, such as --config '{\"pairs\": [{\"new\": [0]}]}'")
+    for position in (n for pair in config.pairs for n in (*pair.new, *pair.reference)):
+        if not 0 <= position < len(config.evaluations):
+            raise InputError(f"pairs has the position {position}, allowed: 0 to {len(config.evaluations) - 1}")
     found = judge([(_one(config, pair.new), _one(config, pair.reference) if pair.reference else None)
                    for pair in config.pairs])
     if config.gate is not None:
@@ -78,14 +82,6 @@ def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
         against = f" (against {record['reference']})" if record["reference"] else ""
         print(f"{record['label']}: {record['verdict']}{against}{''.join(f'; {r}' for r in record['regressions'])}")
     return RegressionsOutputs(report=REPORT, regressions=sum(bool(j.regressions) for j in found), judged=tuple(records))
-
-
-def _check(config: RegressionsConfig) -> None:
-    if not config.pairs:
-        raise InputError("there is nothing to judge: give pairs, such as --config '{\"pairs\": [{\"new\": [0]}]}'")
-    for position in (n for pair in config.pairs for n in (*pair.new, *pair.reference)):
-        if not 0 <= position < len(config.evaluations):
-            raise InputError(f"pairs has the position {position}, allowed: 0 to {len(config.evaluations) - 1}")
 
 
 def _one(config: RegressionsConfig, positions: Sequence[int]) -> Checkpoint:

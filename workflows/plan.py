@@ -85,7 +85,12 @@ def plan(nodes: Iterable[Node], store: Path | str, first: str | None = None, las
     states = Store(root)
     found = [planned(graph, node, root, states, selected=node.name in selected) for node in graph.nodes]
     result = Plan(store=root, stages=tuple(graph.stages), nodes=tuple(found))
-    _check_range(result, first)
+    unavailable = {node.id for node in result.nodes if not node.selected and node.state != "done"}
+    missing = sorted({key for node in result.to_run for key in node.upstream if key in unavailable})
+    if missing:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise InputError(f"the range{f' from {first!r}' if first else ''} needs what is not done yet: {shown}; "
+                         "run without --from, or from an earlier stage")
     return result
 
 
@@ -98,12 +103,8 @@ def planned(graph: Graph, node: Node, root: str, states: Store, *, selected: boo
     return PlannedNode.model_construct(  # values are ours: validating ten thousand of them takes a second
         id=node.id, name=node.name, part=node.part, step=node.step, digest=graph.digest(node), dir=directory,
         config=_wired(graph, node, root).model_dump_json(), provenance=_provenance(graph, node),
-        upstream=tuple(_upstream_ids(node)), resources=node.resources, batch=node.batch, state=state.name,
-        reason=state.reason, selected=selected)
-
-
-def _upstream_ids(node: Node) -> Iterable[str]:
-    return dict.fromkeys(n.id for nodes in node.upstream.values() for n in nodes)
+        upstream=tuple(dict.fromkeys(n.id for nodes in node.upstream.values() for n in nodes)),
+        resources=node.resources, batch=node.batch, state=state.name, reason=state.reason, selected=selected)
 
 
 def _provenance(graph: Graph, node: Node) -> str:
@@ -145,22 +146,14 @@ def stage_range(stages: Sequence[str], first: str | None, last: str | None) -> s
     return set(stages[start:end + 1])
 
 
-def _check_range(result: Plan, first: str | None) -> None:
-    unavailable = {node.id for node in result.nodes if not node.selected and node.state != "done"}
-    missing = sorted({key for node in result.to_run for key in node.upstream if key in unavailable})
-    if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise InputError(f"the range{f' from {first!r}' if first else ''} needs what is not done yet: {shown}; "
-                         "run without --from, or from an earlier stage")
-
-
 def describe(planned: Plan) -> str:
     """Describe each stage and state in a line: how many nodes, what would happen, why."""
     groups: dict[tuple[str, str], list[PlannedNode]] = {}
     for node in planned.nodes:
         groups.setdefault((node.name, _action(node)), []).append(node)
     rows = [("NODE", "PARTS", "", "WHY")]
-    rows += [(name, _parts(nodes), action, _reason(nodes)) for (name, action), nodes in groups.items()]
+    rows += [(name, str(len(nodes)) if nodes[0].part else "", action, _reason(nodes))
+             for (name, action), nodes in groups.items()]
     total = f"{len(planned.to_run)} of {len(planned.nodes)} nodes to run, store {planned.store}"
     return f"{columns(rows, right=(1,))}\n{total}"
 
@@ -172,10 +165,6 @@ def _action(node: PlannedNode) -> str:
         return "left out"
     gpus, processes = node.resources.gpus, node.resources.processes
     return "run" + (f", {gpus} GPUs" if gpus else f", {processes} processes" if processes > 1 else "")
-
-
-def _parts(nodes: Sequence[PlannedNode]) -> str:
-    return str(len(nodes)) if nodes[0].part else ""
 
 
 def _reason(nodes: Sequence[PlannedNode]) -> str:

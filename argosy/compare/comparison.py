@@ -1,6 +1,6 @@
 """The comparison of entries: every metric of each, and each against the first."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from argosy.compare.changes import change
@@ -37,17 +37,17 @@ def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: 
         some = ", ".join(sorted(kinds)[:5])
         raise InputError(f"--metrics {' '.join(globs)} matches none of {len(kinds)} metrics, such as {some}")
     shown = matching or (set() if everything else _shown(kinds, entries)) or set(kinds)
-    metrics = _sorted(shown, kinds)
+    place = {family: number for number, family in enumerate(families(shown))}
+    metrics = sorted(shown, key=lambda name: (place[kinds[name].family], order(name, kinds[name]), name))
     pairs = [_pair(entries[0], other, metrics, kinds) for other in entries[1:]]
-    tests = _correct(pairs)
+    adjusted = iter(corrected([c for pair in pairs for c in pair.contrasts]))
+    for pair in pairs:
+        own = [next(adjusted) for _ in pair.contrasts]
+        pair.contrasts = sorted(own, key=lambda c: (-c.importance, c.name))
+    tests = sum(c.p_adjusted is not None for pair in pairs for c in pair.contrasts)
     alone = sorted(n for n in shown if sum(n in e.chosen.metrics for e in entries) == 1) if len(entries) > 1 else []
     return Compared(list(entries), pairs, metrics, sorted(kinds.keys() - shown), alone, tests,
                     notes_of(entries, pairs, metrics, kinds), suspects(chosen), kinds)
-
-
-def _sorted(names: Collection[str], kinds: Mapping[str, Kind]) -> list[str]:
-    place = {family: number for number, family in enumerate(families(names))}
-    return sorted(names, key=lambda name: (place[kinds[name].family], order(name, kinds[name]), name))
 
 
 def _shown(kinds: Mapping[str, Kind], entries: Sequence[Entry]) -> set[str]:
@@ -68,11 +68,3 @@ def _pair(first: Entry, second: Entry, names: Sequence[str], kinds: Mapping[str,
             and n not in chances(kinds)]  # they are the questions', not the model's
     found = [change(n, first.chosen, second.chosen, kind=kinds[n]) for n in both]
     return Pair(first, second, [c for c in found if c is not None])
-
-
-def _correct(pairs: Sequence[Pair]) -> int:
-    found = iter(corrected([c for pair in pairs for c in pair.contrasts]))
-    for pair in pairs:
-        own = [next(found) for _ in pair.contrasts]
-        pair.contrasts = sorted(own, key=lambda c: (-c.importance, c.name))
-    return sum(c.p_adjusted is not None for pair in pairs for c in pair.contrasts)

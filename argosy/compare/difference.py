@@ -90,16 +90,12 @@ def distance(found: Tested, values: tuple[float, float], errors: Sequence[float]
     errors, which is the largest that it can have, however related the two are; without these it cannot be tested."""
     before, after = values
     if before * after >= 0:
-        return found if before + after >= 0 else _reversed(found)
+        d = found.difference
+        return found if before + after >= 0 else replace(found, difference=Interval(-d.value, -d.high, -d.low))
     moved = abs(after) - abs(before)
     if not all(map(math.isfinite, errors)):
         return untested(0.0, moved)
     return replace(independent(moved, math.fsum(errors)), n=found.n)
-
-
-def _reversed(found: Tested) -> Tested:
-    d = found.difference
-    return replace(found, difference=Interval(-d.value, -d.high, -d.low))
 
 
 def untested(before: float, after: float) -> Tested:

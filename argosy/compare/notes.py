@@ -42,7 +42,8 @@ def template_notes(pair: Pair) -> list[str]:
     """Benchmarks and probes that one of two chat models was asked in its template and the other not, and what to do.
 
     A base model is rightly asked without: against a chat model it gets no note."""
-    first, second = (_askings(entry.chosen.evaluations) for entry in (pair.first, pair.second))
+    first, second = ([_asking(path, done) for path in entry.chosen.evaluations  # none where numbers are MLflow's alone
+                      if (done := read_done(path)) is not None] for entry in (pair.first, pair.second))
     if not all(any(each.of_chat_model for each in some) for some in (first, second)):
         return []
     names = {name for c in pair.contrasts for name in _made_of(c.name, pair.second) if name.startswith(TEMPLATED)}
@@ -53,15 +54,13 @@ def template_notes(pair: Pair) -> list[str]:
                  if (asked := _newest(name, within)) is not None and asked.in_template
                  and (asking := _newest(name, without)) is not None and not asking.in_template}  # fmt: skip
         if plain:
-            notes.append(f"{_families(plain)}: {entry.label} was asked in its chat template and {other.label} without "
+            families = listed(sorted({place_of(name)[0] for name in plain}))
+            if any(name.startswith("probe/") for name in plain):
+                families += " (of probes: those that ask in a template)"
+            notes.append(f"{families}: {entry.label} was asked in its chat template and {other.label} without "
                          f"one, although both are chat models: a difference may be the template's. "
                          f"{_remedy(other, plain, without)}")
     return notes
-
-
-def _askings(evaluations: Sequence[Path]) -> list[Asking]:
-    """Read a checkpoint's evaluations, the newest last; of those whose numbers are MLflow's alone nothing is known."""
-    return [_asking(path, done) for path in evaluations if (done := read_done(path)) is not None]
 
 
 def _asking(directory: Path, done: Mapping[str, Any]) -> Asking:
@@ -88,12 +87,6 @@ def _made_of(name: str, entry: Entry) -> list[str]:
 def _newest(name: str, askings: Sequence[Asking]) -> Asking | None:
     """The one whose value of a metric counts."""
     return next((each for each in reversed(askings) if name in each.metrics), None)
-
-
-def _families(names: Mapping[str, Asking]) -> str:
-    found = sorted({place_of(name)[0] for name in names})
-    probes = any(name.startswith("probe/") for name in names)
-    return listed(found) + (" (of probes: those that ask in a template)" if probes else "")
 
 
 def _remedy(entry: Entry, plain: Mapping[str, Asking], askings: Sequence[Asking]) -> str:

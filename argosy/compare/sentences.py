@@ -94,7 +94,9 @@ def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
         yield Sentence("undecided", f"No best on {task.task}: {task.no_best}.", task.task)
         return
     highest = next(s for s in task.standings if s.checkpoint == task.highest)
-    value = f"{labels[task.highest]}, {percent(highest.headline)} right {_forms(task)} ({highest.items} items)"
+    names, n = listed([form.replace("_", " ") for form in task.headline]), len(task.headline)
+    forms = f"in the mean of {n} forms ({names})" if n > 1 else f"in the form {names}"
+    value = f"{labels[task.highest]}, {percent(highest.headline)} right {forms} ({highest.items} items)"
     text = f"No best on {task.task}: {task.no_best}. The highest is {value}."
     if task.best:
         text = f"Best on {task.task}: {value}."
@@ -107,11 +109,6 @@ def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
     if task.others:
         text += f" It was selected and tested by that mean, corrected over all pairs of candidates ({NAMES[DECISION]})."
     yield Sentence("best" if task.best else "undecided", text, task.task)
-
-
-def _forms(task: TaskComparison) -> str:
-    names = listed([form.replace("_", " ") for form in task.headline])
-    return f"in the mean of {len(task.headline)} forms ({names})" if len(task.headline) > 1 else f"in the form {names}"
 
 
 def _seen_at_stage(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
@@ -190,7 +187,9 @@ def _pair(pair: Pair) -> Iterator[tuple[str, str]]:
     for verdict, words in (("better", "is better than"), ("worse", "is worse than")):
         here = pair.section(verdict)
         if here:
-            yield verdict, f"{second} {words} {first} in {_count(here, pair)}: {_named(here)}{_doubt(here, pair)}."
+            whole = len(pair.contrasts)
+            count = f"{len(here)} of {whole} metrics" if whole > 1 else "the one metric of both"
+            yield verdict, f"{second} {words} {first} in {count}: {_named(here)}{_doubt(here, pair)}."
     if not pair.section("better") and not pair.section("worse"):
         yield "level", (f"Nothing tells {second} from {first}: none of {len(pair.contrasts)} metrics differs beyond "
                         "noise and by as much as matters.")
@@ -222,11 +221,6 @@ def _doubt(here: list[Contrast], pair: Pair) -> str:
         return ""
     tests = listed(sorted({c.kind.family for c in doubted}))
     return f" ({len(doubted)} of these {'is' if len(doubted) == 1 else 'are'} of {tests}, which was likely seen)"
-
-
-def _count(here: list[Contrast], pair: Pair) -> str:
-    whole = len(pair.contrasts)
-    return f"{len(here)} of {whole} metrics" if whole > 1 else "the one metric of both"
 
 
 def _named(here: list[Contrast]) -> str:

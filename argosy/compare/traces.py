@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from argosy.compare.changes import same_questions
 from argosy.compare.checkpoints import Checkpoint
@@ -164,12 +165,7 @@ def suspicions(checkpoints: Sequence[Checkpoint], task: str) -> list[Suspicion]:
 def _reference(c: Checkpoint, others: Sequence[Checkpoint], task: str) -> Checkpoint | None:
     """The best at the published form, of those that are asked in the same way (chat template or not)."""
     alike = [other for other in others if other.chat == c.chat] or list(others)
-    return max(alike, key=lambda other: (_plain(other, task), other.label), default=None)
-
-
-def _plain(c: Checkpoint, task: str) -> float:
-    values = c.answers[task, PLAIN].by_item.values()
-    return sum(values) / len(values)
+    return max(alike, key=lambda other: (fmean(other.answers[task, PLAIN].by_item.values()), other.label), default=None)
 
 
 def _gap(c: Checkpoint, task: str) -> Trace | None:

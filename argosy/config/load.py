@@ -123,7 +123,12 @@ def load(cls: type[C], layers: Sequence[Layer], overrides: Sequence[str] = ()) -
         override = parse_override(cls, text).after(given)
         given[override.path] = override
         set_at(cls, data, override)
-        _note(override, origins)
+        path = override.path  # errors at its value, and at the mappings that it made on the way, are its own
+        for known in [known for known in origins if known[: len(path)] == path]:
+            del origins[known]
+        for depth in range(1, len(path)):
+            origins.setdefault(path[:depth], override.text)
+        origins[path] = override.text
     return validated(cls, data, origins, given)
 
 
@@ -149,13 +154,3 @@ def _layer_data(layer: Layer, origins: dict[KeyPath, str]) -> Mapping[str, Any]:
             origins.pop(path, None)  # what is noted last wins
             origins[path] = f"{layer}, line {line}"
     return file.data
-
-
-def _note(override: Override, origins: dict[KeyPath, str]) -> None:
-    """Attribute to `override` the errors at the value that it sets and at the mappings that it made on the way."""
-    path = override.path
-    for known in [known for known in origins if known[: len(path)] == path]:
-        del origins[known]
-    for depth in range(1, len(path)):
-        origins.setdefault(path[:depth], override.text)
-    origins[path] = override.text

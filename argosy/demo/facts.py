@@ -39,15 +39,14 @@ class Fact:
 
 def load_facts() -> list[Fact]:
     """Read all facts, in the order of RELATIONS and of the rows in each table."""
-    return [fact for relation in RELATIONS for fact in _read(relation)]
-
-
-def _read(relation: str) -> list[Fact]:
-    path = resources.files("argosy.demo") / f"material/facts/{relation}.tsv"
-    header, *lines = path.read_text(encoding="utf-8").splitlines()
-    if header.split("\t") != _COLUMNS:
-        raise ValueError(f"{relation}.tsv: columns are {header!r}, expected {_COLUMNS}")
-    return [_fact(relation, line) for line in lines if line]
+    found = []
+    for relation in RELATIONS:
+        path = resources.files("argosy.demo") / f"material/facts/{relation}.tsv"
+        header, *lines = path.read_text(encoding="utf-8").splitlines()
+        if header.split("\t") != _COLUMNS:
+            raise ValueError(f"{relation}.tsv: columns are {header!r}, expected {_COLUMNS}")
+        found += [_fact(relation, line) for line in lines if line]
+    return found
 
 
 def _fact(relation: str, line: str) -> Fact:

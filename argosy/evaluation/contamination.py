@@ -114,7 +114,8 @@ def contamination_of(
 ) -> Contamination | str:
     """The score of one benchmark, or why there is none. `reference`: of a clean checkpoint that was asked the same."""
     evidence, places, clusters = evidence_of(rows, task)
-    if not evidence and _mixed(rows, task):
+    published = rows.groups.get((task, PLAIN), ())
+    if not evidence and published and all(row.get("mixed") for row in published):  # in an order of ours
         return f"{task}: {MIXED}"
     if not evidence:
         return (f"{task} has neither memorisation nor a plain and a permuted form: evaluate it with a suite that has "
@@ -127,12 +128,6 @@ def contamination_of(
         return score(evidence, places, clusters, calibration or default_calibration(), known)
     except ValueError as error:
         return f"{task}: {error}"
-
-
-def _mixed(rows: Rows, task: str) -> bool:
-    """Whether all of its items were given an order of options of ours (TruthfulQA's have the right one first)."""
-    asked = rows.groups.get((task, PLAIN), ())
-    return bool(asked) and all(row.get("mixed") for row in asked)
 
 
 def tasks_of(rows: Rows) -> list[str]:

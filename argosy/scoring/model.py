@@ -62,6 +62,7 @@ class LanguageModel:
 
         Raises InputError: it cannot be loaded, or not whole; names the directory and says why; StepError: it has
         disappeared meanwhile."""
+        import torch
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.disable_progress_bar()
@@ -70,7 +71,7 @@ class LanguageModel:
             encoder = load_encoder(checkpoint.path)
         check_ends(encoder.tokenizer)
         model = load_model(checkpoint.path, dtype="auto").eval()
-        where = _device(device)
+        where = f"cuda:{device % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
         if where == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
             model.set_attn_implementation("eager")
         scores = ScoreCache(_cached(cache, checkpoint, model, where)) if cache else None
@@ -255,12 +256,6 @@ def _max_length(config: Any, tokenizer: Any) -> int:
                 return value
     length = tokenizer.model_max_length
     return int(length) if 0 < length < 10**9 else DEFAULT_MAX_LENGTH
-
-
-def _device(number: int) -> str:
-    import torch
-
-    return f"cuda:{number % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
 
 
 def _cached(cache: Path, checkpoint: Checkpoint, model: Any, device: str) -> Path:

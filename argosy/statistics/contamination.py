@@ -240,8 +240,13 @@ def score(
     if calibration is not None:
         values = {name: column for name, column in values.items() if name in calibration.nulls}
     if not values:
-        raise ValueError(_nothing(evidence, left_out))
-    nulls = {name: _null_of(name, calibration, bool(reference)) for name in values}
+        what = ", ".join(each.name for each in evidence) or "none"
+        if left_out:
+            what += f"; {left_out} items have their right option at a place of fewer than {LEAST_OF_PLACE}"
+        raise ValueError(f"no measure of contamination of {LEAST_ITEMS} or more items that are comparable: {what}")
+    nulls = {name: calibration.nulls[name] if calibration else Null(0.0, 0.0) for name in values}
+    if reference:
+        nulls = {name: Null(0.0, math.sqrt(2) * null.error) for name, null in nulls.items()}
     found = [part(name, column, places, clusters, nulls[name]) for name, column in values.items()]
     most = max(found, key=lambda each: each.z)
     error = math.hypot(most.stderr, nulls[most.name].error)
@@ -251,14 +256,3 @@ def score(
     probability = calibration.probability(most.z) if calibration else math.nan
     return Contamination(most.name, excess, excess - half, excess + half, most.z, p_value, probability,
                          max(each.items for each in found), tuple(found), left_out)
-
-
-def _nothing(evidence: Sequence[Evidence], left_out: int) -> str:
-    names = ", ".join(each.name for each in evidence) or "none"
-    rare = f"; {left_out} items have their right option at a place of fewer than {LEAST_OF_PLACE}" if left_out else ""
-    return f"no measure of contamination of {LEAST_ITEMS} or more items that are comparable: {names}{rare}"
-
-
-def _null_of(name: str, calibration: Calibration | None, reference: bool) -> Null:
-    null = calibration.nulls[name] if calibration else Null(0.0, 0.0)
-    return Null(0.0, math.sqrt(2) * null.error) if reference else null

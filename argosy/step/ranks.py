@@ -240,7 +240,9 @@ def run_rank(step: Step[Any], folder: Path) -> int:
         context = StepContext(out, tracker, Progress(out / PROGRESS if rank == 0 else None), rank, world, local)
         try:
             outputs = step.run(step.config.model_validate(task["config"]), context)
-            _leave_group()
+            torch = sys.modules.get("torch.distributed")
+            if torch and torch.is_available() and torch.is_initialized():
+                torch.destroy_process_group()
             end: dict[str, Any] = {"exit_code": 0, "outputs": outputs.model_dump(mode="json"),
                                    "computed_with": computed_with()}
         except Stopped as stopped:
@@ -278,9 +280,3 @@ def _renew(lease: Lease) -> None:
         os._exit(lost.exit_code)
     except (OSError, StepError):
         return  # a store that stalls
-
-
-def _leave_group() -> None:
-    torch = sys.modules.get("torch.distributed")
-    if torch and torch.is_available() and torch.is_initialized():
-        torch.destroy_process_group()

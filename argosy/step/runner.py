@@ -93,7 +93,8 @@ def run_item(
         before = _stamp(item.out)
         if _is_done(item.out, record, repeat):
             return Outcome(0, "already done")
-        lease = Lease(item.out, on_lost=lambda: interrupt(_taken_over(item.out)))
+        why = f"{item.out} was taken over by another process; this one writes nothing more"
+        lease = Lease(item.out, on_lost=lambda: interrupt(LeaseLost(why, exit_code=1)))
         finished = partial(_done_since, item.out, before, repeat)
         if not _take(lease, item.out, finished, wait=wait, say=say):
             return _DONE_BY_OTHER if finished() else Outcome(None, "another process is running it")
@@ -110,10 +111,6 @@ def run_item(
 
 
 _DONE_BY_OTHER = Outcome(0, "done by another process")
-
-
-def _taken_over(out: Path) -> LeaseLost:
-    return LeaseLost(f"{out} was taken over by another process; this one writes nothing more", exit_code=1)
 
 
 def _stamp(out: Path) -> tuple[int, int]:
@@ -179,7 +176,8 @@ class _Attempt:
     def run(self) -> Outcome:
         try:
             self._begin()
-            self._check_inputs()
+            if STORE_URI not in os.environ:  # a pod that fetches from a bucket has what it needs of a directory alone
+                check_inputs(self._item.config, self._step.name, self._item.node, self._out.parent / IDENTITIES)
             outputs = self._outputs()
             self._check_unchanged()
             with self._lease.held():
@@ -227,10 +225,6 @@ class _Attempt:
         self._computed_with = end["computed_with"]
         outputs: dict[str, Any] = end["outputs"]
         return outputs
-
-    def _check_inputs(self) -> None:
-        if STORE_URI not in os.environ:  # a pod that fetches from a bucket has what it needs of a directory alone
-            check_inputs(self._item.config, self._step.name, self._item.node, self._out.parent / IDENTITIES)
 
     def _check_unchanged(self) -> None:
         if stamps(self._item.config) != self._inputs:

@@ -216,20 +216,16 @@ def _locked(path: Path, *, create: bool) -> Iterator[int]:
     while True:
         file = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o666)
         try:
-            _lock(file, path)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            except OSError as error:
+                raise StepError(f"cannot lock {path}: {error.strerror}; the store must be on a file system with flock "
+                                "(a local disk, NFS 4, CephFS, JuiceFS)") from None
             if _is_current(file, path):
                 yield file
                 return
         finally:
             os.close(file)
-
-
-def _lock(file: int, path: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError as error:
-        raise StepError(f"cannot lock {path}: {error.strerror}; the store must be on a file system with flock "
-                        "(a local disk, NFS 4, CephFS, JuiceFS)") from None
 
 
 def _is_current(file: int, path: Path) -> bool:

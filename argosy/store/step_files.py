@@ -49,18 +49,15 @@ def check_files(directory: str | Path, field: str) -> None:
     for owner in (given, *given.parents[:2]):
         for name, size in (read_record(owner / OUTPUTS).get("files") or {}).items():
             path = owner / name
-            if (given != owner and given not in path.parents) or _is_removed_checkpoint(path):
+            if given != owner and given not in path.parents:
                 continue
+            if path.parent.parent.name == "checkpoints" and not path.parent.is_dir():
+                continue  # a whole one was removed to have its space: a step that reads it says so itself
             there = path.stat().st_size if path.is_file() else None
             if there != size:
                 now = "is missing" if there is None else f"has {there:,} bytes"
                 raise InputError(f"{field}: {path} {now}, and had {size:,} when its step ended: remove {owner} and run "
                                  "again, which makes it anew")
-
-
-def _is_removed_checkpoint(path: Path) -> bool:
-    """Tell whether somebody removed a whole checkpoint to have its space: a step that reads it says so itself."""
-    return path.parent.parent.name == "checkpoints" and not path.parent.is_dir()
 
 
 def read_done(directory: str | Path) -> dict[str, Any] | None:

@@ -48,13 +48,10 @@ def follow(shipper: Shipper, ended: Callable[[], bool], on_trouble: Callable[[st
         if last and (complete or back_off):
             return complete and not shipper.refused
         if complete or back_off:  # looking costs a twentieth of the time at most, however many spools there are
-            _pause(min(max(poll_s, 20 * shipper.look_s), LONGEST_POLL_S), ended)
-
-
-def _pause(seconds: float, ended: Callable[[], bool]) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and not ended():
-        time.sleep(min(seconds, 0.25))
+            pause = min(max(poll_s, 20 * shipper.look_s), LONGEST_POLL_S)
+            until = time.monotonic() + pause
+            while time.monotonic() < until and not ended():
+                time.sleep(min(pause, 0.25))
 
 
 def process_ended(pid: int) -> Callable[[], bool]:

@@ -157,13 +157,11 @@ class DeepSpeedEngine(Engine):
     def _update(self, learning_rate: float) -> Tensor:
         for group in self._engine.optimizer.param_groups:
             group["lr"] = learning_rate
-        norm = None if self.config.zero_stage else self._clip()
+        norm = None
+        if not self.config.zero_stage:  # gradients are whole after the last backward, and DeepSpeed tells no norm
+            norm = torch.nn.utils.clip_grad_norm_(self._parameters, self.config.max_grad_norm, foreach=True)
         self._engine.step()
         return torch.as_tensor(self._engine.get_global_grad_norm()) if norm is None else norm
-
-    def _clip(self) -> Tensor:
-        """Clip gradients, which without ZeRO are whole after the last backward: DeepSpeed does not tell the norm."""
-        return torch.nn.utils.clip_grad_norm_(self._parameters, self.config.max_grad_norm, foreach=True)
 
     def save(self, directory: Path) -> None:
         """Write DeepSpeed's sharded checkpoint."""

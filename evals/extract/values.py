@@ -21,11 +21,7 @@ class LastNumber(Rule):
         """Find a number without separators and units, or None."""
         marked = _FINAL.search(text)
         found = NUMBER.findall(marked.group(1)) if marked else []
-        return plain(found[0]) if found else self._last(text)
-
-    def _last(self, text: str) -> str | None:
-        found = NUMBER.findall(text)
-        return plain(found[-1]) if found else None
+        return plain(found[0]) if found else next(map(plain, NUMBER.findall(text)[-1:]), None)
 
     def canonical(self, answer: str) -> str:
         """Write the number; a text that is none stays as it is."""

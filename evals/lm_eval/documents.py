@@ -101,7 +101,8 @@ def lm_eval_items(spec: TaskSpec, limit: int | None, *, examples: bool = False) 
     Raises InputError: lm-eval does not know it, or it is not of multiple choice; StepError: its data cannot be
     loaded."""
     tasks = _lm_eval_tasks(spec.lm_eval, spec.include_path, stamp(spec.include_path))
-    wrong = {name: str(task.OUTPUT_TYPE) for name, task in tasks.items() if not _of_choice(task)}
+    wrong = {name: str(task.OUTPUT_TYPE) for name, task in tasks.items()
+             if task.OUTPUT_TYPE != "multiple_choice" or not hasattr(task, "doc_to_choice")}
     if len(wrong) == len(tasks):
         name, kind = next(iter(wrong.items()), (spec.lm_eval, "none"))
         raise InputError(f"lm-eval's task {name} is of type {kind}: variants are made of multiple_choice tasks of YAML "
@@ -132,10 +133,6 @@ def _lm_eval_tasks(name: str, include_path: str, changed: Stamp) -> Mapping[str,
         raise StepError(f"lm-eval cannot load {name}: {why}; its data is read from Hugging Face, or from its cache "
                         "on this machine (HF_HOME): try again where there is a network") from None  # fmt: skip
     return tasks
-
-
-def _of_choice(task: Any) -> bool:
-    return task.OUTPUT_TYPE == "multiple_choice" and hasattr(task, "doc_to_choice")
 
 
 def _first(docs: Any) -> Any:

@@ -82,7 +82,8 @@ def _ranks(numbers: Sequence[QuestionNumber]) -> list[tuple[int, int]]:
 
 def _choices(one: QuestionNumber) -> list[Fraction]:
     """List numbers of the same size and roundness, and itself where there is none."""
-    value, step = one.value, _step(one.value)
+    value = one.value  # and the greatest round step that it is a multiple of, at most its third
+    step = next((step for step in _STEPS if step * 3 <= value and value % step == 0), _STEPS[-1])
     limits = [max(value * 2, value + 3)]
     limits += [Fraction(len(WORDS) - 1)] if one.at.text.lower() in WORDS else []
     limits += [Fraction(99)] if one.percent and value < 100 else []
@@ -91,11 +92,6 @@ def _choices(one: QuestionNumber) -> list[Fraction]:
     stride = max(1, (last - first) // _MOST_CHOICES)
     found = [n * step for n in range(first, last + 1, stride) if n * step != value and n * step > 1]
     return [other for other in found if one.fits(other)] or [value]
-
-
-def _step(value: Fraction) -> Fraction:
-    """Find the greatest round step that a value is a multiple of, at most its third."""
-    return next((step for step in _STEPS if step * 3 <= value and value % step == 0), _STEPS[-1])
 
 
 def _same_kind(old: Written, new: Fraction) -> bool:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -60,7 +60,8 @@ class Generation(Probe):
                              temperature=self.temperature, seed=scope.seed)  # fmt: skip
         shares: dict[str, list[float]] = {}
         for prompt, answer in zip(prompts, answers, strict=True):
-            wrong = self._faults(Generated(prompt.text, answer.text, answer.ended))
+            every = faults(Generated(prompt.text, answer.text, answer.ended))
+            wrong = {rule: fault for rule, fault in every.items() if not self.rules or rule in self.rules}
             for rule, fault in {**wrong, "faultless": not any(wrong.values())}.items():
                 shares.setdefault(rule, []).append(float(fault))
             result.rows.append(
@@ -73,21 +74,12 @@ class Generation(Probe):
         texts = [words(answer.text) for answer in answers]
         result.measures = {name: mean(values) for name, values in sorted(shares.items())}
         result.measures["length"] = mean([float(len(text)) for text in texts])
-        if (spread := _distinct(texts)) is not None:
-            result.measures["distinct2"] = spread
+        pairs = [pair for text in texts for pair in itertools.pairwise(text)]
+        if pairs:  # the share of different ones; its error is unknown, since pairs depend on each other
+            result.measures["distinct2"] = Estimate(len(set(pairs)) / len(pairs), math.nan, len(pairs))
         return result
 
     def _prompts(self, scope: Scope, result: Measurement) -> list[Prompt]:
         if self.file:
             return read_prompts(locate(self.file, scope.data, "prompts"), result.left_out)[: scope.limit]
         return [Prompt(str(number), text) for number, text in enumerate(self.prompts)][: scope.limit]
-
-    def _faults(self, generated: Generated) -> dict[str, bool]:
-        result = faults(generated)
-        return {rule: fault for rule, fault in result.items() if not self.rules or rule in self.rules}
-
-
-def _distinct(texts: Sequence[Sequence[str]]) -> Estimate | None:
-    """Compute the share of different pairs; its error is unknown, since pairs depend on each other."""
-    pairs = [pair for text in texts for pair in itertools.pairwise(text)]
-    return Estimate(len(set(pairs)) / len(pairs), math.nan, len(pairs)) if pairs else None

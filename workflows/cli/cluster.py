@@ -142,14 +142,15 @@ def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]
     Raises InputError: there is no such template, or it does not take the parameters or the profile; ApiError: the
     cluster does not answer, or refuses."""
     from workflows.argo.client.api import check_parameters, submission
-    from workflows.argo.doctor.installed import default_of
+    from workflows.argo.doctor.installed import default_of, profile_notes
 
     client = connected(args)
     installed = _template(client, template, args)
     profile, given = profile_of(args, client, default_of(installed, "profile")), dict(parameters)
     if profile and named_profile(args):
         given["profile"] = profile.name
-        _check_profile(client, installed, profile, args)
+        for note in profile_notes(installed, profile, client.profile(profile.name), install_commands(args)):
+            print(f"note: {note}", file=sys.stderr)
     check_parameters(installed, given)
     name = str(client.submit(submission(template, client.namespace, given))["metadata"]["name"])
     print(f"submitted {name} in namespace {client.namespace}")
@@ -168,13 +169,6 @@ def install_commands(args: argparse.Namespace) -> str:
     profile = named_profile(args)
     file, name = (profile_name(args), profile.name) if profile else ("NAME", "NAME")
     return f"'argosy manifests --profile {file} --out DIR' and 'kubectl apply -k DIR/{name}'"
-
-
-def _check_profile(client: ArgoClient, template: Json, profile: Profile, args: argparse.Namespace) -> None:
-    from workflows.argo.doctor.installed import profile_notes
-
-    for note in profile_notes(template, profile, client.profile(profile.name), install_commands(args)):
-        print(f"note: {note}", file=sys.stderr)
 
 
 def _template(client: ArgoClient, name: str, args: argparse.Namespace) -> Json:

@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     from workflows.stored.names import Names
 
     at = At.parse(args.at, args.by)
-    _check(args)
+    if args.html and (args.html.is_dir() or not args.html.absolute().parent.is_dir()):
+        raise InputError(f"--html {args.html}: allowed: a file to be written, in a directory that is there")
     names = Names(args.store)
     entries = names.entries(args.checkpoints)
     choose(entries, at)
@@ -66,11 +67,6 @@ def run(args: argparse.Namespace) -> int:
         for line in publish(found, names, args.html, mlflow=args.mlflow):
             print(line, file=sys.stderr if args.json else sys.stdout)
     return 0
-
-
-def _check(args: argparse.Namespace) -> None:
-    if args.html and (args.html.is_dir() or not args.html.absolute().parent.is_dir()):
-        raise InputError(f"--html {args.html}: allowed: a file to be written, in a directory that is there")
 
 
 def _print(found: "Compared", args: argparse.Namespace) -> None:

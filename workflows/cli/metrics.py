@@ -60,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _shown(found: "list[Watched]", args: argparse.Namespace) -> str:
     if args.json:
-        return json.dumps([_finite(_record(each)) for each in found], indent=1)
+        derived = [{name: getattr(each.found, name) for name in ("signal", "noise", "ratio")} for each in found]
+        return json.dumps([_finite({**asdict(each), "found": {**asdict(each.found), **more}})
+                           for each, more in zip(found, derived, strict=True)], indent=1)
     if args.watch:
         return "\n".join(each.metric for each in found if each.verdict == "watch")
     from argosy.compare.watch import FEW
@@ -84,11 +86,6 @@ def _short(value: float) -> str:
 def _three(value: float) -> str:
     """Three decimals, or as many as a value has that is far from 1."""
     return f"{value:.3f}" if value == 0 or 1e-3 <= abs(value) < 100 else f"{value:.4g}"
-
-
-def _record(each: "Watched") -> dict[str, object]:
-    derived = {name: getattr(each.found, name) for name in ("signal", "noise", "ratio")}
-    return {**asdict(each), "found": {**asdict(each.found), **derived}}
 
 
 def _finite(value: object) -> object:

@@ -9,7 +9,7 @@ from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command, add_budget, add_store
 
 if TYPE_CHECKING:
-    from workflows.nightly.night import Night, Request
+    from workflows.nightly.night import Night
 
 TEMPLATE = "evaluate"
 _INSTEAD = {"webhook": "the profile's nightly.webhook_secret", "dry_run": "argosy nightly --dry-run --store DIR"}
@@ -46,22 +46,17 @@ def run(args: argparse.Namespace) -> int:
     if not args.store.is_dir():
         raise InputError(f"nothing has run in {args.store} yet: start with 'argosy run', or name another --store")
     from argosy.tracking.ship import Unavailable
-    from workflows.nightly.night import describe, plan_nights
+    from workflows.nightly.night import Request, describe, plan_nights
     from workflows.nightly.references import registry_of
 
     try:
-        nights = plan_nights(args.store, _request(args), registry_of(args.store))
+        request = Request(tuple(args.checkpoints), args.suites, args.reference, model=args.model)
+        nights = plan_nights(args.store, request, registry_of(args.store))
     except Unavailable as error:
         raise StepError(f"MLflow does not answer, so it is not known what to compare with: {error}; run it again "
                         "later, or name another MLFLOW_TRACKING_URI") from None
     print(describe(nights), flush=True)
     return 0 if args.dry_run else _execute(nights, args)
-
-
-def _request(args: argparse.Namespace) -> "Request":
-    from workflows.nightly.night import Request
-
-    return Request(tuple(args.checkpoints), args.suites, args.reference, model=args.model)
 
 
 def _execute(nights: "list[Night]", args: argparse.Namespace) -> int:

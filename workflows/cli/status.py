@@ -144,7 +144,9 @@ def describe_workflow(found: View, after: str) -> str:
     total = ", ".join(f"{count} {state}" for state, count in states.items()) or "nothing has started"
     began, ended = seconds(found.status.get("startedAt")), seconds(found.status.get("finishedAt"))
     took = f" in {duration((ended or time.time()) - began)}" if began else ""
-    lines = [columns(rows, right=(2,)), f"{found.name} {_phase(found)}{took}; pods: {total}"]
+    phase, why = "stopped" if found.stopped else found.phase.lower(), str(found.status.get("message") or "")
+    phase += f" ({why})" if why else ""
+    lines = [columns(rows, right=(2,)), f"{found.name} {phase}{took}; pods: {total}"]
     return "\n".join([*lines, found.plan_line] if found.plan_line else lines)
 
 
@@ -155,11 +157,6 @@ def describe_workflows(found: "Sequence[Summary]", limit: int) -> str:
              for each in found[:limit or None]]  # fmt: skip
     more = f"\nand {len(found) - limit} older; --limit 0 lists them too" if 0 < limit < len(found) else ""
     return columns(rows, right=(3,)) + more
-
-
-def _phase(found: View) -> str:
-    message = str(found.status.get("message") or "")
-    return ("stopped" if found.stopped else found.phase.lower()) + (f" ({message})" if message else "")
 
 
 def _of_task(task: Task, after: str) -> Iterator[UnitRow]:

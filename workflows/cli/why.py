@@ -53,15 +53,13 @@ def _tree(ancestor: Ancestor, seen: set[Path], indent: str = "", role: str = "")
 
 def _state(ancestor: Ancestor) -> str:
     made = ancestor.made_from
-    parts = [f"step {made['step']} v{made['version']}", "" if ancestor.done else _not_done(ancestor)]
+    parts = [f"step {made['step']} v{made['version']}"]
+    if not ancestor.done:
+        state = state_of(str(ancestor.directory))
+        parts.append(f"NOT DONE ({state.reason})" if state else "NOT DONE")
     if ancestor.run.get("seconds"):
         parts.append(duration(ancestor.run["seconds"]))
-    return "  " + ", ".join(filter(None, parts))
-
-
-def _not_done(ancestor: Ancestor) -> str:
-    state = state_of(str(ancestor.directory))
-    return f"NOT DONE ({state.reason})" if state else "NOT DONE"
+    return "  " + ", ".join(parts)
 
 
 def _short(value: Any) -> str:

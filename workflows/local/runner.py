@@ -64,7 +64,10 @@ class _Run:
             loop.add_signal_handler(number, self._stop, number)
         ticker = asyncio.create_task(self._tick())
         try:
-            self._tell_plan()
+            self._tell("on_plan", self._plan)
+            for node in self._plan.nodes:
+                if node.selected and not node.to_run:
+                    self._finish(node, "skipped", message="already done")
             self._fill()
             await self._idle.wait()
         finally:
@@ -78,12 +81,6 @@ class _Run:
         if self._error is not None:
             raise self._error
         return self._result
-
-    def _tell_plan(self) -> None:
-        self._tell("on_plan", self._plan)
-        for node in self._plan.nodes:
-            if node.selected and not node.to_run:
-                self._finish(node, "skipped", message="already done")
 
     def _tell(self, hook: str, *arguments: object) -> None:
         """Call a hook of every observer; one that fails is dropped, since looking on must not stop a run."""

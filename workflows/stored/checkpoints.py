@@ -16,7 +16,10 @@ def unfinished(store: Path, name: str, directory: Path) -> str:
     state = state_of(str(directory))
     at = "" if store == Path("runs") else f" --store {store}"
     if state is None:
-        cause = _blocked(store).get(name)
+        run = nodes(store)
+        states = {key: state_of(str(store / path)) for key, path in run.directories.items()}
+        failed = {key for key, each in states.items() if each and each.name == "failed"}
+        cause = blocked_by(run.upstream, failed).get(name)
         if cause:
             return f"{name} has not run: it is blocked, as {cause} failed; 'argosy logs {cause}{at}' shows why"
         return f"{name} has not run yet (pending); 'argosy run', with the options of the last time, goes on"
@@ -28,12 +31,6 @@ def unfinished(store: Path, name: str, directory: Path) -> str:
         return (f"{name} is not done: its {OUTPUTS} is broken; 'argosy run', with the options of the last time, "
                 "runs it again")
     return f"{name} is not done: it {state.reason}; 'argosy run', with the options of the last time, goes on"
-
-
-def _blocked(store: Path) -> dict[str, str]:
-    run = nodes(store)
-    states = {key: state_of(str(store / path)) for key, path in run.directories.items()}
-    return blocked_by(run.upstream, {key for key, state in states.items() if state and state.name == "failed"})
 
 
 def checkpoint_directory(store: Path, name: str) -> Path:

@@ -71,12 +71,11 @@ class Lineage:
         if not made_from:
             raise InputError(f"{directory} is not a step's directory: it has neither outputs.json nor {NODE}")
         run = read_record(directory / RUN)
-        upstream = {name: [self._find(digest) for digest in digests] for name, digests in made_from["upstream"].items()}
+        known = self._directories
+        upstream = {name: [self.of(known[digest]) if digest in known else digest for digest in digests]
+                    for name, digests in made_from["upstream"].items()}
         files = list(self._files(made_from, run.get("config", {})))
         return Ancestor(directory, made_from, run, finished is not None, files, upstream)
-
-    def _find(self, digest: str) -> Ancestor | str:
-        return self.of(self._directories[digest]) if digest in self._directories else digest
 
     @cached_property
     def _directories(self) -> dict[str, Path]:

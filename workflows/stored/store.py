@@ -66,16 +66,14 @@ class Stored:
         """Steps of a line that none of its steps goes on from: the one trained longest comes first, then the newest."""
         own = [t for t in self.trained.values() if t.line == line]
         sources = {t.source for t in own}
-        ends = [t for t in own if t.digest not in sources and self._evaluated(t)]
+        evaluated = {c.digest for c in self.checkpoints.every if c.metrics}
+        ends = [t for t in own if t.digest in evaluated - sources]
         return sorted(ends, key=lambda t: (t.stage in ASIDE, -len(lineage_of(t, self.trained)), -t.ended, t.digest))
 
     def last(self, trained: TrainingStep) -> Checkpoint:
         """Its last evaluated checkpoint, else the last one."""
         own = [c for c in self.checkpoints.every if c.digest == trained.digest]
         return next((c for c in reversed(own) if c.metrics), own[-1])
-
-    def _evaluated(self, trained: TrainingStep) -> bool:
-        return any(c.metrics for c in self.checkpoints.every if c.digest == trained.digest)
 
     @cached_property
     def _done(self) -> list[tuple[Path, dict[str, Any]]]:

@@ -77,19 +77,16 @@ def _draw(chart: Chart) -> Drawing:
         data.append({"n": s.name, "c": number % COLOURS, "p": [
             [*place, chart.x_text.get(x, f"{short(x)} {chart.x_name}"), _exact(y * scale, chart.unit)]
             for place, (x, y) in zip(at, s.points, strict=True)]})
+    ends = [(s.name, *(_exact(y * scale, chart.unit) for _, y in (s.points[0], s.points[-1]))) for s in series]
     level = (y_of(chart.level[0] * scale), chart.level[1]) if chart.level else None
     marks = [(x_of(x), label) for x, label in chart.marks if min(xs) <= x <= max(xs)]
     return Drawing(chart, lines, [(x_of(x), short(x)) for x in x_ticks if min(xs) <= x <= max(xs)],
                    [(y_of(y), short(y)) for y in y_ticks], marks, _mark_labels(marks),
-                   level, data, "; ".join(_summary(s, scale, chart.unit) for s in series))
+                   level, data, "; ".join(f"{name}: {first} to {last}" for name, first, last in ends))
 
 
 def _exact(value: float, unit: str) -> str:
     return f"{value:.1f} %" if unit == "%" else f"{value:.4g}"
-
-
-def _summary(s: Series, scale: float, unit: str) -> str:
-    return f"{s.name}: {_exact(s.points[0][1] * scale, unit)} to {_exact(s.points[-1][1] * scale, unit)}"
 
 
 def _mark_labels(marks: Sequence[tuple[float, str]]) -> list[tuple[float, float, str, str]]:
@@ -191,7 +188,7 @@ def _panel(key: str, group: Sequence[Contrast], pair: Pair, known: Sequence[str]
         (left, right), (bottom, top) = ([scale * end for end in each] for each in bounds[c.name])
         cross = (across(left), across(right), up(top), up(bottom))
         dots.append(Dot(across(scale * c.before), up(scale * c.after), cross, known.index(c.kind.family), c.verdict,
-                        c.name, _said(c)))
+                        c.name, f"{c.kind.family} {c.kind.short}: {tested_text(c)}, {c.verdict}"))
     places = [(across(m), up(m), short(m)) for m in marks]
     shown = sorted({(d.family, known[d.family]) for d in dots})
     title = {"%": "Shares, %", "probability": "Probabilities"}.get(key, key)
@@ -202,10 +199,6 @@ def _bounds(checkpoint: Checkpoint, c: Contrast) -> tuple[float, float]:
     value = checkpoint.metrics[c.name]
     found = checkpoint.interval(c.name)
     return found if found and all(map(math.isfinite, found)) else (value, value)
-
-
-def _said(c: Contrast) -> str:
-    return f"{c.kind.family} {c.kind.short}: {tested_text(c)}, {c.verdict}"
 
 
 def _labelled(dots: list[Dot], group: Sequence[Contrast]) -> list[Dot]:
@@ -223,12 +216,9 @@ def _labelled(dots: list[Dot], group: Sequence[Contrast]) -> list[Dot]:
             left = x if anchor == "start" else x - width
             box = (left, y - _LINE + 2, left + width, y + 3)
             inside = ACROSS[0] <= box[0] and box[2] <= ACROSS[1] and UP[1] <= box[1] and box[3] <= UP[0]
-            if inside and not any(_overlap(box, other) for other in taken):
+            if inside and not any(box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
+                                  for other in taken):
                 taken.append(box)
                 labels[name] = (round(x, 1), round(y, 1), anchor)
                 break
     return [Dot(d.x, d.y, d.cross, d.family, d.verdict, short_of[d.name], d.text, labels.get(d.name)) for d in dots]
-
-
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -10,7 +10,7 @@ from argosy.compare.metrics import Kind, families, kind_of, scale_of
 from argosy.compare.page.chart import Chart, Scale, Series, on_axis, path_of, ticks
 from argosy.compare.page.pipeline import Stage
 from argosy.compare.page.tables import is_group
-from argosy.compare.stages import Comparison, TaskComparison
+from argosy.compare.stages import Comparison
 from argosy.compare.words import is_percent, short, value_text
 
 LEFT, RIGHT, TOP, BOTTOM = 38, 294, 10, 146
@@ -152,7 +152,10 @@ def _pretraining(stages: Sequence[Stage]) -> Iterator[Chart]:
         marks = [(s.tokens_at(0) or 0.0, s.name) for s in phases]
         for prefix, title, note in (("train/loss/", "Training loss by channel", "nats a token"),
                                     ("heldout/bpb/", "Held-out text by channel", "bits a byte, lower is better")):
-            series = _joined(phases, prefix)
+            names = sorted({name for s in phases for name in s.curves if name.startswith(prefix)})
+            series = [Series(name.removeprefix(prefix), [(x, value) for s in phases
+                                                         for step, value in s.curves.get(name, ())
+                                                         if (x := s.tokens_at(step)) is not None]) for name in names]
             if series:
                 yield Chart(f"{title}: {name}", note, "tokens", series, marks)
 
@@ -170,22 +173,13 @@ def _lines(stages: Sequence[Stage]) -> list[list[Stage]]:
     return found
 
 
-def _joined(phases: Sequence[Stage], prefix: str) -> list[Series]:
-    names = sorted({name for s in phases for name in s.curves if name.startswith(prefix)})
-    found = []
-    for name in names:
-        points = [(x, value) for s in phases for step, value in s.curves.get(name, ())
-                  if (x := s.tokens_at(step)) is not None]
-        found.append(Series(name.removeprefix(prefix), points))
-    return found
-
-
 def _checkpoints(found: Comparison) -> Iterator[Chart]:
     main = _main_line(found)
     names = {float(c.tokens): c.label for c in main}
     marks = [(float(c.tokens), c.label) for c in main if c.final]
     for task in found.tasks:
-        series = [_over(main, form, f"bench/{task.task}/{form}/acc") for form in _forms(main, task)]
+        forms = sorted({form for c in main for form in c.variants(task.task)}, key=lambda form: (form != "plain", form))
+        series = [_over(main, form, f"bench/{task.task}/{form}/acc") for form in forms]
         series = [s for s in series if len(s.points) > 1]
         if series:
             chance = next((c for of in main for form in of.variants(task.task)
@@ -197,10 +191,6 @@ def _checkpoints(found: Comparison) -> Iterator[Chart]:
 
 def _over(main: Sequence[Checkpoint], name: str, metric: str) -> Series:
     return Series(name, [(c.tokens, c.metrics[metric]) for c in main if metric in c.metrics])
-
-
-def _forms(main: Sequence[Checkpoint], task: TaskComparison) -> list[str]:
-    return sorted({form for c in main for form in c.variants(task.task)}, key=lambda form: (form != "plain", form))
 
 
 def _main_line(found: Comparison) -> list[Checkpoint]:

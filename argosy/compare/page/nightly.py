@@ -109,9 +109,10 @@ def _by_suite(checkpoint: Checkpoint) -> dict[str, set[str]]:
 RULE = "contamination"  # of the gate
 
 
-def render_night(judged: Sequence[Judged], line: str, notes: Sequence[str] = ()) -> str:
+def render_night(judged: Sequence[Judged], line: str) -> str:
     """The HTML; like the comparison's, it needs nothing from elsewhere."""
-    return render("nightly.html.j2", judged=judged, line=line, notes=[*notes, *_notes(judged)],
+    notes = not_shared([(j.reference, j.new) for j in judged if j.reference is not None])
+    return render("nightly.html.j2", judged=judged, line=line, notes=notes,
                   tables=_tables(judged), scores=_seen_rows(judged), gate_lines=lines, gate_said=summary)
 
 
@@ -146,11 +147,6 @@ def _gate_seen(judged: Judged) -> dict[str, Seen]:
     rules = [each for each in judged.gate.judgements if each.rule == RULE] if judged.gate else []
     scores = {f.about: of_numbers(f.numbers) for each in rules for f in each.findings}
     return {task: Seen(task, score) for task, score in scores.items() if score is not None}
-
-
-def _notes(judged: Sequence[Judged]) -> list[str]:
-    pairs = [(j.reference, j.new) for j in judged if j.reference is not None]
-    return not_shared(pairs)
 
 
 def _tables(judged: Sequence[Judged]) -> list[Table]:

@@ -82,7 +82,10 @@ def log_comparison(server: Server, found: Compared, line: str, page: str) -> str
     are artifacts that MLflow's own interface shows. An experiment of its own: in the line's, its metrics would be among
     those of checkpoints in every chart. Raises Unavailable where the server does not answer, or refuses it."""
     first, *others = (e.label for e in found.entries)
-    tables = {"differences.json": _differences(found), "metrics.json": _metrics(found)}
+    changes = [{"second": p.second.label, "first": p.first.label, **contrast_record(c)}
+               for p in found.pairs for c in p.contrasts]
+    tables = {"differences.json": {key: [row[key] for row in changes] for key in changes[0]} if changes else {},
+              "metrics.json": _metrics(found)}
     return log_run(
         server, f"{line} comparisons", f"{', '.join(others)} against {first}" if others else first,
         metrics={name: value for name, value in _logged(found).items() if math.isfinite(value)},
@@ -90,7 +93,7 @@ def log_comparison(server: Server, found: Compared, line: str, page: str) -> str
                 for n, e in enumerate(found.entries[:26])},
         tags={COMPARISON: "true", "mlflow.note.content": "\n\n".join(text for _, text in sentences(found))[:5000]},
         models=list(dict.fromkeys(e.model for e in found.entries if e.model)),
-        tables={file: table for file, table in tables.items() if next(iter(table.values()))},
+        tables={file: table for file, table in tables.items() if any(table.values())},
         files={PAGE: page, RECORD: json.dumps(record(found), ensure_ascii=False, indent=1)},
     )  # fmt: skip
 
@@ -105,12 +108,6 @@ def _logged(found: Compared) -> dict[str, float]:
         metrics |= {f"count/{pair.second.label}/{verdict}": float(len(pair.section(verdict)))
                     for verdict in ("better", "worse", "same", "cannot tell")}
     return metrics
-
-
-def _differences(found: Compared) -> dict[str, list[object]]:
-    rows = [{"second": p.second.label, "first": p.first.label, **contrast_record(c)}
-            for p in found.pairs for c in p.contrasts]
-    return {key: [row[key] for row in rows] for key in rows[0]} if rows else {"metric": []}
 
 
 def _metrics(found: Compared) -> dict[str, list[object]]:

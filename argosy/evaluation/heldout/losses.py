@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +115,10 @@ def channel_losses(
             findings.leave_out(f"heldout/{name}", why, n)
         losses = _losses(model, documents, stride)
         bad = ~np.isfinite(losses[:, 0]) | (losses[:, 1] == 0)
-        findings.rows += [_row(suite, name, documents.ids[i], losses[i]) for i in np.flatnonzero(~bad).tolist()]
+        for i in np.flatnonzero(~bad).tolist():
+            nats, tokens, size = losses[i].tolist()
+            findings.rows.append({"task": suite, "variant": name, "id": documents.ids[i], "nats": round(nats, 4),
+                                  "tokens": int(tokens), "bytes": int(size)})
         if bad.any():
             findings.leave_out(f"heldout/{name}", "loss is not a number", int(bad.sum()))
         if not bad.all():
@@ -143,12 +146,6 @@ def _losses(model: LanguageModel, documents: Documents, stride: int | None) -> N
         losses[owner, 1] += score.tokens
     losses[:, 2] = documents.sizes
     return losses
-
-
-def _row(suite: str, channel: str, document: str, losses: NDArray[np.float64]) -> dict[str, Any]:
-    nats, tokens, size = losses.tolist()
-    return {"task": suite, "variant": channel, "id": document, "nats": round(nats, 4), "tokens": int(tokens),
-            "bytes": int(size)}
 
 
 def _without_special(window: Request, special: frozenset[int]) -> Iterator[Request]:

@@ -96,7 +96,11 @@ def memorisation(
     for name in _channels(model, probe, channels, findings):
         drawn = {split: _draw(channels[split][name], probe, f"{seed}/{split}/{name}") for split in SPLITS}
         scored = _score_channel(model, probe, name, drawn, findings)
-        findings.rows += [_row(suite, name, split, each, probe) for split, own in scored.items() for each in own]
+        findings.rows += [
+            {"task": suite, "variant": f"memorisation/{name}", "id": f"{split}/{each.document}",
+             "member": split == "train", "matched": each.matched, "tokens": probe.continuation, "exact": each.exact,
+             "scores": [round(each.scores[attack], 5) for attack in ATTACKS]}
+            for split, own in scored.items() for each in own]
         if len(scored) == 2 and all(len(samples) > 1 for samples in scored.values()):
             estimates[name] = _estimates(probe, scored["train"], scored["heldout"])
     for measure in next(iter(estimates.values()), {}):
@@ -202,12 +206,6 @@ def _scores(model: LanguageModel, tokens: Tokens, each: TokenStatistics, share: 
         "loss": float(each.logprobs.mean()), "zlib": float(each.logprobs.sum()) / len(zlib.compress(text)),
         "min_k": float(np.sort(each.logprobs)[:lowest].mean()), "min_k_plus": float(np.sort(each.z)[:lowest].mean())
     }
-
-
-def _row(suite: str, channel: str, split: str, sample: _Sample, probe: MemorisationProbe) -> dict[str, Any]:
-    return {"task": suite, "variant": f"memorisation/{channel}", "id": f"{split}/{sample.document}",
-            "member": split == "train", "matched": sample.matched, "tokens": probe.continuation, "exact": sample.exact,
-            "scores": [round(sample.scores[name], 5) for name in ATTACKS]}
 
 
 def _estimates(probe: MemorisationProbe, members: Sequence[_Sample], others: Sequence[_Sample]) -> dict[str, Estimate]:

@@ -62,7 +62,10 @@ def loss_by_position(
         if not pieces:
             findings.leave_out(f"heldout/nats_at/{name}", f"channel without a document of {length} tokens")
             continue
-        full, special = _nats(model, [piece for _, piece in pieces], documents.special)
+        requests = [piece for _, piece in pieces]
+        full = -np.array(model.scorer.token_logprobs(requests))
+        special = np.array([[token in documents.special for token in tokens] for _, tokens in requests])
+        full[special] = math.nan
         owners = np.array([owner for owner, _ in pieces])
         whole = ~np.isnan(np.where(special, 0.0, full)).any(axis=1)
         if not whole.all():
@@ -79,16 +82,6 @@ def _pieces(prefix: int, tokens: Tokens, length: int) -> list[Request]:
     begun = (prefix, *tokens)
     return [(begun[start : start + 1], begun[start + 1 : start + 1 + length])
             for start in range(0, len(tokens) - length + 1, length)]
-
-
-def _nats(
-    model: LanguageModel, requests: list[Request], ignored: frozenset[int]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Compute nats of each request's tokens, [request, position], NaN for special ones; and where those are."""
-    nats = -np.array(model.scorer.token_logprobs(requests))
-    special = np.array([[token in ignored for token in tokens] for _, tokens in requests])
-    nats[special] = math.nan
-    return nats, special
 
 
 def _short_nats(

@@ -51,7 +51,8 @@ def metric_of(values: Collection[Value]) -> float:
 def plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
     """By row's id, what a measure of a benchmark or probe is the mean of."""
     if measure == "acc_all":
-        return _all_right(rows)
+        return {item: Value(each[0].unit, min(v.value for v in each), 1.0, item, each[0].check, _all_asked(each))
+                for item, each in _by_item(plain(rows, "acc")).items()}
     found = {}
     for row in rows:
         value = _of_row(row, measure)
@@ -59,14 +60,9 @@ def plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
             continue
         item = item_of(row)
         cluster = str(row.get("cluster") or item)
-        found[str(row["id"])] = Value(cluster, value, 1.0, item, _question(row, item), _asked(row))
+        asked = ((str(row["id"]), str(row[ASKED])),) if row.get(ASKED) else ()
+        found[str(row["id"])] = Value(cluster, value, 1.0, item, _question(row, item), asked)
     return found
-
-
-def _all_right(rows: Iterable[Record]) -> dict[str, Value]:
-    """By item, whether every question of it was answered right."""
-    return {item: Value(each[0].unit, min(v.value for v in each), 1.0, item, each[0].check, _all_asked(each))
-            for item, each in _by_item(plain(rows, "acc")).items()}
 
 
 def item_of(row: Record) -> str:
@@ -120,10 +116,6 @@ def _by_item(values: Mapping[str, Value]) -> dict[str, list[Value]]:
     for value in values.values():
         found.setdefault(value.item, []).append(value)
     return found
-
-
-def _asked(row: Record) -> tuple[tuple[str, str], ...]:
-    return ((str(row["id"]), str(row[ASKED])),) if row.get(ASKED) else ()
 
 
 def _all_asked(values: Sequence[Value]) -> tuple[tuple[str, str], ...]:

@@ -139,7 +139,8 @@ class Results:
         name = registered_name(model)
         with self._server.errors():
             version = find_version(self._server, name, alias)
-            aliases = None if version else self._aliases(name)
+            models = [] if version else self._server.client.search_registered_models(f"name = {quoted(name)}")
+            aliases = sorted(models[0].aliases) if models else None
             logged = self._logged_of(version.model_id or "", version.tags.get(CHECKPOINT, "")) if version else None
         if version is None:
             raise absent(name, alias, aliases, self.where)
@@ -231,11 +232,6 @@ class Results:
         experiments = [e.experiment_id for e in self._server.client.search_experiments()]
         wanted = f"tags.`{CHECKPOINT}` = {quoted(key)}"
         return next(self._server.logged_models(experiments, wanted), None) if key else None
-
-    def _aliases(self, name: str) -> list[str] | None:
-        """The aliases of a registered model; None where there is no such model."""
-        models = self._server.client.search_registered_models(f"name = {quoted(name)}")
-        return sorted(models[0].aliases) if models else None
 
 
 def absent(name: str, alias: str, aliases: list[str] | None, where: str) -> InputError:

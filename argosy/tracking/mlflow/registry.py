@@ -117,7 +117,9 @@ class Registry:
             raise Moved(name, alias, before, current.checkpoint if current else "")
         with self._server.errors(), self._server.creating():
             if current is None or current.version != version:
-                self._push(name, alias, current.version if current else "")
+                before_it, history = current.version if current else "", self._history(name, alias)
+                if history[-1:] != [before_it]:  # unless a move that was cut off has added it already
+                    self._keep(name, alias, [*history, before_it][-MOST_HISTORY:])
                 self._server.client.set_registered_model_alias(name, alias, version)
         found = self.at(model, alias)
         assert found is not None
@@ -162,12 +164,6 @@ class Registry:
             below.mkdir()
             shutil.copyfile(evidence, below / evidence.name)
             self._server.client.log_model_artifacts(model_id, folder)
-
-    def _push(self, name: str, alias: str, version: str) -> None:
-        """Add a version to the history, unless a move that was cut off has added it already."""
-        history = self._history(name, alias)
-        if history[-1:] != [version]:
-            self._keep(name, alias, [*history, version][-MOST_HISTORY:])
 
     def _history(self, name: str, alias: str) -> list[str]:
         text = self._server.client.get_registered_model(name).tags.get(HISTORY.format(alias), "[]")

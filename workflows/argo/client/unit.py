@@ -69,17 +69,13 @@ def unit_of(workflow: str, node: Json, nodes: Mapping[str, Json]) -> Unit:
     ended = max((seconds(pod.get("finishedAt")) for pod in pods), default=0.0)
     code = (last.get("outputs") or {}).get("exitCode")
     task, label, batch = _names(workflow, node)
+    waits = str(last.get("message") or node.get("message") or "")
     return Unit(
         task=task, label=label, batch=batch, state=state, message=_message(last, node),
         exit_code=int(code) if code is not None else None, attempts=tuple(pods), started=began,
         seconds=max(0.0, ended - began) if state in OVER and began else 0.0,
-        waits=_waits(last, node) if state == "pending" else "",
+        waits=waits if state == "pending" and waits not in _STARTING else "",
     )  # fmt: skip
-
-
-def _waits(last: Json, node: Json) -> str:
-    text = str(last.get("message") or node.get("message") or "")
-    return "" if text in _STARTING else text
 
 
 def _state(node: Json, last: Json) -> State:

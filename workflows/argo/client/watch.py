@@ -103,17 +103,13 @@ class Lines:
             return self._first(found, now)
         lines = [] if self._planned else list(self._plan(found))
         for unit in found.units:
-            self._note_wait(unit, now)
+            if unit.state == "pending":  # how long a pod waits for its node, which Argo counts as its time
+                self._pending.setdefault(unit.label, now)
+            elif unit.label in self._pending:
+                self._waited[unit.label] = self._waited.get(unit.label, 0.0) + now - self._pending.pop(unit.label)
             lines += self._changes(unit, self._seen.get(unit.label), found)
             self._seen[unit.label] = unit
         return lines + list(self._progress(found, now))
-
-    def _note_wait(self, unit: Unit, now: float) -> None:
-        """Measure how long a pod waits for its node, which Argo counts as its time."""
-        if unit.state == "pending":
-            self._pending.setdefault(unit.label, now)
-        elif unit.label in self._pending:
-            self._waited[unit.label] = self._waited.get(unit.label, 0.0) + now - self._pending.pop(unit.label)
 
     def _first(self, found: View, now: float) -> list[str]:
         """Sum up a workflow that is already under way."""

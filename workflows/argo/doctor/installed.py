@@ -100,7 +100,7 @@ def profile_notes(template: Json, profile: Profile, held: str | None, install: s
     if held == "" and not is_shipped(profile.name):
         raise InputError(f"profile {profile.name!r} is not in the namespace, and pods would not find it: {install}")
     if held:
-        ours, theirs = _plain(profile), yaml.safe_load(held) or {}
+        ours, theirs = profile.model_dump(mode="json", exclude_unset=True), yaml.safe_load(held) or {}
         names = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
         if names:
             yield (f"the profile {profile.name} that the namespace holds differs in {', '.join(names)}, and pods read "
@@ -113,7 +113,7 @@ def profile_notes(template: Json, profile: Profile, held: str | None, install: s
                f"change that: {install}")
         if held is None and not is_shipped(profile.name):
             yield f"whether the namespace has the profile {profile.name}, which pods read there, is not known"
-    elif places := _places(template, profile):
+    elif places := list(differences(manifests(profile)[name][0]["spec"], template["spec"], "spec")):
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         yield (f"the WorkflowTemplate {name} is not what this version makes of the profile {profile.name} ({places[0]}"
                f"{more}), and runs as it is; to install this version's: {install}")
@@ -129,14 +129,3 @@ def _store_of(template: Json) -> str:
     containers = [each.get("container") or {} for each in template["spec"].get("templates") or []]
     told = [each for container in containers for each in container.get("env") or [] if each["name"] == TEMPLATE_STORE]
     return str(told[0].get("value", "")) if told else ""
-
-
-def _plain(profile: Profile) -> Json:
-    found: Json = profile.model_dump(mode="json", exclude_unset=True)
-    return found
-
-
-def _places(template: Json, profile: Profile) -> list[str]:
-    """List paths where the template differs from ours; what the API server added does not count."""
-    [ours] = manifests(profile)[template["metadata"]["name"]]
-    return list(differences(ours["spec"], template["spec"], "spec"))

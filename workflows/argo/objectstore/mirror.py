@@ -65,7 +65,8 @@ def _walk(directory: str) -> Iterator[tuple[str, Stamp]]:
     except FileNotFoundError:
         return
     for entry in entries:
-        if _is_passing(entry.name):
+        name = entry.name
+        if name == LEASE or (name.startswith(".") and (".tmp" in name or name.endswith(".lock"))):
             continue
         try:
             if entry.is_dir(follow_symlinks=False):
@@ -75,10 +76,6 @@ def _walk(directory: str) -> Iterator[tuple[str, Stamp]]:
                 yield entry.path, Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
         except FileNotFoundError:
             continue
-
-
-def _is_passing(name: str) -> bool:
-    return name == LEASE or (name.startswith(".") and (".tmp" in name or name.endswith(".lock")))
 
 
 def stage(directory: Path, area: Path, known: dict[str, Stamp]) -> dict[str, Stamp] | None:
@@ -92,21 +89,14 @@ def stage(directory: Path, area: Path, known: dict[str, Stamp]) -> dict[str, Sta
         try:
             for name, stamp in found.items():
                 if known.get(name) != stamp:
-                    _take(directory / name, area / name, stamp.size)
+                    (area / name).parent.mkdir(parents=True, exist_ok=True)
+                    (os.link if stamp.size > _COPIED else shutil.copyfile)(directory / name, area / name)
         except FileNotFoundError:
             continue
         if _same(found, scan(directory)):
             return found
         time.sleep(_PAUSE_S)
     return None
-
-
-def _take(file: Path, target: Path, size: int) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if size > _COPIED:
-        os.link(file, target)
-    else:
-        shutil.copyfile(file, target)
 
 
 def _same(before: dict[str, Stamp], after: dict[str, Stamp]) -> bool:

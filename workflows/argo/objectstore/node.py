@@ -68,7 +68,10 @@ class RemoteNode:
         if OUTPUTS in gone:  # it is being made anew
             self._delete([OUTPUTS])
         self._upload((n for n in changed if not is_record(n) and n not in self._there), found)
-        self._list({n for n in found if not is_record(n)})
+        names = {n for n in found if not is_record(n)}
+        if names != self._listed and not self._done:
+            self._remote.write(f"{self.name}/{FILES}", json.dumps({"files": sorted(names)}).encode())
+            self._listed = names
         grown = [n for n in changed if n in self._there and n in self._known and self._known[n].inode == found[n].inode]
         self._upload((n for n in grown if n != OUTPUTS), found)  # what a record speaks of comes before the record
         self._upload((n for n in changed if n != OUTPUTS), found)
@@ -86,11 +89,6 @@ class RemoteNode:
             self._there.add(name)
 
         each(one, todo, lambda name: found[name].size)
-
-    def _list(self, names: set[str]) -> None:
-        if names != self._listed and not self._done:
-            self._remote.write(f"{self.name}/{FILES}", json.dumps({"files": sorted(names)}).encode())
-            self._listed = names
 
     def _delete(self, names: Iterable[str]) -> None:
         gone = list(names)

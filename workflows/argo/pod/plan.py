@@ -3,14 +3,13 @@
 import argparse
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from argosy.config.explain import likely
 from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.store.files import make_directory, write_json
-from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
+from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.fit import check_node
@@ -19,7 +18,7 @@ from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
 from workflows.compose import compose
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
-from workflows.plan import Plan, PlannedNode, describe, plan
+from workflows.plan import Plan, describe, plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Plan and hand over."""
-    _check_parameters(arguments.template, arguments.fields.split())
+    fields = arguments.fields.split()
+    for name in os.environ.get(GIVEN, "").split():  # Argo ignores one that the template does not have
+        if fields and name not in (*fields, "json"):  # Argo's own `workflow.parameters.json`
+            raise InputError(f"the WorkflowTemplate {arguments.template} has no parameter {name!r}; "
+                             f"{likely(name, fields)}")
     check_store(profile, os.environ.get(TEMPLATE_STORE, profile.storage.description))
     with planning(profile, arguments.workflow):
         if arguments.template == "evaluate":
@@ -45,13 +48,6 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
 
             return plan_night(profile, arguments)
         return _plan_lifecycle(profile, arguments)
-
-
-def _check_parameters(template: str, fields: Sequence[str]) -> None:
-    """Raise InputError where the workflow was given a parameter that its template does not have: Argo ignores it."""
-    for name in os.environ.get(GIVEN, "").split():
-        if fields and name not in (*fields, "json"):  # Argo's own `workflow.parameters.json`
-            raise InputError(f"the WorkflowTemplate {template} has no parameter {name!r}; {likely(name, fields)}")
 
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
@@ -81,7 +77,8 @@ def hand_over(
     print(describe(planned), flush=True)
     make_directory(Path(planned.store))
     pipeline = pipeline_of(Path(planned.store), plan_digest(planned), arguments.workflow, todo=len(planned.to_run))
-    batches = _batches(assign(planned.nodes, tasks), pipeline, profile.batches)
+    batches = {task: deal(task, [node for node in nodes if node.to_run], pipeline, profile.batches)
+               for task, nodes in assign(planned.nodes, tasks).items()}
     compare = next((node.dir for node in planned.nodes if node.name == "compare"), "")
     handoff = Handoff(
         store=planned.store, line=line, pipeline=pipeline,
@@ -97,12 +94,6 @@ def hand_over(
     write_outputs(planned, tasks, batches, profile, arguments, describe(planned))
     write_output(arguments.outputs, "finish", "no" if unchanged else "yes")
     write_output(arguments.outputs, COMMON, f"{pipeline}-")
-
-
-def _batches(assigned: Mapping[str, list[PlannedNode]], pipeline: str, most: int) -> dict[str, dict[str, Batch]]:
-    return {
-        task: deal(task, [node for node in nodes if node.to_run], pipeline, most) for task, nodes in assigned.items()
-    }
 
 
 def _config(preset: str) -> LifecycleConfig:

@@ -110,9 +110,12 @@ def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[Ru
     if earlier.lack_memory:
         return RETRY
     nodes = handoff.of(arguments.batch)
+    # What they depend on was done before this task.
+    alone = Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)),
+                 nodes=tuple(node.model_copy(update={"upstream": ()}) for node in nodes))
     with sending(nodes, *handoff.pipeline_of(arguments.batch), earlier=_done(handoff)) as sender:
         result = run_plan(
-            _only(nodes, handoff),
+            alone,
             budget=Budget(nodes[0].resources.cores, max(node.resources.memory_gb for node in nodes)),
             observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers],
             plain=True,
@@ -166,9 +169,3 @@ def sending(
         yield sender
     finally:
         sender.close()
-
-
-def _only(nodes: Sequence[PlannedNode], handoff: Handoff) -> Plan:
-    """Plan these nodes alone: what they depend on was done before this task."""
-    alone = tuple(node.model_copy(update={"upstream": ()}) for node in nodes)
-    return Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)), nodes=alone)
