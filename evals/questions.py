@@ -10,7 +10,7 @@ from argosy.errors import ArgosyError, InputError, StepError
 from argosy.evaluation.findings import Findings, reason
 from argosy.evaluation.suite import Suite
 from evals.chain import Chain, parse_chain
-from evals.items import AnyItem, Items
+from evals.items import AnyItem
 from evals.question import Pool, Question
 from evals.section import Benchmarks
 from evals.task import TaskSpec
@@ -59,21 +59,17 @@ def read_tasks(
             first = first or error
             findings.fail(f"bench/{name}", reason(error), error)
             continue
-        _note_rejects(findings, name, read)
+        for why, n in read.left_out.items():
+            findings.leave_out(f"bench/{name}", why, n)
+        if read.warnings:
+            findings.warnings[f"bench/{name}"] = "; ".join(read.warnings)
+        findings.rejects += [{"task": name, "file": file, "record": number, "reason": why}
+                             for file, number, why in read.rejects]  # fmt: skip
         groups = {item.id: spec.groups(item) for item in read.items}
         found.append(Task(name, read.items, chains[name], groups, partial(read_examples, spec, data)))
     if first and alone and not found:
         raise first
     return found
-
-
-def _note_rejects(findings: Findings, task: str, read: Items) -> None:
-    for why, n in read.left_out.items():
-        findings.leave_out(f"bench/{task}", why, n)
-    if read.warnings:
-        findings.warnings[f"bench/{task}"] = "; ".join(read.warnings)
-    findings.rejects += [{"task": task, "file": file, "record": number, "reason": why}
-                         for file, number, why in read.rejects]  # fmt: skip
 
 
 def make_questions(tasks: Sequence[Task], seed: int, findings: Findings) -> list[Batch]:

@@ -45,8 +45,10 @@ def read_items(
     except LookupError as error:
         raise InputError(f"encoding is {encoding!r}: {error}") from None
     if not found.items:
+        hint = f"; if it is not {encoding.upper()}, say its `encoding` (such as gb18030)"
+        bytes_are_wrong = found.left_out["invalid JSON"] or found.left_out[f"invalid {encoding.upper()}"]
         raise InputError(f"{path} has no usable item; lines left out: {dict(found.left_out) or 'none, it is empty'}"
-                         f"{_hint(found, encoding) or _forms(path, encoding)}")  # fmt: skip
+                         f"{hint if bytes_are_wrong else _forms(path, encoding)}")  # fmt: skip
     return found
 
 
@@ -141,11 +143,6 @@ def _parse(record: Record | BrokenItem, format: Format, at: At) -> Iterable[AnyI
     except (TypeError, ValueError, KeyError, IndexError, AttributeError):  # a field of another kind
         found.append(BrokenItem(f"fields are not as format {format.name} has them"))
     return found
-
-
-def _hint(found: Items, encoding: str) -> str:
-    bytes_are_wrong = found.left_out["invalid JSON"] or found.left_out[f"invalid {encoding.upper()}"]
-    return f"; if it is not {encoding.upper()}, say its `encoding` (such as gb18030)" if bytes_are_wrong else ""
 
 
 def _forms(path: Path, encoding: str) -> str:

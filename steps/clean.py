@@ -89,7 +89,10 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     tainted = contamination(data, items)
     write_json(context.out / "report.json", report.to_json() | {"found": found, "contamination": tainted})
     outputs = _outputs(report)
-    _check(outputs, context.out)
+    if outputs.documents_out == 0:
+        worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
+        raise InputError(f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: see "
+                         f"{context.out / 'rejects'} and set its thresholds in clean.filters, or leave it out")
     print(_summary(outputs))
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
@@ -124,15 +127,6 @@ def _outputs(report: Report) -> CleanOutputs:
         documents_out=total["out"], bytes_in=total["bytes_in"], bytes_out=total["bytes_out"],
         dropped=dict(sorted(dropped.items())), lost=lost
     )
-
-
-def _check(outputs: CleanOutputs, out: Path) -> None:
-    if outputs.documents_out == 0:
-        worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
-        raise InputError(
-            f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: "
-            f"see {out / 'rejects'} and set its thresholds in clean.filters, or leave it out"
-        )
 
 
 STEP = Step("clean", CleanConfig, run, version=3)

@@ -80,7 +80,8 @@ def state_of(directory: str) -> State | None:
     if error := read_record(f"{directory}/{ERROR}"):
         return State("failed", f"failed before: {error.get('message', '')}")
     run = read_record(f"{directory}/{RUN}")
-    return State("pending", _interrupted(run)) if run else None
+    how = "was killed" if run.get("exit") is None else "was stopped"
+    return State("pending", f"{how} in attempt {run.get('attempts', 1)}; continues from there") if run else None
 
 
 def blocked_by(upstream: Mapping[str, Iterable[str]], failed: Collection[str]) -> dict[str, str]:
@@ -102,9 +103,3 @@ def _rank(directory: str) -> tuple[bool, float]:
         except OSError:
             continue
     return False, 0.0
-
-
-def _interrupted(run: Mapping[str, Any]) -> str:
-    attempts = run.get("attempts", 1)
-    how = "was killed" if run.get("exit") is None else "was stopped"
-    return f"{how} in attempt {attempts}; continues from there"

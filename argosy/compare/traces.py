@@ -155,17 +155,13 @@ def suspicions(checkpoints: Sequence[Checkpoint], task: str) -> list[Suspicion]:
         s.traces = [replace(t, p_adjusted=adjusted[s.checkpoint, t.name]) for t in s.traces]
     clean = {s.checkpoint for s in found if s.level != LIKELY}
     for c in asked:
-        reference = _reference(c, [other for other in asked if other.key in clean and other is not c], task)
+        others = [other for other in asked if other.key in clean and other is not c]
+        alike = [other for other in others if other.chat == c.chat] or others  # asked in the same way, where there are
+        reference = max(alike, key=lambda c: (fmean(c.answers[task, PLAIN].by_item.values()), c.label), default=None)
         if reference is not None:
             of[c.key].reference = reference.key
             of[c.key].leads = leads(c, reference, task)
     return found
-
-
-def _reference(c: Checkpoint, others: Sequence[Checkpoint], task: str) -> Checkpoint | None:
-    """The best at the published form, of those that are asked in the same way (chat template or not)."""
-    alike = [other for other in others if other.chat == c.chat] or list(others)
-    return max(alike, key=lambda other: (fmean(other.answers[task, PLAIN].by_item.values()), other.label), default=None)
 
 
 def _gap(c: Checkpoint, task: str) -> Trace | None:

@@ -79,16 +79,10 @@ class Findings:
         """Add the findings of another part. Raises InputError: a metric of the same name is there already."""
         if both := sorted(self.metrics.keys() & other.metrics.keys()):
             raise InputError(f"suite: two of its parts measure {both[0]}: give one of them another name")
-        self.metrics.update(other.metrics)
-        self.stderr.update(other.stderr)
-        self.counts.update(other.counts)
-        self.kinds.update(other.kinds)
+        for name in ("metrics", "stderr", "counts", "kinds", "failed", "retryable", "cut", "warnings"):
+            getattr(self, name).update(getattr(other, name))
         self.rows.extend(other.rows)
         self.rejects.extend(other.rejects)
-        self.failed.update(other.failed)
-        self.retryable |= other.retryable
-        self.cut.update(other.cut)
-        self.warnings.update(other.warnings)
         for task, variants in other.headline.items():
             self.headline[task] = sorted({*self.headline.get(task, ()), *variants})
         for where, reasons in other.left_out.items():

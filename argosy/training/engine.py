@@ -45,7 +45,8 @@ class Engine(ABC):
             Summed nats by channel, (channels,) float64; number of targets by channel, (channels,); the gradient's
             norm before clipping, (). The first two are this process's alone, and nothing waits for the device."""
         tensors = self._tensors(batch)
-        counts = self._count(batch)
+        scored = torch.from_numpy(batch.channels[batch.targets != IGNORED])
+        counts = torch.bincount(scored, minlength=self.module.channels).double().to(self.group.device)
         targets = self.group.sum(counts.sum())
         sums = torch.zeros(len(counts), dtype=torch.float64, device=self.group.device)
         parts = list(zip(*(torch.split(tensor, self.config.micro_batch) for tensor in tensors), strict=True))
@@ -59,10 +60,6 @@ class Engine(ABC):
         if self.config.document_mask:
             arrays.append(batch.documents)
         return [torch.from_numpy(array).to(self.group.device) for array in arrays]
-
-    def _count(self, batch: Batch) -> Tensor:
-        scored = torch.from_numpy(batch.channels[batch.targets != IGNORED])
-        return torch.bincount(scored, minlength=self.module.channels).double().to(self.group.device)
 
     @abstractmethod
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:

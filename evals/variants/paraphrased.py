@@ -37,10 +37,6 @@ class Pattern:
     unless: re.Pattern[str] | None = None
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _request(match: re.Match[str]) -> str:
     """Word it as a request, where a clause begins with it; in the middle of one the same as a question."""
     before = match.string[: match.start()].rstrip()[-1:]
@@ -75,7 +71,7 @@ EN = (
     # "According to Kant, what is ...?" -> "What is ..., according to Kant?"
     Pattern(
         re.compile(r"^According to ([^,?]{1,70}), ((?:what|which|who|how|why|where|when|in)\b[^?]*)\?$"),
-        (lambda m: f"{_capital(m[2])}, according to {m[1]}?",),
+        (lambda m: f"{m[2][:1].upper()}{m[2][1:]}, according to {m[1]}?",),
     ),
     # "What is the name of ...?" -> "State the name of ..."
     Pattern(

@@ -83,14 +83,11 @@ class Contrastive(Probe):
             row |= {"group": case.group} if case.group else {}
             row["asked"] = digest(pair.context, pair.good, pair.bad, pair.after, pair.domain)
             result.rows.append({**row, **_compare(a, b), "texts": [pair.good, pair.bad]})
-        self._summarize(result)
-        return result
-
-    def _summarize(self, result: Measurement) -> None:
         plain = all(text.isascii() for row in result.rows for text in row["texts"])
         result.add_means(name for name in self.declared if not plain or name != "acc_char")  # else it is acc_byte
         for group in sorted({str(row["group"]) for row in result.rows if "group" in row}):
             result.add_means(["acc"], [row for row in result.rows if row.get("group") == group], group)
+        return result
 
     def _cases(self, scope: Scope, result: Measurement) -> list[Case]:
         if self.facts is not None:

@@ -59,15 +59,11 @@ class ReplyLanguage(PromptProbe):
                                "asked": digest(prompt, self.plain),
                                "acc": share > 0.5, "letters": letters, "scores": [both["zh"], both["en"]]})
         if result.rows:
-            _summarize(result)
+            result.add_means(("same", "acc", "letters"))
+            for lang in ("zh", "en"):
+                if own := [float(row["same"]) for row in result.rows if row["lang"] == lang]:
+                    result.measures[lang] = mean(own)
         return result
-
-
-def _summarize(result: Measurement) -> None:
-    result.add_means(("same", "acc", "letters"))
-    for lang in ("zh", "en"):
-        if own := [float(row["same"]) for row in result.rows if row["lang"] == lang]:
-            result.measures[lang] = mean(own)
 
 
 @lru_cache(maxsize=4)

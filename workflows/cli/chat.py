@@ -2,14 +2,10 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
 from workflows.cli.command import Command
 from workflows.cli.generate import add_sampling, open_model, say
-
-if TYPE_CHECKING:
-    from argosy.scoring.model import LanguageModel
 
 MORE = """A checkpoint is named as in 'argosy generate'. A line is a turn; /new begins a new conversation, /quit or
 Ctrl-D ends. Of a conversation that gets longer than the model's context the first turns are left out, which is said."""
@@ -36,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
         elif line:
             turns.append({"role": "user", "content": line})
             left_out = 0
-            while len(turns) > 1 and _length(model, first + turns) + args.max_tokens > model.max_length:
+            room = model.max_length - args.max_tokens
+            while len(turns) > 1 and len(model.encode([model.render(first + turns)])[0]) > room:
                 turns, left_out = turns[2:], left_out + 2
             if left_out:
                 print(f"({left_out} turns left out: the context has {model.max_length} tokens)", file=sys.stderr)
@@ -56,10 +53,6 @@ def _line() -> str | None:
         return input("> " if sys.stdin.isatty() else "").strip()
     except EOFError:
         return None
-
-
-def _length(model: "LanguageModel", messages: list[dict[str, str]]) -> int:
-    return len(model.encode([model.render(messages)])[0])
 
 
 COMMAND = Command("chat", "talk with a checkpoint in its chat template", 62, configure, run, MORE)

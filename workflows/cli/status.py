@@ -115,7 +115,9 @@ def _single(node: PlannedNode, record: dict[str, Any], cause: str | None) -> Row
         "pending": node.reason if record else "" if node.reason == NEVER else CHANGED
     }[node.state]
     spent = record.get("seconds", 0.0)
-    time_ = _elapsed(record) if node.state == "running" else duration(spent) if spent else ""
+    if node.state == "running":
+        spent = time.time() - record["started"] if "started" in record else 0.0
+    time_ = duration(spent) if spent else ""
     if cause:
         return node.id, "blocked", time_, "", f"needs {cause}, which failed"
     return node.id, node.state, time_, _size(record.get("peak_rss_mb", 0.0)), note
@@ -123,11 +125,6 @@ def _single(node: PlannedNode, record: dict[str, Any], cause: str | None) -> Row
 
 def _size(mb: float) -> str:
     return "" if not mb else f"{mb / 1024:.1f} GB" if mb >= 1000 else f"{mb:.0f} MB"
-
-
-def _elapsed(record: dict[str, Any]) -> str:
-    started = record.get("started")
-    return duration(time.time() - started) if started else ""
 
 
 def _progress(directory: str) -> str:

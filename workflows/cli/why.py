@@ -4,7 +4,6 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from argosy.text.display import duration
 from workflows.cli.command import Command, add_store
@@ -38,7 +37,8 @@ def _tree(ancestor: Ancestor, seen: set[Path], indent: str = "", role: str = "")
         return
     below = indent + "   "
     for key, value in ancestor.settings():
-        yield f"{below}  {key} = {_short(value)}"
+        text = json.dumps(value, ensure_ascii=False)
+        yield f"{below}  {key} = {text if len(text) <= 100 else text[:97] + '...'}"
     for file in ancestor.files:
         yield f"{below}  {file.field}: {file.path}  sha256 {file.identity.rpartition(':')[2][:12]}  {file.state}"
     for name, found in ancestor.upstream.items():
@@ -60,11 +60,6 @@ def _state(ancestor: Ancestor) -> str:
     if ancestor.run.get("seconds"):
         parts.append(duration(ancestor.run["seconds"]))
     return "  " + ", ".join(parts)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 100 else text[:97] + "..."
 
 
 COMMAND = Command("why", "show what a result was made from", 80, configure, run)

@@ -126,8 +126,11 @@ def overview(found: Compared, by: str) -> dict[str, Any]:
     return {
         "columns": [[n, visible(c.label), short(c.step if by == "step" else c.tokens), int(c is e.chosen)]
                     for n, e, c in columns],
-        "metrics": [_metric(name, found.kinds[name], found.entries[0], [(e, c) for _, e, c in columns])
-                    for name in found.metrics],
+        "metrics": [
+            {"n": visible(name), "f": visible(kind.family), "s": visible(kind.short), "b": kind.sign,
+             "u": "%" if kind.share else kind.unit,
+             "v": [_value(name, kind, found.entries[0].chosen, e, c) for _, e, c in columns]}
+            for name in found.metrics for kind in [found.kinds[name]]],
     }  # fmt: skip
 
 
@@ -136,11 +139,6 @@ def _own(entries: list[Entry], number: int) -> list[Checkpoint]:
     earlier = {c.key for e in entries[:number] for c in e.line}
     entry = entries[number]
     return [c for c in entry.line if c.key not in earlier or c is entry.chosen]
-
-
-def _metric(name: str, kind: Kind, first: Entry, columns: list[tuple[Entry, Checkpoint]]) -> dict[str, Any]:
-    return {"n": visible(name), "f": visible(kind.family), "s": visible(kind.short), "b": kind.sign,
-            "u": "%" if kind.share else kind.unit, "v": [_value(name, kind, first.chosen, e, c) for e, c in columns]}
 
 
 def _value(name: str, kind: Kind, first: Checkpoint, entry: Entry, c: Checkpoint) -> list[Any] | int:

@@ -111,9 +111,12 @@ RULE = "contamination"  # of the gate
 
 def render_night(judged: Sequence[Judged], line: str) -> str:
     """The HTML; like the comparison's, it needs nothing from elsewhere."""
+    # As the gate found it, where its rule has a calibration or a reference of its own; likely ones first.
+    seen = [(task, j.new.label, seen) for j in judged for task, seen in {**j.new.seen, **_gate_seen(j)}.items()]
+    scores = sorted(seen, key=lambda row: row[2].verdict != LIKELY)
     notes = not_shared([(j.reference, j.new) for j in judged if j.reference is not None])
     return render("nightly.html.j2", judged=judged, line=line, notes=notes,
-                  tables=_tables(judged), scores=_seen_rows(judged), gate_lines=lines, gate_said=summary)
+                  tables=_tables(judged), scores=scores, gate_lines=lines, gate_said=summary)
 
 
 def record_night(judged: Sequence[Judged]) -> list[dict[str, Any]]:
@@ -134,13 +137,6 @@ def _numbers(c: Contrast) -> dict[str, Any]:
     """A change without its names."""
     wanted = ("before", "after", "low", "high", "p_value", "p_adjusted", "verdict")
     return {name: value for name, value in change_record(c).items() if name in wanted}
-
-
-def _seen_rows(judged: Sequence[Judged]) -> list[tuple[str, str, Seen]]:
-    """(benchmark, new checkpoint, whether it was seen), likely ones first; as the gate found it, where its rule
-    `contamination` has a calibration or a reference of its own."""
-    found = [(task, j.new.label, seen) for j in judged for task, seen in {**j.new.seen, **_gate_seen(j)}.items()]
-    return sorted(found, key=lambda row: row[2].verdict != LIKELY)
 
 
 def _gate_seen(judged: Judged) -> dict[str, Seen]:

@@ -79,7 +79,8 @@ def prefix_tables(checkpoints: Sequence[Checkpoint], marks: dict[str, str]) -> l
         lines = [Line(c.label, "", c.final, marks.get(c.key, ""), [cell(c, name) for name in names])
                  for c in checkpoints if any(name in c.metrics for name in names)]
         if lines:
-            found.append(Table(title, note, [_heading(name.removeprefix(prefix)) for name in names], lines))
+            parts = (name.removeprefix(prefix).replace("_", " ").partition("/") for name in names)
+            found.append(Table(title, note, [(first, rest) for first, _, rest in parts], lines))
     return found
 
 
@@ -150,11 +151,6 @@ def _under(checkpoints: Iterable[Checkpoint], name: str) -> str:
     chance = next((found for c in checkpoints if (found := c.chance(name)) is not None), None)
     return ", ".join([*([measure.replace("_", " ")] if measure != "acc" else []),
                       *([f"chance {100 * chance:.0f}"] if chance is not None else [])])
-
-
-def _heading(name: str) -> tuple[str, str]:
-    first, _, rest = name.partition("/")
-    return first.replace("_", " "), rest.replace("_", " ")
 
 
 MOST = 4  # benchmarks

@@ -114,7 +114,8 @@ class HttpTransport(Transport):
         settings = client.Configuration(host=url.rstrip("/"))
         settings.verify_ssl = not insecure
         if token:
-            settings.api_key["authorization"] = _bearer(token)
+            whole = token.lower().startswith(("bearer ", "basic "))  # ARGO_TOKEN as the Argo UI shows it
+            settings.api_key["authorization"] = token if whole else f"Bearer {token}"
         super().__init__(settings, where or f"the server {url}")
 
 
@@ -140,8 +141,3 @@ def said_no(where: str, status: int, answer: bytes) -> ApiError:
         403: "; ask for the right, or use another --context or token",
     }.get(status, "")
     return ApiError(status, f"{where} refused ({status}): {text[:_MOST]}{hint}")
-
-
-def _bearer(token: str) -> str:
-    """Complete ARGO_TOKEN, which holds `Bearer ...`, as the Argo UI shows it, or the token alone."""
-    return token if token.lower().startswith(("bearer ", "basic ")) else f"Bearer {token}"
