@@ -2,7 +2,6 @@
 figure of their scores. The items and the text are real ones of ../shared/data."""
 
 import io
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,16 +14,14 @@ from argosy.scoring.model import LanguageModel
 from argosy.statistics.contamination import Equals, Evidence, Gap
 from evals.answers import answer
 from evals.chain import parse_chain
-from evals.items import BrokenItem, Item
+from evals.items import Item
 from evals.memorisation import Memorisation, memorisation, natural_order
 from evals.question import SEPARATOR
-from evals.reading import parse_item, read_items
+from evals.reading import read_items
 from evals.variants import NotApplicable
 
 DATA = Path(__file__).parents[2] / "shared/data"
 LONGEST = 130  # characters of an item: the models' context is short
-_ASKED = re.compile(r"question: (.*?)\n\n(Answer1: .*?)\n\nAnswer format", re.DOTALL)
-_OPTION = re.compile(r"Answer\d: (.*?)(?= Answer\d: |$)", re.DOTALL)
 
 
 def mmlu(data: Path = DATA) -> list[Item]:
@@ -35,18 +32,9 @@ def mmlu(data: Path = DATA) -> list[Item]:
 
 def openbookqa(data: Path = DATA) -> list[Item]:
     """Training items of OpenBookQA that are short enough."""
-    records = json.loads((data / "commonsense_mc/dataset__openbookqa__train.json").read_text(encoding="utf-8"))
-    found = []
-    for number, record in enumerate(records):
-        asked = _ASKED.search(record["instruction"])
-        options = _OPTION.findall(asked[2]) if asked else []
-        answer = int(record["answer"].removeprefix("answer")) - 1
-        try:
-            found.append(parse_item({"id": f"openbookqa/{number}", "lang": "en", "question": asked[1] if asked else "",
-                                     "choices": options, "answer": answer}))
-        except BrokenItem:
-            continue
-    return _short(found)
+    file = data / "commonsense_mc/dataset__openbookqa__train.json"
+    found = read_items(file, format="instructions", name="openbookqa", mix=False)
+    return _short([item for item in found.items if isinstance(item, Item)])
 
 
 def _short(items: Sequence[Item]) -> list[Item]:
