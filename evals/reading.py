@@ -57,16 +57,6 @@ def item_prefix(path: Path) -> str:
     return path.stem.rpartition("__")[2]
 
 
-def parse_item(record: Record) -> Item:
-    """Read the item of a record of argosy's own format.
-
-    Raises BrokenItem: a field is absent or wrong, or it has no options; says which."""
-    (item,) = find_format("argosy").parse(record, At("record"))
-    if not isinstance(item, Item):
-        raise BrokenItem("no choices")
-    return item
-
-
 def _format(path: Path, name: str, fields: Fields | None) -> Format:
     try:
         found = find_format(name, path.suffix, fields)

@@ -15,7 +15,7 @@ from argosy.statistics.intervals import mean
 from argosy.store.files import write_json
 from argosy.store.provenance import digest_of
 from evals.items import Item
-from evals.reading import parse_item
+from tests.evaluation_fixtures import parse_item
 
 
 def node(root: Path, name: str, step: str, config: Mapping[str, Any], outputs: Mapping[str, Any], *, part: str = "",

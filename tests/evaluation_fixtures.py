@@ -1,6 +1,7 @@
 """A small random model with a byte-level BPE tokenizer, and items to ask it."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from argosy.models.checkpoint import Checkpoint
 from argosy.scoring.encoder import Encoder
 from argosy.scoring.model import LanguageModel
+from evals.formats import At, find_format
 from evals.items import Item
 from tests.tokenizer_fixtures import make_bpe
 
@@ -19,6 +21,13 @@ TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
+
+
+def parse_item(record: Mapping[str, Any]) -> Item:
+    """The item of a record of argosy's own format."""
+    (item,) = find_format("argosy").parse(record, At("record"))
+    assert isinstance(item, Item)
+    return item
 
 
 def make_items(count: int, seed: int = 0, options: int = 4) -> list[Item]:

@@ -16,10 +16,10 @@ from evals.formats import At, find_format
 from evals.items import Item, merged
 from evals.metrics import METRICS, chances, metrics
 from evals.question import CUE, Draft, Pool, Question
-from evals.reading import parse_item, parse_records, read_items
+from evals.reading import parse_records, read_items
 from evals.variants import NotApplicable
 from evals.variants.single_answers import YES_NO
-from tests.evaluation_fixtures import make_items
+from tests.evaluation_fixtures import make_items, parse_item
 
 DATA = Path(__file__).parents[2] / "shared/data"
 CHAINS = {
