@@ -227,11 +227,6 @@ def seen_in(metrics: Mapping[str, float]) -> dict[str, Seen]:
             for task in tasks}
 
 
-def without_contamination(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics of other things."""
-    return {name: value for name, value in metrics.items() if not name.startswith(PREFIX)}
-
-
 def of_numbers(numbers: Mapping[str, float]) -> Contamination | None:
     """The score that these were of, without its parts; None where there is none among them."""
     score, low, high, p_value, probability, items, z = (numbers.get(name, math.nan) for name in NUMBERS)

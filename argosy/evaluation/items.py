@@ -7,7 +7,6 @@ others. A value of no kind is JSON text."""
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,22 +32,6 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-@dataclass(frozen=True)
-class Column:
-    """A name, a kind of KINDS, and a value a row (None where it has none of this kind)."""
-
-    name: str
-    kind: str
-    values: list[Any]
-
-
-def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """Make the columns of all rows: those of FIRST, then the others by name. A value None counts as absent."""
-    keys = {key for row in rows for key in row}
-    ordered = [key for key in FIRST if key in keys] + sorted(keys.difference(FIRST))
-    return [column for key in ordered for column in _columns(key, [row.get(key) for row in rows])]
-
-
 def row_of(line: Mapping[str, Any]) -> dict[str, Any]:
     """Restore the row that a line of all columns was made of."""
     row: dict[str, Any] = {}
@@ -59,7 +42,8 @@ def row_of(line: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _columns(key: str, values: Sequence[Any]) -> Iterable[Column]:
+def _columns(key: str, values: Sequence[Any]) -> Iterable[tuple[str, str, list[Any]]]:
+    """Yield a name, a kind of KINDS, and a value a row (None where it has none of this kind)."""
     kinds = [None if value is None else _kind(value) for value in values]
     present = {kind for kind in kinds if kind}
     for narrow, wide in (("int", "float"), ("ints", "floats")):
@@ -75,7 +59,7 @@ def _columns(key: str, values: Sequence[Any]) -> Iterable[Column]:
         chosen = [value if own == kind else None for value, own in zip(values, kinds, strict=True)]
         if kind == "json":
             chosen = [v if v is None else json.dumps(v, ensure_ascii=False, sort_keys=True) for v in chosen]
-        yield Column(name, kind, chosen)
+        yield name, kind, chosen
 
 
 def _kind(value: Any) -> str:
@@ -133,6 +117,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> "Table":
     kinds = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "str": pa.string(),
              "ints": pa.list_(pa.int64()), "floats": pa.list_(pa.float64()), "strs": pa.list_(pa.string()),
              "lists": pa.list_(pa.list_(pa.float64())), "json": pa.string()}  # fmt: skip
-    columns = columns_of(rows)
-    arrays = [pa.array(column.values, kinds[column.kind]) for column in columns]
-    return pa.table(arrays, names=[column.name for column in columns])
+    keys = {key for row in rows for key in row}
+    ordered = [key for key in FIRST if key in keys] + sorted(keys.difference(FIRST))
+    columns = [column for key in ordered for column in _columns(key, [row.get(key) for row in rows])]
+    arrays = [pa.array(values, kinds[kind]) for _, kind, values in columns]
+    return pa.table(arrays, names=[name for name, _, _ in columns])

@@ -1,7 +1,6 @@
 """The runner of a plan: starts nodes that are ready, follows their processes, stops cleanly; and of one step alone."""
 
 import asyncio
-import os
 import signal
 import time
 import warnings
@@ -211,11 +210,11 @@ def _how(code: int) -> str:
     return f"killed by {name}" + (" (out of memory?)" if -code == signal.SIGKILL else "")
 
 
-def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = "", again: bool = False) -> Path:
+def run_single(step: str, config: dict[str, Any], store: Path, *, again: bool = False) -> Path:
     """Run `step` in `<store>/<step>-<digest>` unless it is done; return that directory.
 
-    `line`: model line that its MLflow run belongs to; "" keeps the environment's. `again`: retry every failed part
-    of a finished step; without, only parts that may pass by themselves and were not tried often enough, as in a run.
+    `again`: retry every failed part of a finished step; without, only parts that may pass by themselves and were not
+    tried often enough, as in a run.
     Raises InputError: the config or what it names is wrong; StepError: the step failed."""
     defined = definition(step)
     item_config = parse_config(defined, config)
@@ -224,8 +223,6 @@ def run_single(step: str, config: dict[str, Any], store: Path, *, line: str = ""
     failed = list(done["outputs"].get("failed", ())) if done and again else parts_to_retry(done)
     if failed:
         print(f"retrying {', '.join(failed)}, which failed last time", flush=True)
-    if line:
-        os.environ["ARGOSY_LINE"] = line
     sender = Sender(out.parent, [out])
     sender.start()
     try:

@@ -197,19 +197,15 @@ def start_pipeline(
     record_pipeline(store, pipeline, config)
     tracker = PipelineTracker(store, pipeline, line)
     done = [Path(node.dir).name for node in planned.nodes if node.state == "done"]
-    tracker.start(parent_params(config) | params, done=done, todo=len(planned.to_run) if todo is None else todo)
+    fields = flat(config.model_dump(mode="json"))
+    given: dict[str, object] = {key: value for key, value in fields if value not in (None, "", {})}
+    tracker.start(given | params, done=done, todo=len(planned.to_run) if todo is None else todo)
     return tracker
 
 
 def pipeline_environment(pipeline: str, line: str) -> dict[str, str]:
     """The environment that tells steps their pipeline run and model line."""
     return {"ARGOSY_PIPELINE": pipeline, "ARGOSY_LINE": line}
-
-
-def parent_params(config: Config) -> dict[str, object]:
-    """The params of the parent run: every field that is set to something."""
-    fields = flat(config.model_dump(mode="json"))
-    return {key: value for key, value in fields if value not in (None, "", {})}
 
 
 def plan_digest(planned: Plan) -> str:

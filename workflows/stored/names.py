@@ -12,7 +12,7 @@ from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Entry
 from argosy.config.explain import nearest
 from argosy.errors import InputError, StepError
-from argosy.evaluation.contamination import seen_in, without_contamination
+from argosy.evaluation.contamination import PREFIX, seen_in
 from argosy.models.checkpoint import no_language_model
 from argosy.statistics.metric import from_records
 from argosy.store.provenance import Identities
@@ -248,7 +248,8 @@ def _checkpoint_of(r: Result) -> Checkpoint:
     label = r.name if r.model else f"{r.name}, {place}"
     key = r.key or f"{r.model or r.name}@{r.tokens}/{r.step}"
     return Checkpoint(key, r.key.rpartition("/")[0], r.stage or r.name, r.name, r.step, r.tokens, label=label,
-                      metrics=without_contamination(r.metrics), logged=seen_in(r.metrics))
+                      metrics={name: value for name, value in r.metrics.items() if not name.startswith(PREFIX)},
+                      logged=seen_in(r.metrics))
 
 
 def _only(lines: Sequence[str], name: str) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from argosy.store.files import read_record
 from argosy.store.provenance import flat
 from argosy.store.step_files import NODE
-from argosy.tracking.mlflow.server import CHECKPOINT, STORE, Server, metric_name, model_name, paged, quoted
+from argosy.tracking.mlflow.server import CHECKPOINT, NOT_IN_MODEL, STORE, Server, metric_name, paged, quoted
 from argosy.tracking.ship import Refused
 from argosy.tracking.spool import Owner, Record
 
@@ -236,7 +236,8 @@ class Models:
         shared: Shared[LoggedModel] = Shared(
             find=lambda: self._server.models_of(*key),
             create=lambda: client.create_logged_model(
-                experiment, model_name(name), run, text | {IS_EXTERNAL: "true"}, model_type=text.get("stage")),
+                experiment, NOT_IN_MODEL.sub("_", name), run, text | {IS_EXTERNAL: "true"},
+                model_type=text.get("stage")),
             remove=lambda model: client.delete_logged_model(model.model_id),
             settle=lambda model: client.set_logged_model_tags(model.model_id, {SETTLED: "true"}),
             id_of=lambda model: str(model.model_id),

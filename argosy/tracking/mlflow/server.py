@@ -39,7 +39,7 @@ REFUSALS = ("FEATURE_DISABLED", "INVALID_PARAMETER_VALUE", "INVALID_STATE", "NOT
 LONGEST = 250  # characters of a metric's name
 _PASSWORD = re.compile(r"//[^/@\s]*@")
 _NOT_ALLOWED = re.compile(r"[^/\w.\- :]")  # mlflow.utils.validation; \w has the letters of every script
-_NOT_IN_MODEL = re.compile(r"[/:.%\"']")
+NOT_IN_MODEL = re.compile(r"[/:.%\"']")
 
 
 def default_uri(store: Path) -> str:
@@ -252,11 +252,6 @@ def metric_name(name: str) -> str:
         return name
     suffix = "-" + hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
     return clean.strip(".")[: LONGEST - len(suffix)] + suffix
-
-
-def model_name(name: str) -> str:
-    """`name` as the name of a LoggedModel."""
-    return _NOT_IN_MODEL.sub("_", name)
 
 
 def quoted(value: str) -> str:

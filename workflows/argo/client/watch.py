@@ -30,11 +30,6 @@ LONGEST_PAUSE_S = 60.0
 PATIENCE_S = 900.0  # without an answer; an API server is upgraded in less
 
 
-def make_screen() -> "Screen":
-    """Choose bars where stdout is a terminal; lines alone elsewhere, and with NO_COLOR."""
-    return Screen() if "NO_COLOR" in os.environ or not sys.stdout.isatty() else LiveScreen()
-
-
 class Screen:
     """Lines alone. A context; `show` is given each look at the workflow."""
 
@@ -132,7 +127,9 @@ class Lines:
         if unit.started and not (before and before.started):
             yield f"{unit.label} started"
         elif tried > max(tried_before, 1) and unit.state not in OVER:
-            yield f"{unit.label} is retried, attempt {tried}: {retry_reason(unit)}"
+            last = unit.attempts[-2]
+            why = last.get("message") or f"it {last.get('phase', 'ended').lower()}"
+            yield f"{unit.label} is retried, attempt {tried}: {why}"
         if unit.waits and unit.waits != self._waiting.get(unit.label):
             self._waiting[unit.label] = unit.waits
             yield f"{unit.label} waits: {unit.waits}"
@@ -190,7 +187,8 @@ def watch(
 
     An API that is away for a while is waited for. Raises ApiError: it is gone for good, or refuses."""
     lines, shares = Lines(), Shares()
-    with screen or make_screen() as shown:
+    lines_alone = "NO_COLOR" in os.environ or not sys.stdout.isatty()
+    with screen or (Screen() if lines_alone else LiveScreen()) as shown:
         while True:
             found = view(_patiently(client, name, shown.say, sleep))
             shares.look(client, found)
@@ -230,11 +228,6 @@ def summary(found: View, after: str) -> list[str]:
 def reason(unit: Unit) -> str:
     """Return the pod's message, without the label that stands before it anyway."""
     return unit.message.removeprefix(f"{unit.task}: ") or f"exit code {unit.exit_code}"
-
-
-def retry_reason(unit: Unit) -> str:
-    """Return why the attempt before the last one ended."""
-    return str(unit.attempts[-2].get("message") or f"it {unit.attempts[-2].get('phase', 'ended').lower()}")
 
 
 def _patiently(client: ArgoClient, name: str, say: Callable[[str], None], sleep: Callable[[float], None]) -> Json:

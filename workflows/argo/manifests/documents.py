@@ -1,6 +1,6 @@
 """All manifests of a profile, as `kubectl apply` takes them: templates, accounts, roles."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +69,8 @@ def write_manifests(profile: Profile, folder: Path) -> list[Path]:
     files["kustomization.yaml"] = [{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
                                     "resources": list(files)}]
     for name, documents in files.items():
-        write_atomic(folder / name, to_yaml(documents))
+        write_atomic(folder / name, yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120))
     return [folder / name for name in files]
-
-
-def to_yaml(documents: Sequence[Manifest]) -> str:
-    """Dump documents as YAML, with long texts left whole and blocks where there are lines."""
-    return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
 
 
 def _templates(profile: Profile) -> Iterator[Manifest]:

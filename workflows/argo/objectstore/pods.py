@@ -206,14 +206,9 @@ def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
     changing = store.pull_spools(ended=False)
     if changing is not None:
         _pull_compared(mirror, Path(read_handoff(store.plan).report).name)
-    yield lambda directories: fetch_results(mirror, directories)
+    yield lambda directories: pull_directories(  # what lies elsewhere is not ours to fetch
+        mirror, {path.name: set() for path in directories if path.parent == mirror.root})
     mirror.push(PROMOTIONS, *(changing or ()))
-
-
-def fetch_results(mirror: Mirror, directories: Iterable[Path]) -> None:
-    """Fetch the results in steps' directories of the store; what lies elsewhere is not ours to fetch."""
-    ours = [path for path in directories if path.parent == mirror.root]
-    pull_directories(mirror, {path.name: set() for path in ours})
 
 
 def _pull_compared(mirror: Mirror, report: str) -> None:
