@@ -69,7 +69,7 @@ def final_checkpoint(comparison: Path) -> Candidate:
 
 
 def examine(gate: "Gate", candidate: Candidate, candidates: Candidates, store: Path, registry: Registry, *, alias: str,
-            model: str = "", reference: str = "", fetch: Callable[[Iterable[Path]], None] | None = None,
+            model: str = "", reference: str = "", fetch: Callable[[Iterable[Path]], object] | None = None,
             ) -> "tuple[Verdict, str | None]":
     """Hold a checkpoint against its gate before a promotion, and print the verdict. One that the alias names already is
     held against what it named before.

@@ -33,7 +33,7 @@ from workflows.nightly import PROMOTIONS
 from workflows.nightly.announce import FOLDER as NIGHTLY
 
 _UNKNOWN = ("", "0", "-1")  # exit codes of an attempt without one: its pod was deleted, its node is lost
-Fetch = Callable[[Iterable[Path]], None]
+Fetch = Callable[[Iterable[Path]], object]
 
 
 @dataclass(frozen=True)
