@@ -120,8 +120,8 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
             reasons = [f"{reason} ({n})" for reason, n in sorted(rejected.items(), key=lambda item: -item[1])]
             yield f"{name}: {_count(count, 'line')} kept aside in {directory}/rejects: {_short(reasons)}"
         if skipped and isinstance(skipped, list):
-            count = _count(len(skipped), "file")
-            yield f"{name}: {count} left out, empty, linked or of unknown format: {_short(skipped)}"
+            files = _count(len(skipped), "file")
+            yield f"{name}: {files} left out, empty, linked or of unknown format: {_short(skipped)}"
         for channel, shares in outputs.get("lost", {}).items():
             if shares:
                 yield f"{name}: {_lost(channel, shares)}"
