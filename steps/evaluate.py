@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import RUNTIME, Config, External, Externals, Seed, Upstream
+from argosy.config.schema import RUNTIME, Config, External, Externals, Measured, Seed, Upstream
 from argosy.errors import InputError, StepError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
@@ -91,7 +91,7 @@ class EvaluateConfig(Config):
         return {**values, "suite_files": tuple(files)}
 
 
-class EvaluateOutputs(Config):
+class EvaluateOutputs(Measured):
     """The maps of results.json."""
 
     checkpoint: dict[str, Any]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from argosy.config.schema import RUNTIME, Config, External, Seed, Upstream
+from argosy.config.schema import RUNTIME, Config, External, Measured, Seed, Upstream
 from argosy.data.jsonl import dump_line
 from argosy.errors import InputError, StepError
 from argosy.step.command import main
@@ -78,7 +78,7 @@ class JudgeConfig(Config):
     """threads of torch, whatever cores there are; changes the scores' last digits"""
 
 
-class JudgeOutputs(Config):
+class JudgeOutputs(Measured):
     """Results of the judging."""
 
     verdicts: str

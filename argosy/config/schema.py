@@ -37,13 +37,13 @@ External = Annotated[str, Role.EXTERNAL, AfterValidator(expanduser)]
 Externals = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda paths: tuple(map(expanduser, paths)))]
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every library's generator takes
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0)]
 
 
 class Config(BaseModel):
-    """Base of every config: frozen, and a misspelt key is an error."""
+    """Base of every config: frozen; a misspelt key is an error, and so is a number that is not finite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @classmethod
     def fields_with(cls, role: Role) -> list[str]:
@@ -67,6 +67,12 @@ class ParallelConfig(Config):
     processes: Annotated[int, ADDED] = Field(1, ge=1)
     """ranks of the step, on one machine; sums are taken in another order with more of them, so their number counts as
     `threads` does. With `resources.STAGE.gpus` above 0 there is one for each GPU."""
+
+
+class Measured(Config):
+    """Base of outputs that hold measurements: one that is not finite is named where they are written."""
+
+    model_config = ConfigDict(allow_inf_nan=True)
 
 
 C = TypeVar("C", bound=Config)

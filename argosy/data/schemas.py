@@ -3,7 +3,7 @@
 The typed dictionaries are what generators make and, through `parse_record`, what the user's own files are held to:
 other keys are kept."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired
@@ -100,9 +100,9 @@ class Prompt(TypedDict):
 
     lang: OptionalText
     prompt: Messages
-    answer: str
-    accept: list[str]
-    format: Literal["text", "letter", "json"]
+    accept: Annotated[list[Text], Field(min_length=1)]
+    format: Annotated[Literal["text", "letter", "json"], Field(default="text")]
+    answer: NotRequired[str]
     fact: NotRequired[str]
 
 
@@ -127,9 +127,19 @@ def _answered(conversation: Conversation) -> Conversation:
     return conversation
 
 
+def _compared(pair: Preference) -> Preference:
+    for name, side in (("chosen", pair["chosen"]), ("rejected", pair["rejected"])):
+        if any(message["role"] != "assistant" for message in side):
+            raise PydanticCustomError("wrong_role", f"{name} has a turn that is not the assistant's")
+    if [message["content"] for message in pair["chosen"]] == [message["content"] for message in pair["rejected"]]:
+        raise PydanticCustomError("equal_sides", "chosen and rejected are equal")
+    return pair
+
+
 SCHEMAS: Mapping[str, Any] = {
-    "instructions": Annotated[Conversation, AfterValidator(_answered)], "preferences": Preference, "prompts": Prompt,
-    "benchmark": Item, "messages": Messages
+    "instructions": Annotated[Conversation, AfterValidator(_answered)],
+    "preferences": Annotated[Preference, AfterValidator(_compared)], "prompts": Prompt, "benchmark": Item,
+    "messages": Messages
 }
 
 
@@ -145,12 +155,13 @@ def parse_record(schema: str, value: Any, name: str = "") -> Any:
         raise ParseError(f"{place}: {first['msg']}" if place else first["msg"]) from None
 
 
-def check_messages(value: Any, name: str) -> list[Message]:
-    """Return the messages in a record's field `name`, without keys beside role and content.
+def turns_of(schema: str, record: Mapping[str, Any], *fields: str) -> Iterator[list[Message]]:
+    """Yield the messages in these fields of a record, without keys beside role and content.
 
-    Raises ParseError: it is no list of messages."""
-    messages = parse_record("messages", value, name)
-    return [{"role": message["role"], "content": message["content"]} for message in messages]
+    Raises ParseError: the record does not have the schema of this name."""
+    valid = parse_record(schema, record)
+    for name in fields:
+        yield [{"role": message["role"], "content": message["content"]} for message in valid[name]]
 
 
 @cache

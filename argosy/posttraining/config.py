@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import RUNTIME, Config, ParallelConfig, Rate, Seed, Upstream
+from argosy.config.schema import RUNTIME, Measured, ParallelConfig, Rate, Seed, Upstream
 from argosy.errors import InputError
 from argosy.models.export import Export
 from argosy.training.config import micro_batch
@@ -129,7 +129,7 @@ class PreferenceConfig(PosttrainingConfig):
     """File of the data step that is evaluated before and after."""
 
 
-class PosttrainingOutputs(Config):
+class PosttrainingOutputs(Measured):
     """Outputs of every post-training step."""
 
     exports: list[Export]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.data.schemas import Message, ParseError, check_messages
+from argosy.data.schemas import Message, ParseError, turns_of
 from argosy.models.chat import check_length, encode, encode_prompt
 from argosy.models.load import Source
 from argosy.models.logprobs import answer_logprobs, by_length, pad_right
@@ -38,12 +38,7 @@ def preference_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, An
     """Return a function that makes a Preference of a JSON record, or raises ParseError with the reason."""
 
     def parse(record: dict[str, Any]) -> Preference:
-        prompt, chosen, rejected = (check_messages(record.get(name), name) for name in ("prompt", "chosen", "rejected"))
-        for name, side in (("chosen", chosen), ("rejected", rejected)):
-            if any(message["role"] != "assistant" for message in side):
-                raise ParseError(f"{name} has a turn that is not the assistant's")
-        if [m["content"] for m in chosen] == [m["content"] for m in rejected]:
-            raise ParseError("chosen and rejected are equal")
+        prompt, chosen, rejected = turns_of("preferences", record, "prompt", "chosen", "rejected")
         prompt_ids = encode_prompt(tokenizer, prompt)
         chosen_ids, rejected_ids = (encode(tokenizer, [*prompt, *side]) for side in (chosen, rejected))
         for ids in (chosen_ids, rejected_ids):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.data.schemas import ParseError, check_messages
+from argosy.data.schemas import turns_of
 from argosy.models.chat import check_length, encode_prompt
 from argosy.models.generate import Decoding, generate
 from argosy.models.logprobs import by_length, pad_right
@@ -35,10 +35,8 @@ def conversation_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, 
     """Return a function that makes a Conversation of a JSON record, or raises ParseError with the reason."""
 
     def parse(record: dict[str, Any]) -> Conversation:
-        messages = check_messages(record.get("messages"), "messages")
+        (messages,) = turns_of("instructions", record, "messages")
         turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-        if not turns:
-            raise ParseError("no assistant turn")
         encoded = tokenizer.apply_chat_template(
             list(messages), tokenize=True, return_dict=True, return_assistant_tokens_mask=True
         )

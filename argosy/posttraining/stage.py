@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from argosy.data.rejects import Rejects, read_records
-from argosy.errors import StepError
+from argosy.errors import InputError, StepError
 from argosy.models.export import Exporter
 from argosy.models.load import Source, open_source
 from argosy.posttraining.config import PosttrainingConfig, PosttrainingOutputs
@@ -74,12 +74,16 @@ class Stage(Generic[C]):
 def begin(config: _C, context: StepContext) -> Stage[_C]:
     """Prepare this process and open the checkpoint on its device; call it before importing torch or TRL.
 
-    Raises InputError: the checkpoint cannot be continued."""
+    Raises InputError: the checkpoint cannot be continued, or its context is shorter than `max_length`."""
     prepare_process(config.seed, config.threads)
     from argosy.training.parallel import join_group
 
     group = join_group(context)
-    return Stage(config, context, group, open_source("checkpoint", config.checkpoint, group.device))
+    source = open_source("checkpoint", config.checkpoint, group.device)
+    if config.max_length > source.context:
+        raise InputError(f"max_length={config.max_length} is more than the {source.context} tokens of the checkpoint's "
+                         "context, which it has not learnt beyond; lower it, or set 0 for the context")
+    return Stage(config, context, group, source)
 
 
 def prepare_process(seed: int, threads: int) -> None:

@@ -110,13 +110,14 @@ def field_descriptions(cls: type[Config]) -> dict[str, str]:
 def main(step: Step[Any], argv: Sequence[str] | None = None) -> NoReturn:
     """Run the process of a step, or a rank of one: what `argv` (or the environment) names; then exit."""
     die_with_parent()
-    limit_threads()
     stop_on_signals()
     if folder := os.environ.pop(RANKS, ""):
+        limit_threads()
         sys.exit(run_rank(step, Path(folder)))
     with reader_may_leave():
         arguments = _arguments(step, argv)
     try:
+        limit_threads()
         refuse_foreign_launcher()
         code = _run_batch(step, arguments.batch) if arguments.batch else _run_single(step, arguments)
     except ArgosyError as error:

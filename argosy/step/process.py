@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from argosy.errors import Stopped
+from argosy.errors import InputError, Stopped
 
 THREADS = "ARGOSY_THREADS"
 DIE_WITH_PARENT = "ARGOSY_DIE_WITH_PARENT"
@@ -45,8 +45,12 @@ def computed_with() -> dict[str, str]:
 
 
 def limit_threads() -> None:
-    """Apply ARGOSY_THREADS, if set, before a library that reads these variables is imported."""
+    """Apply ARGOSY_THREADS, if set, before a library that reads these variables is imported.
+
+    Raises InputError: it is no number of threads."""
     if threads := os.environ.get(THREADS):
+        if not threads.isdecimal() or int(threads) < 1:
+            raise InputError(f"{THREADS}={threads} is not allowed; it is a number of threads, 1 or more")
         os.environ.update(thread_environment(int(threads)))
 
 

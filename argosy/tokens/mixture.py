@@ -14,6 +14,7 @@ from argosy.errors import InputError
 from argosy.tokens.reader import TokenizedChannel
 from argosy.tokens.windows import ChannelWindows
 
+_FAR = 1.5  # times its share, from where a channel's samples are worth a warning
 PERIOD = 1000  # every aligned run of this many samples holds the exact proportions
 
 
@@ -33,6 +34,7 @@ class Mixture:
     Args:
         channels: the tokenized channels by name.
         weights: share of the samples by channel, relative; empty means in proportion to the tokens of each channel.
+            A channel gets at least one sample of PERIOD, however small its share (`deviations` names those).
         sequence_length: tokens of a sample.
         seed: names the order.
 
@@ -46,6 +48,7 @@ class Mixture:
         _check(weights, channels)
         self.names = tuple(sorted(weights))
         self._windows = [ChannelWindows(channels[name], sequence_length, seed) for name in self.names]
+        self._exact = np.array([weights[name] for name in self.names]) / sum(weights[name] for name in self.names)
         self._quota = _quota([weights[name] for name in self.names])
         self._seed = seed
         self._period = lru_cache(maxsize=8)(self._arrange)
@@ -72,6 +75,15 @@ class Mixture:
             name: samples / PERIOD * int(quota) / len(windows)
             for name, quota, windows in zip(self.names, self._quota, self._windows, strict=True)
         }
+
+    def deviations(self, samples: int) -> str:
+        """Return a line that names the channels whose share is not nearly that of their weight, as a period cannot hold
+        it, with their epochs after `samples` samples; "" where there is none."""
+        epochs = self.epochs(samples)
+        far = [f"{name} gets {given:.3%} of the samples for a share of {exact:.3g} ({epochs[name]:.1f} epochs)"
+               for name, given, exact in zip(self.names, self._quota / PERIOD, self._exact, strict=True)
+               if max(given / exact, exact / given) > _FAR]
+        return f"warning: shares of the mixture are whole samples of {PERIOD}: {', '.join(far)}" if far else ""
 
     def _arrange(self, number: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the channel of each of a period's samples, and its rank among that channel's samples in the period.

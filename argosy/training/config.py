@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import RUNTIME, Config, ParallelConfig, Rate, Seed, Upstream
+from argosy.config.schema import RUNTIME, Config, Measured, ParallelConfig, Rate, Seed, Upstream
 from argosy.models.export import Export
 
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -57,11 +57,11 @@ class TrainConfig(ParallelConfig):
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
     """Norm to which gradients are clipped."""
     schedule: Literal["cosine", "wsd", "linear", "constant"] = "cosine"
-    """Course of the learning rate after the warm-up; wsd holds, then falls linearly over the last `decay_fraction`."""
+    """Course of the learning rate after the warm-up; wsd holds, then falls linearly over its last `decay_fraction`."""
     warmup_tokens: Annotated[int, Field(ge=0)] = 0
     """Tokens over which the learning rate rises from 0."""
     decay_fraction: Fraction = 0.2
-    """Last part of the phase, over which wsd falls."""
+    """Last part of what follows the warm-up, over which wsd falls."""
     final_learning_rate: Annotated[float, Field(ge=0, le=1)] = 0.1
     """End of the schedule, as a share of `learning_rate`."""
     z_loss: Annotated[float, Field(ge=0)] = 0.0
@@ -95,6 +95,12 @@ class TrainConfig(ParallelConfig):
         self._check_exports()
         if self.optimizer == "muon" and self.zero_stage > 0:
             raise ValueError("optimizer=muon needs whole matrices: set zero_stage=0, or optimizer=adamw")
+        if self.engine == "torch" and self.zero_stage > 0:
+            raise ValueError(f"zero_stage={self.zero_stage} is not for engine=torch, which partitions nothing: set "
+                             "zero_stage=0, or engine=auto or deepspeed")
+        if self.warmup_tokens >= self.tokens:
+            raise ValueError(f"warmup_tokens={self.warmup_tokens} is not below tokens={self.tokens}, so that the "
+                             "learning rate would never be reached: lower it")
         return self
 
     def _check_exports(self) -> None:
@@ -176,7 +182,7 @@ class ModelConfig(Config):
         return self
 
 
-class ChannelLoss(Config):
+class ChannelLoss(Measured):
     """Held-out loss of a channel."""
 
     nats: float
@@ -187,7 +193,7 @@ class ChannelLoss(Config):
     """Bits per UTF-8 byte of the documents."""
 
 
-class TrainOutputs(Config):
+class TrainOutputs(Measured):
     """Outputs of a phase."""
 
     exports: list[Export]

@@ -37,6 +37,8 @@ def train_phase(
     train = read_channels(config.tokenized, "train")
     # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
     mixture = Mixture(train, config.mixture, config.sequence_length, derive_seed("sampling", config.seed, stage))
+    if warning := mixture.deviations(config.steps * config.global_batch_size):
+        print(warning, flush=True)
     scored = read_channels(config.tokenized, "heldout")
     heldout = HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
     engine = make_engine(model, len(mixture.names), config, join_group(context))

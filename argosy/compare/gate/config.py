@@ -20,7 +20,7 @@ _HELP = "a list of rules such as '- no_channel_worse: {beyond: noise}', or a map
 class Gate(Config):
     """Rules that a checkpoint must hold."""
 
-    alpha: float = Field(0.05, gt=0, lt=0.5, allow_inf_nan=False)
+    alpha: float = Field(0.05, gt=0, lt=0.5)
     """share of gates that a checkpoint as good as the reference may fail by chance: tests are corrected (Holm) over all
     rules, and margins are held at this level"""
     rules: tuple[Mapping[str, Any], ...] = Field(min_length=1)

@@ -247,3 +247,8 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
         load(Root, [tmp_path / "binary.yaml"])
 
 
+@pytest.mark.parametrize("text", [".inf", "-.inf", ".nan", "inf"])
+def test_a_number_that_is_not_finite_is_refused_with_its_place(text: str) -> None:
+    for field in ("pretrain.mixture.en", "pretrain.optimizer.learning_rate"):
+        with pytest.raises(InputError, match=rf"{re.escape(field)}={re.escape(text)}\b.*(finite )?number"):
+            load(Root, [], [f"{field}={text}"])

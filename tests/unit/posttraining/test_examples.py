@@ -2,20 +2,25 @@
 
 import json
 from collections import Counter
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from argosy.data.rejects import Rejects, read_records
-from argosy.data.schemas import ParseError
+from argosy.data.schemas import ParseError, parse_record
 from argosy.errors import InputError
 from argosy.posttraining.config import PosttrainingConfig, training_order
 from argosy.posttraining.preference import preference_parser
 from argosy.posttraining.rl.rewards import hold_out, prompt_parser
 from argosy.posttraining.sft import conversation_parser
+from argosy.posttraining.stage import begin
+from argosy.step.contract import Progress, StepContext
 from argosy.tokens.windows import IGNORED
-from tests.posttraining_fixtures import make_tokenizer, write_lines
+from argosy.tracking.tracker import Tracker
+from tests.posttraining_fixtures import make_checkpoint, make_tokenizer, write_lines
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +57,9 @@ def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> Non
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        ({"messages": turns(("user", "hello"))}, "no assistant turn"),
+        ({"messages": turns(("user", "hello"))}, "no message of the assistant"),
         ({"messages": []}, "messages: List should have at least 1 item"),
-        ({"text": "hello"}, "messages: Input should be a valid list"),
+        ({"text": "hello"}, "messages: Field required"),
         ({"messages": turns(("user", "hi"), ("assistant", "  "))}, r"messages\.content: empty text"),
         ({"messages": turns(("robot", "hi"))}, r"messages\.role: Input should be 'system', 'user' or 'assistant'"),
         ({"messages": turns(("user", "x" * 200), ("assistant", "y"))}, "longer than 96 tokens"),
@@ -79,6 +84,30 @@ def test_unusable_pairs_are_refused_by_name(tokenizer: Any, chosen: Any, rejecte
         preference_parser(tokenizer, 96)(record)
 
 
+@pytest.mark.parametrize(("kind", "fields", "reason"), [
+    ("prompts", {"accept": []}, "accept: List should have at least 1 item"),
+    ("prompts", {"accept": [""]}, "accept: empty text"),
+    ("prompts", {"accept": ["x"], "format": "essay"}, "format: Input should be 'text', 'letter' or 'json'"),
+    ("preferences", {"chosen": turns(("assistant", "x")), "rejected": turns(("assistant", "x"))}, "are equal"),
+    ("preferences", {"chosen": turns(("user", "hi"), ("assistant", "x")), "rejected": turns(("assistant", "y"))},
+     "chosen has a turn that is not the assistant's"),
+    ("prompts", {"accept": ["x"]}, ""),
+])  # fmt: skip
+def test_the_data_step_and_the_stages_refuse_the_same_records(tokenizer: Any, kind: str, fields: Any,
+                                                              reason: str) -> None:
+    parsers = {"prompts": prompt_parser(tokenizer, 96), "preferences": preference_parser(tokenizer, 96)}
+    for parse in (partial(parse_record, kind), parsers[kind]):
+        record = {"prompt": turns(("user", "say x")), **fields}
+        with pytest.raises(ParseError, match=reason) if reason else nullcontext():
+            parse(record)
+
+
+def test_a_length_beyond_the_checkpoints_context_is_refused(tmp_path: Path) -> None:
+    config = PosttrainingConfig(checkpoint=str(make_checkpoint(tmp_path / "sft")), max_length=97)
+    with pytest.raises(InputError, match="max_length=97 is more than the 96 tokens of the checkpoint's context"):
+        begin(config, StepContext(tmp_path, Tracker(None), Progress(None)))
+
+
 def test_bad_lines_are_kept_aside_with_their_place(tokenizer: Any, tmp_path: Path) -> None:
     good = json.dumps({"messages": turns(("user", "a"), ("assistant", "b"))})
     only_user = json.dumps({"messages": turns(("user", "a"))})
@@ -87,7 +116,7 @@ def test_bad_lines_are_kept_aside_with_their_place(tokenizer: Any, tmp_path: Pat
     read = read_records(tmp_path / "chat.jsonl", conversation_parser(tokenizer, 96), rejects)
     rejects.write(tmp_path)
     assert len(read) == 1
-    assert rejects.counts() == {"invalid JSON": 1, "invalid UTF-8": 1, "no assistant turn": 1}
+    assert rejects.counts() == {"invalid JSON": 1, "invalid UTF-8": 1, "no message of the assistant": 1}
     kept = [json.loads(line) for line in (tmp_path / "rejects" / "chat.jsonl").read_text().splitlines()]
     assert [(line["file"], line["line"]) for line in kept] == [("chat.jsonl", 2), ("chat.jsonl", 4), ("chat.jsonl", 5)]
     assert kept[1]["raw"] == only_user + "\n"
@@ -95,7 +124,7 @@ def test_bad_lines_are_kept_aside_with_their_place(tokenizer: Any, tmp_path: Pat
 
 def test_a_file_without_a_usable_record_is_an_input_error(tokenizer: Any, tmp_path: Path) -> None:
     write_lines(tmp_path / "chat.jsonl", [{"messages": turns(("user", "a"))}] * 2)
-    with pytest.raises(InputError, match=r"chat\.jsonl has no usable record: 2 x no assistant turn"):
+    with pytest.raises(InputError, match=r"chat\.jsonl has no usable record: 2 x no message of the assistant"):
         read_records(tmp_path / "chat.jsonl", conversation_parser(tokenizer, 96), Rejects())
     with pytest.raises(InputError, match="does not exist"):
         read_records(tmp_path / "none.jsonl", conversation_parser(tokenizer, 96), Rejects())

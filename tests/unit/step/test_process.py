@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from argosy.errors import InputError
 from argosy.step.contract import Progress, StepContext
-from argosy.step.process import show_one_gpu
+from argosy.step.process import limit_threads, show_one_gpu
 from argosy.tracking.tracker import Tracker
 from argosy.training.parallel import join_group
 
@@ -75,3 +75,10 @@ def test_a_lone_process_sees_one_gpu(before: str, after: str, monkeypatch: pytes
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
     show_one_gpu()
     assert os.environ["CUDA_VISIBLE_DEVICES"] == after
+
+
+@pytest.mark.parametrize("given", ["abc", "0", "1.5"])
+def test_threads_that_are_no_number_are_named(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_THREADS", given)
+    with pytest.raises(InputError, match=f"ARGOSY_THREADS={given} is not allowed; it is a number of threads"):
+        limit_threads()

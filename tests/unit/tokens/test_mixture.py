@@ -148,3 +148,11 @@ def test_a_truncated_file_is_named(data: Path, tmp_path: Path) -> None:
     (tmp_path / "train" / "en.bin").write_bytes(b"\x02\x00")
     with pytest.raises(InputError, match=r"'en'.*damaged"):
         read_channels(tmp_path, "train")
+
+
+def test_a_share_that_a_period_cannot_hold_is_named_with_its_epochs(data: Path) -> None:
+    assert mixture(data, en=0.7, zh=0.2).deviations(PERIOD) == ""
+    mix = mixture(data, en=1e5, zh=1e5, code=1.0)
+    assert mix.deviations(5 * PERIOD) == (
+        "warning: shares of the mixture are whole samples of 1000: code gets 0.100% of the samples for a share of 5e-06 "
+        f"({mix.epochs(5 * PERIOD)['code']:.1f} epochs)")

@@ -1,5 +1,6 @@
 """Schedules, Muon, parameter groups, accumulation, RoPE: against other implementations of the same."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_schedules_equal_those_of_transformers(schedule: Any) -> None:
 def test_schedule_ends_at_its_floor_and_short_phases_work() -> None:
     config = TrainConfig(tokens=10**6, warmup_tokens=1000, learning_rate=1.0, final_learning_rate=0.1)
     assert learning_rate(config, config.steps) == pytest.approx(0.1)
-    short = TrainConfig(tokens=1, warmup_tokens=10**6, learning_rate=1.0)
+    short = TrainConfig(tokens=1000, warmup_tokens=999, learning_rate=1.0)
     assert short.steps == 1
     assert learning_rate(short, 0) == 1.0
 
@@ -113,6 +114,10 @@ def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
     ({"exports": (0.5,)}, "end with 1.0"),
     ({"exports": (0.9, 0.5, 1.0)}, "must rise"),
     ({"optimizer": "muon", "zero_stage": 1}, "zero_stage=0"),
+    ({"engine": "torch", "zero_stage": 2}, "zero_stage=2 is not for engine=torch.*engine=auto or deepspeed"),
+    ({"tokens": 4096, "warmup_tokens": 4096}, "warmup_tokens=4096 is not below tokens=4096"),
+    ({"mixture": {"en": math.inf, "code": 1}}, r"mixture\.en\s+Input should be a finite number"),
+    ({"weight_decay": math.nan}, "finite number"),
 ])
 def test_config_errors_say_what_is_allowed(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):

@@ -66,6 +66,31 @@ def test_losses_fall_and_are_logged_by_channel(pretrained: tuple[Path, Any, Reco
     assert tracker.logged["train/tokens", 10] == 2560
 
 
+def test_the_rate_that_is_logged_is_the_optimizers_and_the_schedules(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import get_cosine_schedule_with_warmup
+
+    from argosy.training.engine import TorchEngine
+
+    update, held, tracker = TorchEngine._update, [], Recorder()
+
+    def noted(self: TorchEngine, rate: float) -> torch.Tensor:
+        norm = update(self, rate)
+        held.append({group["lr"] for group in self._optimizer.param_groups})
+        return norm
+
+    monkeypatch.setattr(TorchEngine, "_update", noted)
+    train(data, tmp_path, tracker, log_every=1, tokens=6 * 256, warmup_tokens=2 * 256, final_learning_rate=0.0)
+    theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-2)
+    schedule = get_cosine_schedule_with_warmup(theirs, num_warmup_steps=3, num_training_steps=7)
+    for step in range(1, 7):
+        theirs.step()
+        schedule.step()
+        assert held[step - 1] == {tracker.logged["train/lr", step]}
+        assert tracker.logged["train/lr", step] == pytest.approx(schedule.get_last_lr()[0], rel=1e-9)
+
+
 @pytest.mark.parametrize("crash_at", [3, 5, 10, 12])
 def test_a_phase_that_died_ends_in_the_same_bytes_and_metrics(data: Path, pretrained: tuple[Path, Any, Recorder],
                                                               tmp_path: Path, crash_at: int) -> None:

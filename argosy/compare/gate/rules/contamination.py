@@ -19,7 +19,7 @@ class Contaminated(Rule):
     """The calibrated probability that a benchmark was in the training text is below a bound."""
 
     name: ClassVar[str] = "contamination"
-    below: float = Field(0.5, gt=0, le=1, allow_inf_nan=False)
+    below: float = Field(0.5, gt=0, le=1)
     """the bound (even odds before the evidence)"""
     tasks: tuple[str, ...] = ("*",)
     """benchmarks or patterns; default all with evidence"""

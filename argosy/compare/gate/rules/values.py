@@ -15,7 +15,7 @@ from argosy.config.schema import Config
 class Threshold(Config):
     """The bound of a metric."""
 
-    value: float = Field(allow_inf_nan=False)
+    value: float
     certain: bool = False
     """whether the whole interval of 95 % must keep it, not the value alone"""
 

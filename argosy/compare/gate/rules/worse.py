@@ -14,7 +14,7 @@ from argosy.statistics.equivalence import minimum_detectable_effect, tost
 
 NOISE = "noise"
 SHARED = 0.98  # of the items that either was asked: what both must have answered for the rest not to matter
-Margin = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Margin = Annotated[float, Field(gt=0)]
 
 
 def not_worse(name: str, new: Subject, reference: Subject, margin: float | None, alpha: float) -> Finding:

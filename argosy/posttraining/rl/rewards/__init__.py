@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from argosy.data.schemas import Message, ParseError, check_messages
+from argosy.data.schemas import Message, turns_of
 from argosy.errors import InputError
 from argosy.models.chat import check_length, encode_prompt
 from argosy.plugins import names
 from argosy.posttraining.config import PosttrainingConfig, training_order
-
-FORMATS = ("text", "letter", "json")
 
 
 @dataclass(frozen=True)
@@ -34,15 +32,10 @@ def prompt_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]],
     `max_length`: tokens of the prompt alone: the context less the longest answer."""
 
     def parse(record: dict[str, Any]) -> Prompt:
-        messages = check_messages(record.get("prompt"), "prompt")
-        accept, form = record.get("accept"), record.get("format", "text")
-        if not isinstance(accept, list) or not accept or not all(isinstance(one, str) and one for one in accept):
-            raise ParseError("accept is not a list of answers")
-        if form not in FORMATS:
-            raise ParseError(f"format is not one of {', '.join(FORMATS)}")
+        (messages,) = turns_of("prompts", record, "prompt")
         ids = encode_prompt(tokenizer, messages)
         check_length(ids, max_length)
-        return Prompt(messages, ids, tuple(accept), form)
+        return Prompt(messages, ids, tuple(record["accept"]), record.get("format", "text"))
 
     return parse
 
