@@ -1,7 +1,7 @@
 """Lists of options in the text of a question, which variants would otherwise leave there, and prompts of lm-eval's."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,9 +24,16 @@ _BEHIND = re.compile(
 )
 CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳㉑㉒㉓㉔㉕㉖"
 _LABELS = (LETTERS, LETTERS.lower(), "甲乙丙丁戊己庚辛壬癸", CIRCLED)
+_ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x")
+_WIDE = "".join(chr(ord(letter) + 0xFEE0) for letter in LETTERS)
+_ORDINALS = (*_LABELS[:3], "123456789", "0123456789", _WIDE, _ROMAN, tuple(each.upper() for each in _ROMAN))
 _MARK = r"[)）\].:：、．]"
 _SEPARATOR = r"[\s,，;；、.。|/]*(?:(?:and|or|和|或|还是)(?!\w))?\s*"
 _ANY_LABEL = re.compile(r"\s*[(（\[][A-Z][)）\]](?!\s*(?:and|or|only|&|,|、|和|或|$))")
+_NEXT = r"\W*?(?:(?:and|or|和|或|还是)(?!\w))?\W*?"
+_TAIL = r"(?:[ \t]*[^\w\s?？!！(（\[])*"
+_TABLE = re.compile(r"\|[ \t]*\n?$")  # the head of a table, whose rows are cut
+_ROW = 24  # characters of a line of a list beside its option, at most
 _FIELDS = ("choices", "options", "answers", "endings")
 Split = tuple[str, tuple[str, ...]]  # question, texts of the options
 LETTERS_ALONE = "options are letters, and their texts cannot be told from the question"
@@ -77,18 +84,59 @@ def without_list(question: str, choices: Sequence[str]) -> str:
     """Cut the list of the options out of a question, with their labels and the words before and behind it; options that
     are named in a sentence ("is 3 or 4 larger?") are no list.
 
-    Raises BrokenItem: there is a list, and other text behind it."""
+    Raises BrokenItem: there is a list, and it has other text behind it or is of a form that cannot be cut."""
     if not stand_in_order(question, choices):
         return question
     for found in reversed([*_list_of(tuple(choices)).finditer(question)]):
-        before, behind = question[: found.start()], question[found.end() :]
-        bare = _OPTIONS.sub("", before).strip()
+        before = question[: found.start()].strip()
         lines = all("\n" in found[f"between{n}"] for n in range(1, len(choices)))
-        if found["label0"] or bare != before.strip() or lines:
-            if not _BEHIND.fullmatch(behind):
+        if found["label0"] or _OPTIONS.sub("", before).strip() != before or lines:
+            return _cut(question, found)
+    if are_labels(choices):  # of statements in the question
+        return question
+    for pattern in _repeated(question, choices):
+        if lists := [*pattern.finditer(question)]:
+            if "=" in lists[-1]["rest"] or _TABLE.search(question[: lists[-1].start()]):
                 raise BrokenItem(LISTED)
-            return bare
+            return _cut(question, lists[-1])
+    if _on_lines(question, choices):
+        raise BrokenItem(LISTED)
     return question
+
+
+def _cut(question: str, found: re.Match[str]) -> str:
+    if not _BEHIND.fullmatch(question, found.end()):
+        raise BrokenItem(LISTED)
+    return _OPTIONS.sub("", question[: found.start()]).strip()
+
+
+def _repeated(question: str, choices: Sequence[str]) -> Iterator[re.Pattern[str]]:
+    """Yield the patterns of lists behind labels of any one form ("Option A: x", "**A** - x", "| i | x |"), and of lines
+    behind one mark. Of two options more is asked, as a sentence may name both ("A (3) and B (4)")."""
+    many = len(choices) > 2
+    word = r"(?:[^\W\d_]{1,12} ?)?" if many else r"(?:(?i:option|choice|answer|选项|答案) ?)?"
+    rest = r"\W{0,6}?" if many else r"\s*[^\w\s]{1,4}\s*"
+    marks = rf"(?P<open>[^\w\s]*[ \t]?{word}[^\w\s]*)", rf"(?P<rest>{rest})"
+    for ordinals in _ORDINALS:
+        labels = [rf"(?<![A-Za-z0-9]){each}(?![A-Za-z0-9])" for each in ordinals[: len(choices)] if each in question]
+        if len(labels) == len(choices) > 1:
+            parts = [f"{marks[0]}{labels[0]}{marks[1]}{_loose(choices[0])}"]
+            parts += [f"(?P=open){label}(?P=rest){_loose(choice)}"
+                      for label, choice in zip(labels[1:], choices[1:], strict=True)]
+            yield re.compile(_NEXT.join(parts) + _TAIL)
+    lines = r"[^\w\n]*\n\s*?(?P=open)".join(map(_loose, choices))
+    if "\n" in question:
+        yield re.compile(rf"^[ \t]*(?P<open>(?P<rest>[^\w\n]*?)){lines}{_TAIL}[ \t]*$", re.MULTILINE)
+
+
+def _on_lines(question: str, choices: Sequence[str]) -> bool:
+    """Tell whether three options or more stand in lines that follow each other, with little else in each."""
+    lines = [line.strip() for line in question.splitlines() if line.strip()]
+    return len(choices) > 2 and any(
+        all(len(line) <= len(choice) + _ROW and stand_in_order(line, [choice])
+            for line, choice in zip(lines[start:], choices, strict=False))
+        for start in range(len(lines) - len(choices) + 1)
+    )
 
 
 def _loose(choice: str) -> str:

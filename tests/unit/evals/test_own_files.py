@@ -11,7 +11,7 @@ import pytest
 from argosy.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.suite import check_apart
-from evals.extract.listed import LETTERS_ALONE, LISTED, OUT_OF_ORDER, split_prompt
+from evals.extract.listed import LETTERS_ALONE, LISTED, OUT_OF_ORDER, split_prompt, without_list
 from evals.fields import Fields
 from evals.items import BrokenItem, Item, Items
 from evals.questions import read_tasks
@@ -88,10 +88,26 @@ def test_a_list_of_the_options_is_cut_with_its_labels_and_its_cue(tmp_path: Path
     assert (item.question, item.choices) == ("Which?", tuple(OPTIONS))
 
 
+@pytest.mark.parametrize("form", [
+    "Option {A}: {x}", "Choice {1}) {x}", "选项{A}：{x}", "{A} - {x}", "{A} {x}", "**{A}.** {x}", "**({A})** {x}",
+    "<{A}> {x}", "({i}) {x}", "{0}. {x}", "{W}．{x}", '{A}. "{x}"', "| {A} | {x} |", '"{x}"', "> {x}",
+])  # fmt: skip
+def test_a_list_behind_labels_of_any_form_is_cut(form: str) -> None:
+    labels = zip("ABC", "123", "012", ("i", "ii", "iii"), "ＡＢＣ", OPTIONS, strict=True)
+    rows = [form.format(n, m, A=a, i=i, W=w, x=x) for a, m, n, i, w, x in labels]
+    for between in ("\n", " ") if "{" in form.replace("{x}", "") else ("\n",):
+        assert without_list(between.join(["Which?", *rows]) + "\nAnswer:", OPTIONS) == "Which?"
+
+
 @pytest.mark.parametrize(("question", "options", "reason"), [
     ("Which? (A) foo bar (B) baz (C) qux. It was raining on that day.", OPTIONS, LISTED),
     ("Which?", ["(A)", "(B)", "(C)"], LETTERS_ALONE), ("Which?", ["(A)foo", "(C)bar", "(B)baz"], OUT_OF_ORDER),
-    ("Is foo bar, baz or qux larger?", OPTIONS, ""), ("Which?", ["(A) and (B)", "only (A)", "none"], "")])  # fmt: skip
+    ("Is foo bar, baz or qux larger?", OPTIONS, ""),
+    ("A = foo bar, B = baz, C = qux", OPTIONS, LISTED), ("Choose:\nA: a foo bar\nB: a baz\nC: a qux", OPTIONS, LISTED),
+    ("Mail:\n| A | foo bar |\n| B | baz |\nC was lost.", ["foo bar", "baz"], LISTED),
+    ("A team (foo bar) and B team (baz) play.", ["foo bar", "baz"], ""), ("f(1) = 3, f(2) = 5", ["3", "5"], ""),
+    ("Foo bar slept.\nThen a baz ate what was there.\nA qux left. Who left?", OPTIONS, ""),
+    ("Which?", ["(A) and (B)", "only (A)", "none"], "")])  # fmt: skip
 def test_what_cannot_be_cut_is_left_out_by_name_and_a_sentence_is_no_list(tmp_path: Path, question: str,
                                                                           options: list[str], reason: str) -> None:
     good = {"id": 0, "question": "Q?", "choices": ["x", "y"], "answer": 0}

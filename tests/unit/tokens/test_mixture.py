@@ -154,5 +154,5 @@ def test_a_share_that_a_period_cannot_hold_is_named_with_its_epochs(data: Path) 
     assert mixture(data, en=0.7, zh=0.2).deviations(PERIOD) == ""
     mix = mixture(data, en=1e5, zh=1e5, code=1.0)
     assert mix.deviations(5 * PERIOD) == (
-        "warning: shares of the mixture are whole samples of 1000: code gets 0.100% of the samples for a share of 5e-06 "
-        f"({mix.epochs(5 * PERIOD)['code']:.1f} epochs)")
+        "warning: shares of the mixture are whole samples of 1000: code gets 0.100% of the samples for a share of "
+        f"5e-06 ({mix.epochs(5 * PERIOD)['code']:.1f} epochs)")
