@@ -58,15 +58,6 @@ def test_run_again_it_runs_nothing(store: Path) -> None:
     assert {path: path.read_bytes() for path in store.glob("*/run.json")} == attempts
 
 
-def test_a_changed_field_runs_its_stage_and_what_follows(store: Path) -> None:
-    after = {"sft", "twin", "reward_model", "dpo", "rlhf"}
-    changed = planned(store, "sft.learning_rate=0.0005")
-    kept = {node.id for node in changed.nodes if node.state == "done"}
-    assert {node.name for node in changed.to_run} == {*after, "evaluate", "compare"}
-    assert kept == {node.id for node in changed.nodes if node.name not in {*after, "compare"} and
-                    node.part.split("-")[0] not in after}
-
-
 def test_killed_at_random_moments_it_ends_in_the_same_bytes(store: Path, tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")  # shown when the test fails

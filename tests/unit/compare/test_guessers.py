@@ -1,9 +1,7 @@
-"""Guessers on every multiple-choice source that is shipped: none of them is the best, learns or is worth watching."""
+"""Guessers on multiple-choice items of many sources: none of them is the best, learns or is worth watching."""
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,20 +11,13 @@ from argosy.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.compare.sentences import stage_sentences
 from argosy.compare.stages import compare
 from argosy.compare.watch import watchlist
-from argosy.evaluation.suite import load_suite
 from argosy.statistics.intervals import mean
 from evals.chain import parse_chain
 from evals.question import Question
-from evals.questions import Benchmarks
-from evals.task_sources import read_task
 from evals.variants import NotApplicable
-from tests import benchmark_files as files
-from tests.comparison_fixtures import benchmark, checkpoint
+from tests.comparison_fixtures import checkpoint
+from tests.variant_properties import PUBLISHED, source
 
-SOURCES: list[Callable[[int], files.Published]] = [
-    files.openbookqa, files.arc_easy, files.piqa, files.social_iqa, files.winogrande, files.mathqa, files.ceval,
-    files.cmmlu, files.hellaswag, partial(files.mmlu, "high_school_biology"), partial(files.truthfulqa, 1),
-    partial(files.blimp, "adjunct_island")]  # fmt: skip
 CHAINS = {"published": parse_chain("plain", None), "orders": parse_chain("orders", {"permuted": {"k": 4}})}
 Asked = dict[str, list[Question]]
 
@@ -68,16 +59,9 @@ def _random(seed: int, knows: float = 0.0) -> Callable[[Question], int]:
     return choose
 
 
-@pytest.mark.parametrize("source", [None, *SOURCES], ids=lambda each: str(getattr(each, "func", each)).split()[1]
-                         if each else "generated")
-def test_no_guesser_is_the_best(source: Callable[[int], files.Published] | None, tmp_path: Path) -> None:
-    if source is None:
-        asked = _questions(benchmark("facts", 75))
-    else:
-        published = source(150)
-        published.write(tmp_path)
-        spec = load_suite(published.suite).section("benchmarks", Benchmarks).tasks[published.task]
-        asked = _questions(read_task(spec, tmp_path).items)
+@pytest.mark.parametrize("name", ["facts", "right_first", "unknown", *sorted({*PUBLISHED} - {"mmlu", "gaokao"})])
+def test_no_guesser_is_the_best(name: str) -> None:
+    asked = _questions(source(name))
     guessers = [_guesser(f"random {seed}", asked, _random(seed), seed) for seed in range(3)]
     guessers += [_guesser("first", asked, lambda q: 0, 3),
                  _guesser("last", asked, lambda q: len(q.continuations) - 1, 4)]

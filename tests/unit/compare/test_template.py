@@ -1,6 +1,7 @@
 """Two chat models of which one was asked in its chat template and the other not: `argosy compare` says so."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,17 +57,16 @@ def test_the_newest_evaluation_counts_and_what_it_hides_is_told(argosy: Argosy) 
     assert _notes(argosy, first, third) == []
 
 
-@pytest.mark.parametrize(("chat", "asked"), [(False, "auto"), (False, "off"), (True, "auto"), (True, "on")])
-def test_a_base_model_and_those_that_were_asked_alike_have_no_note(chat: bool, asked: str, argosy: Argosy) -> None:
-    first = _model("first", (asked, "core", {**BENCH, **OTHERS}), chat=chat)
-    assert _notes(argosy, first, _model("sft", ("auto", "core", {**BENCH, **OTHERS}))) == []
+ALL = {**BENCH, **OTHERS}
+HELD = {"heldout/bpb/en": 1.2}
 
 
-def test_a_base_model_that_was_asked_in_a_template_is_no_chat_model(argosy: Argosy) -> None:
-    base = _model("pretrain", ("on", "core", BENCH), ("auto", "probes", OTHERS), chat=False)
-    assert _notes(argosy, base, _model("sft", ("off", "core", BENCH), ("auto", "probes", OTHERS))) == []
-
-
-def test_of_held_out_text_alone_there_is_nothing_to_say(argosy: Argosy) -> None:
-    text = {"heldout/bpb/en": 1.2}
-    assert _notes(argosy, _model("sft", ("auto", "held", text)), _model("dpo", ("off", "held", text))) == []
+@pytest.mark.parametrize(("first", "chat", "second"), [
+    *(([(asked, "core", ALL)], chat, [("auto", "core", ALL)])  # a base model, and models that were asked alike
+      for chat, asked in ((False, "auto"), (False, "off"), (True, "auto"), (True, "on"))),
+    # A base model that was asked in a template is no chat model.
+    ([("on", "core", BENCH), ("auto", "probes", OTHERS)], False, [("off", "core", BENCH), ("auto", "probes", OTHERS)]),
+    ([("auto", "held", HELD)], True, [("off", "held", HELD)]),  # held-out text alone is asked in none
+])  # fmt: skip
+def test_otherwise_there_is_no_note(first: list[Any], chat: bool, second: list[Any], argosy: Argosy) -> None:
+    assert _notes(argosy, _model("first", *first, chat=chat), _model("sft", *second)) == []

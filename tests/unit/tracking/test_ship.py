@@ -24,7 +24,6 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.stored: dict[tuple, None] = {}
-        self.others: list[tuple] = []
         self.batches: list[int] = []
         self.statuses: dict[str, str] = {}
         self.trouble = lambda: None  # called before a batch is kept
@@ -41,7 +40,6 @@ class FakeServer:
         self.batches.append(len(points))
         for point in points:
             self.stored[point] = None
-        self.others += [(r["kind"], owner.digest) for r in batch.records if r["kind"] in ("model", "model_metrics")]
         for record in batch.of("status"):
             self.statuses[owner.digest] = record["value"]
         return "run-" + owner.digest
@@ -93,16 +91,6 @@ def test_another_server_gets_everything_and_the_file_holds_no_password(tmp_path)
         Shipper(lambda: spools(tmp_path), server).sweep()
     assert first.points == second.points == sorted(expected)
     assert "secret" not in (tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "shipped.json").read_text()
-
-
-def test_models_go_before_the_results_that_are_about_them(tmp_path):
-    evaluate = node(tmp_path, "000000000000")[0]  # its spool comes first
-    evaluate.model_metrics(tmp_path / "train-ffffffffffff/checkpoints/final", {"acc": 0.5}, tokens=7)
-    node(tmp_path, "ffffffffffff")[0].model("final", tmp_path / "train-ffffffffffff/checkpoints/final",
-                                            stage="train", step=1, tokens=7)
-    server = FakeServer()
-    assert Shipper(lambda: sorted(spools(tmp_path)), server).sweep()
-    assert server.others == [("model", "ffffffffffff"), ("model_metrics", "000000000000")]
 
 
 def test_a_spool_that_another_shipper_is_at_is_left_to_it(tmp_path):
