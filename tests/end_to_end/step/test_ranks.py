@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,34 +65,17 @@ def test_the_rank_that_fails_is_named_in_one_line_and_the_others_end(tmp_path: P
     assert "Traceback" not in (tmp_path / LOG).read_text()
 
 
-def kill_rank(process: subprocess.Popen[str], ranks: list[int]) -> None:
-    os.kill(ranks[1], signal.SIGKILL)
-
-
-def freeze_rank(process: subprocess.Popen[str], ranks: list[int]) -> None:
-    os.kill(ranks[1], signal.SIGSTOP)
-
-
-def stop_step(process: subprocess.Popen[str], ranks: list[int]) -> None:
-    process.terminate()
-
-
-def kill_step(process: subprocess.Popen[str], ranks: list[int]) -> None:
-    process.kill()
-
-
 def test_whoever_is_killed_or_frozen_is_named_and_the_next_start_continues(tmp_path: Path) -> None:
     """One step is disturbed four times, and ends in the bytes of one that was left alone."""
-    expected: list[tuple[Callable[[subprocess.Popen[str], list[int]], None], int, str]] = [
-        (kill_rank, 137, "rank 1 was killed by SIGKILL"), (freeze_rank, 1, "rank 1 gave no sign of life for 6 s"),
-        (stop_step, 143, "stopped by SIGTERM"), (kill_step, -9, "")
-    ]
+    expected = [("rank", signal.SIGKILL, 137, "rank 1 was killed by SIGKILL"),
+                ("rank", signal.SIGSTOP, 1, "rank 1 gave no sign of life for 6 s"),
+                ("step", signal.SIGTERM, 143, "stopped by SIGTERM"), ("step", signal.SIGKILL, -9, "")]  # fmt: skip
     out, written = tmp_path / "disturbed", 0
-    for attempt, (disturb, code, message) in enumerate(expected, 1):
+    for attempt, (whom, number, code, message) in enumerate(expected, 1):
         with start(out, timeout=6, seconds=120) as process:
             ranks = running(out, attempt, process)
             until(lambda before=written: (out / DATA[0]).exists() and (out / DATA[0]).stat().st_size > before)
-            disturb(process, ranks)
+            os.kill(ranks[1] if whom == "rank" else process.pid, number)
             found, text = ended(process)
         assert found == code, text
         assert message in text

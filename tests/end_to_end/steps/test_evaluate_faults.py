@@ -1,8 +1,6 @@
 """What goes wrong in an evaluation is named, and the rest goes on."""
 
 import json
-import math
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +8,7 @@ import pytest
 
 from argosy.errors import InputError
 from argosy.evaluation.items import read_items
-from evals.chain import parse_chain
-from tests.evaluation_fixtures import make_items, make_tokenizer, run_evaluate, save_checkpoint, write_items
+from tests.evaluation_fixtures import make_items, run_evaluate, save_checkpoint, write_items
 
 SUITE = """\
 benchmarks:
@@ -90,31 +87,3 @@ def test_a_suite_is_read_before_a_model_is_looked_for(store: Path, tmp_path: Pat
     (tmp_path / "suite.yaml").write_text(suite)
     with pytest.raises(InputError, match=message):
         evaluate(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"), checkpoint=str(tmp_path / "none"))
-
-
-def test_logits_that_are_no_numbers_cost_the_items_that_they_touch(store: Path, tmp_path: Path,
-                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though items share rows, and what is not a number spreads over a row. (Weights that are none are refused.)"""
-    from argosy.scoring import model as module
-
-    tokenizer, load = make_tokenizer(), module.load_model
-    asked = [tokenizer.encode(question.prompt) for question in parse_chain("plain").all_questions(make_items(24), 0)[0]]
-    counts = Counter(token for tokens in asked for token in set(tokens))
-    token = next(token for token, n in sorted(counts.items()) if 4 <= n <= 8)
-
-    def spoiled(path: Path, **fields: Any) -> Any:
-        model = load(path, **fields)
-        model.model.embed_tokens.weight.data[token] = math.nan
-        return model
-
-    monkeypatch.setattr(module, "load_model", spoiled)
-    found = evaluate(store, tmp_path / "out", suite_file="", data=_facts(tmp_path))
-    lost = found["left_out"]["bench/facts/plain"]["score is not a number"]
-    assert lost == counts[token]
-    assert found["counts"]["bench/facts/plain/acc"] == 24 - lost
-
-
-def _facts(root: Path) -> str:
-    for lang in ("en", "zh"):
-        write_items(root / f"data/benchmark/{lang}.jsonl", [i for i in make_items(24) if i.lang == lang])
-    return str(root / "data")

@@ -125,14 +125,6 @@ def test_two_suites_of_one_channel_are_not_mixed() -> None:
     assert found.how == OTHER_TOKENS
 
 
-def test_related_items_count_once() -> None:
-    before, after = [0, 1] * 20, [1] * 40
-    alone = _one("bench/t/plain/acc", _answers(before), _answers(after))
-    units = [f"passage {n // 20}" for n in range(40)]
-    together = _one("bench/t/plain/acc", _answers(before, units), _answers(after, units))
-    assert alone.tested.p_value < 0.001 < together.tested.p_value
-
-
 def _entry(label: str, right: dict[str, list[int]]) -> Entry:
     rows = Rows({"task": "t", "variant": variant, "id": str(n), "item": str(n), "lang": "en", "correct": bool(r),
                  "scores": [0.0, -1.0], "chosen": 0, "gold": 0} for variant, answers in right.items()

@@ -12,15 +12,11 @@ import yaml
 from argosy.compare.changes import change
 from argosy.compare.checkpoints import read_checkpoints
 from argosy.compare.words import difference_text, p_text
-from argosy.step.contract import StepContext
 from argosy.store.files import read_json, write_json
-from argosy.tracking.tracker import Tracker
-from steps.compare import CompareConfig
-from steps.compare import run as compare
-from steps.regressions import RegressionsConfig
-from steps.regressions import run as regressions
+from steps import compare, regressions
 from tests.command_line import Argosy
 from tests.report_fixtures import HONEST, make_store
+from tests.step_fixtures import run_step
 
 NAMES = ("bench/facts/headline/acc", "heldout/bpb/code")
 
@@ -56,12 +52,11 @@ def test_the_command_the_step_the_gate_and_the_nights_agree(store: Path, tmp_pat
         said = argosy(*command, "--html", str(tmp_path / "page.html")).out
         told["command"], told["its page"] = said, (tmp_path / "page.html").read_text()
         out = tmp_path / f"step {name.partition('/')[0]}"
-        out.mkdir()
         own = [path for path in evaluations if ("heldout" in path) == name.startswith("heldout")]
         if name.startswith("heldout"):
             own = [_alone(Path(path), tmp_path, name) for path in own]
-        compare(CompareConfig(evaluations=tuple(own), checkpoints=tuple(str(store / each) for each in (first, second))),
-                StepContext(out, Tracker(None), None))  # type: ignore[arg-type]
+        checkpoints = tuple(str(store / each) for each in (first, second))
+        run_step(compare.STEP, compare.CompareConfig(evaluations=tuple(own), checkpoints=checkpoints), out)
         record = read_json(out / "comparison.json")
         changes = record["heldout"] + [c for task in record["tasks"].values() for c in task["stages"]]
         [stage] = [each for each in changes if each["metric"] == name]
@@ -74,10 +69,8 @@ def test_the_command_the_step_the_gate_and_the_nights_agree(store: Path, tmp_pat
         pair = {side: [n for n, path in enumerate(own) if stage_name in Path(path).name]
                 for side, stage_name in (("new", "long_context"), ("reference", "pretrain"))}
         night_out = tmp_path / f"night {name.partition('/')[0]}"
-        night_out.mkdir()
-        outputs = regressions(RegressionsConfig.model_validate({"evaluations": own, "pairs": [pair]}),
-                              StepContext(night_out, Tracker(None), None))  # type: ignore[arg-type]
-        judged = outputs.judged[0]
+        config = regressions.RegressionsConfig.model_validate({"evaluations": own, "pairs": [pair]})
+        judged = run_step(regressions.STEP, config, night_out)["judged"][0]
         night = judged["heldout"]["code"] if name.startswith("heldout") else judged["headlines"]["facts"]
         told["night"] = (night_out / "report.html").read_text()
 

@@ -9,7 +9,7 @@ from argosy.errors import InputError
 from evals.chain import Chain, parse_chain
 from evals.items import Item
 from tests.evaluation_fixtures import make_items
-from tests.variant_properties import CHAIN, CHAINS, check, generated_items, made
+from tests.variant_properties import CHAIN, check, generated_items, made
 
 
 @pytest.mark.parametrize("chain", CHAIN, ids=lambda chain: chain.name)
@@ -51,15 +51,6 @@ def test_fewer_orders_leave_the_published_place_out_and_there_are_no_more_than_e
         for item in make_items(12, options=options):
             questions = parse_chain("permuted", {"permuted": {"k": 30}}).questions(item, 0)
             assert len({question.origin for question in questions}) == len(questions) == count
-
-
-def test_teaching_states_the_answer_but_not_its_label() -> None:
-    for item in make_items(40):
-        (question,) = parse_chain("teach_then_ask", CHAINS["teach_then_ask"]).questions(item, 0)
-        taught, _, asked = question.prompt.partition("\n\n")
-        assert taught.endswith(item.choices[item.answer])
-        assert not any(label in taught.removesuffix(item.choices[item.answer]) for label in "一二三四")
-        assert asked.startswith(item.question)
 
 
 def test_the_published_form_is_the_corpus_own() -> None:

@@ -1,12 +1,16 @@
-"""items.parquet: what is written comes back, equal rows are equal bytes, and other programs read it."""
+"""items.parquet: what is written comes back, equal rows are equal bytes, and other programs read it; which of several
+evaluations of a checkpoint counts: a quick one never hides a whole one."""
 
 import math
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from argosy.evaluation.items import read_items, write_items
+from argosy.evaluation.rows.evaluations import in_order
+from argosy.store.files import write_json
 
 ROWS: list[dict[str, Any]] = [
     {"task": "facts", "variant": "plain", "id": "a#1", "item": "a", "lang": "zh", "correct": True, "chosen": 1,
@@ -42,3 +46,31 @@ def test_no_rows_and_numbers_that_are_none(tmp_path: Path) -> None:
     (row,) = read_items(tmp_path)
     assert math.isnan(row["prob"])
     assert "rank" not in row
+
+
+def evaluation(root: Path, name: str, ended: float, limit: int | None = None,
+               **more: Any) -> tuple[Path, dict[str, Any]]:
+    directory = root / name
+    directory.mkdir()
+    write_json(directory / "run.json", {"ended": ended})
+    made = {"config": {"limit": limit} if limit else {}, "upstream": {"checkpoint": ["abc"], "data": ["d"]},
+            "external": {"suite_file": more.get("bytes", "core:1")}}  # fmt: skip
+    outputs = {"suite": more.get("suite", "core"), "checkpoint": {"name": "half"}}
+    return directory, {"made_from": made, "outputs": outputs}
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([], ["old", "new"]),
+        ([("quick", 9.0, 5, {})], ["quick", "old", "new"]),  # though it is the newest
+        ([("quick", 9.0, 5, {}), ("less", 8.0, 50, {})], ["quick", "less", "old", "new"]),
+        ([("quick", 9.0, 5, {"bytes": "core:2"})], ["old", "new", "quick"]),  # the suite has changed
+        ([("quick", 1.5, 5, {"suite": "mmlu"})], ["old", "quick", "new"]),
+    ],
+)
+def test_what_counts_is_last(tmp_path: Path, others: list[Any], expected: list[str]) -> None:
+    found = [evaluation(tmp_path, "new", 2.0), evaluation(tmp_path, "old", 1.0)]
+    found += [evaluation(tmp_path, name, ended, limit, **more) for name, ended, limit, more in others]
+    for given in (found, found[::-1]):
+        assert [path.name for path, _ in in_order(given)] == expected

@@ -1,4 +1,4 @@
-"""Checkpoints whose weights are not whole: every load names the tensor."""
+"""Checkpoints whose weights are not whole, where every load names the tensor, or whose chat template does not end."""
 
 import re
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from argosy.errors import InputError
+from argosy.models import chat
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import check_files, load_model, open_source
 from argosy.posttraining.preference import load_reward_model
@@ -15,6 +16,7 @@ from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.rollout import load_value_model
 from argosy.scoring.model import LanguageModel
 from tests.posttraining_fixtures import make_checkpoint
+from tests.tokenizer_fixtures import make_bpe
 
 ROOT = Path(__file__).resolve().parents[3]
 WEIGHT = "model.layers.1.mlp.up_proj.weight"
@@ -90,3 +92,13 @@ def test_no_other_module_of_the_product_loads_weights() -> None:
     pattern = re.compile(r"(Model\w*|ForCausalLM|Classification)\W*\.from_pretrained\(")
     sources = [path for folder in ("argosy", "steps", "evals", "probes") for path in (ROOT / folder).rglob("*.py")]
     assert [path.name for path in sources if pattern.search(path.read_text())] == []
+
+
+def test_a_template_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat, "LONGEST_S", 0.1)
+    for template, message in (
+        ("{% for a in range(99999) %}{% for b in range(99) %}{% endfor %}{% endfor %}", "has not ended after 0.1 s"),
+        ("no mark", r"no chat template with \{% generation %\}"),
+    ):
+        with pytest.raises(InputError, match=message):
+            chat.check_template(make_bpe(["text"], 300, template=template))

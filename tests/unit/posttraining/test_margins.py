@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from argosy.posttraining.preference import Preference, implicit_margins
+from tests.evaluation_fixtures import make_model
 
 
 def _logprob(model: Any, ids: list[int], prompt: int) -> float:
@@ -18,13 +19,9 @@ def _logprob(model: Any, ids: list[int], prompt: int) -> float:
 
 
 def test_a_margin_is_beta_times_the_difference_of_the_answers_log_ratios() -> None:
-    torch = pytest.importorskip("torch")
-    from transformers import LlamaConfig, LlamaForCausalLM
+    import torch
 
-    torch.manual_seed(3)
-    config = LlamaConfig(vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-                         num_attention_heads=2, max_position_embeddings=32)
-    model = LlamaForCausalLM(config).eval()
+    model = make_model(40, 32)
     reference = copy.deepcopy(model)
     for weight in model.parameters():
         weight.data.add_(torch.randn_like(weight), alpha=0.05)

@@ -1,9 +1,8 @@
 """The vLLM backend against a stand-in of vLLM's interface that computes with transformers."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,25 +16,6 @@ from tests.evaluation_fixtures import save_checkpoint
 PAIRS = [("The capital of", " France"), ("", "river stone"), ("长江", "二十四"), ("x " * 300, "long"), ("river", "s")]
 
 
-@dataclass
-class Logprob:
-    logprob: float
-    rank: int
-    decoded_token: str | None = None
-
-
-@dataclass
-class Completion:
-    token_ids: list[int]
-    logprobs: list[dict[int, Logprob]] | None
-
-
-@dataclass
-class RequestOutput:
-    prompt_logprobs: list[dict[int, Logprob] | None] | None
-    outputs: list[Completion]
-
-
 class LLM:
     """vllm.LLM as of 0.11: prompts of token ids, positions that end a token before the model's, dicts by token."""
 
@@ -47,11 +27,11 @@ class LLM:
         self.tokenizer = AutoTokenizer.from_pretrained(model)
         self.max_logprobs = max_logprobs
 
-    def generate(self, prompts: list[dict[str, Any]], sampling_params: Any, use_tqdm: bool) -> list[RequestOutput]:
+    def generate(self, prompts: list[dict[str, Any]], sampling_params: Any, use_tqdm: bool) -> list[Any]:
         return [self._one(prompt["prompt_token_ids"], **sampling_params) for prompt in prompts]
 
     def _one(self, ids: list[int], temperature: float, max_tokens: int, prompt_logprobs: int | None = None,
-             logprobs: int | None = None, **more: Any) -> RequestOutput:
+             logprobs: int | None = None, **more: Any) -> Any:
         import torch
 
         assert temperature == 0
@@ -61,8 +41,8 @@ class LLM:
             values = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
         ranks = values.argsort(-1, descending=True).argsort(-1) + 1
 
-        def entry(at: int, token: int) -> Logprob:
-            return Logprob(float(values[at, token]), int(ranks[at, token]))
+        def entry(at: int, token: int) -> Any:
+            return SimpleNamespace(logprob=float(values[at, token]), rank=int(ranks[at, token]), decoded_token=None)
 
         before = [{token: entry(at, token) for token in {ids[at + 1], int(values[at].argmax())}}
                   for at in range(len(ids) - 1)]
@@ -74,8 +54,8 @@ class LLM:
                     made.append(int(self.model(torch.tensor([ids + made])).logits[0, -1].argmax()))
                 if made[-1] in more["stop_token_ids"] or any(s in self.tokenizer.decode(made) for s in more["stop"]):
                     break
-        output = Completion(made, [every] if every else None)
-        return RequestOutput([None, *before] if prompt_logprobs else None, [output])
+        output = SimpleNamespace(token_ids=made, logprobs=[every] if every else None)
+        return SimpleNamespace(prompt_logprobs=[None, *before] if prompt_logprobs else None, outputs=[output])
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from argosy.cleaning import filters
 from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
 from argosy.data.schemas import Document
 from argosy.errors import InputError
-from argosy.step.contract import Progress
 from argosy.store.files import read_json, write_json
 from steps.clean import STEP, CleanConfig
 from tests.step_fixtures import run_step
@@ -58,31 +57,6 @@ def test_every_document_ends_in_one_place_and_counts_balance(tmp_path: Path, dat
         assert counts["in"] == counts["out"] + sum(sum(reasons.values()) for reasons in counts["dropped"].values())
     assert report["channels"]["web"]["dropped"]["gopher_quality"] == {"too short": 1}
     assert {"filter", "reason", "channel", "text"} == set(report["samples"][0])
-
-
-def test_a_crash_leaves_no_result_and_the_next_run_the_same_bytes(tmp_path: Path, data: str,
-                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = 0
-
-    def fails(self: Progress, *args: object, **kwargs: object) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Progress, "update", fails)
-    with pytest.raises(KeyboardInterrupt):
-        clean(tmp_path / "out", data=data)
-    assert not list((tmp_path / "out").rglob("*.json*"))
-    monkeypatch.undo()
-    for name in ("out", "undisturbed"):
-        clean(tmp_path / name, data=data)
-    after, undisturbed = (
-        {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.json*")}
-        for name in ("out", "undisturbed")
-    )
-    assert after == undisturbed
-    assert len(after) > 10
 
 
 def test_a_channel_may_lose_everything_and_a_corpus_may_not(tmp_path: Path) -> None:

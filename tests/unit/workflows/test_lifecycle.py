@@ -76,12 +76,6 @@ def test_the_twin_differs_from_sft_in_its_data_alone() -> None:
     assert found["twin"].inputs == found["sft"].inputs
 
 
-def test_rlhf_needs_the_reward_model_and_dpo_does_not() -> None:
-    found = nodes()
-    assert found["rlhf"].upstream["reward_model"] == (found["reward_model"],)
-    assert {up.name for ups in found["dpo"].upstream.values() for up in ups} == {"sft", "data"}
-
-
 def test_a_stage_that_is_null_is_left_out_and_the_next_one_takes_its_place() -> None:
     found = nodes("long_context=null", "anneal=null", "rlhf=null", "dpo=null", "twin=false")
     assert found["sft"].upstream["checkpoint"] == (found["pretrain"],)

@@ -93,17 +93,13 @@ def test_a_short_step_leaves_its_metrics_to_later_pods(
 
 def test_wrong_parameters_fail_in_the_plan_with_the_laptop_s_words(tmp_path: Path) -> None:
     profiles = write_profile(tmp_path)
-    wrong = plan_pod(profiles, tmp_path / "out", env={"ARGOSY_OVERRIDES": "sft.learning_rat=1\n"})
-    assert wrong.returncode == 2
-    assert "learning_rate" in wrong.stderr
-    assert "Traceback" not in wrong.stderr
-    wrong = plan_pod(profiles, tmp_path / "out", env={"ARGOSY_CONFIG": "sft:\n  epochs: many\n"})
-    assert wrong.returncode == 2
-    assert "epochs" in wrong.stderr
-    assert "line 2" in wrong.stderr
-    wrong = plan_pod(profiles, tmp_path / "out", "--from", "dessert")
-    assert wrong.returncode == 2
-    assert "dessert" in wrong.stderr
+    for given, env, words in (((), {"ARGOSY_OVERRIDES": "sft.learning_rat=1\n"}, "nearest: sft.learning_rate"),
+                              ((), {"ARGOSY_CONFIG": "sft:\n  epochs: many\n"}, "line 2: sft.epochs is 'many'"),
+                              (("--from", "dessert"), {}, "there is no stage 'dessert'")):
+        wrong = plan_pod(profiles, tmp_path / "out", *given, env=env)
+        assert wrong.returncode == 2
+        assert words in wrong.stderr
+        assert "Traceback" not in wrong.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -37,16 +37,6 @@ def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Api]:
         yield found
 
 
-class Told(Screen):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-
 def lines(*looks: dict[str, Any], every_s: float = 2.0) -> list[str]:
     found, told = Lines(), []
     for number, look in enumerate(looks):
@@ -172,14 +162,16 @@ def test_the_end(found: dict[str, Any], code: int, words: list[str]) -> None:
     assert all(word in text for word in words), text
 
 
-def test_watch_waits_for_an_api_that_is_away_and_not_for_one_that_refuses(api: Api) -> None:
+def test_watch_waits_for_an_api_that_is_away_and_not_for_one_that_refuses(api: Api,
+                                                                          capsys: pytest.CaptureFixture[str]) -> None:
     api.workflows = {"w": workflow("w", plan=PLANNED)}
     api.later = {"w": [workflow("w", "Succeeded", plan=PLANNED)]}
     api.faults = [503, 0, 503]
-    client, screen, pauses = ServerClient(api.url, "argosy"), Told(), []
+    client, screen, pauses = ServerClient(api.url, "argosy"), Screen(), []
     assert watch(client, "w", screen=screen, sleep=pauses.append, clock=lambda: 0.0).exit_code == 0
-    assert "keeps asking" in screen.said[0]
-    assert screen.said[1] == "it answers again"
+    said = capsys.readouterr().out.splitlines()
+    assert "keeps asking" in said[0]
+    assert said[1].endswith(" it answers again")
     assert pauses[:3] == sorted(set(pauses[:3]))  # longer each time
     api.faults = [403]
     with pytest.raises(ApiError, match="403"):
@@ -189,7 +181,7 @@ def test_watch_waits_for_an_api_that_is_away_and_not_for_one_that_refuses(api: A
 def test_watch_gives_up_in_the_end(api: Api) -> None:
     client, pauses = ServerClient("http://127.0.0.1:1", "argosy"), []
     with pytest.raises(ApiError, match="does not answer"):
-        watch(client, "w", screen=Told(), sleep=pauses.append)
+        watch(client, "w", screen=Screen(), sleep=pauses.append)
     assert 600 < sum(pauses) < 3600
 
 
