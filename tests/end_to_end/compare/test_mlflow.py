@@ -12,9 +12,6 @@ from argosy.tracking.mlflow.registry import Registry
 from argosy.tracking.mlflow.server import Server, default_uri
 from tests.command_line import Argosy
 from tests.report_fixtures import make_lines
-from workflows.cli import main
-
-Out = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +42,8 @@ def _run(store: Path, name: str) -> Any:
     return client.search_runs(experiments, f"attributes.run_name = '{name}'")[0]
 
 
-def _compared(store: Path, capsys: Out, *names: str) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main(["compare", "--store", str(store), "--json", "--all", *names]) == 0, capsys.readouterr().err
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+def _compared(store: Path, argosy: Argosy, *names: str) -> dict[str, Any]:
+    return dict(json.loads(argosy("compare", "--store", str(store), "--json", "--all", *names).out))
 
 
 def _values(entry: dict[str, Any]) -> dict[str, float]:
@@ -62,21 +56,21 @@ def _scores(entry: dict[str, Any]) -> dict[str, Any]:
             for task, found in entry["contamination"].items()}
 
 
-def test_every_name_of_one_checkpoint_gives_the_same_numbers(store: Path, capsys: Out) -> None:
+def test_every_name_of_one_checkpoint_gives_the_same_numbers(store: Path, argosy: Argosy) -> None:
     model = next(m for m in _client(store).search_logged_models(
         [_client(store).get_experiment_by_name("base").experiment_id]) if m.name == "base-pretrain-final")
     names = ["line:base", "models:/base@reference", "models:/base/1", f"models:/{model.model_id}",
              f"runs:/{model.source_run_id}", model.metrics[0].run_id]
-    found = _compared(store, capsys, *names)
+    found = _compared(store, argosy, *names)
     assert all(e["source"] == "store" for e in found["entries"])
     assert len({e["key"] for e in found["entries"]}) == 1
     assert len({json.dumps(_values(e), sort_keys=True) for e in found["entries"]}) == 1
     assert {c["difference"] for pair in found["pairs"] for c in pair["contrasts"]} == {0.0}
 
 
-def test_mlflows_compare_shows_our_numbers(store: Path, capsys: Out) -> None:
+def test_mlflows_compare_shows_our_numbers(store: Path, argosy: Argosy) -> None:
     """What its pages show: the curve runs' histories at step = tokens, and the models' metrics with their dataset."""
-    found = _compared(store, capsys, "line:base", "line:mixed")
+    found = _compared(store, argosy, "line:base", "line:mixed")
     client = _client(store)
     for entry in found["entries"]:
         curves = _run(store, f"{entry['label']} curves")
@@ -95,9 +89,9 @@ def test_mlflows_compare_shows_our_numbers(store: Path, capsys: Out) -> None:
             assert own[0].dataset_name in ("benchmark", "heldout")
 
 
-def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: Path, capsys: Out,
+def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: Path, argosy: Argosy,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    here = _compared(store, capsys, "line:base", "line:mixed")
+    here = _compared(store, argosy, "line:base", "line:mixed")
     elsewhere = tmp_path / "store"
     elsewhere.mkdir()
     gone = store.with_name("gone")
@@ -106,8 +100,8 @@ def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: P
         gone.mkdir(exist_ok=True)
         shutil.move(path, gone / path.name)
     try:
-        found = _compared(elsewhere, capsys, "line:base", "line:mixed")
-        curves = _compared(elsewhere, capsys, _run(store, "base curves").info.run_id, "models:/base@reference")
+        found = _compared(elsewhere, argosy, "line:base", "line:mixed")
+        curves = _compared(elsewhere, argosy, _run(store, "base curves").info.run_id, "models:/base@reference")
     finally:
         for path in gone.iterdir():
             shutil.move(path, store / path.name)
@@ -122,12 +116,12 @@ def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: P
     assert _values(curves["entries"][0]) == _values(curves["entries"][1])
 
 
-def test_a_comparison_is_logged_with_page_tables_and_metrics(store: Path, capsys: Out, argosy: Argosy,
+def test_a_comparison_is_logged_with_page_tables_and_metrics(store: Path, argosy: Argosy,
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["line:base", "line:mixed", "--metrics", "heldout/bpb/*"]
     said = argosy("compare", "--store", str(store), "--mlflow", *names).out
     assert "of the experiment 'base comparisons' in sqlite:" in said
-    found = _compared(store, capsys, *names[:2])
+    found = _compared(store, argosy, *names[:2])
     client, run = _client(store), _run(store, "mixed against base")
     differences = {c["metric"]: c["difference"] for c in found["pairs"][0]["contrasts"]}
     entries = {e["label"]: _values(e) for e in found["entries"]}

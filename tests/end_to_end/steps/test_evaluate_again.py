@@ -15,7 +15,6 @@ from evals import questions
 from evals.task import TaskSpec
 from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
-from workflows.local.shipping import Sender
 
 DOWN = StepError("the network is down")
 
@@ -28,13 +27,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_items(root / f"{name}.jsonl", items)
     (root / "mine.yaml").write_text("benchmarks: {tasks: {good: [good.jsonl], flaky: [flaky.jsonl]}}")
     return root
-
-
-@pytest.fixture
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is sent to MLflow, which takes seconds a command."""
-    monkeypatch.setattr(Sender, "start", lambda self: None)
-    monkeypatch.setattr(Sender, "close", lambda self: None)
 
 
 def command(folder: Path, store: Path, *more: str) -> list[str]:
@@ -81,7 +73,7 @@ def test_what_failed_is_tried_again_in_its_directory(folder: Path, tmp_path: Pat
     assert (directory / "results.json").stat().st_mtime_ns == before
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.usefixtures("no_mlflow")
 def test_what_would_fail_again_is_tried_where_that_is_asked_for(folder: Path, tmp_path: Path, argosy: Argosy,
                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []

@@ -11,6 +11,7 @@ from argosy.tracking.mlflow.registry import Registry
 from argosy.tracking.mlflow.server import Server, default_uri
 from argosy.tracking.spool import PIPELINES
 from tests.argo_fixtures import batches, pod, run_batches, write_profile
+from tests.command_line import Argosy
 from tests.nightly_fixtures import answer_all_right, planned, train
 from workflows.argo.handoff import Handoff
 from workflows.argo.pod.outputs import with_devices
@@ -58,8 +59,12 @@ def store(evaluated: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Path
     return store
 
 
+def nightly(store: Path) -> list[str]:
+    return ["nightly", "--store", str(store), "--plain"]
+
+
 def night(store: Path, *options: str) -> int:
-    return main(["nightly", "--store", str(store), "--plain", *options])
+    return main([*nightly(store), *options])
 
 
 def checkpoint(store: Path, *overrides: str) -> str:
@@ -127,8 +132,7 @@ def _killed(self: Night) -> None:
     raise KeyboardInterrupt
 
 
-def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(store: Path,
-                                                                    capsys: pytest.CaptureFixture[str]) -> None:
+def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(store: Path, argosy: Argosy) -> None:
     key, other = checkpoint(store), checkpoint(store, OTHER)
     assert main(["promote", str(store / f"pretrain-{key.partition('/')[0]}"), "--store", str(store)]) == 0
     assert night(store, "--checkpoint", f"pretrain-{key.partition('/')[0]}") == 0
@@ -136,9 +140,7 @@ def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(store: Path,
     [found] = plan_nights(store, Request(), registry_of(store))
     pairs = {pair.checkpoint: pair.reference for pair in found.pairs}
     assert pairs[other] == key
-    capsys.readouterr()
-    assert night(store) == 1
-    said = capsys.readouterr().out.splitlines()[-1]
+    said = argosy(*nightly(store), code=1).out.splitlines()[-1]
     assert said.startswith("nightly: pretrain/p100")
     assert "is worse than" in said
     assert "report.html" in said
@@ -209,7 +211,7 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(store
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_a_night_judges_by_the_gate_of_the_config(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_night_judges_by_the_gate_of_the_config(store: Path, argosy: Argosy) -> None:
     key, other = checkpoint(store), checkpoint(store, OTHER)
     for found in plan_nights(store, Request()):
         gate = {"rules": [{"at_least": {"bench/facts/plain/acc": 1.01}}, "not_worse"]}
@@ -219,23 +221,20 @@ def test_a_night_judges_by_the_gate_of_the_config(store: Path, capsys: pytest.Ca
     assert (set(judged), judged[other]["verdict"]) == ({key, other}, "worse")
     assert judged[other]["gate"]["status"] == "fails"
     assert judged[other]["regressions"][0].startswith("at_least: bench/facts/plain/acc")
-    capsys.readouterr()
-    assert night(store) == 1
-    assert "fails the gate: at_least" in capsys.readouterr().out
+    assert "fails the gate: at_least" in argosy(*nightly(store), code=1).out
     [page] = store.glob("regressions-*/report.html")
     assert "the gate does not hold (fails: at_least)" in page.read_text()
 
 
 @pytest.mark.usefixtures("no_mlflow")
-def test_a_checkpoint_that_fails_holds_up_no_other(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_that_fails_holds_up_no_other(store: Path, argosy: Argosy) -> None:
     broken, lost = checkpoint(store, OTHER), cells(store, OTHER)[0]
     weights = store / f"pretrain-{broken.partition('/')[0]}" / "checkpoints/p100/model.safetensors"
     bytes_ = weights.read_bytes()
     weights.write_bytes(b"broken")
     shutil.rmtree(lost)
     try:
-        assert night(store) == 1
-        assert "nightly: evaluate/pretrain-final-" in capsys.readouterr().out
+        assert "nightly: evaluate/pretrain-final-" in argosy(*nightly(store), code=1).out
         assert [each["checkpoint"] for each in judgements(store)] == [checkpoint(store)]
     finally:
         weights.write_bytes(bytes_)
@@ -244,11 +243,10 @@ def test_a_checkpoint_that_fails_holds_up_no_other(store: Path, capsys: pytest.C
 
 
 def test_mlflow_that_does_not_answer_is_no_reason_to_judge_by_another_reference(
-    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    store: Path, monkeypatch: pytest.MonkeyPatch, argosy: Argosy
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    assert night(store) == 1
-    assert "MLflow does not answer" in capsys.readouterr().err
+    assert "MLflow does not answer" in argosy(*nightly(store), code=1).err
     assert judgements(store) == []
 
 
@@ -261,9 +259,8 @@ def test_mlflow_that_does_not_answer_is_no_reason_to_judge_by_another_reference(
         (["--reference", "nobody"], "no alias of the registered model"),
     ],
 )
-def test_wrong_names_are_named(store: Path, options: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert night(store, *options) == 2
-    assert words in capsys.readouterr().err
+def test_wrong_names_are_named(store: Path, options: list[str], words: str, argosy: Argosy) -> None:
+    assert words in argosy(*nightly(store), *options, code=2).err
 
 
 def test_a_checkpoint_of_another_store_that_mlflow_knows_is_found(store: Path, tmp_path: Path,

@@ -10,8 +10,8 @@ from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.rewards import Prompt, RewardSettings, Sample, WeightedRewards, check_settings, reward_names
 
 
-def sample(text: str, form: str = "text", accept: tuple[str, ...] = ("Paris", "Paris."), ended: bool = True) -> Sample:
-    return Sample(Prompt([], [1], accept, form), [1, 2], text, ended)
+def sample(text: str, form: str = "text", ended: bool = True) -> Sample:
+    return Sample(Prompt([], [1], ("Paris", "Paris.", "乙", "乙。"), form), [1, 2], text, ended)
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,9 @@ def sample(text: str, form: str = "text", accept: tuple[str, ...] = ("Paris", "P
         ('{"reply": "Paris"}', "json", 0, 0),
         ("Paris", "json", 0, 0),
         ("[1]", "json", 0, 0),
+        ("乙", "letter", 1, 1),  # whatever the alphabet
+        ("甲", "letter", 0, 1),
+        ("乙是对的", "letter", 0, 0),
     ],
 )
 def test_checkable_rewards(text: str, form: str, right: float, in_format: float) -> None:
@@ -34,12 +37,6 @@ def test_checkable_rewards(text: str, form: str, right: float, in_format: float)
     totals, parts = rewards([sample(text, form)])
     assert parts == {"accept": [right], "format": [in_format]}
     assert totals == [right + 0.5 * in_format]
-
-
-def test_a_letter_alone_is_in_format_whatever_the_alphabet() -> None:
-    rewards = WeightedRewards({"accept": 1.0, "format": 1.0}, RewardSettings())
-    letters = [sample(text, "letter", ("乙", "乙。")) for text in ("乙", "甲", "乙是对的")]
-    assert rewards(letters)[1] == {"accept": [1, 0, 0], "format": [1, 1, 0]}
 
 
 def test_an_answer_that_was_cut_is_out_of_format_and_has_not_ended() -> None:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import re
 import subprocess
 from pathlib import Path
 from unittest.mock import Mock
@@ -12,7 +11,7 @@ import pytest
 from argosy.errors import InputError
 from argosy.store.step_files import OUTPUTS, PROGRESS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
-from workflows.argo.attempts import NONE, SHUTDOWN, failures_digest, stopped
+from workflows.argo.attempts import NONE, failures_digest, stopped
 from workflows.argo.handoff import GIVEN, SHARE, tasks_of
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template
 from workflows.argo.pod.__main__ import main
@@ -204,11 +203,6 @@ def test_a_retry_that_starts_nothing_says_how_to_go_on(tmp_path: Path) -> None:
     assert "argo retry wf --restart-successful --node-field-selector displayName=plan" in again.stderr
     assert finish("another digest").returncode == 0  # this time it ran, and failed again
     assert [finish(NONE).returncode for _ in range(2)] == [0, 0]
-
-
-@pytest.mark.parametrize("message", ["workflow shutdown with strategy:  Stop", "Stopped with strategy 'Stop'"])
-def test_argo_s_words_for_a_stop_are_known(message: str) -> None:
-    assert re.search(SHUTDOWN, message)
 
 
 def test_the_exit_handler_s_arguments_do_not_grow_with_the_failures() -> None:

@@ -60,8 +60,6 @@ def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(api: A
     ("argv", "words"),
     [
         (["sft.lerning_rate=1"], "sft.lerning_rate is not a field; nearest: sft.learning_rate"),
-        (["--preset", "tiy"], "preset is 'tiy', allowed: demo, tiny; nearest: tiny"),
-        (["--from", "sfd"], "there is no stage 'sfd'; nearest: sft"),
         (["data.inputs=a.txt", "twin=false"], "a path of this machine, which pods do not see"),
         (["--to", "sft"], "to is 'sft', allowed by the cluster's WorkflowTemplate: '', clean, compare"),
         (["--on", "local", "--namespace", "x"], "--namespace is for a cluster"),
@@ -204,8 +202,7 @@ def test_two_ways_to_a_cluster_at_once_and_wrong_ones(api: Api, tmp_path: Path,
         connect()
 
 
-def test_where_a_command_works_can_be_set_for_good(api: Api, argosy: Argosy,
-                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_command_works_can_be_set_for_good(api: Api, argosy: Argosy, monkeypatch: pytest.MonkeyPatch) -> None:
     api.workflows = {"w": workflow("w", "Succeeded")}
     monkeypatch.setenv("ARGOSY_ON", "argo")
     argosy("status", "w")

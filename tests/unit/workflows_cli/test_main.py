@@ -86,14 +86,11 @@ def test_a_hostile_value_is_taken_or_named_and_never_a_traceback(field: str,
     ("text", "gigabytes"),
     [("6", 6), ("6.5", 6.5), (".5", 0.5), ("6GB", 6), ("6 gb", 6), ("512MB", 0.512), ("2G", 2), ("1GiB", 1.073741824)],
 )
-def test_memory_takes_decimals_and_units(text: str, gigabytes: float) -> None:
+def test_memory_takes_decimals_and_units_and_nothing_else(text: str, gigabytes: float) -> None:
     assert memory(text) == pytest.approx(gigabytes)
-
-
-@pytest.mark.parametrize("text", ["", "GB", "-1", "6XB", "1.2.3", "nan", "6GB more"])
-def test_memory_refuses_the_rest(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="allowed: a size above 0"):
-        memory(text)
+    for wrong in ("", "GB", "-1", "6XB", "1.2.3", "nan", "6GB more"):
+        with pytest.raises(argparse.ArgumentTypeError, match="allowed: a size above 0"):
+            memory(wrong)
 
 
 @pytest.mark.parametrize("command", ["import sys; from workflows.cli import main; sys.exit(main(['--help']))",
