@@ -11,7 +11,8 @@ from argosy.posttraining.rl.rewards import Prompt, RewardSettings, Sample, Weigh
 
 
 def sample(text: str, form: str = "text", ended: bool = True) -> Sample:
-    return Sample(Prompt([], [1], ("Paris", "Paris.", "乙", "乙。"), form), [1, 2], text, ended)
+    accept = ("乙", "乙。") if form == "letter" else ("Paris", "Paris.")
+    return Sample(Prompt([], [1], accept, form), [1, 2], text, ended)
 
 
 @pytest.mark.parametrize(
