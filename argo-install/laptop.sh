@@ -117,9 +117,19 @@ render() { kubectl kustomize "${ARGOSY_OVERLAY:-overlays/laptop}"; }
 
 forward() {
     trap 'kill $(jobs -p) 2>/dev/null' EXIT
-    kubectl -n argo port-forward service/argo-server 2746:2746 &
-    kubectl -n argosy port-forward service/mlflow 5000:5000 &
+    keep_open argo argo-server 2746 &
+    keep_open argosy mlflow 5000 &
     wait
+}
+
+keep_open() { # NAMESPACE SERVICE PORT: kubectl ends when its pod goes or one connection breaks, so it is started again
+    local child=
+    trap 'kill "$child" 2>/dev/null; exit' TERM
+    while :; do
+        kubectl -n "$1" port-forward "service/$2" "$3:$3" &
+        child=$!
+        wait "$child" || sleep 1
+    done
 }
 
 case ${1:-} in

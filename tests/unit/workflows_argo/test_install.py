@@ -253,6 +253,17 @@ def test_laptop_script_names_the_pod_that_does_not_come_up_and_the_reason(tmp_pa
     assert "argosy/s3 did not come up" in ended.stderr
 
 
+def test_laptop_script_opens_a_forward_again_that_kubectl_has_given_up(tmp_path):
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text('#!/bin/sh\necho "$5"\n[ "$5" = 2746:2746 ] || exit 1\nexec sleep 300\n')  # MLflow's breaks
+    kubectl.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    with subprocess.Popen([INSTALL / "laptop.sh", "forward"], env=env, stdout=subprocess.PIPE, text=True) as script:
+        assert sorted(next(script.stdout) for _ in range(3)) == ["2746:2746\n", "5000:5000\n", "5000:5000\n"]
+        script.terminate()
+        assert set(script.stdout) <= {"5000:5000\n"}  # to the end of the pipe, which each kubectl holds while it lives
+
+
 def test_commands_of_the_installation_page_are_accepted():
     from workflows import cli
 
