@@ -4,6 +4,7 @@ The process that computes a batch changes nothing of it: batches are planned bef
 
 import hashlib
 import json
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +95,7 @@ class Work:
             compute: a task in this process.
             sizes: requests of each task.
 
-        Raises StepError: a process has ended."""
+        Raises StepError: a process has ended; whatever a helper's `load` raises."""
         self._planned += sum(sizes)
         for index, result in self._results(kind, tasks, compute):
             self._done += sizes[index]
@@ -146,7 +147,7 @@ class Work:
     def _start(self) -> None:
         if not self._pools:
             spawn = get_context("spawn")
-            self._pools = [ProcessPoolExecutor(1, spawn, _load_here, (helper,)) for helper in self.helpers]
+            self._pools = [ProcessPoolExecutor(1, spawn, _load_here, (helper, os.getpid())) for helper in self.helpers]
 
     def close(self) -> None:
         """End the other processes."""
@@ -182,18 +183,25 @@ def _result(future: Future[Any]) -> Any:
                         "fewer `processes`; run again, and it goes on from what is already computed") from None
 
 
-_LOADED: list[Computer] = []  # the model of a helper's process
+_LOADED: list[Computer | Exception] = []  # the model of a helper's process, or why there is none
 
 
-def _load_here(helper: Helper) -> None:
-    """Load the model in a helper's process."""
-    from argosy.step.process import die_with_parent, make_deterministic
+def _load_here(helper: Helper, parent: int) -> None:
+    """Load the model in a helper's process. An error waits for the first task: of one raised here, the pool says only
+    that it is broken."""
+    from argosy.step.process import DIE_WITH_PARENT, die_with_parent, make_deterministic
 
+    os.environ[DIE_WITH_PARENT] = str(parent)
     die_with_parent()
-    make_deterministic(helper.seed, helper.threads)
-    _LOADED.append(helper.load(helper))
+    try:
+        make_deterministic(helper.seed, helper.threads)
+        _LOADED.append(helper.load(helper))
+    except Exception as error:
+        _LOADED.append(error)
 
 
 def _compute_here(kind: str, task: Any) -> Any:
     """Compute a task in a helper's process."""
-    return _LOADED[0].compute(kind, task)
+    if isinstance(loaded := _LOADED[0], Exception):
+        raise loaded
+    return loaded.compute(kind, task)
