@@ -273,6 +273,18 @@ def test_a_lease_that_was_taken_over_stops_the_pod_and_its_pushes(remote: Remote
     assert set(remote.list()) == {f"{NODE}/{LEASE}"}  # not ours to remove
 
 
+def test_a_pod_that_was_suspended_looks_at_its_lease_before_it_pushes(remote: Remote, tmp_path: Path,
+                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own next beat comes later, and the pod that took over may have ended by then."""
+    monkeypatch.setattr(Leases, "_beat", lambda self: None)
+    with Leases(remote, [NODE], "wf/a", beat_s=0.2) as leases:
+        _hold(remote, "wf-2/b", [])
+        fill(tmp_path / NODE, {"a": "1"})
+        with pytest.raises(RemoteError, match="taken over by a pod that has ended"):
+            RemoteNode(remote, tmp_path, NODE, leases.check).push()
+    assert not remote.list()
+
+
 def planned_node(step: str, root: Path, config: dict[str, Any]) -> PlannedNode:
     return PlannedNode(id=step, name=step, part="", step=step, digest="0" * 12, dir=str(root / f"{step}-{'0' * 12}"),
                        config=json.dumps(config), provenance="{}", upstream=(), resources=Resources(), batch=1,

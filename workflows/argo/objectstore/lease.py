@@ -36,6 +36,7 @@ class Leases:
         self._beat_s, self._stale_s, self._pause = beat_s, 5 * beat_s, pause
         self._token, self._beats = uuid.uuid4().hex, 0
         self._taken: list[str] = []
+        self._renewed = time.monotonic()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="leases", daemon=True)
         self.lost = ""
@@ -59,7 +60,11 @@ class Leases:
             self._remote.delete(own)
 
     def check(self) -> None:
-        """Raise RemoteError where another pod took a directory over."""
+        """Raise RemoteError where another pod took a directory over.
+
+        A pod that was suspended looks first: it may go on here before its next beat."""
+        if time.monotonic() - self._renewed > 2 * self._beat_s:
+            self._renew_all()
         if self.lost:
             raise RemoteError(self.lost)
 
@@ -86,7 +91,7 @@ class Leases:
         while not self._ended.wait(self._beat_s):
             self._beats += 1
             try:
-                each(self._renew, tuple(self._taken))
+                self._renew_all()
             except ArgosyError as error:
                 if self.lost:
                     break
@@ -95,10 +100,16 @@ class Leases:
             print(self.lost, flush=True)
             os.kill(os.getpid(), signal.SIGTERM)  # the steps stop, and nothing more is pushed
 
+    def _renew_all(self) -> None:
+        began = time.monotonic()
+        each(self._renew, tuple(self._taken))
+        self._renewed = began
+
     def _renew(self, path: str) -> None:
         holder = _parse(self._remote.read(path))
         if holder.get("token") != self._token:
-            self.lost = f"{self._remote.uri}/{path} was taken over by {holder.get('owner')} on {holder.get('host')}"
+            other = f"{holder['owner']} on {holder.get('host')}" if "owner" in holder else "a pod that has ended"
+            self.lost = f"{self._remote.uri}/{path} was taken over by {other}"
             raise RemoteError(self.lost)
         self._remote.write(path, self._record())
 
