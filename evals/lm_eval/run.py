@@ -63,12 +63,23 @@ def load_tasks(
 
 
 def run_tasks(lm: ArgosyLM, chosen: HarnessTasks, *, chat: bool, limit: int | None) -> Findings:
-    """Run tasks in lm-eval's harness. Where it stops at one, each is run alone, and those that fail are named."""
+    """Run tasks in lm-eval's harness. Where it stops at one, each is run alone, and those that fail are named, with the
+    groups that need them."""
+    findings = Findings()
+    results, groups = _run(findings, lm, chosen, chat, limit)
+    for name in groups:
+        _group(findings, name, chosen.groups[name], results)
+    return findings
+
+
+def _run(
+    findings: Findings, lm: ArgosyLM, chosen: HarnessTasks, chat: bool, limit: int | None
+) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+    """Collect the results of the tasks that do not fail; returns them, and the groups that have metrics."""
     from lm_eval.evaluator import evaluate
 
-    findings = Findings()
     if not chosen.tasks:
-        return findings
+        return {}, []
     lm.cut.clear()
     both = {"tasks": dict(chosen.tasks), "groups": chosen.groups}
     try:
@@ -77,14 +88,12 @@ def run_tasks(lm: ArgosyLM, chosen: HarnessTasks, *, chat: bool, limit: int | No
         if len(chosen.tasks) == 1:
             why = f"lm-eval stopped: {type(error).__name__}: {reason(error)}"
             findings.fail(f"bench/{next(iter(chosen.tasks))}", why, error)
-            return findings
-        for name, task in chosen.tasks.items():
-            findings.merge(run_tasks(lm, HarnessTasks({name: task}), chat=chat, limit=limit))
-        return findings
+            return {}, []
+        alone = (_run(findings, lm, HarnessTasks({name: task}), chat, limit) for name, task in chosen.tasks.items())
+        results = {name: result for each, _ in alone for name, result in each.items()}
+        return results, [name for name, group in chosen.groups.items() if group.has_aggregation]
     results = {name: _task(findings, lm, name, task, found) for name, task in chosen.tasks.items()}
-    for name in found.get("groups", {}):
-        _group(findings, name, chosen.groups[name], results)
-    return findings
+    return results, list(found.get("groups", {}))
 
 
 def _task(findings: Findings, lm: ArgosyLM, name: str, task: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -109,6 +118,9 @@ def _task(findings: Findings, lm: ArgosyLM, name: str, task: Any, found: Mapping
 def _group(findings: Findings, name: str, group: Any, results: Mapping[str, Mapping[str, Any]]) -> None:
     """Collect a group's metrics from the results of all its tasks."""
     tasks = {task.task_name: task for task in group.get_all_tasks()}
+    if failed := sorted(tasks.keys() - results.keys()):
+        findings.fail(f"bench/{name}", f"its task {failed[0]} failed")
+        return
     if none := sorted(name for name, found in results.items() if name in tasks and not found):
         findings.fail(f"bench/{name}", f"no answer of its task {none[0]} has a score")
         return

@@ -133,6 +133,18 @@ def test_a_model_without_any_number_has_no_accuracy(tmp_path: Path) -> None:
     assert found.failed == {"bench/both": "no answer of its task mine has a score"}
 
 
+def test_a_group_needs_all_its_tasks_and_others_keep_their_mean(model: LanguageModel, tmp_path: Path) -> None:
+    for name in ("fine", "too"):
+        write_task(tmp_path, name, RIVERS)
+    write_task(tmp_path, "stops", [{**each, "c": None} for each in RIVERS])
+    write_group(tmp_path, "broken", ["fine", "stops"])
+    write_group(tmp_path, "whole", ["fine", "too"])
+    found = run(model, tmp_path, lm_eval=["broken", "whole"])
+    assert found.failed.pop("bench/stops").startswith("lm-eval stopped: TypeError: ")
+    assert found.failed == {"bench/broken": "its task stops failed"}
+    assert (found.counts["bench/fine/plain/acc"], found.counts["bench/whole/plain/acc"]) == (2, 4)
+
+
 def test_an_option_longer_than_the_model_is_said_to_be(model: LanguageModel, tmp_path: Path) -> None:
     docs = [{"q": "Which?", "c": ["stone", "salt " * 400 if n == 1 else "salt"], "gold": 0} for n in range(4)]
     write_task(tmp_path, "mine", docs)
