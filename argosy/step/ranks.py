@@ -5,6 +5,7 @@ ARGOSY_RANKS naming a folder through which the two speak: `task.json` for all; `
 it lives; `end-N.json`, what it returned or how it failed. A rank writes its own log, and what the step shards."""
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -32,6 +33,7 @@ _TASK = "task.json"
 _CLOSE_S = 8  # between SIGTERM and SIGKILL of the ranks that are left; below the runner's own grace
 _START_S = 60  # more patience until a rank's first sign of life: its interpreter starts and imports
 _SILENT_S = 2.5  # a rank that died without a word did so up to this long before it was noticed
+_WAITED = re.compile(r"Timed out waiting \d+ms|collective operation timeout")  # gloo's words, NCCL's
 _SIGNALS = "TORCHELASTIC_SIGNALS_TO_HANDLE"
 
 
@@ -198,7 +200,12 @@ def _first_failure(
             found.append((failures[rank].timestamp - _SILENT_S, rank, _silent_end(rank, failures[rank].exitcode)))
     if not found:
         return StepError(f"the ranks ended before they were done; their logs are {rank_log(0)}, ...")
-    return min(found, key=lambda each: each[:2])[2]
+    _, rank, error = min(found, key=lambda each: each[:2])
+    late = [other for other, end in ends.items() if other != rank and not end]
+    if late and _WAITED.search(str(error)):
+        return StepError(f"rank {' or '.join(map(str, late))} did not arrive where rank {rank} waited ({error}): see "
+                         f"{', '.join(map(rank_log, late))}")
+    return error
 
 
 def _silent_end(rank: int, code: int) -> ArgosyError:

@@ -144,6 +144,10 @@ def test_the_first_failure_counts_and_not_those_that_follow_from_it() -> None:
     assert str(killed).startswith("rank 1 was killed by SIGKILL")
     # One that fails with a word, and one that torch has to kill half a minute later, as it hangs.
     assert str(_first_failure({0: end(1, 10.0), 1: {}}, {1: ended_by(-9, 40)}, {})).startswith("rank 0 failed: broken")
+    # One whose patience with the others is at its end, and one that hangs elsewhere until torch ends it.
+    waited = {**end(1, 10.0), "message": "RuntimeError: Timed out waiting 24000ms for recv operation to complete"}
+    hung = _first_failure({0: waited, 1: {}}, {1: ended_by(-15, 10)}, {})
+    assert str(hung).startswith("rank 1 did not arrive where rank 0 waited (rank 0 failed: RuntimeError: Timed out")
     assert str(_first_failure({0: {}, 1: {}}, {0: ended_by(3, 10)}, {})).startswith("rank 0 ended with exit code 3")
     assert isinstance(_first_failure({0: end(1, 1.0)}, {}, {1: "rank 1 gave no sign of life"}), StepError)
 
