@@ -8,8 +8,9 @@ from pathlib import Path
 
 from argosy.config.explain import likely
 from argosy.errors import InputError
+from argosy.store.files import read_record
 from argosy.store.lease import live_holder
-from argosy.store.step_files import LOG, rank_log
+from argosy.store.step_files import LOG, NODE, rank_log
 from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.transport import ApiError, Json
 from workflows.argo.client.unit import EXECUTOR, OVER, Unit
@@ -43,16 +44,25 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--workflow is for a cluster: add --on argo")
     directory = directory_of(args.store, args.node)
     path = directory / (LOG if args.rank is None else rank_log(args.rank))
-    if not path.exists() and not (args.follow and live_holder(directory)):
+    if args.rank is not None and (made_from := read_record(directory / NODE)):
+        _check_rank(args.rank, made_from["config"].get("processes", 1), args.node)
+    while args.follow and not path.exists() and live_holder(directory):
+        time.sleep(POLL_S)
+    if not path.exists():
         raise InputError(unfinished(args.store, args.node, directory))
     _copy(path, directory if args.follow else None)
     return 0
 
 
+def _check_rank(rank: int, processes: int, node: str) -> None:
+    if processes == 1:
+        raise InputError(f"--rank is {rank}, and {node} is a step of one process: its log is 'argosy logs {node}'")
+    if not 0 <= rank < processes:
+        raise InputError(f"--rank is {rank}; allowed: 0 to {processes - 1}, as {node} has {processes} processes")
+
+
 def _copy(path: Path, follow: Path | None) -> None:
     """Copy the file; with `follow`, also what is added while a process works in that directory."""
-    while follow and not path.exists():
-        time.sleep(POLL_S)
     with open(path, "rb") as log:
         while True:
             alive = follow is not None and live_holder(follow) is not None  # read before the last block

@@ -50,6 +50,21 @@ def test_a_failure_ends_with_1_and_status_says_where_the_log_is(argosy: Argosy) 
     assert "nearest: sft; stages: data, sft, compare\n" in argosy("logs", "sff", code=2).err
 
 
+def test_logs_of_a_rank_end_with_the_step_and_name_the_ranks_that_there_are(
+    argosy: Argosy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Path("runs/sft-1/node.json")
+    node.parent.mkdir(parents=True)
+    node.write_text('{"config": {"processes": 2}}')
+    said = argosy("logs", "sft-1", "-f", "--rank", "9", code=2).err
+    assert "--rank is 9; allowed: 0 to 1, as sft-1 has 2 processes" in said
+    holders = iter(["somebody", "somebody"])
+    monkeypatch.setattr("workflows.cli.logs.live_holder", lambda directory: next(holders, None))
+    assert "sft-1" in argosy("logs", "sft-1", "-f", "--rank", "1", code=2).err
+    node.write_text('{"config": {}}')
+    assert "sft-1 is a step of one process" in argosy("logs", "sft-1", "--rank", "1", code=2).err
+
+
 @pytest.mark.parametrize("command", ["why", "compare", "logs"])
 def test_a_node_that_has_not_run_is_said_to_be_so(command: str, argosy: Argosy) -> None:
     argosy("run", "--plain", "--to", "data")
