@@ -73,7 +73,8 @@ class EvaluateConfig(Config):
     backend: Literal["transformers", "vllm"] = "transformers"
     """vllm: where it is installed"""
     processes: Annotated[int, RUNTIME] = Field(1, ge=1)
-    """processes that score at a time, a GPU (or `threads`) each"""
+    """processes that score at a time, a GPU (or `threads`) each; with vllm, GPUs that share one model: their number
+    changes the scores' last digits, and counts in the digest where it is not 1"""
     cache: Annotated[str, RUNTIME] = ""
     """directory of scores that are kept for later evaluations, which may differ in the last digits; none:
     everything is computed"""
@@ -89,6 +90,11 @@ class EvaluateConfig(Config):
             return values
         files = dict.fromkeys([*values.get("suite_files", ()), *named_files(os.path.expanduser(file))])
         return {**values, "suite_files": tuple(files)}
+
+    def identity(self) -> dict[str, Any]:
+        """Count the GPUs that vLLM spreads a model over, which add up its sums in parts."""
+        spread = self.backend == "vllm" and self.processes > 1
+        return super().identity() | ({"processes": self.processes} if spread else {})
 
 
 class EvaluateOutputs(Measured):

@@ -4,7 +4,7 @@ A field's role says how it enters a node's digest:
 
     documents: Upstream = ""                     # directory of an upstream node: its digest counts
     inputs: Externals = ()                       # files from outside (~ is the home): their bytes count
-    workers: Annotated[int, RUNTIME] = 2         # cannot change the result: does not count
+    workers: Annotated[int, RUNTIME] = 2         # changes no result, or last digits alone: does not count
     processes: Annotated[int, ADDED] = 1         # newer than results that exist: counts where it is not its default
 """
 

@@ -33,7 +33,7 @@ from argosy.store.step_files import LOG
 _ROLES = {
     Role.UPSTREAM: "a directory that an upstream step wrote",
     Role.EXTERNAL: "a path from outside; its bytes count as input",
-    Role.RUNTIME: "cannot change the result",
+    Role.RUNTIME: "does not count in the digest",
 }
 
 

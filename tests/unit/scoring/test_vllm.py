@@ -11,6 +11,7 @@ from argosy.errors import InputError
 from argosy.models.checkpoint import Checkpoint
 from argosy.scoring.backends import open_model
 from argosy.scoring.model import LanguageModel
+from steps.evaluate import EvaluateConfig
 from tests.evaluation_fixtures import save_checkpoint
 
 PAIRS = [("The capital of", " France"), ("", "river stone"), ("长江", "二十四"), ("x " * 300, "long"), ("river", "s")]
@@ -94,3 +95,9 @@ def test_without_vllm_it_says_how_to_install_it(checkpoint: Checkpoint, tmp_path
     with (pytest.raises(InputError, match="not installed: `pip install vllm`"),
           open_model(checkpoint, tmp_path / "state", backend="vllm")):
         pass
+
+
+def test_the_number_of_gpus_that_share_a_model_counts_in_the_digest_and_that_of_helpers_does_not() -> None:
+    assert EvaluateConfig(processes=4).identity() == EvaluateConfig().identity()
+    one = EvaluateConfig(backend="vllm").identity()
+    assert EvaluateConfig(backend="vllm", processes=4).identity() == {**one, "processes": 4}
