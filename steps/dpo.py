@@ -25,17 +25,18 @@ def run(config: DPOConfig, context: StepContext) -> PosttrainingOutputs:
     from argosy.posttraining.stage import begin
 
     stage = begin(config, context)
-    from argosy.posttraining.preference import dpo_metrics, implicit_margins, read_pairs, train_dpo
+    from argosy.posttraining.preference import dpo_metrics, implicit_margins, pair_logprobs, read_pairs, train_dpo
 
     pairs, heldout = read_pairs(stage)
     model, reference = stage.source.causal_model(), stage.source.causal_model()
+    batches = (stage.source.pad_id, config.micro_batch_size)
+    before = pair_logprobs(reference, heldout, *batches)
 
     def evaluate() -> dict[str, float]:
-        pad, size = stage.source.pad_id, config.micro_batch_size
-        return dpo_metrics(implicit_margins(model, reference, heldout, config.beta, pad, size))
+        return dpo_metrics(implicit_margins(pair_logprobs(model, heldout, *batches), before, config.beta))
 
     settings = (config.beta, config.label_smoothing)
-    return stage.run("dpo", model, evaluate, lambda: train_dpo(stage, model, pairs, *settings))
+    return stage.run("dpo", model, evaluate, lambda: train_dpo(stage, model, reference, pairs, *settings))
 
 
 STEP = Step("dpo", DPOConfig, run, version=2, needs="train")

@@ -80,9 +80,10 @@ NAMES = {
 
 
 def train_dpo(
-    stage: Stage[PreferenceConfig], model: Any, pairs: Sequence[Preference], beta: float, label_smoothing: float
+    stage: Stage[PreferenceConfig], model: Any, reference: Any, pairs: Sequence[Preference], beta: float,
+    label_smoothing: float,
 ) -> Trained:
-    """Train `model` in place; the reference is the source."""
+    """Train `model` in place; `reference` is TRL's from then on, in the precision of training."""
     from datasets import Dataset
     from trl.trainer.dpo_config import DPOConfig
     from trl.trainer.dpo_trainer import DPOTrainer
@@ -90,7 +91,7 @@ def train_dpo(
     ordered = in_order(pairs, stage.config)
     trainer = DPOTrainer(
         model=model,
-        ref_model=stage.source.causal_model(),
+        ref_model=reference,
         args=trainer_arguments(DPOConfig, stage, beta=beta, label_smoothing=label_smoothing, max_length=None),
         train_dataset=Dataset.from_dict(
             {name: [list(getattr(pair, name)) for pair in ordered] for name in ("prompt", "chosen", "rejected")}
@@ -100,19 +101,24 @@ def train_dpo(
     return run_trainer(trainer, stage, NAMES)
 
 
-def implicit_margins(
-    model: Any, reference: Any, pairs: Sequence[Preference], beta: float, pad_id: int, batch_size: int
-) -> list[float]:
-    """Return beta * (log-ratio of the chosen answer - log-ratio of the rejected one) of each pair, in nats (eq. 7)."""
-
-    def ratios(side: str) -> list[float]:
-        prompts = [pair.prompt_ids for pair in pairs]
+def pair_logprobs(model: Any, pairs: Sequence[Preference], pad_id: int, batch_size: int) -> list[tuple[Any, Any]]:
+    """Return log p(answer | prompt) of the chosen and of the rejected answer of each pair: float tensors, nats."""
+    prompts = [pair.prompt_ids for pair in pairs]
+    sides = []
+    for side in ("chosen_ids", "rejected_ids"):
         answers = [getattr(pair, side)[len(pair.prompt_ids) :] for pair in pairs]
-        ours = answer_logprobs(model, prompts, answers, pad_id, batch_size)
-        theirs = answer_logprobs(reference, prompts, answers, pad_id, batch_size)
-        return [float(a.sum() - b.sum()) for a, b in zip(ours, theirs, strict=True)]
+        sides.append([each.sum() for each in answer_logprobs(model, prompts, answers, pad_id, batch_size)])
+    return list(zip(*sides, strict=True))
 
-    return [beta * (c - r) for c, r in zip(ratios("chosen_ids"), ratios("rejected_ids"), strict=True)]
+
+def implicit_margins(
+    policy: Sequence[tuple[Any, Any]], reference: Sequence[tuple[Any, Any]], beta: float
+) -> list[float]:
+    """Return beta * (log-ratio of the chosen answer - log-ratio of the rejected one) of each pair, in nats (eq. 7).
+
+    Args: `pair_logprobs` of the two models."""
+    return [beta * (float(chosen - chosen_before) - float(rejected - rejected_before))
+            for (chosen, rejected), (chosen_before, rejected_before) in zip(policy, reference, strict=True)]
 
 
 def dpo_metrics(margins: Sequence[float]) -> dict[str, float]:

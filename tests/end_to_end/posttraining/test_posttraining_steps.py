@@ -160,9 +160,20 @@ def test_rlhf_raises_the_reward_and_reports_its_kl(root: Path, early_sft: Path, 
     assert {"rlhf/reward", "rlhf/reward/ended", "rlhf/reward/model"} <= {name for name, _ in log.logged}
 
 
+def test_the_reference_that_trl_loads_gets_the_weights_that_were_checked(root: Path, tmp_path: Path,
+                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    from trl.trainer import grpo_trainer
+
+    other = open_source("checkpoint", str(make_checkpoint(tmp_path / "other", seed=1)), "cpu").causal_model()
+    monkeypatch.setattr(grpo_trainer, "create_model_from_path", lambda *given, **fields: other)
+    _, log = run(steps.rlhf, tmp_path / "out", checkpoint=root / "base", data=root / "data", method="grpo", max_steps=1,
+                 rewards={"ended": 1.0}, batch_size=8, micro_batch_size=8, max_new_tokens=4, heldout_limit=4)
+    assert log.logged["rlhf/kl", 1] == pytest.approx(0, abs=1e-6)
+
+
 @pytest.mark.parametrize(("name", "models", "values"), [
     ("sft", 1, {}),
-    ("dpo", 3, {}),  # the policy, the trainer's reference and that of the held-out pairs
+    ("dpo", 2, {}),  # the policy and its reference
     ("reward_model", 1, {}),
     ("rlhf", 4, {"method": "ppo", "rewards": {"model": 1.0}, "max_new_tokens": 4}),
 ])

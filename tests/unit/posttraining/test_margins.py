@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from argosy.posttraining.preference import Preference, implicit_margins
+from argosy.posttraining.preference import Preference, implicit_margins, pair_logprobs
 from tests.evaluation_fixtures import make_model
 
 
@@ -30,4 +30,5 @@ def test_a_margin_is_beta_times_the_difference_of_the_answers_log_ratios() -> No
     pairs = [Preference([], [], [], p, [*p, *c], [*p, *r]) for p, (c, r) in zip(prompts, answers, strict=True)]
     plain = [0.3 * sum(sign * (_logprob(model, ids, len(p.prompt_ids)) - _logprob(reference, ids, len(p.prompt_ids)))
                        for sign, ids in ((1, p.chosen_ids), (-1, p.rejected_ids))) for p in pairs]
-    assert implicit_margins(model, reference, pairs, 0.3, 0, batch_size=2) == pytest.approx(plain, abs=1e-5)
+    ours, theirs = (pair_logprobs(each, pairs, 0, batch_size=2) for each in (model, reference))
+    assert implicit_margins(ours, theirs, 0.3) == pytest.approx(plain, abs=1e-5)
