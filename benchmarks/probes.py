@@ -64,7 +64,7 @@ def _ours(model: str) -> Any:
 
     def work(kind: str, groups: Groups) -> dict[str, list[float]]:
         if kind == "pararel":
-            return _differences(branch_scores(loaded, groups))
+            return _differences([[score.logprob for score in each] for each in branch_scores(loaded, groups)])
         if kind == "next_token":
             return {"scores": [found.logprob for found in loaded.loglikelihood(_pairs(groups))]}
         return {"scores": [found.logprob for found in loaded.text_loglikelihood([t for each in groups for t in each])]}

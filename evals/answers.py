@@ -8,7 +8,6 @@ from evals.extract import rule
 from evals.question import Question
 
 NO_ANSWER, OTHER_ANSWER = -1, -2
-NO_NUMBER, TOO_LONG = "score is not a number", "answer is longer than the model"  # reasons without an answer
 
 
 @dataclass(frozen=True)

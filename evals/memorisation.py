@@ -11,9 +11,9 @@ from pydantic import Field
 from argosy.config.schema import Config
 from argosy.evaluation.findings import Findings
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import NO_NUMBER
 from argosy.statistics.intervals import Estimate, balanced_weights, mean
 from argosy.statistics.metric import Metric, share
-from evals.answers import NO_NUMBER
 from evals.chain import parse_chain
 from evals.items import Item
 from evals.question import SEPARATOR, Question

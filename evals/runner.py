@@ -10,8 +10,9 @@ from argosy.evaluation.findings import Findings
 from argosy.evaluation.items import digest
 from argosy.models.chat import answer_start
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import NO_NUMBER, TOO_LONG
 from argosy.scoring.scorer import Fit
-from evals.answers import NO_NUMBER, TOO_LONG, Answer, answer, generated
+from evals.answers import Answer, answer, generated
 from evals.items import Item
 from evals.memorisation import memorisation
 from evals.metrics import METRICS, chances, metrics

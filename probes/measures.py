@@ -19,11 +19,10 @@ from typing import Any
 from argosy.models.generate import Tokens
 from argosy.scoring.encoder import TokenBytes, token_bytes
 from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import common
+from argosy.scoring.rows import Score, common, problem
 
 UNKNOWN = "the tokenizer does not know a character of the text"
 NO_TOKENS = "the text adds no token to the prefix"
-NOT_A_NUMBER = "not a number"
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]|[^\s\u3040-\u30ff\u3400-\u9fff]+")
 
 
@@ -42,9 +41,12 @@ def log_sum(logs: Iterable[float]) -> float:
     return top + math.log(math.fsum(math.exp(value - top) for value in values))
 
 
-def words(text: str) -> int:
+def count_words(text: str) -> int:
     """Count words: they are between spaces; in Chinese and Japanese, which have none, each character is one.
-    Punctuation that stands alone is none."""
+    Punctuation that stands alone is none.
+
+    Perplexity a word is over these ("don't" is one); `argosy.text.scripts.words`, by which filters find copies, parts
+    words at punctuation."""
     return sum(any(map(str.isalnum, word)) for word in _WORD.findall(text))
 
 
@@ -98,9 +100,7 @@ def continuations(model: LanguageModel, pairs: Sequence[tuple[str, str]]) -> lis
         if isinstance(split, str):
             results.append(Continuation(problem=split))
             continue
-        logprob = next(scores).logprob
-        nodes = [0.0, *(next(scores).logprob for _ in split.nodes[1:])]
-        results.append(_continuation(split, logprob, nodes))
+        results.append(_continuation(split, [next(scores) for _ in split.nodes]))
     return results
 
 
@@ -167,9 +167,12 @@ def _distributions(model: LanguageModel, table: TokenBytes, splits: list[_Split]
                 into.append((number, float(logprobs[ids].double().logsumexp(0)) if ids else -math.inf))
 
 
-def _continuation(split: _Split, logprob: float, nodes: list[float]) -> Continuation:
-    if not math.isfinite(logprob) or not all(map(math.isfinite, nodes)):
-        return Continuation(problem=NOT_A_NUMBER)
+def _continuation(split: _Split, scores: Sequence[Score]) -> Continuation:
+    """Add up the ways to the text; `scores`: of its own tokens, and of each node but the empty one."""
+    if why := problem(scores):
+        return Continuation(problem=why)
+    logprob, *rest = (score.logprob for score in scores)
+    nodes = [0.0, *rest]
     given = log_sum(nodes[number] + value for number, value in split.tails) if split.tail else 0.0
     covered = logprob
     if split.target is not None:
@@ -203,19 +206,18 @@ def closed_set(candidates: Sequence[str], values: Sequence[Sequence[float]]) -> 
                     "prob": sum(shares) / n}  # fmt: skip
 
 
-def branch_scores(model: LanguageModel, groups: Sequence[Sequence[str]]) -> list[list[float]]:
+def branch_scores(model: LanguageModel, groups: Sequence[Sequence[str]]) -> list[list[Score]]:
     """Score each group's sentences (nats), less the beginning that they share.
 
     The tokens that all of a group begin with, each sentence being tokenised whole from the start of a document, are
-    computed once and count for none: differences within a group are those of the whole sentences. NaN where a
-    sentence has no number or is longer than the model."""
+    computed once and count for none: differences within a group are those of the whole sentences."""
     requests: list[tuple[Tokens, Tokens]] = []
     for group in groups:
         encoded = [(model.prefix_token, *tokens) for tokens in model.encode(list(group), special=False)]
         shared = _shared(encoded)
         requests += [(tokens[:shared], tokens[shared:]) for tokens in encoded]
     scores = iter(model.scorer.score(requests))
-    return [[next(scores).logprob for _ in group] for group in groups]
+    return [[next(scores) for _ in group] for group in groups]
 
 
 def _shared(group: Sequence[Tokens]) -> int:

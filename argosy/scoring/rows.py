@@ -5,7 +5,7 @@ SpecInfer, 2023), so each sequence is computed as if it stood alone. Tokens are 
 those after it up to its `end`."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,9 +26,18 @@ class Score:
     greedy: bool
     """each token was the most probable one"""
     tokens: int
+    too_long: bool = False
+    """it has no score since it is longer than the model, whatever stands before it"""
 
 
 NOT_SCORED = Score(math.nan, False, 0)
+NO_NUMBER, TOO_LONG = "score is not a number", "answer is longer than the model"
+
+
+def problem(scores: Iterable[Score]) -> str:
+    """Say why one of the scores is none; "" where all are numbers."""
+    lost = [score for score in scores if not (math.isfinite(score.logprob) and score.tokens)]
+    return (TOO_LONG if any(score.too_long for score in lost) else NO_NUMBER) if lost else ""
 
 
 @dataclass(frozen=True)

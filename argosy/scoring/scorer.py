@@ -91,7 +91,8 @@ class Scorer:
         computed = [(query, each.score) for query, each in zip(new, self._computed(new), strict=True)]
         self.cache.add(computed)
         scores.update(computed)
-        return [NOT_SCORED if query is None else scores[query] or NOT_SCORED for query in queries]
+        return [replace(NOT_SCORED, too_long=len(continuation) > self.max_length) if query is None
+                else scores[query] or NOT_SCORED for query, (_, continuation) in zip(queries, requests, strict=True)]
 
     def token_logprobs(self, requests: Sequence[Request]) -> list[NDArray[np.float64]]:
         """Compute the log-probability (nats) of each token of each continuation; NaN where a pair cannot be scored."""

@@ -34,7 +34,7 @@ def is_han(text: str) -> bool:
 
 @lru_cache(maxsize=1)
 def words(text: str) -> tuple[str, ...]:
-    """Split into lower-case words; each Han character is a word of its own."""
+    """Split into lower-case words, at punctuation too; each Han character is a word of its own."""
     return tuple(_WORDS.findall(text.lower()))
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from argosy.evaluation.items import digest
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import NO_NUMBER, TOO_LONG
 from argosy.scoring.scorer import Fit
-from evals.answers import NO_NUMBER, OTHER_ANSWER, TOO_LONG
+from evals.answers import OTHER_ANSWER
 from evals.fields import language_of
 from evals.lm_eval.documents import rights_of
 

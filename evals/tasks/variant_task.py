@@ -16,8 +16,9 @@ from lm_eval.filters import build_filter_ensemble
 from argosy.errors import InputError
 from argosy.evaluation.suite import load_suite
 from argosy.models.chat import answer_start
+from argosy.scoring.rows import NO_NUMBER
 from argosy.statistics.intervals import Estimate
-from evals.answers import NO_NUMBER, Answer, answer, generated
+from evals.answers import Answer, answer, generated
 from evals.chain import Chain, parse_chain
 from evals.items import AnyItem
 from evals.metrics import METRICS, metric_names, metrics

@@ -1,11 +1,12 @@
 """A fact's answer among others of its kind, over several wordings."""
 
-import math
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, ClassVar
 
 from argosy.evaluation.items import digest
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import problem
 from argosy.statistics.metric import Metric, probability, share
 from probes.measures import closed_set
 from probes.probe import Measurement, Probe, Scope
@@ -33,11 +34,11 @@ class ClozeFactProbe(Probe):
         pairs = [(p, fact.gap + c) for fact in facts for p in fact.prefixes for c in fact.candidates]
         scores = iter(model.loglikelihood(pairs))
         for fact in facts:
-            values = [[next(scores).logprob for _ in fact.candidates] for _ in fact.prefixes]
-            if all(math.isfinite(value) for wording in values for value in wording):
-                result.rows.append(_row(fact, values))
+            own = [[next(scores) for _ in fact.candidates] for _ in fact.prefixes]
+            if why := problem(chain(*own)):
+                result.left_out[why] += 1
             else:
-                result.left_out["not a number"] += 1
+                result.rows.append(_row(fact, [[score.logprob for score in each] for each in own]))
         result.add_means(self.declared)
         return result
 

@@ -1,6 +1,5 @@
 """Pairs of texts, a right one against a wrong one: minimal pairs, statements of facts."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -10,7 +9,7 @@ from pydantic import Field, model_validator
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import Score
+from argosy.scoring.rows import Score, problem
 from argosy.statistics.metric import Metric, share
 from probes.probe import Measurement, Probe, Scope
 from probes.sources import Case, FactSource, Pair, read_facts, read_pairs
@@ -75,8 +74,8 @@ class Contrastive(Probe):
                 result.left_out["good and bad are the same"] += 1
                 continue
             parts = [score for each in (a, b) for score in (each.whole, each.partial, each.prior) if score is not None]
-            if not all(math.isfinite(score.logprob) and score.tokens for score in parts):
-                result.left_out["not a number"] += 1
+            if why := problem(parts):
+                result.left_out[why] += 1
                 continue
             pair = case.pair
             row: dict[str, object] = {"id": f"{case.cluster}#{number}", "cluster": case.cluster}

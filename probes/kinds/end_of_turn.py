@@ -10,6 +10,7 @@ from argosy.config.schema import Config
 from argosy.evaluation.items import digest
 from argosy.models.chat import end_tokens
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import NO_NUMBER
 from argosy.statistics.intervals import auc
 from argosy.statistics.metric import Metric, probability, share
 from probes.probe import AUC, FILLED, NATS, Measurement, PromptProbe, Scope
@@ -58,7 +59,7 @@ class EndOfTurn(PromptProbe):
         for number, case in enumerate(self.cases):
             whole, cut = logs[2 * number], logs[2 * number + 1]
             if not (math.isfinite(whole) and math.isfinite(cut)):
-                result.left_out["not a number"] += 1
+                result.left_out[NO_NUMBER] += 1
                 continue
             result.rows.append({"id": str(number), "prompt": case.question, "prob": math.exp(whole),
                                "early": math.exp(cut), "acc": whole > cut, "nats": -whole,

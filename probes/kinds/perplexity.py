@@ -9,10 +9,10 @@ from pydantic import model_validator
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import Score
+from argosy.scoring.rows import Score, problem
 from argosy.statistics.intervals import Estimate, exponential, ratio
 from argosy.statistics.metric import BITS, Metric
-from probes.measures import words
+from probes.measures import count_words
 from probes.probe import Measurement, Probe, Scope
 from probes.sources import read_texts
 
@@ -55,10 +55,10 @@ class Perplexity(Probe):
         scores = iter(self._score(model, documents))
         for name, texts in documents:
             own = [next(scores) for _ in texts]
-            if all(math.isfinite(score.logprob) and score.tokens for score in own):
-                result.rows.append({**_row(name, texts, own), "asked": digest(texts, self.given)})
+            if why := problem(own):
+                result.left_out[why] += 1
             else:
-                result.left_out["not a number"] += 1
+                result.rows.append({**_row(name, texts, own), "asked": digest(texts, self.given)})
         if result.rows:
             result.measures.update(_measures(result))
         return result
@@ -81,7 +81,7 @@ def _row(name: str, texts: list[str], scores: list[Score]) -> dict[str, object]:
     nats = -math.fsum(score.logprob for score in scores)
     return {
         "id": name, "loss": nats, "tokens": sum(score.tokens for score in scores), "bytes": len(whole.encode()),
-        "characters": len(whole), "words": sum(words(text) for text in texts),
+        "characters": len(whole), "words": sum(count_words(text) for text in texts),
         "scores": [round(score.logprob, 5) for score in scores]
     }
 

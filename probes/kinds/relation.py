@@ -1,11 +1,10 @@
 """Facts of a relation in several patterns: the object that a model finds likeliest, and whether wording changes it."""
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
@@ -18,6 +17,7 @@ from argosy.errors import InputError
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import problem
 from argosy.statistics.intervals import mean
 from argosy.statistics.metric import Metric, probability, share
 from probes.measures import branch_scores, closed_set
@@ -182,11 +182,11 @@ class RelationProbe(Probe):
             return result
         scores = iter(branch_scores(model, [group for question in facts for group in question.sentences()]))
         for question in facts:
-            values = [next(scores) for _ in question.patterns]
-            if all(math.isfinite(value) for each in values for value in each):
-                result.rows.append(_row(question, values))
+            own = [next(scores) for _ in question.patterns]
+            if why := problem(chain(*own)):
+                result.left_out[why] += 1
             else:
-                result.left_out["not a number"] += 1
+                result.rows.append(_row(question, [[score.logprob for score in each] for each in own]))
         self._summarize(result)
         return result
 

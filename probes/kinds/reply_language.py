@@ -10,6 +10,7 @@ from pydantic import Field
 from argosy.evaluation.items import digest
 from argosy.scoring.encoder import token_bytes
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import NO_NUMBER
 from argosy.statistics.intervals import mean
 from argosy.statistics.metric import Metric, probability, share
 from probes.probe import Measurement, PromptProbe, Scope
@@ -52,7 +53,7 @@ class ReplyLanguage(PromptProbe):
             both = {name: a[name] + a["space_prob"] * b[name] for name in ("zh", "en")}
             letters = both["zh"] + both["en"]
             if not math.isfinite(letters) or letters <= 0:
-                result.left_out["not a number"] += 1
+                result.left_out[NO_NUMBER] += 1
                 continue
             share = both[lang] / letters
             result.rows.append({"id": f"{lang}/{index}", "lang": lang, "prompt": prompt, "same": share,

@@ -15,6 +15,7 @@ from argosy.errors import InputError
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.scoring.model import LanguageModel
+from argosy.scoring.rows import problem
 from argosy.statistics.intervals import Estimate, mean
 from argosy.statistics.metric import Metric, share
 from probes.probe import Measurement, Probe, Scope
@@ -133,11 +134,11 @@ class Winogender(Probe):
         scores = iter(model.loglikelihood(pairs))
         sentences = model.text_loglikelihood([schema.sentence for schema in schemas])
         for schema, sentence in zip(schemas, sentences, strict=True):
-            values = [next(scores).logprob for _ in schema.people]
-            if all(map(math.isfinite, (*values, sentence.logprob))):
-                result.rows.append(_row(schema, values, sentence.logprob))
+            own = [next(scores) for _ in schema.people]
+            if why := problem([*own, sentence]):
+                result.left_out[why] += 1
             else:
-                result.left_out["not a number"] += 1
+                result.rows.append(_row(schema, [score.logprob for score in own], sentence.logprob))
         if result.rows:
             _summarize(result)
         return result

@@ -12,7 +12,7 @@ from argosy.evaluation.suite import load_suite
 from argosy.scoring.model import LanguageModel
 from argosy.statistics.intervals import auc, ratio
 from probes.kinds.refusal import COMPLIANCES, REFUSALS, Language
-from probes.measures import distinct, words
+from probes.measures import count_words, distinct
 from probes.probe import Measurement, Scope
 from probes.runner import parse_probe, run_probes
 from tests.plain_forward import bare, covered, distributions, language_model
@@ -154,12 +154,12 @@ def test_weights_that_are_nan_are_named_and_the_rest_goes_on(name: str) -> None:
     found = run_probes(suite, model, "", chat=True, seed=0, limit=2)
     assert not found.metrics
     assert {where.split("/")[2] for where in found.left_out} == {probe["name"] for probe in suite.probes or []}
-    assert {reason for reasons in found.left_out.values() for reason in reasons} == {"not a number"}
+    assert {reason for reasons in found.left_out.values() for reason in reasons} == {"score is not a number"}
 
 
 def test_small_computations() -> None:
     assert distinct(["Paris, France", "Paris", "Rome", "Paris"]) == ["Paris", "Rome"]
-    assert (words("The river's old."), words("水和 oil 。"), words("")) == (3, 3, 0)
+    assert (count_words("The river's old."), count_words("水和 oil 。"), count_words("")) == (3, 3, 0)
     found = ratio([1.0, 4.0, 2.0], [2.0, 5.0, 5.0])
     assert found.value == pytest.approx(7 / 12)
     residuals = np.array([1.0, 4.0, 2.0]) - 7 / 12 * np.array([2.0, 5.0, 5.0])
