@@ -73,11 +73,9 @@ class EvaluateConfig(Config):
     backend: Literal["transformers", "vllm"] = "transformers"
     """vllm: where it is installed"""
     processes: Annotated[int, RUNTIME] = Field(1, ge=1)
-    """processes that score at a time, a GPU (or `threads`) each; with vllm, GPUs that share one model: their number
-    changes the scores' last digits, and counts in the digest where it is not 1"""
+    """processes that score, a GPU (or `threads`) each; with vllm, GPUs of one model, which change last digits and count"""
     cache: Annotated[str, RUNTIME] = ""
-    """directory of scores that are kept for later evaluations, which may differ in the last digits; none:
-    everything is computed"""
+    """directory of scores kept for later evaluations, which may differ in the last digits; none: all is computed"""
 
     @model_validator(mode="before")
     @classmethod
@@ -93,8 +91,7 @@ class EvaluateConfig(Config):
 
     def identity(self) -> dict[str, Any]:
         """Count the GPUs that vLLM spreads a model over, which add up its sums in parts."""
-        spread = self.backend == "vllm" and self.processes > 1
-        return super().identity() | ({"processes": self.processes} if spread else {})
+        return super().identity() | ({"processes": self.processes} if self.backend == "vllm" and self.processes > 1 else {})
 
 
 class EvaluateOutputs(Measured):
@@ -292,11 +289,9 @@ def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
 def _digest(config: EvaluateConfig, out: Path) -> str:
     """Hash the suite, its files, its data and the draws from them (not the parts that failed this time):
     equal for checkpoints that are comparable item by item."""
-    files = read_record(out / NODE).get("external", {})
-    suite = files or {"suite": config.suite, "version": STEP.version}
+    suite = read_record(out / NODE).get("external") or {"suite": config.suite, "version": STEP.version}
     made = [Path(directory).name for directory in (config.data, config.tokens)]  # their names end in their digests
-    questions = [suite, made, config.seed, config.limit]
-    return hashlib.sha256(json.dumps(questions, sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps([suite, made, config.seed, config.limit], sort_keys=True).encode()).hexdigest()[:12]
 
 
 STEP = Step("evaluate", EvaluateConfig, run, version=10, needs="train")
