@@ -73,7 +73,7 @@ class EvaluateConfig(Config):
     backend: Literal["transformers", "vllm"] = "transformers"
     """vllm: where it is installed"""
     processes: Annotated[int, RUNTIME] = Field(1, ge=1)
-    """processes that score, a GPU (or `threads`) each; with vllm, GPUs of one model, which change last digits and count"""
+    """processes that score, a GPU (or `threads`) each; with vllm, GPUs of one model, whose number counts"""
     cache: Annotated[str, RUNTIME] = ""
     """directory of scores kept for later evaluations, which may differ in the last digits; none: all is computed"""
 
@@ -91,7 +91,8 @@ class EvaluateConfig(Config):
 
     def identity(self) -> dict[str, Any]:
         """Count the GPUs that vLLM spreads a model over, which add up its sums in parts."""
-        return super().identity() | ({"processes": self.processes} if self.backend == "vllm" and self.processes > 1 else {})
+        gpus = self.processes if self.backend == "vllm" else 1
+        return super().identity() | ({"processes": gpus} if gpus > 1 else {})
 
 
 class EvaluateOutputs(Measured):
@@ -244,9 +245,7 @@ def _outputs(findings: Findings, checkpoint: Checkpoint, suite: str) -> Evaluate
         suite=suite,
         left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
         headline={task: sorted(variants) for task, variants in sorted(findings.headline.items())},
-        again=tuple(sorted(findings.retryable)),
-        kinds=tuple(as_records(findings.kinds)),
-        **maps,
+        again=tuple(sorted(findings.retryable)), kinds=tuple(as_records(findings.kinds)), **maps,
     )
 
 
@@ -291,7 +290,8 @@ def _digest(config: EvaluateConfig, out: Path) -> str:
     equal for checkpoints that are comparable item by item."""
     suite = read_record(out / NODE).get("external") or {"suite": config.suite, "version": STEP.version}
     made = [Path(directory).name for directory in (config.data, config.tokens)]  # their names end in their digests
-    return hashlib.sha256(json.dumps([suite, made, config.seed, config.limit], sort_keys=True).encode()).hexdigest()[:12]
+    asked = json.dumps([suite, made, config.seed, config.limit], sort_keys=True)
+    return hashlib.sha256(asked.encode()).hexdigest()[:12]
 
 
 STEP = Step("evaluate", EvaluateConfig, run, version=10, needs="train")
