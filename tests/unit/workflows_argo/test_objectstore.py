@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from argosy.errors import InputError
+from argosy.models.checkpoint import Checkpoint, base_of, find_checkpoint
 from argosy.store.lease import LEASE
 from argosy.store.step_files import OUTPUTS
 from tests.object_store import busy_server
@@ -317,6 +318,24 @@ def test_of_a_training_step_only_the_checkpoint_that_is_loaded_is_fetched(remote
     assert fetched("dpo", checkpoint=f"{{root}}/{NODE}") == both | {"step-8"}
     assert fetched("tokenize", data=f"{{root}}/{NODE}") == both
     assert fetched("evaluate", checkpoint="/elsewhere/model") == set()
+
+
+def test_an_evaluation_s_pod_knows_where_its_checkpoint_leaves_the_line_without_the_weights(
+    remote: Remote, tmp_path: Path
+) -> None:
+    root, base, folder = tmp_path / "pod", "anneal-0123456789ab", "checkpoints/p100"
+    outputs = {"exports": [{"name": "p100", "path": folder}], "final": folder}
+    for name, config in ((base, {}), (NODE, {"checkpoint": str(root / base)})):
+        fill(tmp_path / "made" / name, {
+            f"{folder}/config.json": "{}", f"{folder}/model.safetensors": b"w" * (2**20 + 1),
+            f"{folder}/argosy.json": json.dumps({"stage": name[:-13], "step": 1, "tokens": 7, "chat": name == NODE}),
+            "run.json": json.dumps({"config": config}), OUTPUTS: json.dumps({"outputs": outputs, "made_from": {}}),
+        })  # fmt: skip
+        RemoteNode(remote, tmp_path / "made", name).push()
+    pull_upstream(Mirror(remote, root), [planned_node("evaluate", root, {"checkpoint": str(root / NODE)})])
+    found = base_of(find_checkpoint(root / NODE))
+    assert found == Checkpoint(root / base / folder, "p100", stage="anneal", step=1, tokens=7, ours=True)
+    assert not list((root / base).rglob("*.safetensors"))
 
 
 def test_planning_fetches_records_alone_with_the_time_that_they_were_made(remote: Remote, tmp_path: Path) -> None:

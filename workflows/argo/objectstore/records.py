@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -39,7 +39,7 @@ def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> int:
             exports.setdefault(name, set()).update(wanted)
     for node in nodes:
         exports.pop(Path(node.dir).name, None)
-    return pull_directories(mirror, exports)
+    return pull_directories(mirror, exports) + _pull_bases(mirror, exports)
 
 
 def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:
@@ -47,6 +47,12 @@ def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:
     entries: dict[str, Entry] = {}
     each(lambda name: entries.update(_entries(mirror.remote, name, exports[name])), exports)
     return mirror.pull(entries)
+
+
+def _pull_bases(mirror: Mirror, names: Iterable[str]) -> int:
+    """Fetch the records of what the steps were trained from: there a branch's curve begins in MLflow."""
+    bases = [Path(read_record(mirror.root / name / RUN).get("config", {}).get("checkpoint") or "") for name in names]
+    return mirror.pull_below(*{path.name for path in bases if path.parent == mirror.root}, wanted=_is_record)
 
 
 def _read_by(node: PlannedNode, root: Path) -> Iterator[tuple[str, set[str]]]:
