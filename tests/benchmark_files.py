@@ -160,22 +160,23 @@ def _chinese(count: int) -> list[Item]:
     return [i for i in read_items(path, count, "gaokao").items if isinstance(i, Item)]
 
 
+def _lines(items: Sequence[Item]) -> list[list[str]]:
+    return [[str(n), i.question, *i.choices, "ABCD"[i.answer]] for n, i in enumerate(items)]
+
+
 def ceval(count: int) -> Published:
     """C-Eval's fields; questions of GAOKAO-Bench."""
-    items = _chinese(count)
-    lines = [[str(n), i.question, *i.choices, "ABCD"[i.answer]] for n, i in enumerate(items)]
-    rows = [dict(zip(["id", "question", *"ABCD", "answer"], line, strict=True)) for line in lines]
-    name = "high_school_history"
-    files = {f"ceval/val/{name}_val.csv": [["id", "question", *"ABCD", "answer"], *lines]}
+    lines, name, header = _lines(_chinese(count)), "high_school_history", ["id", "question", *"ABCD", "answer"]
+    rows = [dict(zip(header, line, strict=True)) for line in lines]
+    files = {f"ceval/val/{name}_val.csv": [header, *lines]}
     return Published(f"ceval-valid_{name}", "ceval", "ceval", "ceval", files, rows, "val")
 
 
 def cmmlu(count: int) -> Published:
     """CMMLU's fields; questions of GAOKAO-Bench."""
-    items = _chinese(2 * count)[count:]
-    lines = [[str(n), i.question, *i.choices, "ABCD"[i.answer]] for n, i in enumerate(items)]
-    rows = [dict(zip(["id", "Question", *"ABCD", "Answer"], line, strict=True)) for line in lines]
-    files = {"cmmlu/test/chinese_history.csv": [["", "Question", *"ABCD", "Answer"], *lines]}
+    lines, header = _lines(_chinese(2 * count)[count:]), ["Question", *"ABCD", "Answer"]
+    rows = [dict(zip(["id", *header], line, strict=True)) for line in lines]
+    files = {"cmmlu/test/chinese_history.csv": [["", *header], *lines]}
     return Published("cmmlu_chinese_history", "cmmlu", "cmmlu", "cmmlu", files, rows)
 
 

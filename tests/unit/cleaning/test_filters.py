@@ -36,31 +36,19 @@ def test_mojibake_is_repaired(text: str, encoding: str) -> None:
         assert outcome("unicode", broken.encode().decode(encoding)) == text  # read wrongly twice
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["C’est « déjà vu », à Liège – où l’été…", "ÄÖÜ äöü ß", "Українська мова: її ВІКІ", "Χαίρετε “όλοι”", "Brontë…”",
-     "£5 × 3 ÷ 2 ±½"],
-)  # fmt: skip
-def test_accents_and_symbols_are_no_mojibake(text: str) -> None:
-    assert outcome("unicode", text) == text
-
-
 def test_lost_characters_are_dropped_and_invisible_ones_removed() -> None:
     assert outcome("unicode", CHINESE.encode("gbk").decode("utf-8", "replace")).startswith("dropped")
     assert outcome("unicode", "锟斤拷" * 5 + CHINESE).startswith("dropped")
     assert outcome("unicode", "a\u200bb\r\nc\x07 &amp; &#20013;\ufeff") == "ab\nc & 中"
-    assert outcome("unicode", "<a>&amp;</a>") == "<a>&amp;</a>"
     assert outcome("unicode", "\u200b\ufeff").startswith("dropped")
 
 
-def test_boilerplate_lines_go_and_prose_about_them_stays() -> None:
+def test_boilerplate_lines_go() -> None:
     page = f"Home | About | Blog | Contact\nWe use cookies. Accept all cookies?\n{PROSE}\nCopyright 2024 Someone Inc."
     assert outcome("boilerplate", page) == PROSE
     page = f"首页 | 新闻中心 | 关于我们\n{CHINESE}\n版权所有 某某公司"
     assert outcome("boilerplate", page) == CHINESE
     assert outcome("boilerplate", "Home | Shop | Cart\nSkip to main content\nshort").startswith("dropped")
-    prose = "The baker sold cookies, and her privacy was respected by all who came home late."
-    assert outcome("boilerplate", prose) == prose
 
 
 @pytest.mark.parametrize(
@@ -97,16 +85,6 @@ def test_gopher_quality_reasons() -> None:
     assert outcome("gopher_quality", "短句子") == "dropped: too short"
     listed = "北京搬家公司，上海搬家公司，广州搬家公司，深圳搬家公司，杭州搬家，南京搬家，天津搬家公司"
     assert outcome("gopher_quality", listed) == "dropped: too few stop words"
-
-
-@pytest.mark.parametrize("text", [
-    "千山鸟飞绝，万径人踪灭。孤舟蓑笠翁，独钓寒江雪。",
-    "空山新雨後，天氣晚來秋。明月松間照，清泉石上流。竹喧歸浣女，蓮動下漁舟。隨意春芳歇，王孫自可留。",
-    "枯藤老树昏鸦，小桥流水人家，古道西风瘦马。夕阳西下，断肠人在天涯。",
-    "东风不解愁，偷展湘裙衩\n独夜背纱笼，影著纤腰画\n爇尽水沉烟，露滴鸳鸯瓦\n花骨冷宜香，小立樱桃下",
-])
-def test_classical_poems_are_kept(text: str) -> None:
-    assert outcome("gopher_quality", text) == text
 
 
 def test_chinese_markdown_with_code_is_chinese() -> None:
@@ -219,6 +197,16 @@ def test_benchmark_items_are_dropped(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        *(("unicode", text) for text in (
+            "C’est « déjà vu », à Liège – où l’été…", "ÄÖÜ äöü ß", "Українська мова: її ВІКІ", "Χαίρετε “όλοι”",
+            "Brontë…”", "£5 × 3 ÷ 2 ±½", "<a>&amp;</a>")),
+        ("boilerplate", "The baker sold cookies, and her privacy was respected by all who came home late."),
+        ("gopher_quality", "千山鸟飞绝，万径人踪灭。孤舟蓑笠翁，独钓寒江雪。"),  # classical poems
+        ("gopher_quality",
+         "空山新雨後，天氣晚來秋。明月松間照，清泉石上流。竹喧歸浣女，蓮動下漁舟。隨意春芳歇，王孫自可留。"),
+        ("gopher_quality", "枯藤老树昏鸦，小桥流水人家，古道西风瘦马。夕阳西下，断肠人在天涯。"),
+        ("gopher_quality",
+         "东风不解愁，偷展湘裙衩\n独夜背纱笼，影著纤腰画\n爇尽水沉烟，露滴鸳鸯瓦\n花骨冷宜香，小立樱桃下"),
         ("pii", "身份证号110105194912310021。"),  # wrong check digit
         ("pii", "4111 1111 1111 1112"),  # fails Luhn
         ("pii", "localhost is 127.0.0.1, the router 192.168.0.1, version 10.4.2.1"),
@@ -237,7 +225,7 @@ def test_benchmark_items_are_dropped(text: str) -> None:
         ("toxicity", "垃圾分类从我做起。"),
         ("toxicity", f"{PROSE * 40} Shit, said the idiot."),
     ],
-)
+)  # fmt: skip
 def test_what_only_looks_alike_stays(name: str, text: str) -> None:
     assert outcome(name, text, resources=Resources(benchmark=ITEMS)) == text
 

@@ -63,32 +63,22 @@ def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> Non
         ({"messages": turns(("user", "hi"), ("assistant", "  "))}, r"messages\.content: empty text"),
         ({"messages": turns(("robot", "hi"))}, r"messages\.role: Input should be 'system', 'user' or 'assistant'"),
         ({"messages": turns(("user", "x" * 200), ("assistant", "y"))}, "longer than 96 tokens"),
+        ({"prompt": turns(("user", "say red")), "chosen": turns(("assistant", "x" * 200)),
+          "rejected": turns(("assistant", "blue"))}, "longer than 96 tokens"),
     ],
-)
-def test_unusable_conversations_are_refused_by_name(tokenizer: Any, record: dict[str, Any], reason: str) -> None:
+)  # fmt: skip
+def test_unusable_records_are_refused_by_name(tokenizer: Any, record: dict[str, Any], reason: str) -> None:
+    parser = preference_parser if "chosen" in record else conversation_parser
     with pytest.raises(ParseError, match=reason):
-        conversation_parser(tokenizer, 96)(record)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "rejected", "reason"),
-    [
-        (turns(("assistant", "red")), turns(("assistant", "red")), "chosen and rejected are equal"),
-        (turns(("user", "red")), turns(("assistant", "blue")), "chosen has a turn that is not the assistant's"),
-        (turns(("assistant", "x" * 200)), turns(("assistant", "blue")), "longer than 96 tokens"),
-    ],
-)
-def test_unusable_pairs_are_refused_by_name(tokenizer: Any, chosen: Any, rejected: Any, reason: str) -> None:
-    record = {"prompt": turns(("user", "say red")), "chosen": chosen, "rejected": rejected}
-    with pytest.raises(ParseError, match=reason):
-        preference_parser(tokenizer, 96)(record)
+        parser(tokenizer, 96)(record)
 
 
 @pytest.mark.parametrize(("kind", "fields", "reason"), [
     ("prompts", {"accept": []}, "accept: List should have at least 1 item"),
     ("prompts", {"accept": [""]}, "accept: empty text"),
     ("prompts", {"accept": ["x"], "format": "essay"}, "format: Input should be 'text', 'letter' or 'json'"),
-    ("preferences", {"chosen": turns(("assistant", "x")), "rejected": turns(("assistant", "x"))}, "are equal"),
+    ("preferences", {"chosen": turns(("assistant", "x")), "rejected": turns(("assistant", "x"))},
+     "chosen and rejected are equal"),
     ("preferences", {"chosen": turns(("user", "hi"), ("assistant", "x")), "rejected": turns(("assistant", "y"))},
      "chosen has a turn that is not the assistant's"),
     ("prompts", {"accept": ["x"]}, ""),

@@ -55,8 +55,9 @@ def test_blocks_give_what_log_softmax_gives(bias: bool, dtype: str) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_tokens_that_cannot_be_and_what_is_not_a_number() -> None:
-    """A vocabulary padded with -inf has blocks without any probability; a NaN stays in its own row."""
+def test_tokens_that_cannot_be_or_are_not_there_and_what_is_not_a_number() -> None:
+    """A vocabulary padded with -inf has blocks without any probability; a NaN stays in its own row; a token that was
+    added to a tokenizer and not to the model has no number, beside those of the others."""
     import torch
 
     head = torch.nn.Linear(4, 40)
@@ -65,26 +66,12 @@ def test_tokens_that_cannot_be_and_what_is_not_a_number() -> None:
         hidden = torch.randn(3, 4)
         hidden[1] = math.nan
         expected = torch.log_softmax(head(hidden), -1)
-        logprobs, first = read(head, hidden, [0, 0, 1, 2], [25, 3, 25, int(expected[2].argmax())])
-    assert (logprobs[0], logprobs[1]) == (pytest.approx(float(expected[0, 25]), abs=1e-5), -math.inf)
-    assert math.isnan(logprobs[2])
-    assert (first[2], first[3]) == (False, True)
-
-
-@pytest.mark.usefixtures("small")
-def test_a_token_that_the_layer_does_not_have_has_no_probability() -> None:
-    """One that was added to a tokenizer and not to the model: no number, beside those of the others."""
-    import torch
-
-    head = torch.nn.Linear(4, 40)
-    with torch.no_grad():
-        hidden = torch.randn(2, 4)
-        expected = torch.log_softmax(head(hidden), -1)
-        logprobs, first = read(head, hidden, [0, 1, 1], [40, 39, 10**6])
-    assert math.isnan(logprobs[0])
-    assert logprobs[1] == pytest.approx(float(expected[1, 39]), abs=1e-5)
-    assert math.isnan(logprobs[2])
-    assert (first[0], first[2]) == (False, False)
+        best = int(expected[2].argmax())
+        logprobs, first = read(head, hidden, [0, 0, 1, 2, 0, 2], [25, 3, 25, best, 40, 10**6])
+    assert logprobs[:2] == [pytest.approx(float(expected[0, 25]), abs=1e-5), -math.inf]
+    assert logprobs[3] == pytest.approx(float(expected[2, best]), abs=1e-5)
+    assert [math.isnan(logprobs[at]) for at in (2, 4, 5)] == [True] * 3
+    assert first[2:] == [False, True, False, False]
 
 
 def test_a_layer_that_does_more_is_asked_whole() -> None:
