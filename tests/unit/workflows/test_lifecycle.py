@@ -222,6 +222,6 @@ def test_the_page_of_the_lifecycle_names_the_folder_of_each_stage_s_library() ->
 
 
 def test_a_stage_of_several_processes_has_memory_for_each_unless_it_says_how_much() -> None:
-    config = compose("demo", overrides=["sft.processes=2", "dpo.processes=2", "resources.dpo.memory_gb=3"])
+    config = compose("demo", overrides=["sft.processes=2", "dpo.processes=2", "resources.dpo.memory_gb=5"])
     nodes = {node.name: node for node in lifecycle(config)}
-    assert [nodes[name].resources.memory_gb for name in ("clean", "sft", "dpo")] == [1.0, 2.0, 3.0]
+    assert [nodes[name].resources.memory_gb for name in ("clean", "sft", "dpo")] == [1.0, 2.0, 5.0]
