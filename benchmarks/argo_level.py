@@ -66,17 +66,12 @@ def last_pods(cluster: Cluster, name: str) -> Mapping[str, Mapping[str, Any]]:
             ended = {each.name: each.state.terminated for each in pod.status.container_statuses or []}
             if node and all(ended.get(each) for each in ("main", "wait")):
                 stage = node["displayName"].partition("(")[0]
-                found[stage] = {"asked": seconds(node["startedAt"]), "batch": batch_of(node), **ended}
+                inputs = {each["name"]: each["value"] for each in node["inputs"]["parameters"]}
+                found[stage] = {"asked": seconds(node["startedAt"]), "batch": inputs.get("batch", ""), **ended}
         return cluster.phase(name) in ("Succeeded", "Failed", "Error") and {*STAGES} <= {*found}
 
     cluster.until(look, f"the end of {name}")
     return found
-
-
-def batch_of(node: Mapping[str, Any]) -> str:
-    """Name of the batch, which is that of the node's directory."""
-    inputs = (node.get("inputs") or {}).get("parameters") or []
-    return str(next((each["value"] for each in inputs if each["name"] == "batch"), ""))
 
 
 def parts(pod: Mapping[str, Any], store: Path) -> dict[str, float]:

@@ -18,7 +18,6 @@ from evals.items import Item
 from evals.memorisation import Memorisation, memorisation, natural_order
 from evals.question import SEPARATOR
 from evals.reading import read_items
-from evals.variants import NotApplicable
 
 DATA = Path(__file__).parents[2] / "shared/data"
 LONGEST = 130  # characters of an item: the models' context is short
@@ -41,14 +40,9 @@ def _short(items: Sequence[Item]) -> list[Item]:
     """One of each question, with four options that can be in any order and are in none that everybody would choose."""
     known = {item.question: item for item in items
              if len(item.choices) == 4 and len(item.question) + sum(map(len, item.choices)) <= LONGEST}
-    return [item for item in known.values() if _any_order(item) and not natural_order(item.choices)]
-
-
-def _any_order(item: Item) -> bool:
-    try:
-        return bool(parse_chain("permuted").questions(item, 0))
-    except NotApplicable:
-        return False
+    asked, _ = parse_chain("permuted").all_questions(known.values(), 0)
+    movable = {question.item for question in asked}
+    return [item for item in known.values() if item.id in movable and not natural_order(item.choices)]
 
 
 def prose(data: Path = DATA, size: int = 400) -> list[str]:

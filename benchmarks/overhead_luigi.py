@@ -26,13 +26,7 @@ class Noop(ExternalProgramTask):
             pass
 
 
-class All(luigi.WrapperTask):
-    """All of them."""
-
-    def requires(self):
-        return [Noop(index=index) for index in range(int(COUNT))]
-
-
 if __name__ == "__main__":
-    done = luigi.build([All()], workers=int(WORKERS), local_scheduler=True, log_level="WARNING")
+    tasks = [Noop(index=index) for index in range(int(COUNT))]
+    done = luigi.build(tasks, workers=int(WORKERS), local_scheduler=True, log_level="WARNING")
     sys.exit(0 if done and len(list(Path(FOLDER).iterdir())) == int(COUNT) else 1)

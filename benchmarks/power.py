@@ -11,6 +11,8 @@ import argparse
 import json
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from argosy.statistics.equivalence import items_needed, paired_stderr, power
 from argosy.statistics.intervals import Floats
@@ -36,11 +38,8 @@ def simulated(spread: float, items: int, effect: float, runs: int, seed: int = 0
 
 def _right(difficulty: Floats, accuracy: float) -> Floats:
     """The chance of each item to be answered right, with this mean."""
-    low, high = -40.0, 40.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.mean(1 / (1 + np.exp(difficulty - middle))) < accuracy else (low, middle)
-    chances: Floats = 1 / (1 + np.exp(difficulty - low))
+    ability = brentq(lambda at: float(np.mean(expit(at - difficulty))) - accuracy, -40.0, 40.0)
+    chances: Floats = expit(ability - difficulty)
     return chances
 
 

@@ -39,7 +39,9 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     items = read_or_make(args.items + args.tuning)
     make_model(folder / "model", [text for item in items for text in (item["question"], *item["choices"])] * 4)
     parts = [items[args.tuning :][turn :: args.rounds] for turn in range(args.rounds)]
-    files = [_write(folder / f"{number}.jsonl", part) for number, part in enumerate([items[: args.tuning], *parts])]
+    files = [str(folder / f"{number}.jsonl") for number in range(len(parts) + 1)]
+    for file, part in zip(files, [items[: args.tuning], *parts], strict=True):
+        Path(file).write_text("".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in part), encoding="utf-8")
     duel = Duel("benchmarks.variants", folder / "model")
     duel.tune(args.batch, BATCHES, items=files[0])
     for part, file in zip(parts, files[1:], strict=True):
@@ -105,11 +107,6 @@ def read_or_make(count: int) -> list[dict[str, Any]]:
     return [{"id": f"{n}", "lang": "en", "question": f"{' '.join(rng.choices(words, k=45))}?",
              "choices": [f"{' '.join(rng.choices(words, k=8))} {k}" for k in range(4)], "answer": n % 4}
             for n in range(count)]  # fmt: skip
-
-
-def _write(path: Path, items: list[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items), encoding="utf-8")
-    return str(path)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Examples for post-training about taught facts: conversations, preference pairs, prompts with replies to check."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Literal
 
@@ -17,15 +17,13 @@ PREFERENCE_KINDS = {"correct": 2, "letter": 2, "concise": 1, "format": 1}
 PROMPT_FORMATS = {"letter": 1, "text": 4, "json": 3}
 PROMPT_FACTS = 40  # few, so that a short training meets each often enough to learn from its reward
 
-Maker = Callable[[Fact, str, Sequence[Fact], Random], tuple[str, ...]]
-
 
 def conversations(
     taught: Sequence[Fact], count: int, seed: str | int, langs: Sequence[str] = LANGS
 ) -> Iterator[Conversation]:
     """Make `count` conversations of one exchange; a pass has INSTRUCTION_KINDS of each fact and language."""
     for rng, fact, lang, kind in _passes(taught, langs, INSTRUCTION_KINDS, count, f"instructions/{seed}"):
-        request, reply = _EXCHANGES[kind](fact, lang, taught, rng)
+        request, reply = _exchange(kind, fact, lang, taught, rng)
         yield {"messages": [*user(request), *assistant(reply)], "lang": lang, "kind": kind, "fact": fact.id}
 
 
@@ -36,7 +34,7 @@ def preferences(
 
     A pass has PREFERENCE_KINDS of each fact and language."""
     for rng, fact, lang, kind in _passes(taught, langs, PREFERENCE_KINDS, count, f"preferences/{seed}"):
-        prompt, chosen, rejected = _PAIRS[kind](fact, lang, taught, rng)
+        prompt, chosen, rejected = _pair(kind, fact, lang, taught, rng)
         yield {
             "prompt": user(prompt), "chosen": assistant(chosen), "rejected": assistant(rejected), "lang": lang,
             "kind": kind, "fact": fact.id
@@ -97,78 +95,56 @@ def _json_answer(fact: Fact, lang: str) -> str:
     return json.dumps({"answer": fact.answer[lang]}, ensure_ascii=False)
 
 
-def _short_answer(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str]:
-    return _request("short", fact, lang, rng), _sentence(fact, lang, rng)
+def _exchange(kind: str, fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str]:
+    """Make the request and the reply of one of INSTRUCTION_KINDS."""
+    match kind:
+        case "short_answer":
+            return _request("short", fact, lang, rng), _sentence(fact, lang, rng)
+        case "brief_answer":
+            return _request("brief", fact, lang, rng), fact.answer[lang]
+        case "json":
+            return _request("json", fact, lang, rng), _json_answer(fact, lang)
+        case "copy":
+            text = _sentence(fact, lang, rng)
+            return _template("copy", lang, rng).format(text=text), text
+        case "list":
+            items = [other.subject[lang] for other in rng.sample(taught, 2)] + [fact.subject[lang]]
+            joint = read_yaml("requests.yaml")[lang]["joint"]
+            return _template("list", lang, rng).format(items=joint.join(items)), "\n".join(items)
+        case "choice_permuted":  # in the plain form, with the same four options each time and their order from `rng`
+            wrong = distractors(fact, taught, Random(f"permuted/{fact.id}"))
+            options = [answer[lang] for answer in [fact.answer, *wrong]]
+            rng.shuffle(options)
+            return _solved(render_quiz(question(fact, lang, 0), options, options.index(fact.answer[lang]), lang))
+    return _solved(varied_quiz(fact, lang, taught, rng, none_share=1.0 if kind == "choice_none" else 0.0))
 
 
-def _brief_answer(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str]:
-    return _request("brief", fact, lang, rng), fact.answer[lang]
-
-
-def _choice(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str]:
-    return _exchange(varied_quiz(fact, lang, taught, rng, none_share=0.0))
-
-
-def _choice_permuted(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str]:
-    """Ask in the plain form, with the same four options each time and their order from `rng`."""
-    wrong = distractors(fact, taught, Random(f"permuted/{fact.id}"))
-    options = [answer[lang] for answer in [fact.answer, *wrong]]
-    rng.shuffle(options)
-    return _exchange(render_quiz(question(fact, lang, 0), options, options.index(fact.answer[lang]), lang))
-
-
-def _choice_none(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str]:
-    return _exchange(varied_quiz(fact, lang, taught, rng, none_share=1.0))
-
-
-def _exchange(quiz: Quiz) -> tuple[str, str]:
+def _solved(quiz: Quiz) -> tuple[str, str]:
     return quiz.text_prompt, quiz.text_answer.strip()
 
 
-def _json(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str]:
-    return _request("json", fact, lang, rng), _json_answer(fact, lang)
-
-
-def _copy(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str]:
-    text = _sentence(fact, lang, rng)
-    return _template("copy", lang, rng).format(text=text), text
-
-
-def _list(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str]:
-    items = [other.subject[lang] for other in rng.sample(taught, 2)] + [fact.subject[lang]]
-    joint = read_yaml("requests.yaml")[lang]["joint"]
-    return _template("list", lang, rng).format(items=joint.join(items)), "\n".join(items)
-
-
-def _correct(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str, str]:
-    """Say the same sentence with the right and with a wrong answer."""
-    prompt, wording = _request("short", fact, lang, rng), f"wording/{rng.random()}"
-    wrong = distractors(fact, taught, rng, 1)[0][lang]
-    return prompt, _sentence(fact, lang, Random(wording)), _sentence(fact, lang, Random(wording), wrong)
-
-
-def _letter(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str, str]:
-    """Give the right and a wrong label (or option text) of a quiz."""
-    quiz = varied_quiz(fact, lang, taught, rng, none_share=0.2)
-    names = [name or option for name, option in zip(quiz.labels, quiz.options, strict=True)]
-    chosen = names.pop(quiz.answer_index)
-    return quiz.text_prompt, chosen, rng.choice(names)
-
-
-def _concise(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str, str]:
-    """Give one sentence, and the same lost among empty ones."""
-    text = _sentence(fact, lang, rng)
-    empty = rng.sample(read_yaml("requests.yaml")[lang]["rambling"], 4)
-    rambling = ("" if lang == "zh" else " ").join([*empty[:2], text, *empty[2:]])
-    return _request("short", fact, lang, rng), text, rambling
-
-
-def _format(fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str, str]:
-    """Give the JSON that the prompt wants, and prose, a bare answer, a wrong key or broken JSON."""
+def _pair(kind: str, fact: Fact, lang: str, taught: Sequence[Fact], rng: Random) -> tuple[str, str, str]:
+    """Make the prompt, the chosen and the rejected reply of one of PREFERENCE_KINDS."""
+    match kind:
+        case "correct":  # the same sentence with the right and with a wrong answer
+            prompt, wording = _request("short", fact, lang, rng), f"wording/{rng.random()}"
+            wrong = distractors(fact, taught, rng, 1)[0][lang]
+            return prompt, _sentence(fact, lang, Random(wording)), _sentence(fact, lang, Random(wording), wrong)
+        case "letter":  # the right and a wrong label (or option text) of a quiz
+            quiz = varied_quiz(fact, lang, taught, rng, none_share=0.2)
+            names = [name or option for name, option in zip(quiz.labels, quiz.options, strict=True)]
+            chosen = names.pop(quiz.answer_index)
+            return quiz.text_prompt, chosen, rng.choice(names)
+        case "concise":  # one sentence, and the same lost among empty ones
+            text = _sentence(fact, lang, rng)
+            empty = rng.sample(read_yaml("requests.yaml")[lang]["rambling"], 4)
+            rambling = ("" if lang == "zh" else " ").join([*empty[:2], text, *empty[2:]])
+            return _request("short", fact, lang, rng), text, rambling
+    # The JSON that the prompt wants, and prose, a bare answer, a wrong key or broken JSON.
     right = _json_answer(fact, lang)
     renamed = right.replace('"answer"', '"result"', 1)
-    wrong = (_sentence(fact, lang, rng), fact.answer[lang], renamed, right.removesuffix("}"))
-    return _request("json", fact, lang, rng), right, rng.choice(wrong)
+    others = (_sentence(fact, lang, rng), fact.answer[lang], renamed, right.removesuffix("}"))
+    return _request("json", fact, lang, rng), right, rng.choice(others)
 
 
 def _prompt(
@@ -180,11 +156,4 @@ def _prompt(
     if wanted == "json":
         return _request("json", fact, lang, rng), fact.answer[lang], "json"
     quiz = varied_quiz(fact, lang, taught, rng, none_share=0.2)
-    return *_exchange(quiz), "letter" if any(quiz.labels) else "text"
-
-
-_EXCHANGES: dict[str, Maker] = {
-    "short_answer": _short_answer, "brief_answer": _brief_answer, "choice": _choice,
-    "choice_permuted": _choice_permuted, "choice_none": _choice_none, "json": _json, "copy": _copy, "list": _list,
-}  # fmt: skip
-_PAIRS: dict[str, Maker] = {"correct": _correct, "letter": _letter, "concise": _concise, "format": _format}
+    return *_solved(quiz), "letter" if any(quiz.labels) else "text"

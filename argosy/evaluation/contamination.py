@@ -2,7 +2,7 @@
 MLflow."""
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,21 +163,17 @@ def evidence_of(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashab
     """Measures, places of right options and clusters, of the evaluation that has the most measures (of enough items),
     then the most items; of equals the newest. Forms that two of them asked are never mixed."""
     found = [each for part in reversed(rows.parts or [rows]) if (each := _evidence(part, task))[0]]
-    return max(found, key=lambda each: _strength(each[0]), default=([], {}, {}))
-
-
-def _strength(evidence: Sequence[Evidence]) -> tuple[int, int]:
-    sizes = [len(each.values()) for each in evidence]
-    return sum(size >= LEAST_ITEMS for size in sizes), sum(sizes)
+    sizes = [[len(each.values()) for each in evidence] for evidence, _, _ in found]
+    strengths = [(sum(size >= LEAST_ITEMS for size in own), sum(own)) for own in sizes]
+    return found[strengths.index(max(strengths))] if found else ([], {}, {})
 
 
 def _evidence(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:
     """Items whose published order everybody would choose (`natural`: sorted numbers) are left out: that it stands out
     says nothing. So are items whose options have no published order (`mixed`)."""
     natural = {str(r["id"]) for r in rows.groups.get((task, MEMORISATION), ()) if r.get("natural")}
-    orders, plain = ([r for r in rows.groups.get((task, form), ()) if item_of(r) not in natural]
+    orders, plain = ([r for r in rows.groups.get((task, form), ()) if item_of(r) not in natural and not r.get("mixed")]
                      for form in (MEMORISATION, PLAIN))
-    orders, plain = ([r for r in asked if not r.get("mixed")] for asked in (orders, plain))
     places: dict[str, Hashable] = {str(r["id"]): tuple(r["place"]) for r in orders if "place" in r}
     clusters: dict[str, Hashable] = {item_of(r): r["cluster"] for r in (*orders, *plain)
                                      if r.get("cluster")}

@@ -200,7 +200,11 @@ def files_of(sections: Sections) -> list[str]:
     found: dict[str, None] = {}
 
     def file(path: str) -> str:
-        found.update(dict.fromkeys(_expanded(path)))
+        root = os.environ.get(ROOT, "")
+        if os.path.isabs(path) and not glob.has_magic(path):
+            found[path] = None
+        elif os.path.isabs(path) or root:
+            found.update(dict.fromkeys(sorted(glob.glob(os.path.join(os.path.expanduser(root), path), recursive=True))))
         return path
 
     def dataset(name: str) -> str:
@@ -240,11 +244,3 @@ def _mapped(sections: Sections, file: Find, dataset: Find) -> Sections:
 def is_saved(path: Path) -> bool:
     """Whether a directory is a dataset that was saved by `save_to_disk`."""
     return any((path / file).is_file() for file in SAVED)
-
-
-def _expanded(path: str) -> list[str]:
-    """List files of an absolute path or pattern, or of one below ARGOSY_BENCHMARKS."""
-    if not os.path.isabs(path):
-        root = os.environ.get(ROOT, "")
-        return sorted(glob.glob(os.path.join(os.path.expanduser(root), path), recursive=True)) if root else []
-    return sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else [path]

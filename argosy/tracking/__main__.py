@@ -54,12 +54,6 @@ def follow(shipper: Shipper, ended: Callable[[], bool], on_trouble: Callable[[st
                 time.sleep(min(pause, 0.25))
 
 
-def process_ended(pid: int) -> Callable[[], bool]:
-    """Whether the process `pid`, which need not be a child, has ended."""
-    started = process_start(pid)
-    return lambda: not started or process_start(pid) != started
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns 0 when everything was sent, 1 when something is left, 2 for wrong arguments."""
     arguments = _arguments(argv)
@@ -87,15 +81,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the runner's end is what ends this
     if not arguments.once:
         os.nice(10)  # training goes first
-    ended = _ended(arguments)
-    return 0 if follow(shipper, ended, trouble) else 1
+    return 0 if follow(shipper, _ended(arguments), trouble) else 1
 
 
 def _ended(arguments: argparse.Namespace) -> Callable[[], bool]:
     """The test for the end of all logging."""
     if arguments.until_eof:
         return lambda: bool(select.select([0], [], [], 0)[0]) and not os.read(0, 1)
-    return process_ended(arguments.until_pid) if arguments.until_pid else lambda: True
+    if not arguments.until_pid:
+        return lambda: True
+    started = process_start(arguments.until_pid)  # the process need not be a child
+    return lambda: not started or process_start(arguments.until_pid) != started
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from argosy.store.files import read_record
 from argosy.store.lease import Holder
 from argosy.tracking.spool import Owner, Record, owner_of, read_from
 from argosy.tracking.tracker import end_run, holder_of
@@ -117,7 +118,7 @@ class Shipped:
     def load(cls, spool: Path, uri: str) -> "Shipped":
         """Read it; from the start for a server that the spool was never sent to, or where the file is damaged."""
         path = spool.with_name(SHIPPED)
-        state = _read(path).get(target_name(uri), {})
+        state = read_record(path).get(target_name(uri), {})
         shipped = cls(path, target_name(uri), **{key: state[key] for key in cls._SAVED if key in state})
         known, shipped.spool = shipped.spool, owner_of(spool).id
         if shipped.offset > spool.stat().st_size or known not in ("", shipped.spool):  # another one took its place
@@ -126,7 +127,7 @@ class Shipped:
 
     def save(self) -> None:
         """Write atomically. Not flushed to the disk: after a power failure some is sent again."""
-        everything = _read(self.path)
+        everything = read_record(self.path)
         everything[self.target] = {key: getattr(self, key) for key in self._SAVED}
         temporary = self.path.with_name(f".{SHIPPED}.{os.getpid()}")
         temporary.write_text(json.dumps(everything))
@@ -136,14 +137,6 @@ class Shipped:
 def target_name(uri: str) -> str:
     """A tracking URI's name in shipped.json: a hash, since a URI may hold a password."""
     return hashlib.sha256(uri.encode()).hexdigest()[:16]
-
-
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        state: dict[str, dict[str, Any]] = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return state if isinstance(state, dict) else {}
 
 
 def unsent(spools: Iterable[Path], uri: str) -> tuple[int, int]:

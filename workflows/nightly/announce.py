@@ -58,13 +58,6 @@ def alarms(store: Path, by: str) -> list[Alarm]:
             and read_record(_note(store, directory)).get("by", by) == by]
 
 
-def note_announced(store: Path, alarm: Alarm, by: str, how: str) -> None:
-    """Note that an alarm was announced."""
-    path = _note(store, alarm.directory)
-    make_directory(path.parent)
-    write_json(path, {"by": by, "how": how})
-
-
 def _note(store: Path, directory: Path) -> Path:
     return store / FOLDER / f"{directory.name}.json"
 
@@ -85,13 +78,14 @@ def announce(store: Path, by: str, webhook: str = "", links: Mapping[str, str] |
     for alarm in alarms(store, by):
         if not webhook:
             red.append(alarm.sentence)
-            note_announced(store, alarm, by, "exit code")
         elif reason := post(webhook, message(alarm, links or {})):
             print(f"warning: the webhook at {_host(webhook)} was not told ({reason}); the next night tries "
                   f"again: {alarm.sentence}", file=sys.stderr, flush=True)
+            continue
         else:
             print(f"told {_host(webhook)}: {alarm.sentence}", flush=True)
-            note_announced(store, alarm, by, "webhook")
+        make_directory(store / FOLDER)
+        write_json(_note(store, alarm.directory), {"by": by, "how": "webhook" if webhook else "exit code"})
     return red
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def from_elsewhere(directory: Path, line: str, identities: Identities) -> Traini
 
 def ancestor(candidates: Candidates, record: Mapping[str, Any], step: str) -> Finished | None:
     """The nearest step `step` that something was made from: its data, its tokens."""
-    level, visited = list(_upstream(record)), set[str]()
+    level, visited = list(chain.from_iterable(record["upstream"].values())), set[str]()
     while level:
         paths = [candidates.steps[digest] for digest in level if digest in candidates.steps and digest not in visited]
         records = [(path, done["made_from"]) for path in paths if (done := read_done(path)) is not None]
@@ -117,10 +118,5 @@ def ancestor(candidates: Candidates, record: Mapping[str, Any], step: str) -> Fi
         for path, made_from in records:
             if made_from["step"] == step:
                 return Finished(made_from, str(path))
-        level = [digest for _, made_from in records for digest in _upstream(made_from)]
+        level = [digest for _, made_from in records for digests in made_from["upstream"].values() for digest in digests]
     return None
-
-
-def _upstream(record: Mapping[str, Any]) -> Iterator[str]:
-    for digests in record["upstream"].values():
-        yield from digests

@@ -136,10 +136,12 @@ class _Planner:
         own = {each.key: self.cells.of(each, placed) for each in every}
         new = [each for each in every
                if own[each.key] and not {cell.node.digest for cell in own[each.key]} <= self.judged]
-        reference = self._reference(line) if new else None
+        reference = reference_of(self.request.reference, self.request.alias, self.request.model or line,
+                                 self.candidates, self.store, self.registry) if new else None
+        known = reference if isinstance(reference, Candidate) else None  # a name alone cannot be evaluated here
         pairs, nodes = [], dict[str, PlannedNode]()  # by directory
         for each in new:
-            pair, cells = self._pair(each, own[each.key], reference, placed)
+            pair, cells = self._pair(each, own[each.key], known, placed)
             pairs.append(pair)
             nodes |= {cell.node.dir: cell.node for cell in cells}
         return Night(store=str(self.store), line=line, config=config.model_dump(mode="json", exclude_unset=True),
@@ -157,12 +159,6 @@ class _Planner:
             reference=reference.key if reference and theirs else "",
             reference_evaluations=tuple(cell.node.dir for cell in theirs))  # fmt: skip
         return pair, [*own, *theirs]
-
-    def _reference(self, line: str) -> Candidate | None:
-        model = self.request.model or line
-        reference = reference_of(self.request.reference, self.request.alias, model, self.candidates, self.store,
-                                 self.registry)
-        return reference if isinstance(reference, Candidate) else None  # a name alone cannot be evaluated here
 
 
 def with_unique_ids(nodes: Sequence[PlannedNode]) -> list[PlannedNode]:

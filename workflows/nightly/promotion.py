@@ -197,7 +197,10 @@ def undo(registry: Registry, line: str, store: Path, *, alias: str = ALIAS, by: 
 
 def _evidence(kind: str, model: str, alias: str, checkpoint: str, before: str, grounds: Grounds) -> dict[str, Any]:
     """The evidence of a promotion or its undoing: the alias is to name `checkpoint`, and named `before`."""
-    return {"kind": kind, "alias": alias, "model": model, "by": grounds.by or _user(),
+    user = ""
+    with contextlib.suppress(KeyError, OSError):
+        user = grounds.by or getpass.getuser()
+    return {"kind": kind, "alias": alias, "model": model, "by": user,
             "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "checkpoint": checkpoint,
             "before": before, "comparison": grounds.comparison, "workflow": grounds.workflow, "force": grounds.force,
             "gate": as_json(grounds.verdict) if grounds.verdict else None}
@@ -206,10 +209,3 @@ def _evidence(kind: str, model: str, alias: str, checkpoint: str, before: str, g
 def described(version: Version | None) -> str:
     """The checkpoint of a version and its number, for people."""
     return f"{version.checkpoint} (version {version.version})" if version else "nothing"
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""

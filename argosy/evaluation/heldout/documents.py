@@ -58,20 +58,22 @@ def text_documents(model: LanguageModel, texts: Mapping[str, str] | str, most: i
     A text that spells a special token ("<|end|>") is text. One with a character that the tokenizer has no token for
     is left out: its probability is unknown. `texts`: path by channel; or one path, whose documents' channels are
     their field `channel` or their folder. Raises InputError: a path is absent or has no text."""
-    channels = {}
+    channels, tokenizer = {}, model.tokenizer
     for name, (documents, left_out) in _read(texts, most).items():
         made = channels[name] = Documents(left_out=Counter(left_out))
         for document in documents:
-            tokens, changed = _encoded(model, document.text)
+            tokens = tuple(tokenizer(document.text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
             if not tokens:
                 made.left_out["has no token"] += 1
-            elif model.tokenizer.unk_token_id in tokens:
+            elif tokenizer.unk_token_id in tokens:
                 made.left_out[UNKNOWN] += 1
             else:
                 made.ids.append(document.id)
                 made.tokens.append(tokens)
                 made.sizes.append(len(document.text.encode()))
-                made.changed += changed
+                decoded = tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+                # SentencePiece puts a space before a text.
+                made.changed += decoded not in (document.text, " " + document.text)
     return channels
 
 
@@ -92,14 +94,6 @@ def check_vocabulary(model: LanguageModel, directory: Path) -> None:
     if index["tokenizer"] != tokenizer_digest(tokenizer.get_vocab(), sample):
         raise InputError(f"{directory} was tokenized with another tokenizer than the checkpoint's, also of {size} "
                          f"tokens; {advice}")
-
-
-def _encoded(model: LanguageModel, text: str) -> tuple[Tokens, bool]:
-    """Encode a text, and tell whether the tokens decode to another one."""
-    tokenizer = model.tokenizer
-    tokens = tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
-    decoded = tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-    return tokens, decoded not in (text, " " + text)  # SentencePiece puts a space before a text
 
 
 def _read(texts: Mapping[str, str] | str, most: int) -> dict[str, tuple[list[Document], dict[str, int]]]:

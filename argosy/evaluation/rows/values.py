@@ -53,9 +53,11 @@ def plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
     if measure == "acc_all":
         return {item: Value(each[0].unit, min(v.value for v in each), 1.0, item, each[0].check, _all_asked(each))
                 for item, each in _by_item(plain(rows, "acc")).items()}
-    found = {}
+    found, top = {}, _TOP.match(measure)
     for row in rows:
-        value = _of_row(row, measure)
+        value = number(row.get(_OF_ROW.get(measure, measure), row.get(measure)))
+        if top and (rank := number(row.get("rank"))) is not None:
+            value = float(rank <= int(top[1]))
         if value is None:
             continue
         item = item_of(row)
@@ -68,13 +70,6 @@ def plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
 def item_of(row: Record) -> str:
     """The item that a question is about."""
     return str(row.get("item") or row["id"])
-
-
-def _of_row(row: Record, measure: str) -> float | None:
-    top = _TOP.match(measure)
-    if top and (rank := number(row.get("rank"))) is not None:
-        return float(rank <= int(top[1]))
-    return number(row.get(_OF_ROW.get(measure, measure), row.get(measure)))
 
 
 def number(value: object) -> float | None:

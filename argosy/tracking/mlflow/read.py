@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from argosy.errors import InputError
+from argosy.store.files import read_json
 from argosy.tracking.mlflow.registry import ABSENT, find_version, registered_name
 from argosy.tracking.mlflow.runs import CURVES_TAG, NODE_TAG, PIPELINE_TAG
 from argosy.tracking.mlflow.server import CHECKPOINT, Server, quoted, without_password
@@ -107,18 +107,6 @@ def _thin(points: list[Metric]) -> Iterable[Metric]:
     return [points[round(i * (len(points) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
 
 
-def results_file(run: str, server: Server) -> dict[str, Any]:
-    """The results.json that an evaluation's run logged; empty where it did not."""
-    with server.errors():
-        client = server.client
-        if not any(file.path == RESULTS for file in client.list_artifacts(run)):
-            return {}
-        with TemporaryDirectory() as folder:
-            path = client.download_artifacts(run, RESULTS, folder)
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-    return content if isinstance(content, dict) else {}
-
-
 class Results:
     """The results on one server. Every method raises Unavailable where it does not answer."""
 
@@ -196,12 +184,16 @@ class Results:
     def errors_of(self, result: Result) -> dict[str, Any]:
         """`metrics`, `stderr`, `counts`, `headline` and `kinds` of its evaluations that logged results.json."""
         fields: dict[str, Any] = {"metrics": {}, "stderr": {}, "counts": {}, "headline": {}, "kinds": []}
-        for run in result.runs:
-            for name, values in results_file(run, self._server).items():
-                if name == "kinds":
-                    fields[name].extend(values)
-                elif name in fields:
-                    fields[name].update(values)
+        with self._server.errors(), TemporaryDirectory() as folder:
+            client = self._server.client
+            for run in result.runs:
+                if not any(file.path == RESULTS for file in client.list_artifacts(run)):
+                    continue
+                for name, values in read_json(Path(client.download_artifacts(run, RESULTS, folder))).items():
+                    if name == "kinds":
+                        fields[name].extend(values)
+                    elif name in fields:
+                        fields[name].update(values)
         return fields
 
     def _unless_absent(self, get: Callable[[], T]) -> T | None:

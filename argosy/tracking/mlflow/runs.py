@@ -79,12 +79,6 @@ class Runs:
         self._ids: dict[tuple[str, str, str], str] = {}
         self._joined: set[tuple[str, str, str, str]] = set()
 
-    def forget(self) -> None:
-        """Forget all ids: somebody deleted a run."""
-        self._joined.clear()
-        self._experiments.clear()
-        self._ids.clear()
-
     def experiment(self, line: str) -> str:
         """The id of the experiment of a model line."""
         if line not in self._experiments:
@@ -134,22 +128,22 @@ class Runs:
             [experiment], f"tags.`{tag}` = {quoted(value)}", page_token=token))
         return [run for run in found if not store or run.data.tags.get(STORE, store) == store]
 
-    def _equal(self, experiment: str, digest: str) -> dict[str, str]:
-        """Name the runs that have computed the same."""
-        found = self._find(experiment, NODE_TAG, digest) if digest else []
-        return {EQUAL_TAG: ", ".join(run.info.run_id for run in found)} if found else {}
-
     def _run(self, owner: Owner, tag: str, value: str, name: str, tags: Mapping[str, str] = _NONE) -> str:
         key = (owner.line, tag, value)
         if key not in self._ids:
             experiment = self.experiment(owner.line)
             client = self._server.client
             alone = tag in (NODE_TAG, SPOOL_TAG) or not self._server.others_create  # one pod at a time works on a node
+
+            def create() -> Run:
+                equal = self._find(experiment, NODE_TAG, digest) if (digest := tags.get(NODE_TAG)) else []
+                named = {EQUAL_TAG: ", ".join(run.info.run_id for run in equal)} if equal else {}
+                return client.create_run(experiment, start_time=owner.time or None, run_name=name,
+                                         tags={tag: value, **tags, **named})
+
             shared: Shared[Run] = Shared(
                 find=lambda: self._find(experiment, tag, value, tags.get(STORE, "")),
-                create=lambda: client.create_run(
-                    experiment, start_time=owner.time or None, run_name=name,
-                    tags={tag: value, **tags, **self._equal(experiment, tags.get(NODE_TAG, ""))}),
+                create=create,
                 remove=lambda run: client.delete_run(run.info.run_id),
                 settle=lambda run: client.set_tag(run.info.run_id, SETTLED, "true"),
                 id_of=lambda run: str(run.info.run_id),
@@ -184,10 +178,6 @@ class Models:
         self._server = server
         self._runs = runs
         self._ids: dict[tuple[str, str, str], str] = {}  # by line, checkpoint and store
-
-    def forget(self) -> None:
-        """Forget all ids: somebody deleted a model."""
-        self._ids.clear()
 
     def register(self, owner: Owner, record: Record, out: Path) -> str:
         """The model of a `model` record that the step with the run of `owner` made; its tags are set."""

@@ -37,8 +37,12 @@ class MlflowSender:
     def __init__(self, server: Server) -> None:
         self.uri = server.uri
         self._server = server
-        self._runs = Runs(server)
-        self._models = Models(server, self._runs)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know no ids: the runs and models that had them may be deleted."""
+        self._runs = Runs(self._server)
+        self._models = Models(self._server, self._runs)
 
     def send(self, spool: Path, owner: Owner, batch: Batch) -> str:
         """Send a batch; returns the id of its run. Raises Unavailable: send it again later."""
@@ -48,8 +52,7 @@ class MlflowSender:
                 _Request(self._server, self._runs, self._models, spool, owner, run).send(batch)
                 return run
             except Exception:
-                self._runs.forget()  # they may be deleted there
-                self._models.forget()
+                self._begin()
                 raise
 
 
@@ -154,8 +157,7 @@ class _Request:
         points = [Metric(m.key, m.value, m.timestamp, m.step)
                   for model in self._server.models_of(self._owner.line, base["checkpoint"], store)
                   for m in model.metrics or () if m.key in wanted]
-        for start in range(0, len(points), BATCH_VALUES):
-            self._log(curve, points[start : start + BATCH_VALUES], lambda part: {"metrics": part})
+        self._log(curve, points, lambda part: {"metrics": part})
 
     def _inputs(self, model: str, dataset: tuple[str, str] | None) -> None:
         """Log what was evaluated on what; MLflow would note a model again at each call."""
@@ -211,9 +213,8 @@ def log_run(
         client, now, place = server.client, int(time.time() * 1000), Runs(server).experiment(experiment)
         run = client.create_run(place, run_name=name, tags=dict(tags)).info.run_id
         points = [Metric(metric_name(key), value, now, 0) for key, value in metrics.items()]
-        for start in range(0, len(points), BATCH_VALUES):
-            client.log_batch(run, metrics=points[start : start + BATCH_VALUES])
-        client.log_batch(run, params=[Param(metric_name(key), value[:PARAM_LENGTH]) for key, value in params.items()])
+        settings = [Param(metric_name(key), value[:PARAM_LENGTH]) for key, value in params.items()]
+        client.log_batch(run, metrics=points, params=settings)
         if models:
             client.log_inputs(run, models=[LoggedModelInput(model) for model in models])
         for file, table in tables.items():

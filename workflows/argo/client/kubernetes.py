@@ -36,7 +36,11 @@ def load_access(settings: Any, context: str, hint: str) -> str:
     try:
         return _load(config, settings, context)
     except config.ConfigException as error:
-        raise InputError(f"no cluster: {_looked()} ({str(error).rstrip('.')}); {hint}") from None
+        given, there = os.environ.get("KUBECONFIG"), any(path.exists() for path in _files())
+        looked = f"KUBECONFIG is {given}, {'which names none' if there else 'where no file is'}"
+        if not given:
+            looked = f"KUBECONFIG is not set, and {DEFAULT} {'names none' if there else 'is not there'}"
+        raise InputError(f"no cluster: {looked} ({str(error).rstrip('.')}); {hint}") from None
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
         raise _broken(error, hint) from None
 
@@ -64,14 +68,6 @@ def _load(config: Any, settings: Any, context: str) -> str:
 def _files() -> list[Path]:
     given = os.environ.get("KUBECONFIG") or DEFAULT
     return [Path(each).expanduser() for each in given.split(os.pathsep) if each]
-
-
-def _looked() -> str:
-    given = os.environ.get("KUBECONFIG")
-    there = any(path.exists() for path in _files())
-    if not given:
-        return f"KUBECONFIG is not set, and {DEFAULT} {'names none' if there else 'is not there'}"
-    return f"KUBECONFIG is {given}, {'which names none' if there else 'where no file is'}"
 
 
 def _broken(error: Exception, hint: str) -> InputError:

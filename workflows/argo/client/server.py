@@ -39,7 +39,9 @@ class ServerClient(ArgoClient):
     def __init__(self, server: str, namespace: str, *, insecure: bool = False) -> None:
         insecure = insecure or os.environ.get("ARGO_INSECURE_SKIP_VERIFY", "") == "true"
         token = os.environ.get("ARGO_TOKEN", "")
-        transport = ServerTransport(_url(server), token, insecure=insecure, where=f"the Argo server {server}")
+        # ARGO_SERVER is `host:port` for Argo's own CLI; ARGO_SECURE=false makes that plain http.
+        scheme = "" if "://" in server else f"{'http' if os.environ.get('ARGO_SECURE') == 'false' else 'https'}://"
+        transport = ServerTransport(scheme + server, token, insecure=insecure, where=f"the Argo server {server}")
         place = "/api/v1/workflow"
         super().__init__(transport, namespace, f"{place}s/{namespace}", f"{place}-templates/{namespace}")
 
@@ -98,10 +100,3 @@ def _error(answer: bytes) -> Json:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _url(server: str) -> str:
-    """Complete ARGO_SERVER, which is `host:port` for Argo's own CLI; ARGO_SECURE=false makes that plain http."""
-    if "://" in server:
-        return server
-    return f"{'http' if os.environ.get('ARGO_SECURE') == 'false' else 'https'}://{server}"

@@ -87,7 +87,14 @@ class Transport:
 
     def refusal(self, path: str, status: int, answer: bytes) -> ApiError:
         """Make the error for an HTTP status of an error."""
-        return said_no(self.where, status, answer)
+        text = answer.decode(errors="replace").strip()
+        with contextlib.suppress(ValueError, AttributeError):
+            text = json.loads(text).get("message") or text
+        hint = {
+            401: "; give a token that is valid (ARGO_TOKEN), or log in again with the kubeconfig's tool",
+            403: "; ask for the right, or use another --context or token",
+        }.get(status, "")
+        return ApiError(status, f"{self.where} refused ({status}): {text[:_MOST]}{hint}")
 
     def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, follow: bool = False, silence_s: float | None = None
@@ -129,15 +136,3 @@ def no_answer(where: str, error: object) -> ApiError:
     elif "RemoteDisconnected" in repr(error) or "BadStatusLine" in repr(error):
         hint = "; does it speak https?"
     return ApiError(0, f"{where} does not answer: {error}{hint}")
-
-
-def said_no(where: str, status: int, answer: bytes) -> ApiError:
-    """Make the error that `where` answered with an HTTP status of an error."""
-    text = answer.decode(errors="replace").strip()
-    with contextlib.suppress(ValueError, AttributeError):
-        text = json.loads(text).get("message") or text
-    hint = {
-        401: "; give a token that is valid (ARGO_TOKEN), or log in again with the kubeconfig's tool",
-        403: "; ask for the right, or use another --context or token",
-    }.get(status, "")
-    return ApiError(status, f"{where} refused ({status}): {text[:_MOST]}{hint}")

@@ -166,17 +166,14 @@ class Shares:
         running = [unit.attempts[-1] for unit in found.units if unit.state == "running"]
         if time.monotonic() >= self._next:
             for node in running:
-                self._known[node["id"]] = self._of_log(client, found.workflow, node) or self._known.get(node["id"], 0)
+                with contextlib.suppress(ApiError):  # the container starts, or the pod is gone
+                    log = b"".join(client.log(found.workflow, node, follow=False, last=LAST_LINES))
+                    if told := _SHARE.findall(log.decode(errors="replace")):
+                        self._known[node["id"]] = int(told[-1])
             self._next = time.monotonic() + SHARES_EVERY_S
         for node in running:
             if percent := self._known.get(node["id"]):
                 node["progress"] = f"{percent}/100"
-
-    def _of_log(self, client: ArgoClient, workflow: Json, node: Json) -> int:
-        with contextlib.suppress(ApiError):  # the container starts, or the pod is gone
-            log = b"".join(client.log(workflow, node, follow=False, last=LAST_LINES)).decode(errors="replace")
-            return int((_SHARE.findall(log) or ["0"])[-1])
-        return 0
 
 
 def watch(

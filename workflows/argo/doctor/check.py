@@ -1,7 +1,7 @@
 """A check (a function that looks at a cluster and yields findings), and the run of all checks."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as OutOfTime
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -91,7 +91,12 @@ def examine(cluster: Cluster) -> Iterator[tuple[Check, Found]]:
     try:
         given = [(check, pool.submit(look, check, cluster)) for check in others]
         for check, future in given:
-            yield from ((check, each) for each in _in_time(check, future))
+            try:
+                found = future.result(timeout=check.limit_s)
+            except OutOfTime:
+                late = f"no answer in {check.limit_s:.0f} s"
+                found = [Found("FAIL", late, "see whether the API server is overloaded")]
+            yield from ((check, each) for each in found)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # what hangs ends with its own timeouts
 
@@ -104,10 +109,3 @@ def look(check: Check, cluster: Cluster) -> list[Found]:
         if error.status in (401, 403):
             return [Found("warn", f"cannot be looked at: {error}", "run it as somebody who may read this")]
         return [Found("FAIL", str(error), "see what the API server says of it")]
-
-
-def _in_time(check: Check, future: Future[list[Found]]) -> list[Found]:
-    try:
-        return future.result(timeout=check.limit_s)
-    except OutOfTime:
-        return [Found("FAIL", f"no answer in {check.limit_s:.0f} s", "see whether the API server is overloaded")]

@@ -43,10 +43,9 @@ def profiles(cluster: Cluster) -> Iterator[Found]:
     place = f"/api/v1/namespaces/{cluster.namespace}/configmaps"
     found = (cluster.get(place, labelSelector=PROFILE) or {}).get("items") or []
     names = sorted(str(each["metadata"]["labels"][PROFILE]) for each in found)
-    template = cluster.get(f"/apis/argoproj.io/v1alpha1/namespaces/{cluster.namespace}/workflowtemplates/lifecycle")
-    parameters = (((template or {}).get("spec") or {}).get("arguments") or {}).get("parameters") or []
-    own = next((str(each.get("value", "")) for each in parameters if each["name"] == "profile"), "")
-    there = _store_of(template or {"spec": {}})
+    place = f"/apis/argoproj.io/v1alpha1/namespaces/{cluster.namespace}/workflowtemplates/lifecycle"
+    template = cluster.get(place) or {"spec": {}}
+    own, there = default_of(template, "profile"), _store_of(template)
     if there and there != cluster.profile.storage.description:
         fix = f"--profile of that store, or the manifests of this profile: {cluster.install}"
         yield Found("FAIL", f"the templates are of the store {there}, and the profile {cluster.profile.name} has "

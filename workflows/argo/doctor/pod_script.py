@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import urllib.request
+from importlib import import_module
 
 TIMEOUT_S = 10
 
@@ -15,17 +16,17 @@ def main() -> None:
     store, mlflow, uri, options = sys.argv[1:5]
     found = {"time": time.time(), "uid": os.getuid(), "python": sys.version.split()[0]}
     writes = (lambda: _bucket(uri, options)) if uri else (lambda: _store(store))
-    for name, look in (("imports", _imports), ("store", writes), ("mlflow", lambda: _reach(mlflow))):
+    health = f"{mlflow.rstrip('/')}/health"
+    for name, look in (
+        ("imports", lambda: import_module("workflows")), ("store", writes),
+        ("mlflow", lambda: mlflow.startswith("http") and urllib.request.urlopen(health, timeout=TIMEOUT_S).close()),
+    ):  # fmt: skip
         try:
             look()
             found[name] = ""
         except BaseException as error:
             found[name] = f"{type(error).__name__}: {error}"
     print(json.dumps(found))
-
-
-def _imports() -> None:
-    import workflows  # noqa: F401
 
 
 def _store(folder: str) -> None:
@@ -59,12 +60,6 @@ def _bucket(uri: str, options: str) -> None:
         remote.delete([name])
     if name in remote.list(".doctor"):
         raise OSError("what was deleted there is still listed")
-
-
-def _reach(url: str) -> None:
-    if url.startswith("http"):
-        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=TIMEOUT_S):
-            pass
 
 
 if __name__ == "__main__":

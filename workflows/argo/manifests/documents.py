@@ -55,10 +55,11 @@ def _metadata(profile: Profile, name: str) -> dict[str, Any]:
 
 def manifests(profile: Profile) -> dict[str, list[Manifest]]:
     """Make all documents, by file name (without .yaml)."""
+    templates = (lifecycle_template(profile).to_dict(), evaluate_template(profile).to_dict(), nightly_template(profile))
     return {
         "rights": list(rights(profile)),
         "profile": [_profile(profile)],
-        **{each["metadata"]["name"]: [each] for each in _templates(profile)},
+        **{each["metadata"]["name"]: [each] for each in templates},
     }
 
 
@@ -71,12 +72,6 @@ def write_manifests(profile: Profile, folder: Path) -> list[Path]:
     for name, documents in files.items():
         write_atomic(folder / name, yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120))
     return [folder / name for name in files]
-
-
-def _templates(profile: Profile) -> Iterator[Manifest]:
-    yield lifecycle_template(profile).to_dict()
-    yield evaluate_template(profile).to_dict()
-    yield nightly_template(profile)
 
 
 def _profile(profile: Profile) -> Manifest:

@@ -129,20 +129,17 @@ def _judge(profile: Profile) -> Tail:
     ended = " || ".join(f"{EVALUATE.name}.{how}" for how in ("Succeeded", "Skipped", "Failed", "Errored"))
     wanted = f"'{{{{tasks.{PLAN}.outputs.parameters.{JUDGE}}}}}' == 'yes'"
     task = Task(name=JUDGE, template=JUDGE, depends=f"{PLAN}.Succeeded && ({ended})", when=wanted)
-    return Tail([task], [_container(profile)])
-
-
-def _container(profile: Profile) -> Container:
     placed = profile.of_stage(JUDGE)
     resources = m.ResourceRequirements(
         requests={"cpu": placed.cpu or "500m", "memory": "512Mi"}, limits={"memory": placed.memory or MEMORY}
     )
     name, _, key = profile.nightly.webhook_secret.partition("/")
-    return container(
+    pod = container(
         JUDGE, profile, [JUDGE, "--workflow", WORKFLOW, "--profile", parameter("profile")],
         secret_env=[SecretEnv(name=WEBHOOK, secret_name=name, secret_key=key)] if name else (), resources=resources,
         retry_strategy=retry(profile)
     )
+    return Tail([task], [pod])
 
 
 def nightly_template(profile: Profile) -> dict[str, Any]:

@@ -49,6 +49,9 @@ def template_of(profile: Profile, task: StageTask) -> str:
 
 
 def _step(profile: Profile, name: str, slot: str) -> Container:
+    # The plan's patch, with more memory after each time that there was too little.
+    memory = f"asInt(inputs.parameters.memory) * {memory_factors(profile.retry)}[{memory_step(profile.retry)}]"
+    patch = f"{{{{=sprig.replace('{MEMORY}', string(int({memory})) + 'Mi', inputs.parameters.patch)}}}}"
     return container(
         name,
         profile,
@@ -59,16 +62,10 @@ def _step(profile: Profile, name: str, slot: str) -> Container:
         ],
         inputs=["batch", "patch", "memory"],
         resources=None,
-        pod_spec_patch=_patch(profile),
+        pod_spec_patch=patch,
         retry_strategy=retry(profile),
         synchronization=_synchronization(profile, slot),
     )
-
-
-def _patch(profile: Profile) -> str:
-    """Complete the plan's patch, with more memory after each time that there was too little."""
-    given = f"asInt(inputs.parameters.memory) * {memory_factors(profile.retry)}[{memory_step(profile.retry)}]"
-    return f"{{{{=sprig.replace('{MEMORY}', string(int({given})) + 'Mi', inputs.parameters.patch)}}}}"
 
 
 def _synchronization(profile: Profile, slot: str) -> m.Synchronization:

@@ -96,8 +96,14 @@ def pull_records(mirror: Mirror) -> int:
     """Fetch what planning reads of a store: the records of all steps, the configs of checkpoints and pipelines."""
     entries = mirror.remote.list()
     owners = {name.partition("/")[0] for name in entries if "/checkpoints/" in name}
-    spools = [name for name in (f"{owner}/{TRACKING}/{SPOOL}" for owner in owners) if name in entries]
-    each(lambda name: _pull_head(mirror, name), spools)
+
+    def pull_head(name: str) -> None:
+        file = mirror.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(mirror.remote.read(name, end=_HEAD) or b"")
+        mirror.note([name])
+
+    each(pull_head, [name for name in (f"{owner}/{TRACKING}/{SPOOL}" for owner in owners) if name in entries])
     return mirror.pull({name: entry for name, entry in entries.items() if _is_record(name)})
 
 
@@ -112,13 +118,6 @@ def _is_record(name: str) -> bool:
     return (len(path.parts) == 2 and path.name in _OF_STEPS) or (
         len(path.parts) == 4 and path.parts[1] == "checkpoints" and path.name in _OF_CHECKPOINTS
     )
-
-
-def _pull_head(mirror: Mirror, name: str) -> None:
-    file = mirror.root / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(mirror.remote.read(name, end=_HEAD) or b"")
-    mirror.note([name])
 
 
 def pull_spools(

@@ -33,7 +33,9 @@ def plan_night(profile: Profile, arguments: argparse.Namespace) -> int:
         say_why(f"MLflow does not answer, so it is not known what to compare with: {error}")
         return RETRY
     print(describe(nights), flush=True)
-    nights = _with_unique_ids([night for night in nights if night.pairs])
+    nights = [night for night in nights if night.pairs]
+    cells = iter(with_unique_ids([cell for night in nights for cell in night.cells]))  # over the model lines too
+    nights = [night.model_copy(update={"cells": tuple(islice(cells, len(night.cells)))}) for night in nights]
     batches = _hand_over(nights, store, arguments.workflow, profile) if nights else {}
     whole = Plan(store=str(store), stages=(STAGE,), nodes=tuple(cell for night in nights for cell in night.cells))
     write_outputs(whole, [EVALUATE], {STAGE: batches}, profile, arguments, describe(nights))
@@ -53,12 +55,6 @@ def _request(profile: Profile) -> Request:
     reference, model = (os.environ.get(f"ARGOSY_{name}", "").strip() for name in ("REFERENCE", "MODEL"))
     return Request(names("ARGOSY_CHECKPOINTS"), names("ARGOSY_SUITES", ","), reference, profile.nightly.alias,
                  model or profile.nightly.model)
-
-
-def _with_unique_ids(nights: Sequence[Night]) -> list[Night]:
-    """The nights with cells whose ids differ over the model lines too."""
-    cells = iter(with_unique_ids([cell for night in nights for cell in night.cells]))
-    return [night.model_copy(update={"cells": tuple(islice(cells, len(night.cells)))}) for night in nights]
 
 
 def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Profile) -> dict[str, Batch]:
@@ -87,21 +83,15 @@ def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Pro
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Judge; return 0, or 1 where a checkpoint got worse, or was not evaluated."""
-    with judging(profile, arguments.workflow):
-        return _judge_all(profile, arguments)
-
-
-def _judge_all(profile: Profile, arguments: argparse.Namespace) -> int:
     store = Path(profile.storage.root)
-    failed = []
     folder = store / FOLDER / arguments.workflow
-    for pipeline, night in _nights(folder / FILE).items():
-        failed += _judge(night, pipeline, folder)
-    webhook = os.environ.get(WEBHOOK, "").strip()
-    worse = announce(store, arguments.workflow, webhook, _links(profile, arguments.workflow))
-    if failed or worse:
-        say_why("\n".join((*worse, *failed)))
-    return 1 if failed or worse else 0
+    with judging(profile, arguments.workflow):
+        failed = [why for pipeline, night in _nights(folder / FILE).items() for why in _judge(night, pipeline, folder)]
+        webhook = os.environ.get(WEBHOOK, "").strip()
+        worse = announce(store, arguments.workflow, webhook, _links(profile, arguments.workflow))
+        if failed or worse:
+            say_why("\n".join((*worse, *failed)))
+        return 1 if failed or worse else 0
 
 
 def _nights(path: Path) -> dict[str, Night]:

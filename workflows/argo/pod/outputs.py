@@ -46,7 +46,8 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     placement = profile.of_stage(stage)
     main: dict[str, Any] = {
         "name": "main", "image": profile.images.of(needs, tag), "resources": _resources(profile, placement, resources),
-        "env": list(_environment(placement, resources))
+        "env": [{"name": name, "value": value}
+                for name, value in {**thread_environment(resources.cores), **placement.env}.items()]
     }
     if placement.secrets:
         main["envFrom"] = [{"secretRef": {"name": name}} for name in placement.secrets]
@@ -69,11 +70,6 @@ def _resources(profile: Profile, placement: Placement, resources: Resources) -> 
     if placement.ephemeral_storage:
         requests["ephemeral-storage"] = limits["ephemeral-storage"] = placement.ephemeral_storage
     return {"requests": requests, "limits": limits}
-
-
-def _environment(placement: Placement, resources: Resources) -> Iterator[Mapping[str, str]]:
-    for name, value in {**thread_environment(resources.cores), **placement.env}.items():
-        yield {"name": name, "value": value}
 
 
 def _pod(placement: Placement, volumes: list[Mapping[str, Any]]) -> dict[str, Any]:

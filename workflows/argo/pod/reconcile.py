@@ -3,16 +3,15 @@
 import argparse
 import json
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from types import FrameType
 from typing import Any
 
 from argosy.errors import ArgosyError, Stopped
+from argosy.step.process import stop_on_signals
 from argosy.store.files import read_record, write_json
 from workflows.argo.client.transport import Json, Transport
 from workflows.argo.handoff import FOLDER
@@ -127,17 +126,16 @@ class Reconciler:
     def _watch(self) -> None:
         """Watch until a workflow has ended or is gone, or the watch has."""
         query = {"watch": "1", "timeoutSeconds": str(WATCH_S), "allowWatchBookmarks": "true"}
-        for event in self._events(query | ({"resourceVersion": self._version} if self._version else {})):
+        query |= {"resourceVersion": self._version} if self._version else {}
+        for line in self._transport.stream(self._path, query, follow=True, silence_s=SILENCE_S):
+            if not line.strip():
+                continue
+            event = json.loads(line)
             if event.get("type") == "ERROR":
                 return  # the version is too old, say: list again
             workflow = None if event.get("type") == "DELETED" else event.get("object") or {}
             if event.get("type") != "BOOKMARK" and status_of(workflow) is not None:
                 return
-
-    def _events(self, query: Mapping[str, str]) -> Iterator[Json]:
-        for line in self._transport.stream(self._path, query, follow=True, silence_s=SILENCE_S):
-            if line.strip():
-                yield json.loads(line)
 
     def _try(self, folder: Folder, workflow: Json | None, known: Sequence[Folder]) -> bool:
         """Reconcile one folder; an error is told once, and holds up no other folder."""
@@ -224,13 +222,9 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
         reconciler = Reconciler(store, KubernetesTransport(), profile.namespace, keep, profile.cluster)
     if arguments.once:
         return 1 if reconciler.sweep() else 0
-    signal.signal(signal.SIGTERM, _stop)
+    stop_on_signals()
     try:
         reconciler.follow()
     except Stopped as stopped:
         return stopped.exit_code
     return 0
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise Stopped

@@ -104,17 +104,11 @@ class Placement(Config):
 def joined(base: Placement, own: Placement) -> Placement:
     """Put `own` on top of `base`; lists and maps are joined."""
     values: dict[str, Any] = {}
-    for name in Placement.model_fields:
+    for name in own.model_fields_set:
         below, above = getattr(base, name), getattr(own, name)
-        if name not in own.model_fields_set:
-            values[name] = below
-        elif isinstance(below, tuple):
-            values[name] = (*below, *above)
-        elif isinstance(below, Mapping):
-            values[name] = {**below, **above}
-        else:
-            values[name] = above
-    return Placement.model_construct(**values)
+        together = (*below, *above) if isinstance(below, tuple) else above
+        values[name] = {**below, **above} if isinstance(below, Mapping) else together
+    return base.model_copy(update=values)
 
 
 class Storage(Config):
