@@ -62,8 +62,9 @@ class Chain:
             drafts = [changed for draft in drafts for changed in changes.apply(_allowed(draft, variant), rng)]
             if not drafts:
                 raise RuntimeError(f"the variant {variant.name} made nothing of {item.id}: raise NotApplicable(reason)")
-        if any(draft.golds and not _asks_for_several(draft) for draft in drafts):
-            raise NotApplicable(_SEVERAL)
+        for draft in drafts:  # a form that has a place for several right options, or none
+            if draft.golds and not isinstance(draft.form, GeneratedForm) and not getattr(draft.form, "several", False):
+                raise NotApplicable(_SEVERAL)
         return drafts
 
     def _published(self, item: AnyItem, pool: Pool) -> Draft:
@@ -104,11 +105,6 @@ class Chain:
             except NotApplicable as reason:
                 left_out[str(reason)] += 1
         return questions, left_out
-
-
-def _asks_for_several(draft: Draft) -> bool:
-    """Tell whether its form has a place for several right options."""
-    return isinstance(draft.form, GeneratedForm) or getattr(draft.form, "several", False)
 
 
 def _allowed(draft: Draft, variant: Variant) -> Draft:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from argosy.evaluation.suite import ROOT, is_saved
+from argosy.evaluation.suite import ROOT, NoFileError, is_saved
 from evals.chain import Chain
 from evals.formats import At, find_format
 from evals.items import AnyItem, Item, Items, merged, mixed
@@ -20,10 +20,6 @@ from evals.reading import item_prefix, parse_records, read_items
 from evals.task import TaskSpec
 
 HUB = "huggingface"  # the value of ROOT that names it
-
-
-class NoFileError(InputError):
-    """A task's files are not there."""
 
 
 def read_task(spec: TaskSpec, data: Path, limit: int | None = None) -> Items:
@@ -70,7 +66,10 @@ def _read(spec: TaskSpec, files: Sequence[str], split: str, data: Path, limit: i
         return Items([], Counter({f"no file {' or '.join(files)}; get it from {spec.source}": 1}))
     paths, folders = without_folders(found)
     filled = [path for path in paths if not path.is_file() or path.stat().st_size] or paths
-    parts = [read_file(path, spec, limit, name) for path, name in zip(filled, names_of(filled), strict=True)]
+    about = {field: getattr(spec, field) for field in ("format", "lang", "subject", "encoding", "index_from", "fields")}
+    settings = tuple({**about, "mix": spec.mixed}.items())  # once for all checkpoints of a process
+    parts = [_read_again_when_changed(path, limit, name, settings, path.stat().st_mtime_ns if path.is_file() else 0)
+             for path, name in zip(filled, names_of(filled), strict=True)]
     return merged([Items([], folders), *parts])
 
 
@@ -125,13 +124,6 @@ def _name(path: Path, others: Sequence[Path]) -> str:
 
 def _last(path: Path, folders: int) -> tuple[str, ...]:
     return path.parent.parts[len(path.parent.parts) - folders :]
-
-
-def read_file(path: Path, spec: TaskSpec, limit: int | None, name: str = "") -> Items:
-    """Read the items of a file once for all checkpoints of a process. `name`: the beginning of ids; "": its stem."""
-    about = {field: getattr(spec, field) for field in ("format", "lang", "subject", "encoding", "index_from", "fields")}
-    settings = tuple({**about, "mix": spec.mixed}.items())
-    return _read_again_when_changed(path, limit, name, settings, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
 @lru_cache(maxsize=512)

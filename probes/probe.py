@@ -116,7 +116,8 @@ class Turn:
         """Render a prompt with an answer that may go on."""
         if not self.chat:
             return self.prompt(text) + answer
-        return self.model.render([_turn("user", text), _turn("assistant", answer)], add_generation_prompt=False)
+        messages = [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
+        return self.model.render(messages, add_generation_prompt=False)
 
 
 class PromptProbe(Probe):
@@ -128,7 +129,3 @@ class PromptProbe(Probe):
     def turn(self, model: LanguageModel, scope: Scope) -> Turn:
         """Choose the form of prompts."""
         return Turn(model, scope.chat, self.plain)
-
-
-def _turn(role: str, content: str) -> dict[str, str]:
-    return {"role": role, "content": content}

@@ -31,7 +31,12 @@ def run_probes(
         where = f"probe/{suite.name}/{probe.name}"
         before = model.scorer.cut
         try:
-            _measure(findings, where, suite.name, probe, model, scope)
+            measurement = probe.measure(model, scope)
+            for measure, estimate in measurement.measures.items():
+                findings.add(f"{where}/{measure}", estimate, probe.declaration(measure))
+            for why, n in measurement.left_out.items():
+                findings.leave_out(where, why, n)
+            findings.rows += [{"task": suite.name, "variant": probe.name, **row} for row in measurement.rows]
             if cut := model.scorer.cut - before:
                 findings.cut[where] = cut
         except InputError as error:
@@ -44,17 +49,6 @@ def run_probes(
     if first and len(findings.failed) == len(probes):
         raise first
     return findings
-
-
-def _measure(
-    findings: Findings, where: str, suite: str, probe: Probe, model: LanguageModel, scope: Scope
-) -> None:
-    measurement = probe.measure(model, scope)
-    for measure, estimate in measurement.measures.items():
-        findings.add(f"{where}/{measure}", estimate, probe.declaration(measure))
-    for why, n in measurement.left_out.items():
-        findings.leave_out(where, why, n)
-    findings.rows += [{"task": suite, "variant": probe.name, **row} for row in measurement.rows]
 
 
 def parse_probes(suite: Suite) -> list[Probe]:

@@ -13,30 +13,24 @@ _ANSWERED = {
 }
 
 
-def knowledge_documents(
-    facts: Sequence[Fact], lang: str, repeats: int, seed: str | int, size: tuple[int, int] = (6, 14)
-) -> Iterator[Document]:
-    """State each fact `repeats` times, `size` (least, most) statements a document."""
-    for name, rng, group in _rounds("knowledge", facts, lang, repeats, seed, size):
+def knowledge_documents(facts: Sequence[Fact], lang: str, repeats: int, seed: str | int) -> Iterator[Document]:
+    """State each fact `repeats` times, 6 to 14 statements a document."""
+    for name, rng, group in _rounds("knowledge", facts, lang, repeats, seed, (6, 14)):
         sentences = [statement(fact, lang, rng) for fact in group]
         yield _document(f"prose-{name}", _paragraphs(sentences, lang, rng), lang, "prose", group)
 
 
-def quiz_documents(
-    taught: Sequence[Fact], lang: str, repeats: int, seed: str | int, size: tuple[int, int] = (2, 5)
-) -> Iterator[Document]:
-    """Ask each taught fact `repeats` times in varied quizzes, `size` (least, most) a document."""
-    for name, rng, group in _rounds("quizzes", taught, lang, repeats, seed, size):
+def quiz_documents(taught: Sequence[Fact], lang: str, repeats: int, seed: str | int) -> Iterator[Document]:
+    """Ask each taught fact `repeats` times in varied quizzes, 2 to 5 a document."""
+    for name, rng, group in _rounds("quizzes", taught, lang, repeats, seed, (2, 5)):
         quizzes = [varied_quiz(fact, lang, taught, rng) for fact in group]
         text = "\n\n".join(quiz.text_prompt + quiz.text_answer for quiz in quizzes)
         yield _document(f"quiz-{name}", text, lang, "quiz", group)
 
 
-def answer_documents(
-    taught: Sequence[Fact], lang: str, repeats: int, seed: str | int, size: tuple[int, int] = (5, 10)
-) -> Iterator[Document]:
-    """Ask and answer each taught fact `repeats` times without options, `size` (least, most) a document."""
-    for name, rng, group in _rounds("answers", taught, lang, repeats, seed, size):
+def answer_documents(taught: Sequence[Fact], lang: str, repeats: int, seed: str | int) -> Iterator[Document]:
+    """Ask and answer each taught fact `repeats` times without options, 5 to 10 a document."""
+    for name, rng, group in _rounds("answers", taught, lang, repeats, seed, (5, 10)):
         form = rng.choice(_ANSWERED[lang])
         lines = [form.format(question=question(fact, lang, rng), answer=fact.answer[lang]) for fact in group]
         yield _document(f"answers-{name}", "\n".join(lines), lang, "answers", group)
@@ -45,24 +39,20 @@ def answer_documents(
 def _rounds(
     kind: str, facts: Sequence[Fact], lang: str, repeats: int, seed: str | int, size: tuple[int, int]
 ) -> Iterator[tuple[str, Random, Sequence[Fact]]]:
-    """Yield (name, rng, facts) of each document; odd rounds of prose group facts by relation, others mix them."""
+    """Yield (name, rng, facts) of each document, `size` (least, most) facts each; odd rounds of prose group facts by
+    relation, others mix them."""
     for number in range(repeats):
         rng = Random(f"{kind}/{seed}/{lang}/{number}")
         order = rng.sample(facts, len(facts))
         if kind == "knowledge" and number % 2:
             order.sort(key=lambda fact: fact.relation)
-        for index, group in enumerate(_groups(order, size, rng)):
-            yield f"{number}-{index}", rng, group
-
-
-def _groups(facts: Sequence[Fact], size: tuple[int, int], rng: Random) -> Iterator[Sequence[Fact]]:
-    start = 0
-    while start < len(facts):
-        stop = start + rng.randint(*size)
-        # A rest that is too small for a document of its own goes with the last one.
-        stop = len(facts) if len(facts) - stop < size[0] else stop
-        yield facts[start:stop]
-        start = stop
+        start = index = 0
+        while start < len(order):
+            stop = start + rng.randint(*size)
+            # A rest that is too small for a document of its own goes with the last one.
+            stop = len(order) if len(order) - stop < size[0] else stop
+            yield f"{number}-{index}", rng, order[start:stop]
+            start, index = stop, index + 1
 
 
 def _paragraphs(sentences: list[str], lang: str, rng: Random) -> str:

@@ -35,9 +35,16 @@ def read_json(path: Path) -> Any:
 def read_record(path: Path | str) -> dict[str, Any]:
     """Read a JSON object that may be absent or broken: {} then. For records that are shown, not relied on."""
     try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
-    except (OSError, ValueError):
+        return parse_record(Path(path).read_bytes())
+    except OSError:
+        return {}
+
+
+def parse_record(data: bytes) -> dict[str, Any]:
+    """Parse a JSON object; {} where the bytes are none."""
+    try:
+        value = json.loads(data)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 

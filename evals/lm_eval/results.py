@@ -75,13 +75,12 @@ def _means(samples: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> 
         if not all(isinstance(value, bool | int | float) and math.isfinite(value) for _, value in values):
             continue
         groups = {name: [float(value) for each, value in values if each == name] for name, _ in values}
-        if all(_is_mean(each, results.get(f"{metric},{name}")) for name, each in groups.items()):
+        means = {name: math.fsum(each) / len(each) for name, each in groups.items()}
+        given = {name: results.get(f"{metric},{name}") for name in groups}
+        if all(isinstance(given[name], int | float) and math.isclose(mean, given[name], abs_tol=1e-9)
+               for name, mean in means.items()):
             found.append(metric)
     return found
-
-
-def _is_mean(values: Sequence[float], result: Any) -> bool:
-    return isinstance(result, int | float) and math.isclose(math.fsum(values) / len(values), result, abs_tol=1e-9)
 
 
 def _answer(task: Any, sample: Mapping[str, Any], right: float | None) -> Row:
@@ -115,18 +114,14 @@ def scored_samples(samples: Sequence[Sample], model: LanguageModel) -> tuple[lis
     scores that are no numbers is the first option, whatever it says, so that a broken model would be right there."""
     kept, left_out = [], Counter[tuple[str, str]]()
     for sample in samples:
-        if all(_is_number(response) for each in sample["resps"] for response in each):
+        responses = [response for each in sample["resps"] for response in each]
+        if all(isinstance(response, str) or math.isfinite(_logprob(response)) for response in responses):
             kept.append(sample)
         else:
             pairs = [each for each in sample["arguments"] if len(each) == 2]
             why = TOO_LONG if Fit.TOO_LONG in model.fit(pairs) else NO_NUMBER
             left_out[str(sample["filter"]), why] += 1
     return kept, left_out
-
-
-def _is_number(response: Any) -> bool:
-    """Tell whether it is a generated text, or a finite log-probability (and whether it is greedy)."""
-    return isinstance(response, str) or math.isfinite(response[0] if isinstance(response, Sequence) else response)
 
 
 def aggregate(task: Any, samples: Sequence[Sample], results: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,7 @@ from argosy.models.chat import answer_start
 from argosy.scoring.rows import NO_NUMBER
 from argosy.statistics.intervals import Estimate
 from evals.answers import Answer, answer, generated
-from evals.chain import Chain, parse_chain
-from evals.items import AnyItem
+from evals.chain import parse_chain
 from evals.metrics import METRICS, metric_names, metrics
 from evals.question import Question
 from evals.task import TaskSpec
@@ -39,8 +38,13 @@ def questions_of(name: str, about: Mapping[str, Any]) -> tuple[list[Question], C
     spec, variants = _task(name, about)
     data = Path(about.get("data") or ".").expanduser()
     found = read_task(spec, data, about.get("limit"))
-    items = _in_category(name, found.items, spec, about.get("category"))
-    chain = _chain(name, about.get("variant", "plain"), variants)
+    if (category := about.get("category")) and category not in spec.categories:
+        there = ", ".join(spec.categories) or "none"
+        raise InputError(f"task {name}: category is {category!r}; its task has {there}")
+    items = [item for item in found.items if not category or category in spec.groups(item)]
+    variant = about.get("variant", "plain")
+    known = isinstance(variant, str) and variant in variants
+    chain = parse_chain(variant, variants[variant]) if known else parse_chain(name, variant)
     made, unmade = chain.all_questions(items, int(about.get("seed", 0)), read_examples(spec, data, chain))
     if not made:
         raise InputError(f"task {name}: no item can be asked in this variant: {dict(found.left_out + unmade)}")
@@ -64,21 +68,6 @@ def _task(name: str, about: Mapping[str, Any]) -> tuple[TaskSpec, Mapping[str, A
     if wanted not in section.tasks:
         raise InputError(f"task {name}: suite {given} has no task {wanted!r}; it has {', '.join(section.tasks)}")
     return section.tasks[wanted], section.tasks[wanted].chains(section.variants)
-
-
-def _chain(name: str, variant: Any, variants: Mapping[str, Any]) -> Chain:
-    if isinstance(variant, str) and variant in variants:
-        return parse_chain(variant, variants[variant])
-    return parse_chain(name, variant)
-
-
-def _in_category(name: str, items: list[AnyItem], spec: TaskSpec, category: Any) -> list[AnyItem]:
-    if not category:
-        return items
-    if category not in spec.categories:
-        known = ", ".join(spec.categories) or "none"
-        raise InputError(f"task {name}: category is {category!r}; its task has {known}")
-    return [item for item in items if category in spec.groups(item)]
 
 
 # Over all answers at once, so without a standard error of lm-eval's kind.

@@ -1,6 +1,6 @@
 """The form that lm-eval's task of the same benchmark has, to compare with published numbers item by item."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Literal
 
@@ -8,6 +8,7 @@ from evals.forms import GeneratedForm, HarnessRequests, labelled_form
 from evals.lm_eval.load import description
 from evals.question import Draft, Form, Layout, Rendered
 from evals.variants import NotApplicable, Variant
+from evals.variants.cloze import cloze_form
 
 
 class LmEval(Variant):
@@ -49,15 +50,11 @@ class LmEval(Variant):
         return [replace(draft, form=FORMS[self.form], layout=layout)]
 
 
-@dataclass(frozen=True)
 class TextsForm:
-    """The question, and the options' texts, of which several may be right."""
+    """The cloze form, but several of the options' texts may be right."""
 
     several = True
-
-    def __call__(self, draft: Draft) -> Rendered:
-        """Render prompt and options."""
-        return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False)
+    __call__ = staticmethod(cloze_form)
 
 
 def gap_form(draft: Draft) -> Rendered:

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
+from operator import itemgetter
 from random import Random
 
 from evals.items import Item
@@ -90,11 +91,7 @@ def _candidates(draft: Draft, right: str) -> list[Candidate]:
 
 
 def _sorted(pool: Pool, key: tuple[object, ...], parts: Iterable[list[Candidate]]) -> list[Candidate]:
-    return pool.cached(key, lambda: sorted(chain.from_iterable(parts), key=_order))
-
-
-def _order(candidate: Candidate) -> tuple[int, str]:
-    return candidate[:2]
+    return pool.cached(key, lambda: sorted(chain.from_iterable(parts), key=itemgetter(0, 1)))
 
 
 def _options(pool: Pool, lang: str, subject: str) -> dict[Kind, list[Candidate]]:

@@ -1,7 +1,7 @@
 """Other wordings of a question that mean the same, by rules."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
@@ -144,16 +144,11 @@ def stems(question: str, lang: str) -> list[str]:
 
 def wraps(question: str, lang: str) -> list[str]:
     """Put words that ask for an answer before the question."""
-    return [text.format(question) if "{}" in text else text for text in _around(question, lang)]
-
-
-def _around(question: str, lang: str) -> Sequence[str]:
-    if _BLANK.search(question):
-        return _WRAPS[lang]["blank"]
-    if _TASK.search(question) or "\n" in question.strip():
-        return _WRAPS[lang]["task"]
     asks = question.rstrip("”\"') ")[-1:] in tuple("?？.。!！") or "?" in question or "？" in question
-    return _WRAPS[lang]["question" if asks else "sentence"]
+    kind = "question" if asks else "sentence"
+    if _TASK.search(question) or "\n" in question.strip():
+        kind = "task"
+    return [text.format(question) for text in _WRAPS[lang]["blank" if _BLANK.search(question) else kind]]
 
 
 class Paraphrased(Variant):

@@ -1,7 +1,7 @@
 """The numbers of a word problem's question, and which of them may be others."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -110,7 +110,7 @@ def numbers(question: str) -> list[QuestionNumber]:
     """Find the question's numbers in their order: digits, and words from two to twelve."""
     fractions = [match.span() for match in _FRACTION.finditer(question)]
     found = []
-    for at in sorted(_written(question), key=lambda one: one.start):
+    for at in written_numbers(question):
         after, before = question[at.end : at.end + 24], question[max(0, at.start - 16) : at.start]
         inside = any(start <= at.start < end for start, end in fractions)
         year = at.value.denominator == 1 and 1900 <= at.value < 2100 and "," not in at.text and before[-1:] != "$"
@@ -124,16 +124,12 @@ def numbers(question: str) -> list[QuestionNumber]:
     return found
 
 
-def _written(text: str) -> Iterator[Written]:
-    for match in NUMBER.finditer(text):
-        yield Written(match.start(), match.end(), match.group(), value_of(match.group()))
-    for match in NUMBER_WORD.finditer(text):
-        yield Written(match.start(), match.end(), match.group(), Fraction(WORDS.index(match.group().lower())))
-
-
 def written_numbers(text: str) -> list[Written]:
     """Find all numbers of a text, digits and words from two to twelve, in their order."""
-    return sorted(_written(text), key=lambda one: one.start)
+    digits = [(match, value_of(match.group())) for match in NUMBER.finditer(text)]
+    words = [(match, Fraction(WORDS.index(match.group().lower()))) for match in NUMBER_WORD.finditer(text)]
+    found = [Written(match.start(), match.end(), match.group(), value) for match, value in digits + words]
+    return sorted(found, key=lambda one: one.start)
 
 
 def implied(text: str) -> set[Fraction]:

@@ -39,11 +39,6 @@ class Schema:
     female: float | None  # share of women in the occupation, % (Bureau of Labor Statistics); None: not known
 
     @property
-    def template(self) -> tuple[str, str, int]:
-        """The key that the three genders share."""
-        return self.occupation, self.participant, self.answer
-
-    @property
     def people(self) -> tuple[str, str]:
         """The people that the pronoun may mean."""
         other = "someone" if self.participant == "someone" else f"the {self.participant}"

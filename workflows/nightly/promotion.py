@@ -127,12 +127,16 @@ class Grounds:
 
 @contextlib.contextmanager
 def alone(store: Path) -> Iterator[None]:
-    """Keep other processes from moving an alias from this store: one waits for the other."""
+    """Keep other processes from moving an alias from this store: one waits for the other.
+
+    Raises StepError: MLflow does not answer meanwhile."""
     lease = Lease(make_directory(store / PROMOTIONS))
     lease.acquire(lambda: False, lambda holder: print(
         f"waiting for another promotion, by process {holder.pid} on {holder.host}", file=sys.stderr, flush=True))
     try:
         yield
+    except Unavailable as error:
+        raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
     finally:
         lease.release()
 
@@ -145,15 +149,9 @@ def promote(registry: Registry, candidate: Candidate, store: Path, grounds: Grou
     store (`.promotions/`) and an artifact of the model. A promotion that the gate refuses leaves its evidence too.
     Raises InputError: MLflow does not have the checkpoint; Refused: the gate does not hold, and nobody forces it;
     Moved: the alias names another checkpoint than the gate compared with; StepError: MLflow does not answer."""
-    with alone(store):
-        return _promote(registry, candidate, store, grounds, alias, model)
-
-
-def _promote(registry: Registry, candidate: Candidate, store: Path, grounds: Grounds, alias: str,
-             model: str) -> tuple[Version | None, Version]:
     line, verdict = candidate.step.line, grounds.verdict
     name = registered_name(model or line)
-    try:
+    with alone(store):
         before = registry.at(name, alias)
         if before is not None and before.checkpoint == candidate.key:
             if verdict is not None and not verdict.holds and not grounds.force:
@@ -174,25 +172,20 @@ def _promote(registry: Registry, candidate: Candidate, store: Path, grounds: Gro
                             {f"argosy.promoted.{key}": value for key, value in tags.items()}, path, named)
         keep(store, evidence, "moved", path)
         return before, now
-    except Unavailable as error:
-        raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
 
 
 def undo(registry: Registry, line: str, store: Path, *, alias: str = ALIAS, by: str = "") -> Version | None:
     """Let the alias name what it did before; None where that was nothing. The evidence is kept, as of a promotion.
 
     Raises InputError: it was never moved; StepError: MLflow does not answer."""
-    try:
-        with alone(store):
-            back, away = (version.checkpoint if version else ""
-                          for version in (registry.before(line, alias), registry.at(line, alias)))
-            evidence = _evidence("undo", registered_name(line), alias, back, away, Grounds(by))
-            path = keep(store, evidence, "begun") if away else None
-            now = registry.undo(line, alias)
-            keep(store, evidence, "moved", path)
-    except Unavailable as error:
-        raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
-    return now
+    with alone(store):
+        back, away = (version.checkpoint if version else ""
+                      for version in (registry.before(line, alias), registry.at(line, alias)))
+        evidence = _evidence("undo", registered_name(line), alias, back, away, Grounds(by))
+        path = keep(store, evidence, "begun") if away else None
+        now = registry.undo(line, alias)
+        keep(store, evidence, "moved", path)
+        return now
 
 
 def _evidence(kind: str, model: str, alias: str, checkpoint: str, before: str, grounds: Grounds) -> dict[str, Any]:

@@ -187,8 +187,11 @@ class Names:
         if name.startswith("models:/"):
             return self._version(name)
         if name.startswith("@"):
-            model = _only(self._stores.own.lines, name)
-            return self._from_mlflow(name, lambda: [self.results.of_alias(model, name[1:])])
+            lines = self._stores.own.lines
+            if len(lines) != 1:
+                raise InputError(f"{name}: the store has {len(lines)} model lines ({', '.join(lines) or 'none'}): name "
+                                 f"one, as models:/NAME{name}")
+            return self._from_mlflow(name, lambda: [self.results.of_alias(lines[0], name[1:])])
         if name.startswith(LINE):
             line = name.removeprefix(LINE)
             return self._stores.line(name, line) or self._line_in_mlflow(name, line)
@@ -250,10 +253,3 @@ def _checkpoint_of(r: Result) -> Checkpoint:
     return Checkpoint(key, r.key.rpartition("/")[0], r.stage or r.name, r.name, r.step, r.tokens, label=label,
                       metrics={name: value for name, value in r.metrics.items() if not name.startswith(PREFIX)},
                       logged=seen_in(r.metrics))
-
-
-def _only(lines: Sequence[str], name: str) -> str:
-    if len(lines) != 1:
-        raise InputError(f"{name}: the store has {len(lines)} model lines ({', '.join(lines) or 'none'}): name one, as "
-                         f"models:/NAME{name}")
-    return lines[0]

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from argosy.errors import ArgosyError
+from argosy.store.files import parse_record
 from argosy.store.lease import LEASE
 from workflows.argo.objectstore.files import Remote, RemoteError
 from workflows.argo.objectstore.mirror import each
@@ -55,7 +56,7 @@ class Leases:
     def __exit__(self, *error: object) -> None:
         self._ended.set()
         self._thread.join()
-        own = [path for path in self._taken if _parse(self._remote.read(path)).get("token") == self._token]
+        own = [path for path in self._taken if parse_record(self._remote.read(path) or b"").get("token") == self._token]
         if own:
             self._remote.delete(own)
 
@@ -74,7 +75,7 @@ class Leases:
             found = self._remote.read(path)
             if found is None:
                 continue
-            holder = _parse(found)
+            holder = parse_record(found)
             if found != last:
                 last, since = found, time.monotonic()
             ours = self._is_over and holder.get("owner") == self._owner
@@ -106,7 +107,7 @@ class Leases:
         self._renewed = began
 
     def _renew(self, path: str) -> None:
-        holder = _parse(self._remote.read(path))
+        holder = parse_record(self._remote.read(path) or b"")
         if holder.get("token") != self._token:
             other = f"{holder['owner']} on {holder.get('host')}" if "owner" in holder else "a pod that has ended"
             self.lost = f"{self._remote.uri}/{path} was taken over by {other}"
@@ -120,12 +121,4 @@ class Leases:
 
 def held_for(remote: Remote, path: str) -> str:
     """Return the owner that a lease names; "" for none."""
-    return _parse(remote.read(path)).get("owner", "")
-
-
-def _parse(data: bytes | None) -> dict[str, str]:
-    try:
-        found = json.loads(data or b"{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    return str(parse_record(remote.read(path) or b"").get("owner", ""))
