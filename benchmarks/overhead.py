@@ -47,7 +47,8 @@ def main() -> None:
         ours = ours_s(scratch / "ours", args.steps)
         planned = plan_s(scratch / "plan", 10_000)
         python = peers_python(scratch / "peers")
-        luigi = luigi_s(python, scratch, args.luigi_steps)
+        script = [python, str(ROOT / "benchmarks" / "overhead_luigi.py"), str(scratch / "luigi")]  # a process a worker
+        luigi = elapsed([*script, str(args.luigi_steps), str(WORKERS), *BARE], {}) / args.luigi_steps
         metaflow = metaflow_s(python, scratch, args.metaflow_steps)
     peer = min(luigi, metaflow)
     print(f"elapsed a step, {WORKERS} at a time: bare process {bare:.3f} s, Argosy {ours:.3f} s ({args.steps} steps), "
@@ -116,12 +117,6 @@ def peers_python(venv: Path) -> str:
     for command in commands:
         subprocess.run(command, check=True)
     return python
-
-
-def luigi_s(python: str, scratch: Path, count: int) -> float:
-    """Seconds for a task of Luigi's local scheduler, with a process for each worker."""
-    script = str(ROOT / "benchmarks" / "overhead_luigi.py")
-    return elapsed([python, script, str(scratch / "luigi"), str(count), str(WORKERS), *BARE], {}) / count
 
 
 def metaflow_s(python: str, scratch: Path, count: int) -> float:

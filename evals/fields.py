@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from pydantic import BeforeValidator
+
 from argosy.config.schema import Config
 from argosy.text.scripts import HAN
 from evals.extract.listed import CIRCLED, without_labels, without_list
@@ -17,6 +19,9 @@ from evals.records import Record
 _AROUND = " \t\r\n()[]{}<>.:,、。（）【】"
 _HAN = re.compile(f"[{HAN}]")
 _NO_LABEL, _NOT_AMONG = "answer is not a label of the choices", "answer is not among the choices"
+
+
+ONE_OR_SEVERAL = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)  # a text, or a list
 
 
 class Fields(Config):

@@ -1,12 +1,12 @@
 """A task of a suite: where its items come from, how they are read, and how they are grouped."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from argosy.config.schema import Config
-from evals.fields import Fields
+from evals.fields import ONE_OR_SEVERAL, Fields
 from evals.items import AnyItem
 
 _OF_FILES = ("files", "shots", "hf", "format", "fields", "config", "split", "shots_split", "revision", "encoding",
@@ -16,9 +16,9 @@ _OF_FILES = ("files", "shots", "hf", "format", "fields", "config", "split", "sho
 class TaskSpec(Config):
     """`benchmarks.tasks.<name>` of a suite: a list of files, or a mapping of these fields."""
 
-    files: tuple[str, ...] = ()
+    files: Annotated[tuple[str, ...], ONE_OR_SEVERAL] = ()
     """Patterns (`*`, and `**` for folders) beside the suite, below `data` or ARGOSY_BENCHMARKS, or absolute."""
-    shots: tuple[str, ...] = ()
+    shots: Annotated[tuple[str, ...], ONE_OR_SEVERAL] = ()
     """The same for the items that few-shot examples come from."""
     format: str = ""
     """Name of a format (evals/formats); "": argosy's for JSONL, MMLU's for CSV."""
@@ -39,7 +39,7 @@ class TaskSpec(Config):
     hf: str = ""
     """A dataset of Hugging Face, or the directory of a saved one; read without `files`, and where ARGOSY_BENCHMARKS is
     `huggingface`."""
-    config: tuple[str, ...] = ()
+    config: Annotated[tuple[str, ...], ONE_OR_SEVERAL] = ()
     """Configurations (subjects) of the dataset."""
     split: str = "test"
     """Split of the dataset that the items come from."""
@@ -71,11 +71,6 @@ class TaskSpec(Config):
         if isinstance(value, str):
             value = [value]
         return {"files": value} if isinstance(value, list | tuple) else value
-
-    @field_validator("files", "shots", "config", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _has_a_source(self) -> Self:

@@ -123,20 +123,15 @@ class Demo:
 
     def documents(self) -> Iterator[Document]:
         """Make the clean documents of all channels, then the dirty ones."""
-        clean = list(self._clean())
-        yield from clean
-        count = self.config.dirt_per_kind
-        if count and clean:
-            yield from dirty_documents(clean, list(self._spare()), self.benchmark(), count, self.seed)
-
-    def _clean(self) -> Iterator[Document]:
         c, (facts, taught, _) = self.config, self.facts
-        yield from english_documents(self.seed, c.english_bytes)
-        yield from code_documents(self.seed, c.code_bytes)
+        clean = [*english_documents(self.seed, c.english_bytes), *code_documents(self.seed, c.code_bytes)]
         for lang in LANGS:
-            yield from knowledge_documents(facts, lang, c.knowledge_repeats, self.seed)
-            yield from quiz_documents(taught, lang, c.quiz_repeats, self.seed)
-            yield from answer_documents(taught, lang, c.answer_repeats, self.seed)
+            clean += knowledge_documents(facts, lang, c.knowledge_repeats, self.seed)
+            clean += quiz_documents(taught, lang, c.quiz_repeats, self.seed)
+            clean += answer_documents(taught, lang, c.answer_repeats, self.seed)
+        yield from clean
+        if c.dirt_per_kind and clean:
+            yield from dirty_documents(clean, list(self._spare()), self.benchmark(), c.dirt_per_kind, self.seed)
 
     def _spare(self) -> Iterator[Document]:
         """Make prose that is not in the corpus, ten documents for each of `dirt_per_kind`, to make dirt of."""

@@ -45,17 +45,12 @@ def load_facts() -> list[Fact]:
         header, *lines = path.read_text(encoding="utf-8").splitlines()
         if header.split("\t") != _COLUMNS:
             raise ValueError(f"{relation}.tsv: columns are {header!r}, expected {_COLUMNS}")
-        found += [_fact(relation, line) for line in lines if line]
+        for line in filter(None, lines):
+            en_subject, en_answer, zh_subject, zh_answer = line.split("\t")
+            slug = re.sub(r"[^a-z0-9]+", "-", en_subject.removeprefix("the ").lower()).strip("-")
+            subject, answer = {"en": en_subject, "zh": zh_subject}, {"en": en_answer, "zh": zh_answer}
+            found.append(Fact(f"{relation}/{slug}", relation, subject, answer))
     return found
-
-
-def _fact(relation: str, line: str) -> Fact:
-    en_subject, en_answer, zh_subject, zh_answer = line.split("\t")
-    slug = re.sub(r"[^a-z0-9]+", "-", en_subject.removeprefix("the ").lower()).strip("-")
-    return Fact(
-        id=f"{relation}/{slug}", relation=relation, subject={"en": en_subject, "zh": zh_subject},
-        answer={"en": en_answer, "zh": zh_answer}
-    )
 
 
 def split_facts(facts: Sequence[Fact], seed: str | int, fraction: float) -> tuple[list[Fact], list[Fact]]:
@@ -63,8 +58,6 @@ def split_facts(facts: Sequence[Fact], seed: str | int, fraction: float) -> tupl
 
     Quizzes and instructions in training data ask only about taught facts; the benchmark half appears in training as
     prose alone."""
-    if not 0.0 <= fraction <= 1.0:
-        raise ValueError(f"fraction is {fraction}, allowed: 0 to 1")
     taught_ids: dict[str, None] = {}
     for relation in RELATIONS:
         ids = sorted(fact.id for fact in facts if fact.relation == relation)
@@ -136,8 +129,6 @@ def render_quiz(
     question: str, options: Sequence[str], answer_index: int, lang: str, labels: str = "letters", layout: str = "plain",
 ) -> Quiz:
     """Lay out the options; with labels "none" the answer is the option's text."""
-    if labels not in LABELS or layout not in LAYOUTS:
-        raise ValueError(f"labels is {labels!r}, allowed: {LABELS}; layout is {layout!r}, allowed: {LAYOUTS}")
     data = read_yaml("phrasings/layouts.yaml")
     form, names = data[lang], data["labels"][labels][: len(options)]
     mark = form["mark"][labels]

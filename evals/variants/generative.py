@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
 from argosy.plugins import unknown
 from evals.extract import rules
+from evals.fields import ONE_OR_SEVERAL
 from evals.forms import GeneratedForm
 from evals.question import Draft
 from evals.variants import Variant
@@ -27,15 +28,10 @@ class Generative(Variant):
     open = True
     several = True
     extract: str = ""
-    stops: tuple[Text, ...] | None = None
+    stops: Annotated[tuple[Text, ...] | None, ONE_OR_SEVERAL] = None
     max_tokens: int = Field(0, ge=0)
     solution: bool = True
     annotations: bool = False
-
-    @field_validator("stops", mode="before")
-    @classmethod
-    def _one_or_several(cls, stops: Any) -> Any:
-        return (stops,) if isinstance(stops, str) else stops
 
     @field_validator("extract")
     @classmethod

@@ -1,7 +1,7 @@
 """Openers of answers in the format that a prompt asks for."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -73,7 +73,11 @@ class Opener(PromptProbe):
             logs = {name: log_sum(each.logmass for each in group) for name, group in zip(wanted, groups, strict=True)}
             question = digest(case.prompt, case.format, openers, self.plain)
             result.rows.append({**_row(number, case, logs), "asked": question})
-        _add_lifts(result.rows)
+        for row in result.rows:  # the log mass of its format, less its mean where a prompt asks for another format
+            place = row["formats"].index(row["group"])
+            others = [other["scores"][place] for other in result.rows if other["group"] != row["group"]]
+            if others:
+                row["lift"] = row["scores"][place] - math.fsum(others) / len(others)
         result.add_means(self.declared)
         for name in wanted if len(wanted) > 1 else ():
             result.add_means(("mass", "lift"), [row for row in result.rows if row["group"] == name], name)
@@ -88,12 +92,3 @@ def _row(number: int, case: FormatCase, logs: Mapping[str, float]) -> dict[str, 
     if others:
         row |= {"share": math.exp(right - log_sum(logs.values())), "acc": right > max(others)}
     return row
-
-
-def _add_lifts(rows: Sequence[dict[str, Any]]) -> None:
-    """Add to each row the log mass of its format, less its mean where a prompt asks for another format."""
-    for row in rows:
-        place = row["formats"].index(row["group"])
-        others = [other["scores"][place] for other in rows if other["group"] != row["group"]]
-        if others:
-            row["lift"] = row["scores"][place] - math.fsum(others) / len(others)

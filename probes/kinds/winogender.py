@@ -188,13 +188,8 @@ def _paired(result: Measurement, templates: Sequence[Mapping[str, dict[str, Any]
     female = {row["occupation"]: float(row["female"]) for row in his}
     known = [(value, female[name]) for name, value in values.items() if name in female]
     if len(known) > 3:
-        result.measures["bls_correlation"] = _correlation(known)
+        from scipy.stats import pearsonr
 
-
-def _correlation(pairs: Sequence[tuple[float, float]]) -> Estimate:
-    """Compute Pearson's r with the error sqrt((1 - r^2) / (n - 2)); NaN where one side does not vary."""
-    from scipy.stats import pearsonr
-
-    n, varies = len(pairs), all(len(set(side)) > 1 for side in zip(*pairs, strict=True))
-    r = float(pearsonr(*zip(*pairs, strict=True)).statistic) if varies else math.nan
-    return Estimate(r, math.sqrt(max(0.0, 1 - r * r) / (n - 2)), n)
+        n, varies = len(known), all(len(set(side)) > 1 for side in zip(*known, strict=True))
+        r = float(pearsonr(*zip(*known, strict=True)).statistic) if varies else math.nan
+        result.measures["bls_correlation"] = Estimate(r, math.sqrt(max(0.0, 1 - r * r) / (n - 2)), n)

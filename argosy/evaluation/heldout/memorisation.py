@@ -145,18 +145,6 @@ def _score_channel(
     return scored
 
 
-def token_statistics(model: LanguageModel, sequences: Sequence[Tokens]) -> list[TokenStatistics]:
-    """Compute the statistics of sequences of at least two tokens, their first being given.
-
-    Raises InputError: the model is not transformers' (its backend gives no whole distributions); StepError: one
-    sequence does not fit into memory."""
-    if not callable(model.model):
-        raise InputError("memorisation needs whole distributions, which vLLM does not give: take backend: transformers")
-    queries = [Query(tokens[:-1], 0, tokens[1:]) for tokens in sequences]
-    statistics = dict(model.scorer.distributions(list(dict.fromkeys(queries)), _statistics))
-    return [statistics[query] for query in queries]
-
-
 def _statistics(logs: "torch.Tensor", query: Query) -> TokenStatistics:
     """Read the statistics of log-probabilities [token, vocabulary]."""
     import torch
@@ -188,9 +176,17 @@ def _draw(channel: TokenizedChannel, probe: MemorisationProbe, seed: str) -> lis
 def _score(
     model: LanguageModel, probe: MemorisationProbe, samples: Sequence[tuple[int, Tokens]]
 ) -> list[_Sample]:
-    statistics = token_statistics(model, [tokens for _, tokens in samples])
+    """Score samples of at least two tokens, their first being given.
+
+    Raises InputError: the model is not transformers' (its backend gives no whole distributions); StepError: one
+    sample does not fit into memory."""
+    if not callable(model.model):
+        raise InputError("memorisation needs whole distributions, which vLLM does not give: take backend: transformers")
+    queries = [Query(tokens[:-1], 0, tokens[1:]) for _, tokens in samples]
+    statistics = dict(model.scorer.distributions(list(dict.fromkeys(queries)), _statistics))
     scored = []
-    for (document, tokens), each in zip(samples, statistics, strict=True):
+    for (document, tokens), query in zip(samples, queries, strict=True):
+        each = statistics[query]
         if np.isfinite(each.logprobs).all() and np.isfinite(each.z).all():
             greedy = each.greedy[probe.prefix :]
             matched = len(greedy) if greedy.all() else int(np.argmin(greedy))

@@ -131,7 +131,11 @@ class Results:
             aliases = sorted(models[0].aliases) if models else None
             logged = self._logged_of(version.model_id or "", version.tags.get(CHECKPOINT, "")) if version else None
         if version is None:
-            raise absent(name, alias, aliases, self.where)
+            if aliases is None:
+                raise InputError(f"MLflow at {self.where} has no registered model {name!r}; 'argosy promote "
+                                 "CHECKPOINT' makes one")
+            raise InputError(f"{name!r} has no alias or version {alias!r} in MLflow at {self.where}; its aliases: "
+                             f"{', '.join(aliases) or 'none'} ('argosy promote' sets one)")
         if logged is None:
             raise InputError(f"{name}@{alias} is version {version.version}, of which MLflow at {self.where} has no "
                              "logged model, so no metrics")  # fmt: skip
@@ -224,11 +228,3 @@ class Results:
         experiments = [e.experiment_id for e in self._server.client.search_experiments()]
         wanted = f"tags.`{CHECKPOINT}` = {quoted(key)}"
         return next(self._server.logged_models(experiments, wanted), None) if key else None
-
-
-def absent(name: str, alias: str, aliases: list[str] | None, where: str) -> InputError:
-    """The error that a registered model, or its alias, does not exist."""
-    if aliases is None:
-        return InputError(f"MLflow at {where} has no registered model {name!r}; 'argosy promote CHECKPOINT' makes one")
-    return InputError(f"{name!r} has no alias or version {alias!r} in MLflow at {where}; its aliases: "
-                      f"{', '.join(aliases) or 'none'} ('argosy promote' sets one)")

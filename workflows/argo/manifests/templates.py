@@ -114,7 +114,17 @@ def evaluate_template(profile: Profile) -> WorkflowTemplate:
             title="Argosy: evaluate checkpoints",
             description="Evaluates what is missing of checkpoint x suite, compares with the reference, and ends red "
             "or calls the webhook where a checkpoint is worse beyond noise. With nothing new it does nothing.",
-            fields=evaluate_fields(profile),
+            fields=[
+                form_field("checkpoints", "",
+                           "STAGE, STAGE/EXPORT or directories, one a line. Empty: all that are new"),
+                form_field("suites", "",
+                           "Names with commas. Empty: those that the checkpoints' run was configured with"),
+                form_field("reference", "", "Alias or checkpoint to compare with. Empty: the alias "
+                           f"{profile.nightly.alias}"),
+                form_field("model", profile.nightly.model,
+                           "Registered model of the alias. Empty: the model line's name"),
+                *common_fields(profile),
+            ],
             tasks=[EVALUATE],
             plan_env=[(f"ARGOSY_{name.upper()}", parameter(name)) for name in names],
             plan_outputs=[JUDGE],
@@ -157,14 +167,3 @@ def nightly_template(profile: Profile) -> dict[str, Any]:
             "workflowSpec": {"workflowTemplateRef": {"name": EVALUATE.name}}
         },
     }
-
-
-def evaluate_fields(profile: Profile) -> list[Parameter]:
-    """Make the form of `evaluate`."""
-    return [
-        form_field("checkpoints", "", "STAGE, STAGE/EXPORT or directories, one a line. Empty: all that are new"),
-        form_field("suites", "", "Names with commas. Empty: those that the checkpoints' run was configured with"),
-        form_field("reference", "", f"Alias or checkpoint to compare with. Empty: the alias {profile.nightly.alias}"),
-        form_field("model", profile.nightly.model, "Registered model of the alias. Empty: the model line's name"),
-        *common_fields(profile),
-    ]

@@ -98,6 +98,9 @@ class Planned:
 
 def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
     """Make the template that plans, runs each task's batches, and reports the end whatever happens."""
+    # Without a pod where the plan found nothing to do and all went well.
+    idle = f"workflow.status == 'Succeeded' && (workflow.outputs?.parameters?.{FINISH} ?? 'yes') == 'no'"
+    end = DAG(name=END, tasks=[Task(name=FINISH, template=FINISH, when=f"{{{{=!({idle})}}}}")])
     return WorkflowTemplate(
         name=planned.name,
         namespace=profile.namespace,
@@ -110,7 +113,7 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
         on_exit=END,
         arguments=list(planned.fields),
         templates=[_dag(profile, planned), _plan(profile, planned), *steps(profile, planned.tasks),
-                   *planned.after.templates, _end(), _finish(profile)],
+                   *planned.after.templates, end, _finish(profile)],
         workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
         **_settings(profile),
     )
@@ -200,12 +203,6 @@ def _plan(profile: Profile, planned: Planned) -> Container:
 
 def _output(name: str, global_name: str | None = None) -> Parameter:
     return Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}"), global_name=global_name)
-
-
-def _end() -> DAG:
-    """Make the exit handler: `finish`, without a pod where the plan found nothing to do and all went well."""
-    idle = f"workflow.status == 'Succeeded' && (workflow.outputs?.parameters?.{FINISH} ?? 'yes') == 'no'"
-    return DAG(name=END, tasks=[Task(name=FINISH, template=FINISH, when=f"{{{{=!({idle})}}}}")])
 
 
 def _finish(profile: Profile) -> Container:

@@ -93,16 +93,11 @@ def stage(directory: Path, area: Path, known: dict[str, Stamp]) -> dict[str, Sta
                     (os.link if stamp.size > _COPIED else shutil.copyfile)(directory / name, area / name)
         except FileNotFoundError:
             continue
-        if _same(found, scan(directory)):
+        before, after = ({n: s.inode for n, s in each.items() if not is_record(n)} for each in (found, scan(directory)))
+        if before == after:  # no file came, went or was replaced; records may, since they hold by themselves
             return found
         time.sleep(_PAUSE_S)
     return None
-
-
-def _same(before: dict[str, Stamp], after: dict[str, Stamp]) -> bool:
-    """Tell whether no file came, went or was replaced; records may, since they hold by themselves."""
-    first, second = ({n: s.inode for n, s in each.items() if not is_record(n)} for each in (before, after))
-    return first == second
 
 
 class Mirror:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError, InputError
 from argosy.step.retry import parts_to_retry
+from argosy.store.files import parse_record
 from argosy.store.lease import LEASE
 from argosy.store.step_files import OUTPUTS
 from workflows.argo.objectstore.files import Entry, Remote
@@ -41,7 +42,9 @@ class RemoteNode:
         """Fetch the files of earlier attempts; return how many bytes. Of a finished step, its records alone."""
         entries, listed = whole(self._remote, self.name)
         self._there, self._listed = set(entries), listed
-        self._done = _is_outputs(self._remote.read(f"{self.name}/{OUTPUTS}")) if OUTPUTS in entries else False
+        record = parse_record((OUTPUTS in entries and self._remote.read(f"{self.name}/{OUTPUTS}")) or b"")
+        # With a failed part to retry it goes on from its state.
+        self._done = {"outputs", "made_from"} <= record.keys() and not parts_to_retry(record)
         wanted = {n: e for n, e in entries.items() if is_record(n) or (n in listed and not self._done)}
         each(
             lambda n: self._remote.download(f"{self.name}/{n}", wanted[n], self._local / n),
@@ -120,15 +123,6 @@ def whole(remote: Remote, name: str) -> tuple[dict[str, Entry], set[str]]:
             )
         listed = set()
     return entries, listed
-
-
-def _is_outputs(data: bytes | None) -> bool:
-    """Tell whether the step is done and has no failed part to retry, which would go on from its state."""
-    try:
-        record = json.loads(data or b"{}")
-        return {"outputs", "made_from"} <= record.keys() and not parts_to_retry(record)
-    except (ValueError, AttributeError):
-        return False
 
 
 class Pusher(RunObserver):

@@ -14,13 +14,12 @@ from argosy.step.process import stop_on_signals
 from argosy.store.files import read_record
 from argosy.store.step_files import OUTPUTS, RUN, STORE_URI, TRACKING, read_done
 from argosy.tracking.spool import PIPELINES
-from workflows.argo.handoff import read_handoff
+from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.lease import Leases
 from workflows.argo.objectstore.mirror import Mirror, each
 from workflows.argo.objectstore.node import Pusher, RemoteNode
 from workflows.argo.objectstore.records import (
-    folder_of,
     nodes_of,
     pull_directories,
     pull_records,
@@ -46,7 +45,7 @@ class PodStore:
     @property
     def folder(self) -> str:
         """The workflow's folder, below the store."""
-        return folder_of(self.workflow)
+        return f"{FOLDER}/{self.workflow}"
 
     @property
     def plan(self) -> Path:

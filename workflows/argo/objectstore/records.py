@@ -13,7 +13,7 @@ from argosy.store.provenance import DIGITS
 from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
 from argosy.tracking.ship import SHIPPED
 from argosy.tracking.spool import PIPELINES, SPOOL
-from workflows.argo.handoff import FOLDER, read_handoff
+from workflows.argo.handoff import read_handoff
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.lease import held_for
 from workflows.argo.objectstore.mirror import SMALL, Mirror, each
@@ -170,8 +170,3 @@ def nodes_of(plan: Path) -> tuple[list[str], list[str]]:
     """Return directories of the nodes of a handed-over plan, and the digests of its pipeline runs."""
     handoff = read_handoff(plan)
     return [Path(node["dir"]).name for node in handoff.nodes.values()], list(handoff.pipelines)
-
-
-def folder_of(workflow: str) -> str:
-    """Return the folder of a workflow's plan, below the store."""
-    return f"{FOLDER}/{workflow}"

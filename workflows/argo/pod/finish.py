@@ -85,15 +85,9 @@ def _bury(handoff: Handoff) -> None:
         directory = Path(node["dir"])
         done = read_done(directory)
         finished = done and not parts_to_retry(done)
-        if not (directory / TRACKING).is_dir() or finished or not _is_free(directory, deadline):
+        if not (directory / TRACKING).is_dir() or finished:
             continue
-        end_run(directory / TRACKING, "FINISHED" if done else KILLED)
-
-
-def _is_free(directory: Path, deadline: float) -> bool:
-    """Wait, since a pod that was just killed looks alive for a while; False: another workflow runs this node."""
-    while live_holder(directory):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.5)
-    return True
+        while (holder := live_holder(directory)) and time.monotonic() <= deadline:
+            time.sleep(0.5)  # a pod that was just killed looks alive for a while
+        if not holder:  # else another workflow runs this node
+            end_run(directory / TRACKING, "FINISHED" if done else KILLED)

@@ -54,20 +54,15 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
     config = _config(arguments.preset)  # as it is recorded: the devices are the profile's
     nodes = lifecycle(with_devices(config, profile))
     planned = plan(nodes, profile.storage.root, arguments.first or None, arguments.last or None)
-    _check_promotion(planned, arguments.promote)
+    compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
+    if arguments.promote != "no" and not compared:  # a person would be asked for nothing
+        raise InputError(
+            f"promote is {arguments.promote!r}, but compare is not among the stages from --from to --to and was never "
+            "done: end with compare (an empty 'to'), or leave promote at 'no'"
+        )
     check_node(planned.to_run, profile)
     hand_over(planned, config, config.name, tasks_of(lifecycle(LifecycleConfig())), profile, arguments)
     return 0
-
-
-def _check_promotion(planned: Plan, promote: str) -> None:
-    """Raise InputError where nothing will be compared: a person would be asked for nothing."""
-    compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
-    if promote != "no" and not compared:
-        raise InputError(
-            f"promote is {promote!r}, but compare is not among the stages from --from to --to and was never done: "
-            "end with compare (an empty 'to'), or leave promote at 'no'"
-        )
 
 
 def hand_over(

@@ -11,7 +11,7 @@ from pathlib import Path
 from argosy.store.files import read_record
 from argosy.store.step_files import LOG, PROGRESS, rank_log, read_done
 from workflows.argo.attempts import RETRY, earlier_attempts, exit_code
-from workflows.argo.handoff import FOLDER, SHARE, Handoff, read_handoff
+from workflows.argo.handoff import FOLDER, SHARE, read_handoff
 from workflows.argo.objectstore.pods import running
 from workflows.argo.profile.profile import Profile
 from workflows.local.runner import run_plan
@@ -113,7 +113,10 @@ def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[Ru
     # What they depend on was done before this task.
     alone = Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)),
                  nodes=tuple(node.model_copy(update={"upstream": ()}) for node in nodes))
-    with sending(nodes, *handoff.pipeline_of(arguments.batch), earlier=_done(handoff)) as sender:
+    # Nodes that other pods of the workflow have finished, as far as they are here; parts are too many.
+    others = (Path(node["dir"]) for node in handoff.nodes.values() if not node["part"])
+    done = [directory for directory in others if read_done(directory)]
+    with sending(nodes, *handoff.pipeline_of(arguments.batch), earlier=done) as sender:
         result = run_plan(
             alone,
             budget=Budget(nodes[0].resources.cores, max(node.resources.memory_gb for node in nodes)),
@@ -148,12 +151,6 @@ class LateSender(RunObserver):
             self._sender.close()
         else:
             print("tracking: this pod was short, so a later pod or the workflow's end sends its metrics to MLflow")
-
-
-def _done(handoff: Handoff) -> list[Path]:
-    """List the nodes that other pods of the workflow have finished, as far as they are here; parts are too many."""
-    alone = (Path(node["dir"]) for node in handoff.nodes.values() if not node["part"])
-    return [directory for directory in alone if read_done(directory)]
 
 
 @contextlib.contextmanager

@@ -104,22 +104,17 @@ def load_profile(name: str) -> Profile:
     """Load the profile `name`, or of the YAML file `name`; its name is the file's unless it says another.
 
     Raises InputError: there is none, or it is wrong."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else _find(name)
-    if not path.is_file():
+    is_path = name.endswith((".yaml", ".yml"))
+    found = [Path(name)] if is_path else [folder / f"{name}.yaml" for folder in _folders()]
+    path = next((each for each in found if each.is_file()), None)
+    if path is None and is_path:
         raise InputError(f"profile {name}: there is no such file")
+    if path is None:
+        known = profile_names()
+        near = nearest(name, known)
+        raise InputError(f"profile is {name!r}, allowed: {', '.join(known)}, or the path of a YAML file"
+                         + (f"; nearest: {near[0]}" if near else ""))
     return load(Profile, [{"name": path.stem}, path])
-
-
-def _find(name: str) -> Path:
-    for folder in _folders():
-        if (path := folder / f"{name}.yaml").is_file():
-            return path
-    known = profile_names()
-    near = nearest(name, known)
-    raise InputError(
-        f"profile is {name!r}, allowed: {', '.join(known)}, or the path of a YAML file"
-        + (f"; nearest: {near[0]}" if near else "")
-    )
 
 
 def _folders() -> list[Path]:

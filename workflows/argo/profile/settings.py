@@ -26,18 +26,14 @@ def secret_names(given: Any, at: str = "") -> Iterator[str]:
             path = f"{at}.{key}" if at else str(key)
             if isinstance(value, (Mapping, list, tuple)):
                 yield from secret_names(value, path)
-            elif value not in (None, "") and not isinstance(value, bool) and _is_secret(str(key)):
+                continue
+            name = re.sub(r"[^a-z0-9]+", "_", str(key).lower())
+            named = name == "key" or not _WORDS.isdisjoint(name.split("_")) or any(pair in name for pair in _PAIRS)
+            if value not in (None, "") and not isinstance(value, bool) and named and not name.endswith(_FILES):
                 yield path
     elif isinstance(given, Sequence) and not isinstance(given, str):
         for number, value in enumerate(given):
             yield from secret_names(value, f"{at}[{number}]")
-
-
-def _is_secret(key: str) -> bool:
-    name = re.sub(r"[^a-z0-9]+", "_", key.lower())
-    if name.endswith(_FILES):
-        return False
-    return name == "key" or not _WORDS.isdisjoint(name.split("_")) or any(pair in name for pair in _PAIRS)
 
 
 def has_password(uri: str) -> bool:
