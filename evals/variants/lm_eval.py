@@ -54,7 +54,10 @@ class TextsForm:
     """The cloze form, but several of the options' texts may be right."""
 
     several = True
-    __call__ = staticmethod(cloze_form)
+
+    def __call__(self, draft: Draft) -> Rendered:
+        """Render prompt and options."""
+        return cloze_form(draft)
 
 
 def gap_form(draft: Draft) -> Rendered:
