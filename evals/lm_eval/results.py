@@ -76,7 +76,7 @@ def _means(samples: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> 
             continue
         groups = {name: [float(value) for each, value in values if each == name] for name, _ in values}
         means = {name: math.fsum(each) / len(each) for name, each in groups.items()}
-        given = {name: results.get(f"{metric},{name}") for name in groups}
+        given: dict[str, Any] = {name: results.get(f"{metric},{name}") for name in groups}
         if all(isinstance(given[name], int | float) and math.isclose(mean, given[name], abs_tol=1e-9)
                for name, mean in means.items()):
             found.append(metric)
