@@ -78,9 +78,10 @@ def test_where_no_task_can_be_read_the_input_is_wrong(store: Path, tmp_path: Pat
         ("benchmarks: {tasks: {..: [good.jsonl]}}", r"'\.\.' is no name"),
         ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {'pl@in%': plain}}", "'pl@in%' is no name"),
         ("heldout: {}", r"give `tokens`, .*\(argosy evaluate --tokens DIR\), or `texts`"),
-        ("benchmarks: {tasks: {a: [good.jsonl]}, varients: {x: plain}}", "varients is not a field"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, varients: {x: plain}}", "benchmarks: varients is not a field;"),
         ("probes: [{name: x, kind: clozefact}]", "did you mean 'cloze_fact'"),
-        ("heldout: {strides: 3}", "strides is not a field"),
+        ("heldout: {strides: 3}", "heldout: strides is not a field; nearest: stride"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, formt: x}}}", r"tasks\.a\.formt is not a field; nearest: "),
     ],
 )
 def test_a_suite_is_read_before_a_model_is_looked_for(store: Path, tmp_path: Path, suite: str, message: str) -> None:

@@ -1,7 +1,6 @@
 """The kind of every metric is declared by its maker; a metric that nobody declares has no direction."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,13 +11,8 @@ from argosy.compare.gate.check import check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject
 from argosy.compare.metrics import UNDECLARED, kind_of, known
-from argosy.evaluation.suite import load_suite
 from argosy.judging.metrics import Verdict, metrics
 from argosy.statistics.metric import Metric, as_records, from_records, probability, share
-from probes.kinds import registered as kinds_of_probes
-from probes.runner import parse_probes
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -65,14 +59,6 @@ def test_what_nobody_declares_is_shown_and_decides_nothing(name: str) -> None:
     (finding,) = check(gate, Subject(second), Subject(first)).judgements[0].findings
     assert finding.status == "cannot tell"
     assert UNDECLARED in finding.evidence
-
-
-def test_every_probe_of_every_shipped_suite_declares_its_documented_measures() -> None:
-    probes = [probe for path in sorted((ROOT / "probes/suites").glob("*.yaml"))
-              for probe in parse_probes(load_suite(str(path)))]
-    assert len(probes) > 30
-    for name, cls in kinds_of_probes().items():
-        assert cls.declared, f"the probe {name} declares no measure"
 
 
 def test_every_metric_of_a_judge_is_declared() -> None:

@@ -78,6 +78,10 @@ def test_mostly_unreadable_input_is_an_error(tmp_path: Path) -> None:
     source.write_bytes("全部都是国标码\n".encode("gbk") * 5)
     with pytest.raises(InputError, match="all 5 lines are unreadable"):
         read(tmp_path / "out", source)
+    blank = tmp_path / "notes.md"  # its blank lines are no lines that were read
+    blank.write_bytes(b"A good line.\n" + b"\n" * 50 + "国标码\n".encode("gbk") * 30)
+    with pytest.raises(InputError, match="30 of 31 lines are unreadable, more than half"):
+        read(tmp_path / "out", blank)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst", ".parquet"])
@@ -138,12 +142,6 @@ def test_a_file_that_is_mostly_unreadable_is_refused_however_much_others_hold(tm
     (tmp_path / "in/other.jsonl").write_bytes(lines(*[{"body": "x"}] * 6000))
     with pytest.raises(InputError, match=r"in/other\.jsonl: all 6000 lines are unreadable \(no field 'text': 6000\)"):
         read(tmp_path / "out", tmp_path / "in")
-
-
-def test_blank_lines_of_a_text_file_are_no_lines_that_were_read(tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_bytes(b"A good line.\n" + b"\n" * 50 + "国标码\n".encode("gbk") * 30)
-    with pytest.raises(InputError, match="30 of 31 lines are unreadable, more than half"):
-        read(tmp_path / "out", tmp_path / "notes.md")
 
 
 def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ def test_orders_have_the_right_option_at_each_place_equally_often(options: int, 
         orders = {question.origin for question in questions}
         assert len(orders) == k
         assert tuple(range(options)) not in orders
+        at_places = [Counter(order[place] for order in orders) for place in range(options)]
+        assert k != options or at_places == [dict.fromkeys(range(options), 1)] * options
 
 
 def test_fewer_orders_leave_the_published_place_out_and_there_are_no_more_than_exist() -> None:

@@ -33,7 +33,9 @@ def asked_of(scorer: Any) -> list[int]:
     return sizes
 
 
-def test_scores_are_known_to_the_next_process_of_the_same_model_alone(tmp_path: Path) -> None:
+def test_scores_are_known_to_the_next_process_of_the_same_model_and_transformers_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache, checkpoint = tmp_path / "cache", save_checkpoint(tmp_path / "model")
     expected = LanguageModel.load(checkpoint, cache=cache).loglikelihood(PAIRS)
     again = LanguageModel.load(checkpoint, cache=cache)
@@ -47,15 +49,10 @@ def test_scores_are_known_to_the_next_process_of_the_same_model_alone(tmp_path: 
     assert fresh.loglikelihood(PAIRS) != expected
     assert sum(sizes) == 4
     assert len(list(cache.iterdir())) == 2
-
-
-def test_scores_of_another_transformers_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache, checkpoint = tmp_path / "cache", save_checkpoint(tmp_path / "model")
-    LanguageModel.load(checkpoint, cache=cache).loglikelihood(PAIRS)
     monkeypatch.setattr("transformers.__version__", "0.0.0")
-    other = LanguageModel.load(checkpoint, cache=cache)
-    sizes = asked_of(other.scorer)
-    other.loglikelihood(PAIRS)
+    newer = LanguageModel.load(checkpoint, cache=cache)
+    sizes = asked_of(newer.scorer)
+    newer.loglikelihood(PAIRS)
     assert sum(sizes) == 4
 
 

@@ -9,7 +9,9 @@ from argosy.scoring.encoder import Encoder
 from argosy.scoring.model import LanguageModel
 from tests.evaluation_fixtures import make_language_model, make_long_rope_model, make_tokenizer
 
-PROMPTS = ["river", "长江 a", "What is number 3?\nA. salt B. whale\nAnswer:", "", "the Nile " * 12, "river"]
+PROMPTS = ["river", "长江 a", "What is number 3?\nA. salt B. whale\nAnswer:", "", "the Nile " * 12,
+           "river stone " * 200,  # longer than the model: there is room for what is generated
+           "river"]
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +66,3 @@ def test_a_stop_is_found_in_the_text_wherever_tokens_cut_it(model: LanguageModel
             if stop and "\ufffd" not in stop:
                 assert model.generate([prompt], [stop], 20) == [before_stops(text, [stop])]
 
-
-def test_generation_leaves_room_in_a_short_model(model: LanguageModel) -> None:
-    long = "river stone " * 200
-    ids = transformers_greedy(model, long, 10)
-    assert model.generate([long], max_tokens=10) == [model.tokenizer.decode(ids, skip_special_tokens=True)]

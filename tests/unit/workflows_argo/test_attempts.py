@@ -183,17 +183,17 @@ def test_a_workflow_that_is_retried_has_all_its_attempts_again(store: Path, monk
     assert Attempts.read(store, "b") == Attempts()
 
 
-def test_a_deadline_counts_as_a_failure(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (1, 2):
-        assert started(store, monkeypatch, number, "deadline", 0)[0].failures == number
-    with pytest.raises(StepError, match="failed 3 times, the last time by its deadline"):
-        started(store, monkeypatch, 3, "deadline", 0)
-
-
-def test_too_little_memory_too_often_ends_with_what_to_raise(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (1, 2, 3):
-        assert started(store, monkeypatch, number, "memory", number) == (Attempts(out_of_memory=number), False)
-    with pytest.raises(StepError, match=r"resources\.STAGE\.memory_gb"):
-        started(store, monkeypatch, 4, "memory", 3)
+@pytest.mark.parametrize(("cause", "count", "most", "words"), [
+    ("deadline", "failures", 2, "failed 3 times, the last time by its deadline"),
+    ("memory", "out_of_memory", 3, r"resources\.STAGE\.memory_gb"),
+])
+def test_a_deadline_is_a_failure_and_too_many_or_too_little_memory_too_often_end_with_what_to_do(
+    cause: str, count: str, most: int, words: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, most + 1):
+        has = number if cause == "memory" else 0
+        assert started(store, monkeypatch, number, cause, has) == (Attempts(**{count: number}), False)
+    with pytest.raises(StepError, match=words):
+        started(store, monkeypatch, most + 1, cause, has)
 
 

@@ -229,36 +229,37 @@ def test_our_own_rules_see_debug_containers_and_ask_for_what_restricted_asks_for
             assert asked in text
 
 
+def laptop(folder: Path, command: str, kubectl: str) -> subprocess.Popen[str]:
+    """laptop.sh where `kubectl` is this shell script."""
+    (folder / "kubectl").write_text(f"#!/bin/sh\n{kubectl}\n")
+    (folder / "kubectl").chmod(0o755)
+    env = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder), "ARGOSY_CLUSTER": "current"}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen([INSTALL / "laptop.sh", command], env=env, text=True, **pipes)
+
+
 @pytest.mark.parametrize(("answer", "deleted"), [("other\n", False), ("", False), ("mine\n", True)])
 def test_laptop_script_deletes_nothing_of_a_cluster_that_was_not_meant(answer, deleted, tmp_path):
-    kubectl = tmp_path / "kubectl"
-    kubectl.write_text('#!/bin/sh\necho "$@" >> "$0.log"\n[ "$2" != current-context ] || echo mine\n')
-    kubectl.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "ARGOSY_CLUSTER": "current"}
-    ended = subprocess.run([INSTALL / "laptop.sh", "down"], env=env, input=answer, capture_output=True, text=True)
-    assert ended.returncode == (0 if deleted else 2)
-    assert "cluster mine" in ended.stderr
+    with laptop(tmp_path, "down", 'echo "$@" >> "$0.log"\n[ "$2" != current-context ] || echo mine') as script:
+        said = script.communicate(answer)[1]
+    assert script.returncode == (0 if deleted else 2)
+    assert "cluster mine" in said
     assert ("delete" in (tmp_path / "kubectl.log").read_text()) is deleted
 
 
 def test_laptop_script_names_the_pod_that_does_not_come_up_and_the_reason(tmp_path):
-    kubectl = tmp_path / "kubectl"
     pod = "s3-1 Pending minio: ErrImagePull no such host"
-    kubectl.write_text(f'#!/bin/sh\ncase "$*" in *deployment/s3*) exit 1 ;; *"get pods"*) echo "{pod}" ;; esac\n')
-    kubectl.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "ARGOSY_CLUSTER": "current"}
-    ended = subprocess.run([INSTALL / "laptop.sh", "up"], env=env, capture_output=True, text=True)
-    assert ended.returncode == 2
-    assert f"deployment s3 of namespace argosy: {pod}" in ended.stderr
-    assert "argosy/s3 did not come up" in ended.stderr
+    kubectl = f'case "$*" in *deployment/s3*) exit 1 ;; *"get pods"*) echo "{pod}" ;; esac'
+    with laptop(tmp_path, "up", kubectl) as script:
+        said = script.communicate()[1]
+    assert script.returncode == 2
+    assert f"deployment s3 of namespace argosy: {pod}" in said
+    assert "argosy/s3 did not come up" in said
 
 
 def test_laptop_script_opens_a_forward_again_that_kubectl_has_given_up(tmp_path):
-    kubectl = tmp_path / "kubectl"
-    kubectl.write_text('#!/bin/sh\necho "$5"\n[ "$5" = 2746:2746 ] || exit 1\nexec sleep 300\n')  # MLflow's breaks
-    kubectl.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
-    with subprocess.Popen([INSTALL / "laptop.sh", "forward"], env=env, stdout=subprocess.PIPE, text=True) as script:
+    breaks = 'echo "$5"\n[ "$5" = 2746:2746 ] || exit 1\nexec sleep 300'  # MLflow's
+    with laptop(tmp_path, "forward", breaks) as script:
         assert sorted(next(script.stdout) for _ in range(3)) == ["2746:2746\n", "5000:5000\n", "5000:5000\n"]
         script.terminate()
         assert set(script.stdout) <= {"5000:5000\n"}  # to the end of the pipe, which each kubectl holds while it lives

@@ -2,9 +2,9 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,17 +23,9 @@ JUDGE = "regressions-0123456789ab"
 DONE = json.dumps({"outputs": {}, "made_from": {}})
 
 
-class ApiServer:
-    """Knows the workflows that it is given."""
-
-    def __init__(self, *items: Mapping[str, Any]) -> None:
-        self.items = list(items)
-
-    def ask(self, method: str, path: str, **named: Any) -> dict[str, Any]:
-        return {"items": self.items, "metadata": {}}
-
-    def stream(self, *arguments: Any, **named: Any) -> Iterator[str]:
-        raise AssertionError("a sweep watches nothing")
+def api_server(*workflows: dict[str, Any]) -> Mock:
+    """One that knows these workflows, and is asked, not watched."""
+    return Mock(spec=["ask"], **{"ask.return_value": {"items": [*workflows], "metadata": {}}})
 
 
 @pytest.fixture
@@ -60,24 +52,24 @@ def pushed(profile: Profile, workflow: str) -> None:
 def test_the_reconciler_tells_how_a_workflow_ended_and_removes_what_is_old(profile: Profile) -> None:
     pushed(profile, "wf")
     running = {"metadata": {"name": "wf"}, "spec": {}, "status": {"phase": "Running"}}
-    assert RemoteReconciler(profile, ApiServer(running), keep_s=1e6).sweep() == 0
+    assert RemoteReconciler(profile, api_server(running), keep_s=1e6).sweep() == 0
     assert f"{FOLDER}/wf/finished.json" not in remote(profile).list()
-    assert RemoteReconciler(profile, ApiServer(), keep_s=1e6).sweep() == 0  # deleted
+    assert RemoteReconciler(profile, api_server(), keep_s=1e6).sweep() == 0  # deleted
     assert json.loads(remote(profile).read(f"{FOLDER}/wf/finished.json") or b"") == {"status": "KILLED"}
     spool = (remote(profile).read(f"{SFT}/tracking/spool.jsonl") or b"").decode().splitlines()
     assert [json.loads(line)["value"] for line in spool if '"kind":"status"' in line] == ["RUNNING", "KILLED"]
     assert f"{SFT}/.lease" not in remote(profile).list()
 
-    assert RemoteReconciler(profile, ApiServer(running), keep_s=1e6).sweep() == 0  # argo retry: it is to end again
+    assert RemoteReconciler(profile, api_server(running), keep_s=1e6).sweep() == 0  # argo retry: it is to end again
     assert f"{FOLDER}/wf/finished.json" not in remote(profile).list()
     remote(profile).write(f"{FOLDER}/wf/finished.json", b'{"status": "KILLED"}')
-    RemoteReconciler(profile, ApiServer(), keep_s=-10).sweep()
+    RemoteReconciler(profile, api_server(), keep_s=-10).sweep()
     assert not remote(profile).list(FOLDER)
 
 
 def test_the_reconciler_leaves_a_night_alone_that_is_being_planned(profile: Profile) -> None:
     remote(profile).write(f"{FOLDER}/planning/night.json", b"{}")  # plan.json comes in a moment
-    assert RemoteReconciler(profile, ApiServer(), keep_s=-10).sweep() == 0
+    assert RemoteReconciler(profile, api_server(), keep_s=-10).sweep() == 0
     assert f"{FOLDER}/planning/night.json" in remote(profile).list(FOLDER)
 
 

@@ -189,22 +189,16 @@ def hold(directory: Path, beats_s: float = 0) -> threading.Event:
     return ended
 
 
-def test_a_pod_that_was_killed_just_before_the_end_is_not_running_for_ever(store: Path,
-                                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("beats_s", "status"), [(0, "KILLED"), (0.1, "RUNNING")])
+def test_a_node_runs_on_where_another_workflow_is_at_it_and_not_where_its_pod_was_killed_before_the_end(
+    beats_s: float, status: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "1")
-    folder = submitted(store, "killed", "a" * 12)
-    hold(store / f"sft-{'a' * 12}")
+    folder = submitted(store, "ended", "a" * 12)
+    ended = hold(store / f"sft-{'a' * 12}", beats_s)
     conclude(folder / "plan.json", "FAILED")
-    assert statuses(store) == {f"{LINE} {'a' * 12}": "FAILED", f"sft-{'a' * 12}": "KILLED"}
-
-
-def test_a_node_that_another_workflow_is_at_stays_running(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "1")
-    folder = submitted(store, "stopped", "a" * 12)
-    ended = hold(store / f"sft-{'a' * 12}", beats_s=0.1)
-    conclude(folder / "plan.json", "KILLED")
     ended.set()
-    assert statuses(store)[f"sft-{'a' * 12}"] == "RUNNING"
+    assert statuses(store) == {f"{LINE} {'a' * 12}": "FAILED", f"sft-{'a' * 12}": status}
 
 
 def test_workflows_of_another_namespace_or_cluster_are_left_alone(store: Path,

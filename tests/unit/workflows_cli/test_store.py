@@ -32,22 +32,20 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"workflows.cli.{command}.lifecycle", noops)
 
 
-def test_run_then_again_then_what_it_left_behind(argosy: Argosy) -> None:
-    assert "3 ran" in argosy("run", "--plain").out
-    assert "3 skipped" in argosy("run", "--plain").out
-    assert "3 nodes: 3 done" in argosy("status").out
-
-
-def test_a_failure_ends_with_1_and_status_says_where_the_log_is(argosy: Argosy) -> None:
-    argosy("run", "--plain", "name=failing", code=1)
-    out = argosy("status", code=1).out
+def test_a_failure_ends_with_1_and_every_command_says_so_and_where_the_log_is(argosy: Argosy) -> None:
+    store = ("--store", "other")
+    argosy("run", "--plain", *store, "name=failing", code=1)
+    out = argosy("status", *store, code=1).out
     assert "1 done, 1 failed, 1 blocked" in out
     assert "failed on request; log: " in out
     assert out.splitlines()[3].split() == ["compare", "blocked", "needs", "sft,", "which", "failed"]
-    assert "attempt 1" in argosy("logs", "sft").out
-    said = argosy("logs", "compare", code=2).err
-    assert "compare has not run: it is blocked, as sft failed; 'argosy logs sft' shows why" in said
-    assert "nearest: sft; stages: data, sft, compare\n" in argosy("logs", "sff", code=2).err
+    assert "attempt 1" in argosy("logs", *store, "sft").out
+    said = argosy("logs", *store, "compare", code=2).err
+    assert "compare has not run: it is blocked, as sft failed; 'argosy logs sft --store other' shows why" in said
+    assert "nearest: sft; stages: data, sft, compare\n" in argosy("logs", *store, "sff", code=2).err
+    said = argosy("compare", *store, "sft", code=2).err
+    assert "sft failed before: failed on request; 'argosy logs sft --store other' shows more" in said
+    assert "NOT DONE (failed before: failed on request)" in argosy("why", *store, "sft").out
 
 
 def test_logs_of_a_rank_end_with_the_step_and_name_the_ranks_that_there_are(
@@ -72,14 +70,6 @@ def test_a_node_that_has_not_run_is_said_to_be_so(command: str, argosy: Argosy) 
     assert f"argosy {command}: sft has not run yet (pending); 'argosy run', with the options of the last time" in error
 
 
-def test_compare_and_why_of_a_failure(argosy: Argosy) -> None:
-    argosy("run", "--plain", "--store", "other", "name=failing", code=1)
-    said = argosy("compare", "--store", "other", "sft", code=2).err
-    words = "sft failed before: failed on request; 'argosy logs sft --store other' shows more"
-    assert words in said
-    assert "NOT DONE (failed before: failed on request)" in argosy("why", "--store", "other", "sft").out
-
-
 def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) -> None:
     assert "kept aside" not in argosy("run", "--plain").out
     path = _directories("data")[0].absolute()
@@ -97,10 +87,12 @@ def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) ->
         assert "{name: gopher_quality, skip_channels: [poems]}" in out
 
 
-def test_a_range_then_the_rest(argosy: Argosy) -> None:
-    argosy("run", "--plain", "--to", "data", "seed=4")
+def test_a_range_then_the_rest_then_again(argosy: Argosy) -> None:
+    assert "1 ran" in argosy("run", "--plain", "--to", "data", "seed=4").out
     assert "1 done, 2 pending" in argosy("status").out
     assert "2 ran" in argosy("run", "--plain", "--from", "sft", "seed=4").out
+    assert "3 skipped" in argosy("run", "--plain", "seed=4").out
+    assert "3 nodes: 3 done" in argosy("status").out
 
 
 def test_run_names_the_report_of_its_own_config_alone(argosy: Argosy) -> None:

@@ -70,13 +70,10 @@ def test_a_node_for_the_whole_machine_is_not_starved_by_small_ones(tmp_path: Pat
     assert started(s) == ["big"]
 
 
-def test_what_asks_for_more_than_the_machine_has_runs_alone(tmp_path: Path) -> None:
-    s = scheduler([node("huge", cores=64, memory_gb=999), node("small")], tmp_path)
-    assert started(s) == ["huge"]
-
-
-def test_memory_counts(tmp_path: Path) -> None:
-    s = scheduler([node("a", memory_gb=5), node("b", memory_gb=5)], tmp_path, memory_gb=8)
+@pytest.mark.parametrize(("cores", "memory_gb", "other_gb"), [(64, 999, 0.1), (1, 5, 5)])
+def test_memory_counts_and_what_asks_for_more_than_the_machine_has_runs_alone(cores: int, memory_gb: float,
+                                                                             other_gb: float, tmp_path: Path) -> None:
+    s = scheduler([node("a", cores=cores, memory_gb=memory_gb), node("b", memory_gb=other_gb)], tmp_path, memory_gb=8)
     assert started(s) == ["a"]
 
 
