@@ -11,6 +11,7 @@ from argosy.scoring.encoder import Encoder
 from argosy.scoring.model import LanguageModel
 from evals.formats import At, find_format
 from evals.items import Item
+from tests.step_fixtures import run_step, write_lines
 from tests.tokenizer_fixtures import make_bpe
 
 WORDS = {
@@ -46,11 +47,10 @@ def make_items(count: int, seed: int = 0, options: int = 4) -> list[Item]:
 def write_items(path: Path, items: list[Item]) -> None:
     """As the data step writes them."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
+    write_lines(path, (
         {"id": i.id, "lang": i.lang, "relation": "r", "question": i.question, "choices": i.choices, "answer": i.answer}
         for i in items
-    ]
-    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    ))
 
 
 def make_tokenizer() -> Any:
@@ -67,7 +67,7 @@ def make_model(vocabulary: int, positions: int = 256, **fields: Any) -> Any:
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = LlamaConfig(vocab_size=vocabulary, max_position_embeddings=positions, **{**shape, **fields})
-    return _sharpened(LlamaForCausalLM(config))
+    return sharpened(LlamaForCausalLM(config))
 
 
 def make_long_rope_model(vocabulary: int) -> Any:
@@ -81,10 +81,11 @@ def make_long_rope_model(vocabulary: int) -> Any:
     config = Phi3Config(vocab_size=vocabulary, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
                         num_attention_heads=4, max_position_embeddings=128, original_max_position_embeddings=32,
                         pad_token_id=0, bos_token_id=1, eos_token_id=2, sliding_window=None, rope_parameters=rope)
-    return _sharpened(Phi3ForCausalLM(config))
+    return sharpened(Phi3ForCausalLM(config))
 
 
-def _sharpened(model: Any) -> Any:
+def sharpened(model: Any) -> Any:
+    """The model with outputs that are far from uniform, and attention that is not flat."""
     import torch
 
     with torch.no_grad():
@@ -112,11 +113,8 @@ def save_checkpoint(path: Path, *, chat: bool = False, positions: int = 256) -> 
 
 def run_evaluate(out: Path, **fields: Any) -> dict[str, Any]:
     """Run the evaluate step in this process; its results.json."""
-    from argosy.step.contract import Progress, StepContext
-    from argosy.tracking.tracker import Tracker
     from steps.evaluate import STEP, EvaluateConfig
 
-    out.mkdir(parents=True)
-    STEP.run(EvaluateConfig(**fields), StepContext(out, Tracker(out / "tracking"), Progress(None)))
+    run_step(STEP, EvaluateConfig(**fields), out)
     found: dict[str, Any] = json.loads((out / "results.json").read_text())
     return found

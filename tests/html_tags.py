@@ -33,6 +33,15 @@ class TagReader(HTMLParser):
         self.text.append(data)
 
 
+def check_no_markup(html: str, scripts: int) -> TagReader:
+    """Check that hostile text of the data is text: no tag or script of its own, nothing that turns letters around."""
+    reader = TagReader(html)
+    tags = [tag for tag, _ in reader.tags]
+    assert (tags.count("script"), tags.count("img")) == (scripts, 0)
+    assert not set("\u202e\u2066") & set(html)
+    return reader
+
+
 def check_self_contained(html: str) -> set[str]:
     """Check that nothing is loaded and links lead to the page or to files beside it; the ids of the page."""
     reader = TagReader(html)

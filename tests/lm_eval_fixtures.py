@@ -1,15 +1,26 @@
 """Tasks of lm-eval as files: YAML, and the documents that it reads instead of Hugging Face."""
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from argosy.scoring.model import LanguageModel
+
 CHOICE = {"output_type": "multiple_choice", "doc_to_text": "{{q}}", "doc_to_choice": "c", "doc_to_target": "gold",
           "metric_list": [{"metric": "acc"}]}  # fmt: skip
 RIVERS = [{"q": f"river {n}", "c": [" stone", " water"], "gold": n % 2} for n in range(2)]
+
+
+def hflm(model: LanguageModel, **options: Any) -> Any:
+    """lm-eval's own model of the same weights and tokenizer."""
+    from lm_eval.models.huggingface import HFLM
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    return HFLM(pretrained=model.model, tokenizer=model.tokenizer, batch_size=16, **options)
 
 
 def write_task(root: Path, name: str, docs: Sequence[Any] | None, **fields: Any) -> None:

@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from tests.step_fixtures import write_lines
 from tests.tokenizer_fixtures import make_bpe
 
 WORDS = ["red", "blue", "green", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star"]
@@ -64,7 +65,3 @@ def make_data(directory: Path, count: int = 96, seed: int = 0) -> Path:
         write_lines(directory / f"{name}_heldout.jsonl", records[:heldout])
     return directory
 
-
-def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
-    """One JSON object a line."""
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")

@@ -1,5 +1,7 @@
-"""One step run in this process, without a graph."""
+"""One step run in this process, without a graph, and the files that one reads."""
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,5 +13,11 @@ from argosy.tracking.tracker import Tracker
 def run_step(step: Step[Any], config: Config, out: Path) -> dict[str, Any]:
     """Outputs of the step, run in `out`."""
     out.mkdir(parents=True, exist_ok=True)
-    outputs: dict[str, Any] = step.run(config, StepContext(out, Tracker(), Progress(None))).model_dump()
+    outputs: dict[str, Any] = step.run(config, StepContext(out, Tracker(out / "tracking"), Progress(None))).model_dump()
     return outputs
+
+
+def write_lines(path: Path, records: Iterable[Any]) -> Path:
+    """One JSON value a line."""
+    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
+    return path

@@ -1,7 +1,6 @@
 """Unmodified tasks against lm-eval's own: its task definitions from the installed package through its HFLM, ours from
 the published files through our suites and scorer. Item by item, with three kinds of tokenizers."""
 
-import logging
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ from evals.task_sources import read_task
 from evals.tasks.variant_task import VariantTask
 from tests import benchmark_files as files
 from tests.evaluation_fixtures import make_model
+from tests.lm_eval_fixtures import hflm
 from tests.tokenizer_fixtures import make_bpe
 from tests.tokenizer_kinds import make_sentencepiece
 
@@ -71,11 +71,7 @@ def model(kind: str) -> LanguageModel:
 
 @cache
 def theirs(kind: str) -> Any:
-    from lm_eval.models.huggingface import HFLM
-
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    found = model(kind)
-    return HFLM(pretrained=found.model, tokenizer=found.tokenizer, batch_size=16)
+    return hflm(model(kind))
 
 
 def lm_evals_task(task: files.Published, path: Path, **fields: Any) -> Any:

@@ -5,10 +5,10 @@ import pytest
 
 from evals.chain import Chain
 from evals.extract.listed import stand_in_order
-from tests.variant_properties import CHAIN, CHAINS, GUESSERS, MADE, PUBLISHED, check, guessed, made, source
+from tests.variant_properties import CHAIN, GUESSERS, MADE, PUBLISHED, check, guessed, made, source
 
 PLAIN = next(chain for chain in CHAIN if chain.name == "plain")
-EVERY = [chain for chain in CHAIN if chain.name not in ("all_orders", "few_shot")]
+EVERY = [chain for chain in CHAIN if chain.name != "all_orders"]
 LISTED = ("mmlu", "gaokao", "openbookqa", "listed", "bullets", "unknown")
 DROPS = ("none_of_the_others", "none_control", "none_either", "wicked", "other_distractors")
 # All of them ask the same whatever the option's place: these metrics tell it of no guesser by place.
@@ -56,22 +56,3 @@ def test_who_sees_no_question_is_at_the_stated_chance(chain: Chain, name: str) -
                 assert abs(value - chance) <= noise, (guesser, metric)
             else:
                 assert value <= max(before, chance) + noise, (guesser, metric)
-
-
-@pytest.mark.parametrize("name", ["mmlu", "gaokao", "openbookqa"])
-def test_examples_are_others_in_the_same_form_and_balanced(name: str) -> None:
-    chain = next(chain for chain in CHAIN if chain.name == "few_shot")
-    shots = CHAINS["few_shot"]["few_shot"]["n"]  # type: ignore[index]
-    last: tuple[str, list[str]] = ("", [])
-    for item, [draft], [question] in made(chain, source(name), 0.7):
-        asked = draft.render(None).prompt
-        assert question.prompt.endswith(asked)
-        head = question.prompt.removesuffix(asked)
-        assert asked not in head
-        if head != last[0]:
-            cue = draft.cue + draft.separator
-            answers = [part[0] for part in head.split(cue)[1:] if part[1:3] == "\n\n"]
-            last = head, answers
-        assert len(last[1]) == shots
-        places = {each.answer for each in source(name) if each.subject == item.subject and each.id != item.id}
-        assert len(set(last[1])) >= min(shots, len(places)) - 1 or item.subject == "English_Cloze_Test"

@@ -1,7 +1,6 @@
 """Our YAML from lm-eval's own harness, with its HFLM, against our runner on the same suite."""
 
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from evals.section import Benchmarks
 from evals.variants import registered
 from tests import benchmark_files as files
 from tests.evaluation_fixtures import make_items, make_language_model, save_checkpoint, write_items
+from tests.lm_eval_fixtures import hflm
 
 ROOT = Path(__file__).parents[3]
 TASKS = ROOT / "evals/tasks"
@@ -44,21 +44,13 @@ def model() -> LanguageModel:
     return make_language_model(8192)  # few-shot prompts are long in its few tokens; what has no room is not asked
 
 
-@cache
-def hflm() -> Any:
-    from lm_eval.models.huggingface import HFLM
-
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    return HFLM(pretrained=model().model, tokenizer=model().tokenizer, batch_size=16)
-
-
 def harness(names: list[str], **metadata: Any) -> dict[str, Any]:
     """What lm-eval makes of tasks and groups of ours."""
     from lm_eval.evaluator import evaluate
     from lm_eval.tasks import TaskManager
 
     manager = TaskManager(include_path=str(TASKS), include_defaults=False, metadata=metadata)
-    found: dict[str, Any] = evaluate(hflm(), manager.load(names), bootstrap_iters=100)
+    found: dict[str, Any] = evaluate(hflm(model()), manager.load(names), bootstrap_iters=100)
     return found
 
 

@@ -11,7 +11,7 @@ from evals.extract.listed import split_prompt
 from evals.items import Item, Items
 from evals.lm_eval.documents import LETTERS_ALONE, NO_QUESTION
 from evals.lm_eval.model import ArgosyLM
-from evals.question import Question
+from evals.question import Pool, Question
 from evals.reading import read_items
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
@@ -131,18 +131,12 @@ def test_a_tasks_own_examples_are_asked_as_lm_eval_asks_them(tmp_path: Path) -> 
         mine = VariantTask.of(name, questions)
         run(ArgosyLM(model(kind)), mine, name)
         same_answers(our_answers(mine), expected)
-    item = items_of(read_task(spec, tmp_path))[3]
-    (shot,) = parse_chain("one", [{"few_shot": {"n": 1}}]).questions(item, 0, parse_pool(spec, tmp_path))
+    item, pool = items_of(read := read_task(spec, tmp_path))[3], Pool(read.items, read_examples(spec, tmp_path))
+    (shot,) = parse_chain("one", [{"few_shot": {"n": 1}}]).questions(item, 0, pool)
     head = f"Of {item.question}\n\nQuestion: "
     assert shot.prompt.startswith(head)
     assert shot.prompt.endswith(f"\n\nQuestion: {item.question}\nAnswer:")
     assert shot.prompt.count("Answer:") == 2
-
-
-def parse_pool(spec: TaskSpec, data: Path) -> Any:
-    from evals.question import Pool
-
-    return Pool(read_task(spec, data).items, read_examples(spec, data))
 
 
 @pytest.mark.parametrize("name", ["winogrande", "blimp_adjunct_island"])

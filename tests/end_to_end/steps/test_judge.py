@@ -10,23 +10,19 @@ from argosy.store.files import read_json
 from steps.judge import STEP, JudgeConfig
 from tests.evaluation_fixtures import save_checkpoint
 from tests.judge_server import judge_server
+from tests.step_fixtures import write_lines
 
 
 def _run(out: Path, **config: object) -> Outcome:
     return run_item(STEP, Item(JudgeConfig.model_validate(config), out))
 
 
-def _write(path: Path, records: list[dict[str, object]]) -> str:
-    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
-    return str(path)
-
-
 def test_two_checkpoints_and_a_checkpoint_that_judges(tmp_path: Path) -> None:
     for name in ("a", "b"):
         save_checkpoint(tmp_path / name, chat=True, positions=1024)
-    prompts = _write(tmp_path / "prompts.jsonl", [{"id": n, "prompt": f"What is number {n}?"} for n in range(3)])
+    prompts = write_lines(tmp_path / "prompts.jsonl", [{"id": n, "prompt": f"What is number {n}?"} for n in range(3)])
     config = {"first": str(tmp_path / "a"), "second": str(tmp_path / "b"), "judge": str(tmp_path / "a"),
-              "prompts": prompts, "max_new_tokens": 8}  # fmt: skip
+              "prompts": str(prompts), "max_new_tokens": 8}  # fmt: skip
     assert _run(tmp_path / "out", **config).code == 0
     outputs = read_json(tmp_path / "out/outputs.json")["outputs"]
     assert outputs["metrics"]["ties"] == 1.0  # the same weights twice
@@ -39,9 +35,9 @@ def _given(folder: Path, url: str, second: list[str]) -> dict[str, str]:
     """Four prompts; of the first model's answers, the last is `same`."""
     texts = {"prompt": [f"Name city {n}." for n in range(4)], "first": ["Paris 0", "Paris 1", "Paris 2", "same"],
              "second": second}  # fmt: skip
-    files = {name: _write(folder / f"{name}.jsonl", [{"id": str(n), "prompt" if name == "prompt" else "answer": text}
-                                                     for n, text in enumerate(found)])
-             for name, found in texts.items()}  # fmt: skip
+    files = {name: str(write_lines(folder / f"{name}.jsonl", [{"id": str(n), key: text}
+                                                              for n, text in enumerate(found)]))
+             for name, found in texts.items() for key in ["prompt" if name == "prompt" else "answer"]}  # fmt: skip
     return {"first_answers": files["first"], "second_answers": files["second"], "prompts": files["prompt"],
             "judge_url": url, "judge_model": "m"}  # fmt: skip
 

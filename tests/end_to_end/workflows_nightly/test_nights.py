@@ -3,12 +3,13 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from argosy.store.step_files import read_done
 from argosy.tracking.mlflow.registry import Registry
-from argosy.tracking.mlflow.server import Server, default_uri
+from argosy.tracking.mlflow.server import CHECKPOINT, Server, default_uri
 from argosy.tracking.spool import PIPELINES
 from tests.argo_fixtures import batches, pod, run_batches, write_profile
 from tests.command_line import Argosy
@@ -84,6 +85,14 @@ def judgements(store: Path) -> list[dict[str, object]]:
     return [each for done in found if done for each in done["outputs"]["judged"]]
 
 
+def logged(store: Path, key: str) -> tuple[Any, Any]:
+    """The client of the store's MLflow, and the model of a checkpoint there."""
+    server = Server(default_uri(store), store)
+    [model] = server.client.search_logged_models(
+        [server.client.get_experiment_by_name("tiny").experiment_id], f"tags.`{CHECKPOINT}` = '{key}'")
+    return server.client, model
+
+
 def test_cells_are_the_lifecycle_s_own_and_none_is_made_twice(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = [*cells(store), *cells(store, OTHER)]
     assert len(wanted) == 4
@@ -145,11 +154,9 @@ def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(store: Path,
     assert "is worse than" in said
     assert "report.html" in said
     assert night(store) == 0  # told once
-    client = Server(default_uri(store), store).client
-    experiment = client.get_experiment_by_name("tiny").experiment_id
-    [model] = [m for m in client.search_logged_models([experiment]) if m.tags["argosy.checkpoint"] == other]
+    client, model = logged(store, other)
     assert (model.tags["argosy.nightly.verdict"], model.tags["argosy.nightly.reference"]) == ("worse", key)
-    runs = client.search_runs([experiment], "tags.`argosy.step` = 'regressions'")
+    runs = client.search_runs([model.experiment_id], "tags.`argosy.step` = 'regressions'")
     assert max(run.data.metrics["nightly/worse"] for run in runs) == 1
     assert main(["promote", "--undo", "--store", str(store)]) == 0
 
@@ -204,9 +211,7 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(store
     [held] = [each for each in evidence if each["kind"] == "promote" and each["checkpoint"] == other]
     assert (held["gate"]["status"], held["gate"]["reference"]) == ("holds", key)
     assert {rule["rule"] for rule in held["gate"]["rules"]} == {"not_worse", "no_channel_worse", "at_least"}
-    client = Server(default_uri(store), store).client
-    experiment = client.get_experiment_by_name("tiny").experiment_id
-    [model] = [m for m in client.search_logged_models([experiment]) if m.tags["argosy.checkpoint"] == other]
+    client, model = logged(store, other)
     assert any("promotions" in each.path for each in client.list_logged_model_artifacts(model.model_id))
 
 

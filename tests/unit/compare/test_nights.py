@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from argosy.step.contract import Progress, StepContext
 from argosy.store.files import read_json, write_json
-from argosy.tracking.tracker import Tracker
-from steps.regressions import RegressionsConfig, run
+from steps.regressions import STEP, RegressionsConfig
 from tests.nightly_fixtures import webhook
 from tests.report_fixtures import HONEST, Model, make_store
+from tests.step_fixtures import run_step
 from workflows.nightly import announce
 
 PRETRAINED, SFT = HONEST[2], HONEST[-1]
@@ -25,12 +24,10 @@ def judged(root: Path, *models: Model, pairs: list[dict[str, Any]] | None = None
         evaluations += make_store(root, [model], items=80, line=str(number)).evaluations
     given = pairs or [{"new": [2 * n, 2 * n + 1], "reference": [0, 1]} for n in range(1, len(models))]
     out = root / "regressions-000000000001"
-    out.mkdir(exist_ok=True)
-    config = RegressionsConfig.model_validate({"evaluations": evaluations, "pairs": given})
-    outputs = run(config, StepContext(out, Tracker(out / "tracking"), Progress(None))).model_dump(mode="json")
+    outputs = run_step(STEP, RegressionsConfig.model_validate({"evaluations": evaluations, "pairs": given}), out)
     made = {"step": "regressions", "upstream": {"evaluations": []}, "config": {"pairs": []}}
     (out / "outputs.json").write_text(json.dumps({"outputs": outputs, "made_from": made}))
-    return dict(outputs)
+    return outputs
 
 
 def test_worse_is_told_with_numbers_and_a_report(tmp_path: Path) -> None:
@@ -68,9 +65,7 @@ def test_losses_of_a_suite_that_changed_are_not_compared_and_that_is_said(tmp_pa
     write_json(Path(evaluations[1], "outputs.json"), record)
     pairs = [{"new": [2, 3], "reference": [0, 1]}]
     config = RegressionsConfig.model_validate({"evaluations": evaluations, "pairs": pairs})
-    (tmp_path / "out").mkdir()
-    found = run(config, StepContext(tmp_path / "out", Tracker(None), Progress(None)))
-    assert found.judged[0]["heldout"] == {}
+    assert run_step(STEP, config, tmp_path / "out")["judged"][0]["heldout"] == {}
     page = (tmp_path / "out/report.html").read_text()
     assert "they were measured with suite heldout, which changed in between" in page
 

@@ -12,19 +12,16 @@ from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.compare.page.tables import glance, prefix_tables
 from argosy.compare.stages import compare
 from argosy.errors import InputError
-from argosy.step.contract import Progress, StepContext
 from argosy.store.files import read_json, write_json
-from argosy.tracking.tracker import Tracker
-from steps.compare import CompareConfig, CompareOutputs, run
-from tests.html_tags import TagReader, check_self_contained
+from steps.compare import STEP, CompareConfig
+from tests.html_tags import TagReader, check_no_markup, check_self_contained
 from tests.report_fixtures import DEMO, HONEST, HOSTILE, Model, Store, make_store
+from tests.step_fixtures import run_step
 
 
-def _compare(store: Store, **changes: Any) -> tuple[str, CompareOutputs]:
+def _compare(store: Store, **changes: Any) -> tuple[str, dict[str, Any]]:
     out = store.root / "compare"
-    out.mkdir(exist_ok=True)
-    config = CompareConfig.model_validate({**store.config(), **changes})
-    outputs = run(config, StepContext(out, Tracker(None), Progress(None)))
+    outputs = run_step(STEP, CompareConfig.model_validate({**store.config(), **changes}), out)
     return (out / "report.html").read_text(encoding="utf-8"), outputs
 
 
@@ -43,13 +40,10 @@ def test_it_is_whole_and_needs_no_network(html: str) -> None:
 
 
 def test_hostile_text_is_text(html: str) -> None:
-    reader = TagReader(html)
-    assert [tag for tag, _ in reader.tags].count("script") == 1
-    text = "".join(reader.text)
+    text = "".join(check_no_markup(html, scripts=1).text)
     assert "</script><script>alert(1)</script>" in text
     assert "{{ 7*7 }}" in text
     assert "中文文本" in text
-    assert not set("\u202e\u2066") & set(html)
     assert "⟨202E⟩gnp.exe⟨2066⟩" in text
 
 
@@ -60,9 +54,7 @@ def test_hostile_names_are_text_too(tmp_path: Path) -> None:
         done["outputs"][kind] |= {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.5}
     done["outputs"]["left_out"] = {HOSTILE: {HOSTILE: 3}}
     write_json(Path(store.evaluations[0]) / "outputs.json", done)
-    reader = TagReader(_compare(store)[0])
-    assert [tag for tag, _ in reader.tags].count("script") == 1
-    assert "img" not in [tag for tag, _ in reader.tags]
+    check_no_markup(_compare(store)[0], scripts=1)
 
 
 def test_every_checkpoint_and_its_items_are_there(html: str) -> None:
@@ -88,7 +80,7 @@ def test_a_part_of_the_pipeline_gives_a_shorter_page(models: tuple[Model, ...], 
     page, outputs = _compare(make_store(tmp_path, models, items=10), clean="", data="")
     TagReader(page)
     assert len(page) < len(html)
-    assert outputs.seen == {"facts": []}
+    assert outputs["seen"] == {"facts": []}
     said = json.dumps(read_json(tmp_path / "compare/comparison.json")["verdict"])
     assert not re.search(r"\bnan\b|None|twin" + ("" if models[-1].stage == "rlhf" else "|rlhf"), said)
     assert "No report of a clean step was given." in page
@@ -143,7 +135,7 @@ def test_many_checkpoints_stay_one_bounded_file(tmp_path: Path) -> None:
                   for n in range(1, 21)]
         make_store(tmp_path, models, items=4, line=line, store=store)
     html, outputs = _compare(store)
-    assert outputs.checkpoints == 60
+    assert outputs["checkpoints"] == 60
     assert len(set(re.findall(r'data-label="([^"]+)"', html))) == 60
     assert len(html) < 1_500_000
 
@@ -165,7 +157,7 @@ def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path
         assert of[labels[standing.checkpoint]].scores[0].value == standing.headline
     assert "code" in of["sft"].forgotten
     html, outputs = _compare(made)
-    assert outputs.seen == {"facts": ["twin"]}
+    assert outputs["seen"] == {"facts": ["twin"]}
     assert "twin has likely seen the test" in capsys.readouterr().out
     table = html.partition('<table class="glance">')[2].partition("</table>")[0]
     assert table.count("<tr>") == 1 + len(lines)

@@ -1,7 +1,6 @@
 """Readers of benchmark formats: what is read, what is left out by which name, and what is an error."""
 
 import csv
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,7 @@ from evals.fields import label_index, label_indexes, number_index
 from evals.formats import At, find_format, registered
 from evals.items import BrokenItem, Item, OpenItem
 from evals.reading import parse_records, read_items
-
-
-def write_jsonl(path: Path, records: Sequence[Any]) -> Path:
-    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
-    return path
+from tests.step_fixtures import write_lines
 
 
 def write_csv(path: Path, rows: Sequence[Sequence[str]], encoding: str = "utf-8") -> Path:
@@ -52,7 +47,7 @@ def test_several_labels_and_numbers() -> None:
 
 def test_argosy_items_with_labels_several_answers_and_none(tmp_path: Path) -> None:
     base = {"question": "Q", "choices": ["x", "y", "z"]}
-    path = write_jsonl(tmp_path / "a.jsonl", [
+    path = write_lines(tmp_path / "a.jsonl", [
         {"id": 1, **base, "answer": "Ｃ"},
         {"id": 2, **base, "answer": 0, "answers": [2, 0], "subject": "s", "cluster": "c"},
         {"id": 3, "question": "1+1", "answer": 2, "solution": "", "lang": "zh"},
@@ -122,7 +117,7 @@ def test_arc_and_openbookqa_as_published_and_from_hugging_face() -> None:
 
 def test_answers_in_a_file_beside_the_questions(tmp_path: Path) -> None:
     piqa = [{"goal": f"G{n}", "sol1": "x", "sol2": "y"} for n in range(3)]
-    path = write_jsonl(tmp_path / "valid.jsonl", piqa)
+    path = write_lines(tmp_path / "valid.jsonl", piqa)
     with pytest.raises(InputError, match="no label: put the file of labels beside it"):
         read_items(path, format="piqa")
     labels = tmp_path / "valid-labels.lst"
@@ -134,7 +129,7 @@ def test_answers_in_a_file_beside_the_questions(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"3 lines and valid-labels\.lst 2"):
         read_items(path, format="piqa")
     siqa = {"context": "C.", "question": "Q?", "answerA": "x", "answerB": "y", "answerC": "z"}
-    write_jsonl(tmp_path / "dev.jsonl", [siqa])
+    write_lines(tmp_path / "dev.jsonl", [siqa])
     (tmp_path / "dev-labels.lst").write_text("1\n")
     (item,) = read_items(tmp_path / "dev.jsonl", format="siqa").items
     assert item == Item("dev/0", "en", "C. Q?", ("x", "y", "z"), 0, cluster="C.")  # from 1
@@ -193,7 +188,7 @@ def test_instructions(tmp_path: Path) -> None:
 
 
 def test_unknown_formats_and_suffixes_are_named(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", [])
+    path = write_lines(tmp_path / "a.jsonl", [])
     with pytest.raises(InputError, match="unknown format 'openbook'; did you mean 'openbookqa'"):
         read_items(path, format="openbook")
     with pytest.raises(InputError, match=r"format ceval is read from \.csv"):

@@ -53,6 +53,8 @@ def test_what_probes_ask_and_the_model_sees_the_end_of_is_counted(model: Languag
         {"name": "text", "kind": "perplexity", "texts": [long, short]},
         {"name": "fits", "kind": "next_token", "cases": [{"prefix": short, "text": " x"}]},
         {"name": "said", "kind": "generation", "prompts": [short, long], "max_new_tokens": 8},
+        {"name": "pair", "kind": "contrastive", "pairs": [{"context": "a", "good": "river", "bad": long}]},
+        {"name": "given", "kind": "perplexity", "texts": [["a", long]], "given": "previous"},
     ]
     suite = Suite.model_validate({"name": "s", "probes": probes})
     found = run_probes(suite, model, "", chat=False, seed=0, limit=None)
@@ -60,6 +62,7 @@ def test_what_probes_ask_and_the_model_sees_the_end_of_is_counted(model: Languag
     assert found.cut.keys() == {"probe/s/next", "probe/s/said"}
     assert found.cut["probe/s/next"] >= 2
     assert found.cut["probe/s/said"] == 1
+    assert found.left_out == {f"probe/s/{name}": {"answer is longer than the model": 1} for name in ("pair", "given")}
 
 
 def test_a_prompt_without_room_for_its_answer_is_not_asked(model: LanguageModel, tmp_path: Path,

@@ -1,8 +1,6 @@
 """Files of one's own: their fields by name, lists of options in their questions, and a right option that always comes
 first."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,10 @@ from evals.reading import read_items
 from evals.task import TaskSpec
 from evals.task_sources import read_examples
 from tests.evaluation_fixtures import make_items
+from tests.step_fixtures import write_lines as write
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 OWN = Fields(question="stem", choices=("a", "b", "c", "d"), answer="key")
-
-
-def write(path: Path, records: Sequence[Any]) -> Path:
-    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize(("key", "index_from", "place"), [

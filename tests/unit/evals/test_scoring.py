@@ -1,7 +1,6 @@
 """Our scorer against lm-eval's own HFLM on the same model."""
 
 import json
-import logging
 import math
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from argosy.scoring.scorer import Scorer
 from evals.chain import parse_chain
 from evals.lm_eval.model import ArgosyLM
 from evals.tasks.variant_task import VariantTask
-from tests.evaluation_fixtures import make_items, make_language_model, save_checkpoint
+from tests.evaluation_fixtures import make_items, make_language_model, save_checkpoint, sharpened
+from tests.lm_eval_fixtures import hflm
 
 VARIANTS = ("plain", "cloze", "options_in_text", "none_of_the_others", "labels", "permuted", "teach_then_ask")
 
@@ -24,26 +24,18 @@ def model() -> LanguageModel:
     return make_language_model()
 
 
-@pytest.fixture(scope="module")
-def hflm(model: LanguageModel) -> Any:
-    from lm_eval.models.huggingface import HFLM
-
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    return HFLM(pretrained=model.model, tokenizer=model.tokenizer, batch_size=8)
-
-
 def tasks(count: int) -> dict[str, VariantTask]:
     chains = [parse_chain(name) for name in VARIANTS]
     return {chain.name: VariantTask.of(chain.name, chain.all_questions(make_items(count), 0)[0]) for chain in chains}
 
 
-def test_scores_and_accuracies_in_a_chat_template_equal_hflm(model: LanguageModel, hflm: Any) -> None:
+def test_scores_and_accuracies_in_a_chat_template_equal_hflm(model: LanguageModel) -> None:
     from lm_eval.evaluator import evaluate
 
     made = [tasks(30), tasks(30)]
     results = [
         evaluate(lm, {"tasks": dict(mine)}, bootstrap_iters=0, apply_chat_template=True, log_samples=False)
-        for lm, mine in zip((ArgosyLM(model), hflm), made, strict=True)
+        for lm, mine in zip((ArgosyLM(model), hflm(model)), made, strict=True)
     ]
     for name in VARIANTS:
         ours, theirs = (mine[name].answers for mine in made)
@@ -69,11 +61,11 @@ PAIRS = [
 ]
 
 
-def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel, hflm: Any) -> None:
+def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel) -> None:
     from lm_eval.api.instance import Instance
 
     requests = [Instance("loglikelihood", {}, pair, n) for n, pair in enumerate(PAIRS)]
-    expected = hflm.loglikelihood(requests, disable_tqdm=True)
+    expected = hflm(model).loglikelihood(requests, disable_tqdm=True)
     found = ArgosyLM(model).loglikelihood(requests)
     assert [score for score, _ in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
@@ -82,13 +74,11 @@ def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel, hflm
 def test_rolling_loglikelihood_of_long_texts_is_lm_evals(model: LanguageModel) -> None:
     """Of the text alone: left to itself, HFLM scores a tokenizer's BOS too, as the token after its BOS prefix."""
     from lm_eval.api.instance import Instance
-    from lm_eval.models.huggingface import HFLM
 
-    hflm = HFLM(pretrained=model.model, tokenizer=model.tokenizer, batch_size=8, add_bos_token=False)
     texts = ["short", "river stone " * 400, "长江 二十四 定理。" * 90]
     assert len(model.encode([texts[1]])[0]) > 2 * model.max_length
     requests = [Instance("loglikelihood_rolling", {}, (text,), n) for n, text in enumerate(texts)]
-    expected = hflm.loglikelihood_rolling(requests, disable_tqdm=True)
+    expected = hflm(model, add_bos_token=False).loglikelihood_rolling(requests, disable_tqdm=True)
     assert ArgosyLM(model).loglikelihood_rolling(requests) == pytest.approx(expected, rel=1e-5)
 
 
@@ -111,11 +101,7 @@ def windowed(kind: str, fields: dict[str, Any]) -> Any:
 
     torch.manual_seed(0)
     config = getattr(transformers, kind)(**{**SHAPE, **fields})
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
-    for weights in model.parameters():
-        if weights.ndim > 1:
-            weights.data.mul_(8)
-    return model
+    return sharpened(transformers.AutoModelForCausalLM.from_config(config))
 
 
 @pytest.mark.parametrize(("kind", "fields"), WINDOWS)

@@ -1,6 +1,5 @@
 """Few-shot, generated and numeric variants run on a model, and their questions can be made again."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from evals.task_sources import read_task
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
+from tests.step_fixtures import write_lines
 
 VARIANTS = {
     "few": [{"few_shot": {"n": 2}}],
@@ -29,11 +29,9 @@ SUM = {"question": "A hen lays {} eggs and Jo eats 3. How many are left?", "answ
 def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data")
     write_items(path / "facts.jsonl", make_items(60))
-    lines = [
+    write_lines(path / "sums.jsonl", (
         {name: text.format(*[n, n - 3, n - 3, n - 3][: text.count("{}")]) for name, text in SUM.items()}
-        for n in range(7, 15)
-    ]
-    (path / "sums.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        for n in range(7, 15)))
     return path
 
 

@@ -20,7 +20,8 @@ from argosy.posttraining.stage import begin
 from argosy.step.contract import Progress, StepContext
 from argosy.tokens.windows import IGNORED
 from argosy.tracking.tracker import Tracker
-from tests.posttraining_fixtures import make_checkpoint, make_tokenizer, write_lines
+from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
+from tests.step_fixtures import write_lines
 
 
 @pytest.fixture(scope="module")

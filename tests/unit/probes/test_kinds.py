@@ -104,14 +104,6 @@ def test_blimp_files_and_broken_lines(model: LanguageModel, tmp_path: Path) -> N
     assert found.left_out == {"no pair of sentences": 1, "good and bad are the same": 1}
 
 
-def test_a_text_longer_than_the_model_is_said_to_be(model: LanguageModel) -> None:
-    long = "river " * 400
-    for fields in ({"kind": "contrastive", "pairs": [{"context": "a", "good": "river", "bad": long}]},
-                   {"kind": "perplexity", "texts": [["a", long]], "given": "previous"}):
-        found = parse_probe({"name": "x", **fields}, "s").measure(model, scope())
-        assert found.left_out == {"answer is longer than the model": 1}
-
-
 RELATION = {"name": "r", "patterns": ["[X] is."], "facts": [["a", "b"], ["c", "d"]]}
 
 

@@ -96,34 +96,28 @@ def test_what_is_over_is_not_stopped_and_what_runs_or_succeeded_is_not_retried(a
     assert not api.bodies("PATCH") + api.bodies("PUT") + api.bodies("POST")
 
 
-def test_retry_goes_on_with_the_workflow_or_submits_the_same(api: Api, by_server: bool, argosy: Argosy) -> None:
-    api.workflows = {"lifecycle-0": workflow("lifecycle-0", "Failed")}
-    out = argosy("retry", "lifecycle-0").out
-    if by_server:
-        assert put(api) == [f"{ARGO}/lifecycle-0/retry"]
-        assert "lifecycle-0 continues" in out
-        return
-    again = api.workflows["lifecycle-2"]
-    assert again["spec"]["arguments"]["parameters"] == [{"name": "preset", "value": "tiny"}]
-    assert again["metadata"]["annotations"] == {"argosy/retry-of": "lifecycle-0"}
-    assert "finished steps are not repeated" in out
-
-
-def test_a_node_that_failed_without_a_failed_pod_goes_on_from_the_plan_or_is_submitted_again(
-    api: Api, by_server: bool, argosy: Argosy
-) -> None:
-    """The pod ended well while the workflow was stopped: Argo's own retry would start nothing and fail again."""
-    stopped = workflow("w", "Failed", {"data": {"data-1": (Pod(),)}}, plan=Pod())
-    node = stopped["status"]["nodes"][identity("w.data", "w")]
-    node |= {"phase": "Failed", "message": "Stopped with strategy 'Stop'"}
+@pytest.mark.parametrize("ended_well", [False, True])
+def test_retry_goes_on_with_the_workflow_or_submits_the_same(ended_well: bool, api: Api, by_server: bool,
+                                                             argosy: Argosy) -> None:
+    """Where the pod ended well while the workflow was stopped, Argo's own retry would start nothing and fail again: it
+    goes on from the plan."""
+    stopped = workflow("w", "Failed", {"data": {"data-1": (Pod(),)}} if ended_well else {}, plan=Pod())
+    if ended_well:
+        node = stopped["status"]["nodes"][identity("w.data", "w")]
+        node |= {"phase": "Failed", "message": "Stopped with strategy 'Stop'"}
     api.workflows = {"w": stopped}
     out = argosy("retry", "w").out
     if by_server:
         assert put(api) == [f"{ARGO}/w/retry"]
-        assert api.bodies("PUT") == [{"restartSuccessful": True, "nodeFieldSelector": "displayName=plan"}]
+        again = {"restartSuccessful": True, "nodeFieldSelector": "displayName=plan"}
+        assert (api.bodies("PUT") == [again]) == ended_well
         assert "w continues" in out
         return
+    submitted = api.workflows["lifecycle-2"]
+    assert submitted["spec"]["arguments"]["parameters"] == [{"name": "preset", "value": "tiny"}]
+    assert submitted["metadata"]["annotations"] == {"argosy/retry-of": "w"}
     assert "submitted lifecycle-2 with the parameters of w" in out
+    assert "finished steps are not repeated" in out
     assert not put(api)
 
 

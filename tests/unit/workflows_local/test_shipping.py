@@ -2,28 +2,15 @@
 
 import io
 import subprocess
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from argosy.errors import InputError
 from argosy.tracking.tracker import Tracker
 from workflows.local.shipping import Sender
-
-
-class Slow:
-    """A process that ends with `code` when it was waited for often enough."""
-
-    def __init__(self, waits: int, code: int) -> None:
-        self.stdin, self.waits, self.code = io.BytesIO(), waits, code
-
-    def wait(self, timeout: float) -> int:
-        self.waits -= 1
-        if self.waits >= 0:
-            raise subprocess.TimeoutExpired("ship", timeout)
-        return self.code
-
 
 STILL, LEFT = "still being sent to MLflow; this waits 60 s at most", "2 records of 1 spools are not sent to MLflow yet "
 
@@ -38,7 +25,8 @@ def test_each_thing_is_said_once(waits: int, code: int, said: list[str], tmp_pat
     tracker = Tracker(store / "noop-0123456789ab/tracking")
     for step in (1, 2):
         tracker.metrics({"a": 1}, step)
-    process: Any = Slow(waits, code)
+    process = Mock(stdin=io.BytesIO())  # it ends with `code` when it was waited for often enough
+    process.wait.side_effect = chain([subprocess.TimeoutExpired("ship", 1)] * waits, repeat(code))
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: process)
     sender = Sender(store)
     sender.start()
