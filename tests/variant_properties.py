@@ -92,7 +92,7 @@ MADE = ("right_first", "listed", "bullets", "unknown", "facts")
 
 @cache
 def source(name: str) -> list[Item]:
-    """At most 1,000 items of what the shared data has, of the demo, or of records in other benchmarks' forms."""
+    """At most 500 items of what the shared data has, of the demo, or of records in other benchmarks' forms."""
     if name == "facts":
         return _facts()
     if name in MADE:
@@ -104,7 +104,7 @@ def source(name: str) -> list[Item]:
             pytest.skip(f"{DATA / pattern} is not there: benchmarks are read from beside the checkout")
         found = merged([read_items(path, format=form) for path in files]).items
     items = [item for item in found if isinstance(item, Item)]
-    return Random(name).sample(items, min(1000, len(items)))
+    return Random(name).sample(items, min(500, len(items)))
 
 
 def made(chain: Chain, found: Sequence[Item], at_least: float = 1 / 3) -> Made:

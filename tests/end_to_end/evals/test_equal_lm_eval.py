@@ -176,7 +176,8 @@ def test_generated_solutions_are_those_of_lm_eval(tmp_path: Path) -> None:
     task, kind, count = files.gsm8k(3), "byte_level", 3
     files.Published("", "", "", "", {"train.jsonl": task.files["gsm8k/train.jsonl"]}, []).write(tmp_path)
     base = lm_evals_task(task, tmp_path, fewshot_split="train", num_fewshot=count,
-                         fewshot_config={"sampler": "first_n"}, data_files={"train": str(tmp_path / "train.jsonl")})
+                         fewshot_config={"sampler": "first_n"}, data_files={"train": str(tmp_path / "train.jsonl")},
+                         generation_kwargs={"until": ["Question:"], "do_sample": False, "max_gen_toks": 64})
     samples = run(theirs(kind), base, task.name)["samples"][task.name]
     texts: list[str] = []
     for rule in ("strict", "flexible"):
@@ -184,7 +185,7 @@ def test_generated_solutions_are_those_of_lm_eval(tmp_path: Path) -> None:
         chain = [{"lm_eval": layout}, {"few_shot": {"n": count, "choose": "first"}}]
         mine = our_task(task, tmp_path / "published", chain)
         questions = [question for doc in mine.test_docs() for question in mine.questions(doc)]
-        texts = texts or model(kind).generate([q.prompt for q in questions], questions[0].generation.stops, 256)
+        texts = texts or model(kind).generate([q.prompt for q in questions], questions[0].generation.stops, 64)
         read = [sample for sample in samples if sample["filter"].startswith(rule)]
         answers = [generated(question, text) for question, text in zip(questions, texts, strict=True)]
         assert [answer.question.prompt for answer in answers] == [sample["arguments"][0][0] for sample in read]

@@ -1,4 +1,4 @@
-"""What every variant promises, on up to 1,000 items of every multiple-choice source that is shipped or beside the
+"""What every variant promises, on up to 500 items of every multiple-choice source that is shipped or beside the
 checkout."""
 
 import pytest

@@ -71,7 +71,7 @@ ASKED = {"openbookqa": set(VARIANTS) - {"argosy_changed_numbers", "argosy_varian
                     "argosy_generative", "argosy_pride"}}  # fmt: skip
 
 
-LIMIT = {"gsm8k": 7, "gaokao": 2}  # items of a file
+LIMIT = {"gsm8k": 5, "gaokao": 1}  # items of a file; of five, two can be asked with other numbers
 
 
 @pytest.mark.parametrize("suite", ASKED)
