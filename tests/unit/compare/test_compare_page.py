@@ -170,6 +170,7 @@ def test_hostile_text_is_text(found: Compared) -> None:
     page = ComparisonPage.of(found)
     html = page.render({key: Asked(HOSTILE, (HOSTILE, "b", "c", "d")) for key in page.wanted()})
     check_no_markup(html, scripts=2)
+    assert not set("\u202e\u2066") & set(html)
     assert _data(html)["items"][0]["p"].startswith("</script><script>alert(1)</script>")
     assert json.loads(as_script({"a": HOSTILE + "\u2028"})) == {"a": HOSTILE + "\u2028"}
 

@@ -41,6 +41,7 @@ def test_it_is_whole_and_needs_no_network(html: str) -> None:
 
 def test_hostile_text_is_text(html: str) -> None:
     text = "".join(check_no_markup(html, scripts=1).text)
+    assert not set("\u202e\u2066") & set(html)
     assert "</script><script>alert(1)</script>" in text
     assert "{{ 7*7 }}" in text
     assert "中文文本" in text
