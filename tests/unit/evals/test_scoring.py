@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def test_a_window_as_long_as_the_model_or_of_no_layer_does_not_hinder_sharing() 
 def test_what_cannot_be_scored_does_not_stop_the_others(model: LanguageModel) -> None:
     long = tuple([5] * (model.max_length + 1))
     scores = model.scorer.score([((1,), ()), ((), (1,)), ((1, 2), long), ((1, 2), (3,))])
-    assert scores[:3] == [NOT_SCORED] * 3
+    assert scores[:3] == [NOT_SCORED, NOT_SCORED, replace(NOT_SCORED, too_long=True)]
     assert math.isfinite(scores[3].logprob)
 
 
