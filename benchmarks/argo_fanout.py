@@ -10,8 +10,6 @@ elapsed seconds a part over ours, `workflow_bytes` the size of our Workflow obje
 `benchmark` is emptied, and the profile applied again at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -76,7 +74,7 @@ def open_profile() -> Profile:
     return load_profile(name)
 
 
-def ours_s(cluster: Cluster, profile: Profile, count: int) -> tuple[float, int]:
+def ours_s(cluster: "Cluster", profile: Profile, count: int) -> tuple[float, int]:
     """(elapsed seconds a part, bytes of the Workflow) of `count` parts, planned, run and concluded."""
     spec = fan_out(profile, count)
     shutil.rmtree(seen_here(profile), ignore_errors=True)
@@ -105,7 +103,7 @@ def fan_out(profile: Profile, count: int) -> dict[str, Any]:
     return spec
 
 
-def peer_s(cluster: Cluster, profile: Profile, count: int) -> float:
+def peer_s(cluster: "Cluster", profile: Profile, count: int) -> float:
     """Elapsed seconds a part of `count` pods of plain Argo."""
     spec = fan_out(profile, count)
     spec.pop("onExit")
@@ -127,7 +125,7 @@ def peer_s(cluster: Cluster, profile: Profile, count: int) -> float:
     return (time.perf_counter() - started) / count
 
 
-def run(cluster: Cluster, spec: dict[str, Any]) -> dict[str, Any]:
+def run(cluster: "Cluster", spec: dict[str, Any]) -> dict[str, Any]:
     """Run a template's spec to its end, as a Workflow that refers to it; the template is removed then."""
     from tests.cluster.cluster import GROUP, VERSION
 

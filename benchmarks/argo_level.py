@@ -9,8 +9,6 @@ starts (the controller, the scheduler, the node), from there until the step star
 by one; the means are over all. The last line is JSON.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

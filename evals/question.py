@@ -1,7 +1,5 @@
 """Questions, and the drafts of them that variants change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
@@ -163,7 +161,7 @@ class Draft:
     choices: tuple[str, ...]
     gold: int
     origin: tuple[int, ...]
-    form: Form
+    form: "Form"
     labels: str = LETTERS
     preamble: str = ""  # text before the question
     golds: tuple[int, ...] = ()
@@ -176,7 +174,7 @@ class Draft:
     pool: Pool = field(default=EMPTY, repr=False, compare=False)
 
     @classmethod
-    def of(cls, item: AnyItem, form: Form, pool: Pool = EMPTY, layout: Layout = PUBLISHED) -> Draft:
+    def of(cls, item: AnyItem, form: "Form", pool: Pool = EMPTY, layout: Layout = PUBLISHED) -> "Draft":
         """Draft the item as it was published."""
         if isinstance(item, OpenItem):
             return cls(item, item.question, (), 0, (), form, answer=item.answer, solution=item.solution, pool=pool)
@@ -209,7 +207,7 @@ class Draft:
         """Places of all right options."""
         return self.golds or ((self.gold,) if self.choices else ())
 
-    def with_options(self, kept: Sequence[int]) -> Draft:
+    def with_options(self, kept: Sequence[int]) -> "Draft":
         """Keep these options alone, in this order; `kept` has all right ones."""
         golds = tuple(place for place, old in enumerate(kept) if old in self.rights)
         return replace(

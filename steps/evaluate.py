@@ -6,8 +6,6 @@ Writes `results.json` (metrics, standard errors, counts, what was left out) and 
 variant, a probe's case, or a held-out document). Formats: docs/architecture.md; how it works: docs/evaluation.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -150,8 +148,8 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
 
 
 def _evaluate(
-    config: EvaluateConfig, context: StepContext, sections: Sections, checkpoint: Checkpoint, model: LanguageModel
-) -> Findings:
+    config: EvaluateConfig, context: StepContext, sections: "Sections", checkpoint: "Checkpoint", model: "LanguageModel"
+) -> "Findings":
     from argosy.evaluation.findings import Findings
     from argosy.scoring.workers import reporter
 
@@ -164,7 +162,7 @@ def _evaluate(
     return findings
 
 
-def check_suite(suite: Suite, tokens: str) -> tuple[Benchmarks | None, Heldout | None]:
+def check_suite(suite: "Suite", tokens: str) -> "tuple[Benchmarks | None, Heldout | None]":
     """Parse and validate all sections of a suite but the files that it names, before a model is loaded.
 
     Args:
@@ -188,7 +186,7 @@ def check_suite(suite: Suite, tokens: str) -> tuple[Benchmarks | None, Heldout |
     return section, texts
 
 
-def _sections(config: EvaluateConfig, suite: Suite) -> Sections:
+def _sections(config: EvaluateConfig, suite: "Suite") -> "Sections":
     """Make the function that runs each section of the suite."""
     from argosy.evaluation.heldout.losses import run_heldout
     from evals.runner import run_benchmarks
@@ -208,7 +206,7 @@ def _sections(config: EvaluateConfig, suite: Suite) -> Sections:
     return sections
 
 
-def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
+def _check_scored(findings: "Findings", suite: str, checkpoint: Path) -> None:
     from argosy.evaluation.suite import ROOT
 
     if findings.metrics:
@@ -226,7 +224,7 @@ def _check_scored(findings: Findings, suite: str, checkpoint: Path) -> None:
                     "again with a lower learning_rate; else correct the suite's data")
 
 
-def _check_kept(findings: Findings, out: Path) -> None:
+def _check_kept(findings: "Findings", out: Path) -> None:
     """Refuse the results of a retry that lack metrics of the run before: a network that was up for one task and then
     for another loses neither."""
     before = (read_done(out) or {"outputs": {}})["outputs"].get("metrics", {})
@@ -235,7 +233,7 @@ def _check_kept(findings: Findings, out: Path) -> None:
         raise StepError(f"{lost[0]} was measured before and is not this time ({reasons}): the results of before stay")
 
 
-def _outputs(findings: Findings, checkpoint: Checkpoint, suite: str) -> EvaluateOutputs:
+def _outputs(findings: "Findings", checkpoint: "Checkpoint", suite: str) -> EvaluateOutputs:
     from argosy.statistics.metric import as_records
 
     maps = {name: dict(sorted(getattr(findings, name).items()))
@@ -250,7 +248,8 @@ def _outputs(findings: Findings, checkpoint: Checkpoint, suite: str) -> Evaluate
 
 
 def _log(
-    config: EvaluateConfig, context: StepContext, outputs: EvaluateOutputs, findings: Findings, checkpoint: Checkpoint
+    config: EvaluateConfig, context: StepContext, outputs: EvaluateOutputs, findings: "Findings",
+    checkpoint: "Checkpoint",
 ) -> None:
     from argosy.evaluation.contamination import contamination_metrics
     from argosy.models.checkpoint import base_of
@@ -275,7 +274,7 @@ def describe_gaps(outputs: Mapping[str, Any]) -> Iterator[str]:
         yield f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}"
 
 
-def _write(outputs: EvaluateOutputs, findings: Findings, out: Path) -> None:
+def _write(outputs: EvaluateOutputs, findings: "Findings", out: Path) -> None:
     from argosy.evaluation.items import write_items
 
     write_items(out, findings.rows)

@@ -6,8 +6,6 @@ Writes `verdicts.jsonl` (a line a prompt: both answers, the judge's word in both
 MLflow. See docs/judging.md.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -144,7 +142,7 @@ def _check(config: JudgeConfig) -> None:
         raise InputError("judge: give prompts, a JSONL file")
 
 
-def _check_judged(name: str, judged: Judgements, prompts: int) -> None:
+def _check_judged(name: str, judged: "Judgements", prompts: int) -> None:
     """Refuse a judge that gave no verdict; ties of equal answers, which it does not read, are none."""
     reasons = _counted(judged.left_out)
     if judged.prompts and not any(verdict.judged for verdict in judged.verdicts):
@@ -154,7 +152,7 @@ def _check_judged(name: str, judged: Judgements, prompts: int) -> None:
         raise StepError(f"none of {prompts} prompts could be judged by {name}: {reasons}")
 
 
-def _failed(judged: Judgements) -> dict[str, str]:
+def _failed(judged: "Judgements") -> dict[str, str]:
     from argosy.judging.ask import NO_ANSWER
 
     missing = {reason: n for reason, n in judged.left_out.items() if reason != NO_ANSWER}
@@ -166,8 +164,8 @@ def _counted(reasons: Mapping[str, int]) -> str:
 
 
 def _answers(
-    name: str, config: JudgeConfig, context: StepContext, prompts: Sequence[Prompt], left_out: Counter[str]
-) -> dict[str, Answer]:
+    name: str, config: JudgeConfig, context: StepContext, prompts: "Sequence[Prompt]", left_out: Counter[str]
+) -> "dict[str, Answer]":
     """Get the answers of one side: from its file, from before a kill, or generated now."""
     from argosy.judging.ask import answers_of
     from argosy.judging.records import read_answers
@@ -185,7 +183,7 @@ def _answers(
     return {answer.id: answer for answer in answers}
 
 
-def _judge(config: JudgeConfig) -> Judge:
+def _judge(config: JudgeConfig) -> "Judge":
     if config.judge_url:
         from argosy.judging.judges import ChatApiJudge
 

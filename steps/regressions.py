@@ -7,8 +7,6 @@ Writes `report.html` (one file), logs to MLflow and marks the checkpoints' model
 who started it reads `outputs.json` and says so. See docs/evaluation.md.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -84,7 +82,7 @@ def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
     return RegressionsOutputs(report=REPORT, regressions=sum(bool(j.regressions) for j in found), judged=tuple(records))
 
 
-def _one(config: RegressionsConfig, positions: Sequence[int]) -> Checkpoint:
+def _one(config: RegressionsConfig, positions: Sequence[int]) -> "Checkpoint":
     """The checkpoint that these evaluations are of."""
     from argosy.compare.checkpoints import read_checkpoints
 
@@ -97,7 +95,7 @@ def _one(config: RegressionsConfig, positions: Sequence[int]) -> Checkpoint:
     return checkpoint
 
 
-def _gated(gate: Gate, judged: Judged) -> Judged:
+def _gated(gate: Gate, judged: "Judged") -> "Judged":
     """With what the gate says of it."""
     from argosy.compare.gate.check import check
     from argosy.compare.gate.subject import subject_of
@@ -106,7 +104,7 @@ def _gated(gate: Gate, judged: Judged) -> Judged:
     return replace(judged, gate=check(gate, subject_of(judged.new), reference))
 
 
-def _log(config: RegressionsConfig, found: Sequence[Judged], context: StepContext) -> None:
+def _log(config: RegressionsConfig, found: "Sequence[Judged]", context: StepContext) -> None:
     """Numbers on the night's run, verdicts on the models."""
     from argosy.compare.changes import task_of
     from argosy.compare.checkpoints import HELDOUT
@@ -125,7 +123,7 @@ def _log(config: RegressionsConfig, found: Sequence[Judged], context: StepContex
     context.tracker.artifact(context.out / REPORT)
 
 
-def _tags(j: Judged, out: Path) -> dict[str, str]:
+def _tags(j: "Judged", out: Path) -> dict[str, str]:
     return {"argosy.nightly.verdict": j.verdict, "argosy.nightly.reference": j.reference.key if j.reference else "",
             "argosy.nightly.regressions": "; ".join(j.regressions), "argosy.nightly.report": str(out / REPORT),
             **({"argosy.nightly.gate": j.gate.status} if j.gate is not None else {})}

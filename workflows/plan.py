@@ -1,13 +1,12 @@
 """A plan of a graph: each node's directory, command and state. Every backend runs this list."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from argosy.config.explain import first_of, nearest
 from argosy.config.schema import Config, Role
 from argosy.errors import InputError
 from argosy.store.provenance import IDENTITIES, Identities
@@ -88,9 +87,8 @@ def plan(nodes: Iterable[Node], store: Path | str, first: str | None = None, las
     unavailable = {node.id for node in result.nodes if not node.selected and node.state != "done"}
     missing = sorted({key for node in result.to_run for key in node.upstream if key in unavailable})
     if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise InputError(f"the range{f' from {first!r}' if first else ''} needs what is not done yet: {shown}; "
-                         "run without --from, or from an earlier stage")
+        raise InputError(f"the range{f' from {first!r}' if first else ''} needs what is not done yet: "
+                         f"{first_of(missing, 5)}; run without --from, or from an earlier stage")
     return result
 
 
@@ -134,8 +132,6 @@ def stage_range(stages: Sequence[str], first: str | None, last: str | None) -> s
     order = " -> ".join(stages)
     for stage in (first, last):
         if stage is not None and stage not in stages:
-            from argosy.config.explain import nearest
-
             near = nearest(stage, stages)
             raise InputError(f"there is no stage {stage!r}; " + (f"nearest: {', '.join(near)}; " if near else "")
                              + f"the stages are {order}")

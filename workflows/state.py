@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
+from argosy.config.explain import first_of
 from argosy.step.retry import parts_to_retry
 from argosy.store.files import read_record
 from argosy.store.lease import live_holder
@@ -57,10 +58,9 @@ class Store:
             old = read_record(f"{path}/{NODE}")
             if old.get("node") == made_from["node"] and old.get("part") == made_from["part"]:
                 changes = differences(old, made_from)
-                shown = "; ".join(changes[:4]) + (f"; and {len(changes) - 4} more" if len(changes) > 4 else "")
                 unfinished = "" if _rank(path)[0] else ", which did not finish"
                 kind = "config changed: " if any(" -> " in change for change in changes) else ""
-                return f"{kind}{shown} (was {path}{unfinished})"
+                return f"{kind}{first_of(changes, 4, '; ')} (was {path}{unfinished})"
         return NEVER
 
 

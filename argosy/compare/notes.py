@@ -9,6 +9,7 @@ from argosy.compare.entries import Entry, Pair
 from argosy.compare.metrics import Kind, place_of
 from argosy.compare.test import OTHER_QUESTIONS, OTHER_TOKENS
 from argosy.compare.words import listed, short
+from argosy.config.explain import first_of
 from argosy.evaluation.rows.values import ASKED_OTHERWISE
 from argosy.store.files import read_record
 from argosy.store.step_files import RUN, read_done
@@ -114,9 +115,8 @@ def notes_of(
     """Notes on the entries, on metrics whose kind nobody declared, and on what each pair does not share."""
     notes = [note for entry in entries for note in (*entry.notes, *entry.chosen.notes)]
     if unknown := [name for name in metrics if not kinds[name].declared]:
-        notes.append(f"Nothing declares which way is better for {', '.join(unknown[:FEW])}"
-                     + (f" and {len(unknown) - FEW} more" if len(unknown) > FEW else "")
-                     + ": they are shown and not tested; evaluating again declares them.")
+        notes.append(f"Nothing declares which way is better for {first_of(unknown, FEW)}: they are shown and not "
+                     "tested; evaluating again declares them.")
     for pair in pairs:
         if not pair.contrasts:
             notes.append(f"{pair.first.label} and {pair.second.label} have no metric in common: evaluate both with the "

@@ -11,6 +11,7 @@ from argosy.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
 from argosy.compare.words import amount, listed, meaning, percent, points, reverse, tested_text
+from argosy.config.explain import first_of
 from argosy.evaluation.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, has_seen
 from argosy.statistics.metric import BITS
 from argosy.statistics.multiple import DECISION, NAMES
@@ -34,9 +35,8 @@ def unseen(found: Mapping[str, Mapping[str, Seen]]) -> Iterator[tuple[str, str]]
             if seen.verdict == CANNOT_TELL:
                 reasons.setdefault(seen.why, []).append((task, who))
     if reasons:
-        parts = [f"{_places(places, found)} ({why})" for why, places in list(reasons.items())[:REASONS]]
-        more = [f"{len(reasons) - REASONS} more"] if len(reasons) > REASONS else []
-        yield "note", f"Cannot tell whether it was seen: {'; '.join([*parts, *more])}."
+        parts = [f"{_places(places, found)} ({why})" for why, places in reasons.items()]
+        yield "note", f"Cannot tell whether it was seen: {first_of(parts, REASONS, '; ')}."
 
 
 def _places(places: Iterable[tuple[str, str]], found: Mapping[str, Mapping[str, Seen]]) -> str:
@@ -224,9 +224,7 @@ def _doubt(here: list[Contrast], pair: Pair) -> str:
 
 
 def _named(here: list[Contrast]) -> str:
-    parts = [f"{c.kind.family} {c.kind.short} {tested_text(c)}" for c in here[:NAMED]]
-    more = len(here) - NAMED
-    return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
+    return first_of([f"{c.kind.family} {c.kind.short} {tested_text(c)}" for c in here], NAMED, "; ")
 
 
 def seen_by(pair: Pair, metric: str) -> bool:

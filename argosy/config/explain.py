@@ -1,11 +1,9 @@
 """Errors of pydantic in plain words: where a value was written, the field's path, the value, what is allowed."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -50,7 +48,7 @@ _MODELS = ("model_type", "model_attributes_type")
 _EXAMPLE = (_NUMBER, _WHOLE)
 
 
-def allowed(cls: type[BaseModel], path: KeyPath, details: list[ErrorDetails]) -> str:
+def allowed(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]") -> str:
     """Describe what may be at `path`; `details` are one for each type of a union."""
     found = list(dict.fromkeys(_one(cls, path, detail) for detail in details))
     if is_nullable(cls, path) and "null" not in found:
@@ -70,7 +68,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _one(cls: type[BaseModel], path: KeyPath, detail: ErrorDetails) -> str:
+def _one(cls: type[BaseModel], path: KeyPath, detail: "ErrorDetails") -> str:
     kind = detail["type"]
     if kind in _MODELS:
         return _fields(cls, path)
@@ -137,7 +135,7 @@ def validated(
         raise config_error(cls, error, origins, typed) from None
 
 
-def _no_numbers(cls: type[BaseModel], value: Any, path: KeyPath) -> Iterator[InitErrorDetails]:
+def _no_numbers(cls: type[BaseModel], value: Any, path: KeyPath) -> "Iterator[InitErrorDetails]":
     if isinstance(value, Mapping | list):
         for key, below in value.items() if isinstance(value, Mapping) else enumerate(value):
             yield from _no_numbers(cls, below, (*path, key))
@@ -158,8 +156,12 @@ def likely(name: str, known: Iterable[str], otherwise: str = "there are", most: 
     names = list(known)
     if near := nearest(name, names):
         return f"nearest: {', '.join(near)}"
-    more = f" and {len(names) - most} more" if 0 < most < len(names) else ""
-    return f"{otherwise}: {', '.join(names[:most or None])}{more}" if names else ""
+    return f"{otherwise}: {first_of(names, most or len(names))}" if names else ""
+
+
+def first_of(names: Sequence[str], most: int, joint: str = ", ") -> str:
+    """Join the first `most` of `names`, and say how many more there are."""
+    return joint.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _where(path: KeyPath, message: str, origins: Mapping[KeyPath, str], typed: Collection[KeyPath]) -> str:
@@ -186,7 +188,7 @@ def _path(cls: type[BaseModel], loc: tuple[int | str, ...]) -> KeyPath:
     return path
 
 
-def _problem(cls: type[BaseModel], path: KeyPath, details: list[ErrorDetails]) -> str:
+def _problem(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]") -> str:
     first, key = details[0], path[-1:] == (_KEY,)
     path = path[:-2] if key else path
     name = ".".join(map(str, path))

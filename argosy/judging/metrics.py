@@ -1,8 +1,6 @@
 """Verdicts on two models' answers, their metrics, at equal length too (Dubois et al. 2024, AlpacaEval 2), and both for
 people, beside the faults that rules see in the answers."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -113,7 +111,7 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float:
 
 def length_controlled(
     preferences: Sequence[float], first: Sequence[int], second: Sequence[int], seed: int = 0
-) -> Interval | None:
+) -> "Interval | None":
     """Estimate the win rate of the first at no difference in length, with its 95 % bootstrap interval over prompts.
 
     A logistic regression of the preference on tanh(difference in characters / its standard deviation); the win rate
@@ -139,7 +137,7 @@ def length_controlled(
     return Interval(_rate_at_zero(y, x), float(low), float(high))
 
 
-def _rate_at_zero(y: np.ndarray, x: np.ndarray) -> float:
+def _rate_at_zero(y: "np.ndarray", x: "np.ndarray") -> float:
     """Compute sigmoid(intercept) of the penalised fit, by Newton's method; a weak prior on both keeps them finite."""
     import numpy as np
 
@@ -157,7 +155,7 @@ def _rate_at_zero(y: np.ndarray, x: np.ndarray) -> float:
     return 1 / (1 + math.exp(-a))
 
 
-def _at_equal_length(verdicts: Sequence[Verdict]) -> Interval | None:
+def _at_equal_length(verdicts: Sequence[Verdict]) -> "Interval | None":
     first, second = [v.lengths[0] for v in verdicts], [v.lengths[1] for v in verdicts]
     return length_controlled([v.score for v in verdicts], first, second)
 

@@ -1,7 +1,5 @@
 """Batches of rows through a Hugging Face causal model, memory that does not suffice included."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -128,7 +126,7 @@ class Forward:
                   "past_key_values": cache, "use_cache": cache is not None}  # fmt: skip
         return self._outputs(inputs, torch.from_numpy(laid.outputs).to(device)), laid
 
-    def _outputs(self, inputs: dict[str, Any], outputs: torch.Tensor) -> Parts:
+    def _outputs(self, inputs: dict[str, Any], outputs: "torch.Tensor") -> Parts:
         import torch
 
         head = self.model.get_output_embeddings()
@@ -143,7 +141,7 @@ class Forward:
             logits = logits.reshape(-1, logits.shape[-1])
             yield range(len(outputs)), iter([logits[outputs] if self.head == "whole" else logits])
 
-    def _mask(self, allowed: NDArray[np.bool_] | None, before: int) -> torch.Tensor | None:
+    def _mask(self, allowed: NDArray[np.bool_] | None, before: int) -> "torch.Tensor | None":
         """Make the additive [row, 1, width, before + width]; None where the model's own causal mask is right."""
         import torch
 
@@ -155,13 +153,13 @@ class Forward:
         return mask[:, None].to(self.model.device)
 
     @contextmanager
-    def _only(self, outputs: torch.Tensor) -> Iterator[None]:
+    def _only(self, outputs: "torch.Tensor") -> Iterator[None]:
         """Let the output layer compute these positions alone."""
         if self.head == "whole":
             yield
             return
 
-        def gather(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        def gather(_: Any, inputs: "tuple[torch.Tensor, ...]") -> "tuple[torch.Tensor, ...]":
             hidden = inputs[0]
             return (hidden.reshape(-1, hidden.shape[-1])[outputs][None], *inputs[1:])
 
@@ -195,7 +193,7 @@ class Forward:
                           and self._gives(trial[0].tokens[:3], [trial[:2], trial[2:]], expected))  # fmt: skip
         self._prefix.clear()
 
-    def _gives(self, prefix: Tokens, rows: Rows, expected: torch.Tensor) -> bool:
+    def _gives(self, prefix: Tokens, rows: Rows, expected: "torch.Tensor") -> bool:
         """Whether rows give the expected log-probabilities."""
         import torch
 

@@ -4,8 +4,6 @@ On a CPU, passes over logits that have left its caches take a third as long as t
 block of the vocabulary is read while it is there (a running maximum and sum of exponentials: Milakov and Gimelshein,
 Online normalizer calculation for softmax, 2018)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -22,7 +20,7 @@ _BLOCK = 2**20  # logits: 4 MiB as float32
 _WHOLE = 2**23  # logits at a time where all of the vocabulary is needed: 32 MiB, which the allocator keeps
 
 
-def parts(head: Any, hidden: torch.Tensor, vocabulary: int) -> Parts:
+def parts(head: Any, hidden: "torch.Tensor", vocabulary: int) -> Parts:
     """Compute logits of all positions. `head`: the output layer. `hidden`: its input [position, hidden unit]."""
     cpu = hidden.device.type == "cpu"
     in_blocks = cpu and _is_plain(head)
@@ -40,7 +38,7 @@ def _is_plain(head: Any) -> bool:
     return type(head) is torch.nn.Linear and not (head._forward_hooks or head._forward_pre_hooks)
 
 
-def _blocks(head: Any, hidden: torch.Tensor) -> Blocks:
+def _blocks(head: Any, hidden: "torch.Tensor") -> Blocks:
     import torch
 
     width = max(1, min(_BLOCK // len(hidden), -(-len(head.weight) // 2)))  # two at least: a trial sees a border too
@@ -49,14 +47,14 @@ def _blocks(head: Any, hidden: torch.Tensor) -> Blocks:
         yield torch.nn.functional.linear(hidden, head.weight[begin : begin + width], bias)
 
 
-def log_softmax(blocks: Blocks) -> torch.Tensor:
+def log_softmax(blocks: Blocks) -> "torch.Tensor":
     """Compute log-probabilities [position, vocabulary], float32."""
     import torch
 
     return torch.log_softmax(torch.cat(list(blocks), dim=-1).float(), dim=-1)
 
 
-def target_logprobs(blocks: Blocks, at: torch.Tensor, token: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def target_logprobs(blocks: Blocks, at: "torch.Tensor", token: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
     """Read the log-probability (nats) of each `token` at the position `at`, and whether it is the first of the
     likeliest. The logits are used up."""
     block = next(blocks)
@@ -75,17 +73,17 @@ class _Reading:
         most: the highest logit of each position.
         total: sum of the exponentials of each position's logits, less `most`."""
 
-    most: torch.Tensor
-    total: torch.Tensor
+    most: "torch.Tensor"
+    total: "torch.Tensor"
 
-    def __init__(self, at: torch.Tensor, token: torch.Tensor) -> None:
+    def __init__(self, at: "torch.Tensor", token: "torch.Tensor") -> None:
         import torch
 
         self._at, self._token, self._begin = at, token, 0
         self.own = torch.full((len(token),), torch.nan, device=token.device)
         self.first = torch.zeros(len(token), dtype=torch.bool, device=token.device)
 
-    def add(self, values: torch.Tensor) -> None:
+    def add(self, values: "torch.Tensor") -> None:
         """Read the next block [position, some of the vocabulary], float32."""
         import torch
 
@@ -98,14 +96,14 @@ class _Reading:
         self.most = most
         self._begin += values.shape[-1]
 
-    def result(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def result(self) -> "tuple[torch.Tensor, torch.Tensor]":
         """Finish `target_logprobs`, when all blocks are read."""
         import torch
 
         most = self.most[self._at]
         return self.own - most - torch.log(self.total)[self._at], self.first & (self.own == most)
 
-    def _find(self, values: torch.Tensor, high: torch.Tensor) -> None:
+    def _find(self, values: "torch.Tensor", high: "torch.Tensor") -> None:
         column = self._token - self._begin
         here = ((column >= 0) & (column < values.shape[-1])).nonzero()[:, 0]
         row, column = self._at[here], column[here]

@@ -6,8 +6,6 @@ ARGOSY_LAST_CAUSE and ARGOSY_MEMORY_STEP carry what those expressions found to t
 counts over all attempts. So a pod with more memory than the first says so in its message, which outlives it; one with
 less than the attempts before it needed (the last one was deleted, say, and left no message) asks for more and ends."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -72,19 +70,19 @@ class Attempts:
     out_of_memory: int = 0
 
     @classmethod
-    def read(cls, plan: Path, batch: str) -> Attempts:
+    def read(cls, plan: Path, batch: str) -> "Attempts":
         """Read the file beside the plan; none are counted where it is absent."""
         record = read_record(_file(plan, batch))
         return cls(int(record.get("failures", 0)), int(record.get("out_of_memory", 0)))
 
-    def write(self, plan: Path, batch: str) -> Attempts:
+    def write(self, plan: Path, batch: str) -> "Attempts":
         """Write the file beside the plan."""
         path = _file(plan, batch)
         make_directory(path.parent)
         write_json(path, asdict(self))
         return self
 
-    def counted(self, cause: str | None) -> Attempts:
+    def counted(self, cause: str | None) -> "Attempts":
         """Count one more; a cause of None or "" counts for nothing, such as a deleted pod."""
         return Attempts(self.failures + (cause == DEADLINE), self.out_of_memory + (cause == OUT_OF_MEMORY))
 
@@ -101,7 +99,7 @@ def _file(plan: Path, batch: str) -> Path:
     return plan.parent / "attempts" / f"{batch}.json"
 
 
-def earlier_attempts(plan: Path, batch: str, retry: Retry) -> Attempts:
+def earlier_attempts(plan: Path, batch: str, retry: "Retry") -> "Attempts":
     """Count the attempts before this one, with the last, which had no time to count itself where it was killed.
 
     Raises StepError: there were enough."""
@@ -115,7 +113,7 @@ def earlier_attempts(plan: Path, batch: str, retry: Retry) -> Attempts:
     return earlier
 
 
-def exit_code(result: RunResult, earlier: Attempts, retry: Retry, plan: Path, batch: str) -> int:
+def exit_code(result: "RunResult", earlier: "Attempts", retry: "Retry", plan: Path, batch: str) -> int:
     """Choose the pod's exit code, which says whether another attempt follows; count this attempt, give its reason."""
     if result.signal:
         return 128 + result.signal
@@ -140,7 +138,7 @@ def cause() -> str:
     return f"{_OOM_KILLED} && not ({_ASKED_FOR_MORE}) ? '{OUT_OF_MEMORY}' : {LATE} ? '{DEADLINE}' : ''"
 
 
-def memory_step(retry: Retry) -> str:
+def memory_step(retry: "Retry") -> str:
     """Expression: which of `memory_factors` the next attempt gets."""
     most = retry.out_of_memory
     if not most:
@@ -151,7 +149,7 @@ def memory_step(retry: Retry) -> str:
     return " : ".join([*needed, *given, f"{_OOM_KILLED} ? 1", "0"])
 
 
-def memory_factors(retry: Retry) -> str:
+def memory_factors(retry: "Retry") -> str:
     """Expression: the first attempt's memory times this."""
     return f"[{', '.join(f'{retry.memory_factor**n:g}' for n in range(retry.out_of_memory + 1))}]"
 

@@ -1,7 +1,5 @@
 """Options of the commands that speak with a cluster, and the submission of a workflow there."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -71,7 +69,7 @@ def need_argo(args: argparse.Namespace, instead: str) -> None:
         raise InputError(f"this is for workflows on a cluster (--on argo); on this machine, {instead}")
 
 
-def connected(args: argparse.Namespace) -> ArgoClient:
+def connected(args: argparse.Namespace) -> "ArgoClient":
     """Connect to the cluster that the options name. Raises InputError, ApiError."""
     from workflows.argo.client import connect
 
@@ -80,7 +78,7 @@ def connected(args: argparse.Namespace) -> ArgoClient:
     return connect(namespace, args.context or "", args.server or "", insecure=args.insecure)
 
 
-def named_profile(args: argparse.Namespace) -> Profile | None:
+def named_profile(args: argparse.Namespace) -> "Profile | None":
     """Load the profile of --profile or ARGOSY_PROFILE."""
     from workflows.argo.profile.profile import load_profile
 
@@ -93,7 +91,7 @@ def profile_name(args: argparse.Namespace) -> str:
     return str(args.profile or os.environ.get("ARGOSY_PROFILE") or "")
 
 
-def profile_of(args: argparse.Namespace, client: ArgoClient, name: str) -> Profile | None:
+def profile_of(args: argparse.Namespace, client: "ArgoClient", name: str) -> "Profile | None":
     """Choose the named profile; else the cluster's own of this name, else the shipped one; None without any."""
     import yaml
 
@@ -107,7 +105,7 @@ def profile_of(args: argparse.Namespace, client: ArgoClient, name: str) -> Profi
     return load_profile(name) if name in profile_names() else None
 
 
-def links(profile: Profile | None, namespace: str, name: str) -> list[str]:
+def links(profile: "Profile | None", namespace: str, name: str) -> list[str]:
     """List links to the workflow and its metrics."""
     if profile is None:
         return []
@@ -119,7 +117,7 @@ def links(profile: Profile | None, namespace: str, name: str) -> list[str]:
     return found
 
 
-def report_link(profile: Profile | None, namespace: str, found: View) -> str:
+def report_link(profile: "Profile | None", namespace: str, found: "View") -> str:
     """Link to the report in the UI, an artifact of the last node; "" where it is none."""
     for node in found.nodes.values():
         for artifact in (node.get("outputs") or {}).get("artifacts") or []:
@@ -136,7 +134,7 @@ def with_access(args: argparse.Namespace, name: str) -> str:
     return name + "".join(given) + (" --insecure" if args.insecure else "")
 
 
-def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]) -> tuple[ArgoClient, str]:
+def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]) -> "tuple[ArgoClient, str]":
     """Submit; return the cluster and the workflow's name.
 
     Raises InputError: there is no such template, or it does not take the parameters or the profile; ApiError: the
@@ -158,7 +156,7 @@ def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]
     return client, name
 
 
-def print_links(args: argparse.Namespace, client: ArgoClient, profile: Profile | None, name: str) -> None:
+def print_links(args: argparse.Namespace, client: "ArgoClient", profile: "Profile | None", name: str) -> None:
     """Print where a person sees the workflow, and how to follow it."""
     for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {with_access(args, name)}"]:
         print(line, flush=True)
@@ -171,7 +169,7 @@ def install_commands(args: argparse.Namespace) -> str:
     return f"'argosy manifests --profile {file} --out DIR' and 'kubectl apply -k DIR/{name}'"
 
 
-def _template(client: ArgoClient, name: str, args: argparse.Namespace) -> Json:
+def _template(client: "ArgoClient", name: str, args: argparse.Namespace) -> "Json":
     from workflows.argo.client.transport import ApiError
 
     try:

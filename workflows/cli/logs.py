@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from argosy.config.explain import likely
+from argosy.config.explain import first_of, likely
 from argosy.errors import InputError
 from argosy.store.files import read_record
 from argosy.store.lease import live_holder
@@ -96,8 +96,7 @@ def unit_named(found: View, name: str) -> Unit:
         return same[0]
     if same:
         labels = [unit.label for unit in same]
-        more = f" and {len(labels) - MANY} more" if len(labels) > MANY else ""
-        raise InputError(f"{name} is not one pod; name one of them: {', '.join(labels[:MANY])}{more}")
+        raise InputError(f"{name} is not one pod; name one of them: {first_of(labels, MANY)}")
     task = next((task for task in found.tasks if task.name == wanted), None)
     if task:
         states = {"skipped": "is already done, or outside of the range: it has no pod",

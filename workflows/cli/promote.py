@@ -1,7 +1,5 @@
 """`argosy promote`: let the registry's alias name a checkpoint that holds the gate, or what it named before."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,8 +72,8 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--force is empty: say why, since it is kept beside the promotion")
 
 
-def _verdict(args: argparse.Namespace, candidate: Candidate, candidates: Candidates, store: Path,
-             registry: Registry) -> tuple[Verdict | None, str | None]:
+def _verdict(args: argparse.Namespace, candidate: "Candidate", candidates: "Candidates", store: Path,
+             registry: "Registry") -> "tuple[Verdict | None, str | None]":
     """The verdict of the gate, where the model line has one, and the checkpoint that it was compared with."""
     from argosy.tracking.ship import Unavailable
     from workflows.nightly.promotion import examine
@@ -101,7 +99,7 @@ def _only(lines: list[str]) -> str:
     return lines[0]
 
 
-def _comparison(store: Path, candidate: Candidate) -> str:
+def _comparison(store: Path, candidate: "Candidate") -> str:
     """The directory of the newest comparison that the checkpoint is part of; "" for none."""
     directories = [path.parent for path in store.glob("compare-*/outputs.json")]
     own = [path for path in directories if (done := read_done(path)) is not None

@@ -1,7 +1,5 @@
 """References: the checkpoint that a new one is compared with, checkpoints by name or alias, and a checkpoint's gate."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,7 +126,7 @@ def checkpoint_of(version: Version, name: str, candidates: Candidates) -> Candid
     return by_key(version.checkpoint, candidates) or version.checkpoint
 
 
-def gate_for(file: Path | None, store: Path, line: str) -> Gate | None:
+def gate_for(file: Path | None, store: Path, line: str) -> "Gate | None":
     """The gate of `file`, else the `gate` section of the line's newest config; None where there is neither.
 
     Raises InputError: the file or a rule in it is wrong."""
@@ -141,7 +139,7 @@ def gate_for(file: Path | None, store: Path, line: str) -> Gate | None:
     return config.gate if config is not None else None
 
 
-def hold(gate: Gate, new: Candidate, reference: Candidate | str | None, store: Path) -> Verdict:
+def hold(gate: "Gate", new: Candidate, reference: Candidate | str | None, store: Path) -> "Verdict":
     """Hold a checkpoint against the gate, by the evaluations that are done.
 
     `reference`: what it must not be worse than; a name alone, where it cannot be seen from here; None: nothing."""
@@ -162,7 +160,7 @@ def evaluations_of(candidate: Candidate, store: Path) -> list[Path]:
     return [path for path, _ in in_order(own)]
 
 
-def _subject(candidate: Candidate, store: Path) -> Subject:
+def _subject(candidate: Candidate, store: Path) -> "Subject":
     from argosy.compare.gate.subject import nobody, read_subject
 
     evaluations = evaluations_of(candidate, store)

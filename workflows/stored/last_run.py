@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from argosy.config.explain import config_error, nearest
+from argosy.config.explain import config_error, first_of, nearest
 from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.store.files import make_directory, read_record, write_json
@@ -97,8 +97,7 @@ def directory_of(store: Path, name: str) -> Path:
 def _unknown(name: str, run: LastRun) -> str:
     """Make the error for an unknown `name`, with what there is instead."""
     if parts := [key for key in run.directories if key.startswith(f"{name}/")]:
-        more = f" and {len(parts) - _MANY} more" if len(parts) > _MANY else ""
-        return f"{name} is not one node; name a part of it: {', '.join(parts[:_MANY])}{more}"
+        return f"{name} is not one node; name a part of it: {first_of(parts, _MANY)}"
     near = nearest(name, run.directories)
     stages = run.stages or tuple(dict.fromkeys(key.partition("/")[0] for key in run.directories))
     hints = [f"nearest: {', '.join(near)}"] if near else []
@@ -118,10 +117,10 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
         if rejected and isinstance(rejected, Mapping):
             count = sum(rejected.values())
             reasons = [f"{reason} ({n})" for reason, n in sorted(rejected.items(), key=lambda item: -item[1])]
-            yield f"{name}: {_count(count, 'line')} kept aside in {directory}/rejects: {_short(reasons)}"
+            yield f"{name}: {_count(count, 'line')} kept aside in {directory}/rejects: {first_of(reasons, _SHOWN)}"
         if skipped and isinstance(skipped, list):
             files = _count(len(skipped), "file")
-            yield f"{name}: {files} left out, empty, linked or of unknown format: {_short(skipped)}"
+            yield f"{name}: {files} left out, empty, linked or of unknown format: {first_of(skipped, _SHOWN)}"
         for channel, shares in outputs.get("lost", {}).items():
             if shares:
                 yield f"{name}: {_lost(channel, shares)}"
@@ -140,10 +139,6 @@ def _lost(channel: str, shares: Mapping[str, float]) -> str:
 
 def _count(number: int, name: str) -> str:
     return f"{number} {name}" + ("" if number == 1 else "s")
-
-
-def _short(items: list[str]) -> str:
-    return ", ".join(items[:_SHOWN]) + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
 
 
 def record_pipeline(store: Path, pipeline: str, config: Config) -> None:

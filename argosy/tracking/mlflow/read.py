@@ -1,7 +1,5 @@
 """Checkpoints and runs read from MLflow: metrics over training, standard errors, links."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +44,7 @@ class Result:
     """Ids of the runs that measured the metrics."""
 
 
-def result_of(logged: LoggedModel, server: Server) -> Result:
+def result_of(logged: "LoggedModel", server: Server) -> Result:
     """The newest of each metric of a LoggedModel. Raises Unavailable where the server does not answer."""
     tags = dict(logged.tags)
     with server.errors():
@@ -82,7 +80,7 @@ def _whole(text: str | None) -> int:
         return 0
 
 
-def points_of(run: Run, server: Server) -> list[Result]:
+def points_of(run: "Run", server: Server) -> list[Result]:
     """A result for each step of a run's metrics; of long curves every so many."""
     at: dict[int, dict[str, float]] = {}
     with server.errors():
@@ -101,7 +99,7 @@ def points_of(run: Run, server: Server) -> list[Result]:
     return points
 
 
-def _thin(points: list[Metric]) -> Iterable[Metric]:
+def _thin(points: "list[Metric]") -> "Iterable[Metric]":
     if len(points) <= MOST_POINTS:
         return points
     return [points[round(i * (len(points) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
@@ -211,7 +209,7 @@ class Results:
                     raise
                 return None
 
-    def _models_of(self, run: Run) -> list[Result]:
+    def _models_of(self, run: "Run") -> list[Result]:
         """The checkpoints of a training run, those that an evaluation's run measured, or all of a pipeline run."""
         ids = [m.model_id for m in (run.outputs.model_outputs if run.outputs else [])]
         ids += [m.model_id for m in (run.inputs.model_inputs if run.inputs else [])]
@@ -222,7 +220,7 @@ class Results:
         results = [self.of_model(model) for model in dict.fromkeys(ids)]
         return sorted((r for r in results if r.metrics), key=lambda r: (r.tokens, r.step, r.name))
 
-    def _logged_of(self, model_id: str, key: str) -> LoggedModel | None:
+    def _logged_of(self, model_id: str, key: str) -> "LoggedModel | None":
         if model_id:
             return self._server.client.get_logged_model(model_id)
         experiments = [e.experiment_id for e in self._server.client.search_experiments()]

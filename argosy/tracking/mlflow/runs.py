@@ -4,8 +4,6 @@ Processes of one store find and create under a lock. Pods whose stores are mirro
 again a while after it has created something, and all settle on the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
@@ -122,7 +120,7 @@ class Runs:
                            self._server.store_of(self._server.store))
         return [str(run.info.run_id) for run in found]
 
-    def _find(self, experiment: str, tag: str, value: str, store: str = "") -> list[Run]:
+    def _find(self, experiment: str, tag: str, value: str, store: str = "") -> "list[Run]":
         """The runs with a tag; those of one store alone, unless it is ""."""
         found = paged(lambda token: self._server.client.search_runs(
             [experiment], f"tags.`{tag}` = {quoted(value)}", page_token=token))
@@ -135,7 +133,7 @@ class Runs:
             client = self._server.client
             alone = tag in (NODE_TAG, SPOOL_TAG) or not self._server.others_create  # one pod at a time works on a node
 
-            def create() -> Run:
+            def create() -> "Run":
                 equal = self._find(experiment, NODE_TAG, digest) if (digest := tags.get(NODE_TAG)) else []
                 named = {EQUAL_TAG: ", ".join(run.info.run_id for run in equal)} if equal else {}
                 return client.create_run(experiment, start_time=owner.time or None, run_name=name,
@@ -244,7 +242,7 @@ class Models:
         self._ids[key] = str(model.model_id)
         return self._ids[key]
 
-    def _finish(self, model: LoggedModel) -> None:
+    def _finish(self, model: "LoggedModel") -> None:
         """Make it READY as mlflow.create_external_model does, which cannot complete a model that is half made."""
         from mlflow.models.utils import get_external_mlflow_model_spec
 

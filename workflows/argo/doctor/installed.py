@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from argosy.config.explain import first_of
 from argosy.errors import InputError
 from workflows.argo.client.transport import Json
 from workflows.argo.doctor.check import Check, Cluster, Found
@@ -31,9 +32,9 @@ def installed(cluster: Cluster) -> Iterator[Found]:
             where = [at for key in COMPARED for at in differences(document.get(key), theirs.get(key), key)]
             different += [f"{label} ({where[0]})"] if where else []
     if missing:
-        yield Found("FAIL", f"without {_short(missing)}", cluster.install)
+        yield Found("FAIL", f"without {first_of(missing, MOST)}", cluster.install)
     if different:
-        yield Found("warn", f"not those of this version and profile: {_short(different)}", cluster.install)
+        yield Found("warn", f"not those of this version and profile: {first_of(different, MOST)}", cluster.install)
     if not missing and not different:
         yield Found("ok", f"all {count} objects are there and of this version and profile")
 
@@ -82,10 +83,6 @@ def differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def _short(names: list[str]) -> str:
-    return ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
-
-
 CHECKS = (Check("installed", installed, 30), Check("profiles", profiles, 31))
 
 
@@ -113,9 +110,8 @@ def profile_notes(template: Json, profile: Profile, held: str | None, install: s
         if held is None and not is_shipped(profile.name):
             yield f"whether the namespace has the profile {profile.name}, which pods read there, is not known"
     elif places := list(differences(manifests(profile)[name][0]["spec"], template["spec"], "spec")):
-        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-        yield (f"the WorkflowTemplate {name} is not what this version makes of the profile {profile.name} ({places[0]}"
-               f"{more}), and runs as it is; to install this version's: {install}")
+        yield (f"the WorkflowTemplate {name} is not what this version makes of the profile {profile.name} "
+               f"({first_of(places, 1)}), and runs as it is; to install this version's: {install}")
 
 
 def default_of(template: Json, name: str) -> str:

@@ -21,32 +21,25 @@ _KINDS = {"selfsubjectaccessreviews": "SelfSubjectAccessReview", "subjectaccessr
 def yours(cluster: Cluster) -> Iterator[Found]:
     """Check the rights that submit, watch, logs and stop need of whoever types them."""
     lacking = [_text(each) for each in YOURS if not _may(cluster, "selfsubjectaccessreviews", each)]
-    if lacking:
-        fix = f"have a Role in {cluster.namespace} bound to you that allows it"
-        yield Found("FAIL", f"you may not {', '.join(lacking)}", fix)
-    else:
-        yield Found("ok", "you may submit, watch, stop and read logs")
+    yield (Found("FAIL", f"you may not {', '.join(lacking)}",
+                 f"have a Role in {cluster.namespace} bound to you that allows it")
+           if lacking else Found("ok", "you may submit, watch, stop and read logs"))  # fmt: skip
 
 
 def executor(cluster: Cluster) -> Iterator[Found]:
     """Check the account under which Argo's executor reports the outputs of pods."""
-    name = cluster.profile.executor_account
+    who = f"service account {(name := cluster.profile.executor_account)}"
     lacking = [_text(each) for each in EXECUTORS if not _may(cluster, "subjectaccessreviews", each, name)]
-    if lacking:
-        yield Found("FAIL", f"service account {name} may not {', '.join(lacking)}", cluster.install)
-    else:
-        yield Found("ok", f"service account {name} may report results")
+    yield (Found("FAIL", f"{who} may not {', '.join(lacking)}", cluster.install) if lacking
+           else Found("ok", f"{who} may report results"))
 
 
 def steps(cluster: Cluster) -> Iterator[Found]:
     """Check that steps' pods may do nothing: they run configs and data from elsewhere."""
-    name = cluster.profile.service_account
+    who = f"service account {(name := cluster.profile.service_account)} of the steps"
     too_much = [_text(each) for each in NEVER_STEPS if _may(cluster, "subjectaccessreviews", each, name)]
-    if too_much:
-        yield Found("warn", f"service account {name} of the steps may {', '.join(too_much)}",
-                    "take its RoleBindings away: steps need no rights")  # fmt: skip
-    else:
-        yield Found("ok", f"service account {name} of the steps may neither read secrets nor start pods")
+    yield (Found("warn", f"{who} may {', '.join(too_much)}", "take its RoleBindings away: steps need no rights")
+           if too_much else Found("ok", f"{who} may neither read secrets nor start pods"))
 
 
 def _may(cluster: Cluster, kind: str, wanted: Wanted, account: str = "") -> bool:

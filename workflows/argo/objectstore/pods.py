@@ -1,7 +1,5 @@
 """The transfers of each pod between its disk and an object store; none, where the store is a volume."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
