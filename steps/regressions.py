@@ -119,14 +119,13 @@ def _log(config: RegressionsConfig, found: "Sequence[Judged]", context: StepCont
                                  for t in j.texts})
         path = _checkpoint(Path(config.evaluations[pair.new[0]]))
         if path is not None:
-            context.tracker.model_tags(path, _tags(j, context.out), tokens=j.new.tokens, key=j.new.key)
+            context.tracker.model_tags(path, {
+                "argosy.nightly.verdict": j.verdict, "argosy.nightly.reference": j.reference.key if j.reference else "",
+                "argosy.nightly.regressions": "; ".join(j.regressions),
+                "argosy.nightly.report": str(context.out / REPORT),
+                **({"argosy.nightly.gate": j.gate.status} if j.gate is not None else {}),
+            }, tokens=j.new.tokens, key=j.new.key)  # fmt: skip
     context.tracker.artifact(context.out / REPORT)
-
-
-def _tags(j: "Judged", out: Path) -> dict[str, str]:
-    return {"argosy.nightly.verdict": j.verdict, "argosy.nightly.reference": j.reference.key if j.reference else "",
-            "argosy.nightly.regressions": "; ".join(j.regressions), "argosy.nightly.report": str(out / REPORT),
-            **({"argosy.nightly.gate": j.gate.status} if j.gate is not None else {})}
 
 
 def _checkpoint(evaluation: Path) -> Path | None:

@@ -80,7 +80,8 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
         counts = writer.counts()
     if not any(splits["train"]["tokens"] for splits in counts.values()):
         raise InputError(f"{config.documents}: there is nothing to tokenize, all channels are empty")
-    context.tracker.metrics(_metrics(counts), step=0)
+    context.tracker.metrics({f"tokens/{split}/{channel}": float(count["tokens"]) for channel, splits in counts.items()
+                             for split, count in splits.items()}, step=0)
     return TokenizeOutputs(index="index.json", vocab_size=tokenizer.get_vocab_size(), channels=counts)
 
 
@@ -114,14 +115,6 @@ def _write_channel(source: _Source, encoder: Encoder, writer: TokensWriter, conf
     about = ((split, text_bytes(pieces)) for _, split, pieces in source.documents())
     for ids, (split, size) in zip(encoder.encode(pieces, config.batch_characters), about, strict=True):
         writer.add(source.channel, split, ids, size)
-
-
-def _metrics(counts: dict[str, dict[str, dict[str, int]]]) -> dict[str, float]:
-    return {
-        f"tokens/{split}/{channel}": float(count["tokens"])
-        for channel, splits in counts.items()
-        for split, count in splits.items()
-    }
 
 
 STEP = Step("tokenize", TokenizeConfig, run, version=4)

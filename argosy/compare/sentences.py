@@ -189,7 +189,8 @@ def _pair(pair: Pair) -> Iterator[tuple[str, str]]:
         if here:
             whole = len(pair.contrasts)
             count = f"{len(here)} of {whole} metrics" if whole > 1 else "the one metric of both"
-            yield verdict, f"{second} {words} {first} in {count}: {_named(here)}{_doubt(here, pair)}."
+            named = first_of([f"{c.kind.family} {c.kind.short} {tested_text(c)}" for c in here], NAMED, "; ")
+            yield verdict, f"{second} {words} {first} in {count}: {named}{_doubt(here, pair)}."
     if not pair.section("better") and not pair.section("worse"):
         yield "level", (f"Nothing tells {second} from {first}: none of {len(pair.contrasts)} metrics differs beyond "
                         "noise and by as much as matters.")
@@ -221,10 +222,6 @@ def _doubt(here: list[Contrast], pair: Pair) -> str:
         return ""
     tests = listed(sorted({c.kind.family for c in doubted}))
     return f" ({len(doubted)} of these {'is' if len(doubted) == 1 else 'are'} of {tests}, which was likely seen)"
-
-
-def _named(here: list[Contrast]) -> str:
-    return first_of([f"{c.kind.family} {c.kind.short} {tested_text(c)}" for c in here], NAMED, "; ")
 
 
 def seen_by(pair: Pair, metric: str) -> bool:

@@ -117,6 +117,8 @@ def contamination_of(
     published = rows.groups.get((task, PLAIN), ())
     if not evidence and published and all(row.get("mixed") for row in published):  # in an order of ours
         return f"{task}: {MIXED}"
+    if task not in {asked for asked, _ in rows.groups}:
+        return f"{task} was not asked of this checkpoint: evaluate it with the suite that the other was evaluated with"
     if not evidence:
         return (f"{task} has neither memorisation nor a plain and a permuted form: evaluate it with a suite that has "
                 "memorisation: {k: 3}")

@@ -32,7 +32,7 @@ class TrainConfig(ParallelConfig):
 
     tokenized: Upstream = ""
     """Directory of the tokenize step."""
-    mixture: dict[str, float] = Field(default_factory=dict)
+    mixture: dict[str, Rate] = Field(default_factory=dict)
     """Share of the samples by channel, relative; empty means in proportion to the channels' tokens."""
     seed: Seed = 0
     """Seed of the samples' order, the initial weights and all else that is drawn."""

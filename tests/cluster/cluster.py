@@ -1,7 +1,5 @@
 """What the cluster tests do to a cluster, through the Kubernetes API alone."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ They have a namespace and a directory of the store of their own, which are taken
 stays as it is. docs/install.md says what ARGOSY_TEST_PROFILE and ARGO_SERVER are.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A namespace of the tests' own, with a controller where the installed one manages another namespace alone."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Ends that no exit handler sees: the reconciler says them to MLflow. And what an API server accepts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What goes wrong in a cluster ends in the laptop's bytes, with nothing run twice and each metric once."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The lifecycle on a real controller: the laptop's bytes, one pod the second time, and only what changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

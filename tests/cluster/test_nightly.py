@@ -1,7 +1,5 @@
 """The CronWorkflow on a real controller: it fires, evaluates the one new checkpoint, and then does nothing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A step of several processes in one pod: two ranks under one lease make the bytes of two ranks on a laptop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

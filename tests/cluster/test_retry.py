@@ -1,7 +1,5 @@
 """Argo's own retry, by its server, after a stop: a workflow goes on from its steps' state, or says how it would."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

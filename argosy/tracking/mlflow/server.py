@@ -1,7 +1,5 @@
 """The tracking server: its address, first opening, errors, and the names that it takes. Imports mlflow on first use."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os
@@ -105,7 +103,7 @@ class Server:
         return (self.store / ARTIFACTS).as_uri() if self.uri == default_uri(self.store) else None
 
     @property
-    def client(self) -> MlflowClient:
+    def client(self) -> "MlflowClient":
         """The client.
 
         Raises:
@@ -116,19 +114,19 @@ class Server:
                 self._client = self._open()
         return self._client
 
-    def logged_models(self, experiments: Sequence[str], wanted: str = "") -> Iterator[LoggedModel]:
+    def logged_models(self, experiments: Sequence[str], wanted: str = "") -> "Iterator[LoggedModel]":
         """LoggedModels of some experiments that the filter `wanted` holds for, oldest first."""
         order = [{"field_name": name, "ascending": True} for name in ("creation_timestamp", "model_id")]
         if experiments:
             yield from paged(lambda token: self.client.search_logged_models(
                 list(experiments), wanted or None, order_by=order, page_token=token))
 
-    def model_of(self, line: str, checkpoint: str) -> LoggedModel | None:
+    def model_of(self, line: str, checkpoint: str) -> "LoggedModel | None":
         """The LoggedModel of a checkpoint of a model line: this store's, else the oldest."""
         found = self.models_of(line, checkpoint)
         return min(found, key=lambda model: model.tags.get(STORE) != self._store_id, default=None)
 
-    def models_of(self, line: str, checkpoint: str, store: str = "") -> list[LoggedModel]:
+    def models_of(self, line: str, checkpoint: str, store: str = "") -> "list[LoggedModel]":
         """All of them, oldest first: those of one store alone, unless it is ""."""
         experiment = self.client.get_experiment_by_name(line)
         wanted = f"tags.`{CHECKPOINT}` = {quoted(checkpoint)}"
@@ -154,7 +152,7 @@ class Server:
             known = explain(error, self.store) if self.uri.startswith("sqlite:") else None
             raise kind(one_line(known or error)) from error
 
-    def _open(self) -> MlflowClient:
+    def _open(self) -> "MlflowClient":
         # One short try: trying again is the shipper's work, and it can say why. Not to be overruled by the caller's
         # environment, whose defaults wait for minutes.
         os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
@@ -175,7 +173,7 @@ class Server:
         return MlflowClient(tracking_uri=self.uri)
 
 
-def paged(search: Callable[[str | None], PagedList[T]]) -> Iterator[T]:
+def paged(search: "Callable[[str | None], PagedList[T]]") -> Iterator[T]:
     """Yield what a search of MLflow finds, page after page; `search`: of the page's token, None for the first."""
     token: str | None = None
     while token != "":

@@ -8,7 +8,7 @@ from scipy import stats
 
 from argosy.statistics.equivalence import items_needed, minimum_detectable_effect, paired_stderr, power, tost
 from argosy.statistics.multiple import DECISION, correct
-from argosy.statistics.trend import Curve, Point, kendall, signal_to_noise
+from argosy.statistics.trend import Curve, Point, signal_to_noise
 from benchmarks.power import simulated
 
 
@@ -60,23 +60,6 @@ def test_corrections_are_scipys_and_holms() -> None:
     assert correct({}) == {}
     with pytest.raises(ValueError, match="not p-values"):
         correct({"a": -0.1})
-
-
-@pytest.mark.parametrize("n", [2, 5, 12, 30, 58])
-@pytest.mark.parametrize("ties", [False, True])
-def test_kendall_is_scipys(n: int, ties: bool) -> None:
-    rng = np.random.default_rng(n)
-    x = np.arange(n, dtype=float)
-    y = rng.normal(size=n) + 0.05 * x
-    if ties:
-        y = np.round(y)
-    found = kendall(x.tolist(), y.tolist())
-    unlike = len(set(y.tolist())) == n
-    expected = stats.kendalltau(x, y, method="exact" if unlike else "asymptotic")
-    if math.isnan(expected.statistic):
-        assert found.tau == 0
-    else:
-        assert (found.tau, found.p_value) == pytest.approx((expected.statistic, expected.pvalue), abs=1e-9)
 
 
 def curve(values: list[float], model: str = "a", stderr: float = math.nan) -> Curve:

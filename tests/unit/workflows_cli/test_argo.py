@@ -10,6 +10,7 @@ from tests.argo_api import ARGO, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_objects import Pod, identity, template, workflow
 from tests.command_line import Argosy
 from workflows.argo.client import connect
+from workflows.argo.client.server import ServerClient
 from workflows.argo.client.transport import ApiError
 from workflows.cli import main
 
@@ -34,7 +35,7 @@ def api(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.fixture
 def by_server(api: Api) -> bool:
     """Whether the Argo server is asked, and not Kubernetes."""
-    return connect().continues
+    return isinstance(connect(), ServerClient)
 
 
 def put(api: Api) -> list[str]:

@@ -40,9 +40,6 @@ class Summary:
 class ArgoClient(ABC):
     """A namespace's workflows. Every method raises ApiError."""
 
-    continues: bool
-    """Whether `retry` goes on with the same workflow where it can, or always submits the same again."""
-
     def __init__(self, transport: Transport, namespace: str, workflows: str, templates: str) -> None:
         self.transport, self.namespace = transport, namespace
         self._workflows, self._templates = workflows, templates  # their paths in the API

@@ -105,8 +105,6 @@ class KubernetesTransport(Transport):
 class KubernetesClient(ArgoClient):
     """Workflows as custom resources; needs no Argo server."""
 
-    continues = False
-
     def __init__(self, transport: Transport, namespace: str) -> None:
         place = f"{GROUP}/{namespace}"
         super().__init__(transport, namespace, f"{place}/workflows", f"{place}/workflowtemplates")

@@ -35,8 +35,6 @@ class ServerTransport(HttpTransport):
 class ServerClient(ArgoClient):
     """The API that the Argo UI uses. It reads workflows from the archive too, where there is one."""
 
-    continues = True
-
     def __init__(self, server: str, namespace: str, *, insecure: bool = False) -> None:
         insecure = insecure or os.environ.get("ARGO_INSECURE_SKIP_VERIFY", "") == "true"
         token = os.environ.get("ARGO_TOKEN", "")

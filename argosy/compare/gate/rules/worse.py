@@ -29,7 +29,7 @@ def not_worse(name: str, new: Subject, reference: Subject, margin: float | None,
     loss, numbers = -found.kind.sign * found.difference.value, numbers_of(found)
     known = memory(name, reference, new)
     if margin is None:
-        could = minimum_detectable_effect(found.tested.stderr)
+        could = minimum_detectable_effect(found.tested.stderr, alpha, degrees=found.tested.degrees)
         text = f"{change(found)}; a loss of {amount(found, could)} is found in 80 of 100{known}"
         return Finding(name, HOLDS, text, {**numbers, "detectable": could}, found.tested.p_value,
                        FAILS if loss > 0 else HOLDS, found.tested.least)
