@@ -2,15 +2,22 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from argosy.compare.checkpoints import Checkpoint
+from argosy.compare.gate.check import Verdict, check
+from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject
 from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.intervals import Floats, mean
 
 DIFFICULTY = 3.0  # standard deviation over items, in logits
+
+
+def judged(rules: Any, new: Subject, reference: Subject | None = None) -> Verdict:
+    return check(Gate.model_validate({"rules": rules}), new, reference)
 
 
 def abilities(items: int, accuracy: float, seed: int, *, cluster: int = 1) -> Floats:

@@ -46,10 +46,6 @@ def _chinese_id(rng: Random) -> str:
 Made = tuple[str, dict[str, Any]]
 
 
-def _exact_duplicate(rng: Random, base: Document, items: Sequence[Item]) -> Made:
-    return base.text, {"of": base.id}
-
-
 def _near_duplicate(rng: Random, base: Document, items: Sequence[Item]) -> Made:
     """Put in a filler word for about every 100 words (en) or 200 characters (zh)."""
     parts = re.split(r"(?<=。)" if base.lang == "zh" else r"(?<=\S)(?= )", base.text)
@@ -117,7 +113,8 @@ def _leaked_benchmark(rng: Random, base: Document, items: Sequence[Item]) -> Mad
 
 
 MAKERS: dict[str, Callable[[Random, Document, Sequence[Item]], Made]] = {
-    "exact_duplicate": _exact_duplicate, "near_duplicate": _near_duplicate, "mojibake": _mojibake,
+    "exact_duplicate": lambda _, base, __: (base.text, {"of": base.id}),
+    "near_duplicate": _near_duplicate, "mojibake": _mojibake,
     "boilerplate": _boilerplate, "boilerplate_lines": _boilerplate_lines, "gibberish": _gibberish, "pii": _pii,
     "toxic": _toxic, "wrong_language": _wrong_language, "leaked_benchmark": _leaked_benchmark
 }

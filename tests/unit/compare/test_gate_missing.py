@@ -7,19 +7,14 @@ from typing import Any
 import pytest
 
 from argosy.compare.checkpoints import Checkpoint
-from argosy.compare.gate.check import Verdict, check
-from argosy.compare.gate.config import Gate
-from argosy.compare.gate.subject import Subject, read_subject
+from argosy.compare.gate.check import Verdict
+from argosy.compare.gate.subject import read_subject
 from argosy.compare.page.nightly import judge
 from tests.comparison_fixtures import node
-from tests.gate_fixtures import abilities, answers, subject
+from tests.gate_fixtures import abilities, answers, judged, subject
 
 SAME = answers(abilities(2000, 0.6, 1), 1)
 DOCUMENTS = [300.0 + 3 * n for n in range(100)]
-
-
-def judged(rules: Any, new: Subject, reference: Subject | None = None) -> Verdict:
-    return check(Gate.model_validate({"rules": rules}), new, reference)
 
 
 def said(found: Verdict) -> str:

@@ -2,17 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from argosy.compare.gate.check import Verdict, as_json, check, lines, summary
+from argosy.compare.gate.check import Verdict, as_json, lines, summary
 from argosy.compare.gate.config import Gate, read_gate
 from argosy.compare.gate.rules import registered
-from argosy.compare.gate.subject import Subject, nobody
+from argosy.compare.gate.subject import nobody
 from argosy.errors import InputError
-from tests.gate_fixtures import abilities, answers, subject
+from tests.gate_fixtures import abilities, answers, judged, subject
 
 CHANCES = abilities(400, 0.6, 1)
 SAME = answers(CHANCES, 1)
@@ -21,10 +20,6 @@ SAME = answers(CHANCES, 1)
 def losses(bits: float, seed: int = 0) -> list[float]:
     hard, own = np.random.default_rng(7), np.random.default_rng(seed)
     return (500 * np.log(2) * (bits + hard.normal(0, 0.3, 40) + own.normal(0, 0.01, 40))).tolist()
-
-
-def judged(rules: Any, new: Subject, reference: Subject | None = None) -> Verdict:
-    return check(Gate.model_validate({"rules": rules}), new, reference)
 
 
 def findings(verdict: Verdict) -> dict[str, str]:
