@@ -165,9 +165,12 @@ def evidence_of(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashab
     """Measures, places of right options and clusters, of the evaluation that has the most measures (of enough items),
     then the most items; of equals the newest. Forms that two of them asked are never mixed."""
     found = [each for part in reversed(rows.parts or [rows]) if (each := _evidence(part, task))[0]]
-    sizes = [[len(each.values()) for each in evidence] for evidence, _, _ in found]
-    strengths = [(sum(size >= LEAST_ITEMS for size in own), sum(own)) for own in sizes]
-    return found[strengths.index(max(strengths))] if found else ([], {}, {})
+    return max(found, key=lambda each: _strength(each[0]), default=([], {}, {}))
+
+
+def _strength(evidence: Iterable[Evidence]) -> tuple[int, int]:
+    sizes = [len(each.values()) for each in evidence]
+    return sum(size >= LEAST_ITEMS for size in sizes), sum(sizes)
 
 
 def _evidence(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable], dict[str, Hashable]]:

@@ -189,10 +189,9 @@ _LOADED: list[Computer | Exception] = []  # the model of a helper's process, or 
 def _load_here(helper: Helper, parent: int) -> None:
     """Load the model in a helper's process. An error waits for the first task: of one raised here, the pool says only
     that it is broken."""
-    from argosy.step.process import DIE_WITH_PARENT, die_with_parent, make_deterministic
+    from argosy.step.process import die_with_parent, make_deterministic
 
-    os.environ[DIE_WITH_PARENT] = str(parent)
-    die_with_parent()
+    die_with_parent(parent)
     try:
         make_deterministic(helper.seed, helper.threads)
         _LOADED.append(helper.load(helper))

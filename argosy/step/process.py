@@ -54,15 +54,15 @@ def limit_threads() -> None:
         os.environ.update(thread_environment(int(threads)))
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process as soon as its parent, ARGOSY_DIE_WITH_PARENT=<pid>, is gone (Linux)."""
-    parent = os.environ.pop(DIE_WITH_PARENT, "")  # not for grandchildren: their parent is this process
+def die_with_parent(parent: int = 0) -> None:
+    """Have the kernel kill this process as soon as `parent`, else ARGOSY_DIE_WITH_PARENT=<pid>, is gone (Linux)."""
+    parent = parent or int(os.environ.pop(DIE_WITH_PARENT, "") or 0)  # not for grandchildren: theirs is this process
     if not parent or not sys.platform.startswith("linux"):
         return
     import ctypes
 
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if parent != "1" and os.getppid() != int(parent):  # it died before the line above
+    if parent != 1 and os.getppid() != parent:  # it died before the line above
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -35,12 +35,12 @@ def read_json(path: Path) -> Any:
 def read_record(path: Path | str) -> dict[str, Any]:
     """Read a JSON object that may be absent or broken: {} then. For records that are shown, not relied on."""
     try:
-        return parse_record(Path(path).read_bytes())
+        return parse_object(Path(path).read_bytes())
     except OSError:
         return {}
 
 
-def parse_record(data: bytes) -> dict[str, Any]:
+def parse_object(data: bytes) -> dict[str, Any]:
     """Parse a JSON object; {} where the bytes are none."""
     try:
         value = json.loads(data)

@@ -49,7 +49,7 @@ class Mixture:
         self.names = tuple(sorted(weights))
         self._windows = [ChannelWindows(channels[name], sequence_length, seed) for name in self.names]
         self._exact = np.array([weights[name] for name in self.names]) / sum(weights[name] for name in self.names)
-        self._quota = _quota([weights[name] for name in self.names])
+        self._quota = _quota(self._exact)
         self._seed = seed
         self._period = lru_cache(maxsize=8)(self._arrange)
 
@@ -109,9 +109,9 @@ def _check(weights: Mapping[str, float], channels: Mapping[str, TokenizedChannel
             raise InputError(f"mixture.{name}: {weight} is not allowed; a weight is above 0 (leave the channel out)")
 
 
-def _quota(weights: list[float]) -> npt.NDArray[np.int64]:
+def _quota(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the samples of each channel in a period: largest remainders, at least one each."""
-    exact = np.array(weights) / sum(weights) * PERIOD
+    exact = shares * PERIOD
     quota = np.maximum(1, np.floor(exact + 1e-9)).astype(np.int64)
     while quota.sum() != PERIOD:
         step = 1 if quota.sum() < PERIOD else -1

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy.config.explain import first_of
 from argosy.store.files import make_directory, read_record, write_json
 from argosy.store.step_files import read_done
 from argosy.tracking.mlflow.server import one_line
@@ -35,10 +36,9 @@ class Alarm:
         """One line of what got worse."""
         first = self.worse[0]
         more = f"; and {len(self.worse) - 1} more" if len(self.worse) > 1 else ""
-        many = len(first["regressions"]) - 1
         against = f"is worse than {first['reference']}" if "gate" not in first else "fails the gate"
-        return (f"{first['label']} {against}: {first['regressions'][0]}"
-                f"{f' and {many} more' if many else ''}{more}; report: {self.directory / 'report.html'}")
+        return (f"{first['label']} {against}: {first_of(first['regressions'], 1)}{more}; "
+                f"report: {self.directory / 'report.html'}")
 
 
 def judged_evaluations(store: Path) -> set[str]:

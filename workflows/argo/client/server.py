@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 
-from argosy.store.files import parse_record
+from argosy.store.files import parse_object
 from workflows.argo.client.api import FROM_PLAN, PIPELINE, ArgoClient
 from workflows.argo.client.transport import ApiError, HttpTransport, Json
 from workflows.argo.client.unit import pod_name
@@ -24,7 +24,7 @@ class ServerTransport(HttpTransport):
 
     def refusal(self, path: str, status: int, answer: bytes) -> ApiError:
         """Tell Argo's errors, which have gRPC's code, from others; those of a proxy for Argo stay as they are."""
-        said = parse_record(answer)  # {"code": 5, "message": "..."} of Argo, `Status` of Kubernetes
+        said = parse_object(answer)  # {"code": 5, "message": "..."} of Argo, `Status` of Kubernetes
         if said.get("kind") == "Status":
             return self.foreign(path, f"HTTP status {status} with the words of Kubernetes' own API")
         if status in (400, 404, 405, 501) and not isinstance(said.get("code"), int):

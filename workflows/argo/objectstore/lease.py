@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from argosy.errors import ArgosyError
-from argosy.store.files import parse_record
+from argosy.store.files import parse_object
 from argosy.store.lease import LEASE
 from workflows.argo.objectstore.files import Remote, RemoteError
 from workflows.argo.objectstore.mirror import each
@@ -56,7 +56,7 @@ class Leases:
     def __exit__(self, *error: object) -> None:
         self._ended.set()
         self._thread.join()
-        own = [path for path in self._taken if parse_record(self._remote.read(path) or b"").get("token") == self._token]
+        own = [path for path in self._taken if parse_object(self._remote.read(path) or b"").get("token") == self._token]
         if own:
             self._remote.delete(own)
 
@@ -75,7 +75,7 @@ class Leases:
             found = self._remote.read(path)
             if found is None:
                 continue
-            holder = parse_record(found)
+            holder = parse_object(found)
             if found != last:
                 last, since = found, time.monotonic()
             ours = self._is_over and holder.get("owner") == self._owner
@@ -107,7 +107,7 @@ class Leases:
         self._renewed = began
 
     def _renew(self, path: str) -> None:
-        holder = parse_record(self._remote.read(path) or b"")
+        holder = parse_object(self._remote.read(path) or b"")
         if holder.get("token") != self._token:
             other = f"{holder['owner']} on {holder.get('host')}" if "owner" in holder else "a pod that has ended"
             self.lost = f"{self._remote.uri}/{path} was taken over by {other}"
@@ -121,4 +121,4 @@ class Leases:
 
 def held_for(remote: Remote, path: str) -> str:
     """Return the owner that a lease names; "" for none."""
-    return str(parse_record(remote.read(path) or b"").get("owner", ""))
+    return str(parse_object(remote.read(path) or b"").get("owner", ""))

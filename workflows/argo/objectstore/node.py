@@ -10,7 +10,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError, InputError
 from argosy.step.retry import parts_to_retry
-from argosy.store.files import parse_record
+from argosy.store.files import parse_object
 from argosy.store.lease import LEASE
 from argosy.store.step_files import OUTPUTS
 from workflows.argo.objectstore.files import Entry, Remote
@@ -42,7 +42,7 @@ class RemoteNode:
         """Fetch the files of earlier attempts; return how many bytes. Of a finished step, its records alone."""
         entries, listed = whole(self._remote, self.name)
         self._there, self._listed = set(entries), listed
-        record = parse_record((OUTPUTS in entries and self._remote.read(f"{self.name}/{OUTPUTS}")) or b"")
+        record = parse_object((OUTPUTS in entries and self._remote.read(f"{self.name}/{OUTPUTS}")) or b"")
         # With a failed part to retry it goes on from its state.
         self._done = {"outputs", "made_from"} <= record.keys() and not parts_to_retry(record)
         wanted = {n: e for n, e in entries.items() if is_record(n) or (n in listed and not self._done)}
