@@ -12,10 +12,10 @@ from pathlib import Path
 from types import FrameType
 
 from argosy.errors import InputError, Stopped
+from argosy.step.machine import GPUS, usable_gpus
 
 THREADS = "ARGOSY_THREADS"
 DIE_WITH_PARENT = "ARGOSY_DIE_WITH_PARENT"
-GPUS = "CUDA_VISIBLE_DEVICES"
 _LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 _NUMERIC = ("numpy", "torch", "transformers", "tokenizers", "trl", "deepspeed")
 _PR_SET_PDEATHSIG = 1
@@ -140,14 +140,6 @@ def make_deterministic(seed: int, threads: int = 1) -> None:
     # Filling fresh memory only changes what is read by mistake, and costs 3 % of a step.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.set_num_threads(threads)
-
-
-def usable_gpus() -> tuple[str, ...]:
-    """List the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; without torch, to be quick."""
-    visible = os.environ.get(GPUS)
-    if visible is not None:
-        return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
-    return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
 
 
 def show_one_gpu() -> None:

@@ -21,6 +21,7 @@ from argosy.config.schema import ParallelConfig
 from argosy.errors import ArgosyError, InputError, StepError, Stopped
 from argosy.step.contract import Progress, Step, StepContext
 from argosy.step.events import failure, output_to
+from argosy.step.machine import usable_cores
 from argosy.step.process import DIE_WITH_PARENT, THREADS, computed_with, thread_environment, timestamp, when_resumed
 from argosy.store.files import read_json, read_record, temporary_of, use_reserve, write_json
 from argosy.store.lease import Lease, LeaseLost, process_start, seconds_from
@@ -72,7 +73,7 @@ def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str) ->
         write_json(folder / _TASK, task, durable=False)
         for rank in range(config.processes):
             _beat(folder, rank).touch()
-        with _environment(folder, config.processes):
+        with _environment(folder, config.processes, getattr(config, "threads", 1)):
             failures, frozen = _run_agent(step.name, config.processes, folder)
         ends = {rank: read_record(_end(folder, rank)) for rank in range(config.processes)}
     finally:
@@ -107,11 +108,17 @@ def _run_agent(name: str, world: int, folder: Path) -> tuple[dict[int, Any], dic
 
 
 @contextmanager
-def _environment(folder: Path, world: int) -> Iterator[None]:
+def _environment(folder: Path, world: int, threads: int) -> Iterator[None]:
     """Set what the ranks inherit; the agent adds RANK, WORLD_SIZE and the like."""
     cores = max(1, int(os.environ.get(THREADS, world)) // world)
+    crowded = {}
+    if world * threads > usable_cores():  # they would spin on cores that the other ranks' threads need
+        crowded = {"GOMP_SPINCOUNT": "0"}
+        print(f"warning: {world} ranks of {threads} threads share {usable_cores()} cores and wait for each other: "
+              "fewer threads or processes are faster", file=sys.stderr)
     # SIGTERM and SIGINT stay ours: they unwind the step, and the agent ends its ranks then.
-    ours = {RANKS: str(folder), DIE_WITH_PARENT: str(os.getpid()), **thread_environment(cores), _SIGNALS: "SIGQUIT"}
+    ours = {RANKS: str(folder), DIE_WITH_PARENT: str(os.getpid()), **thread_environment(cores), **crowded,
+            _SIGNALS: "SIGQUIT"}
     before, quit_handler = dict(os.environ), signal.getsignal(signal.SIGQUIT)
     os.environ.update(ours)
     try:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from argosy.step.events import EVENTS
-from argosy.step.process import DIE_WITH_PARENT, GPUS, thread_environment
+from argosy.step.machine import GPUS
+from argosy.step.process import DIE_WITH_PARENT, thread_environment
 from argosy.store.step_files import LOG
 from workflows.local.scheduler import Share
 from workflows.plan import PlannedNode

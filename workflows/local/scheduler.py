@@ -2,14 +2,12 @@
 
 import heapq
 import math
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from argosy.errors import InputError
-from argosy.step.process import usable_gpus
+from argosy.step.machine import usable_cores, usable_gpus, usable_memory_gb
 from workflows.graph import Resources, definition
 from workflows.plan import Plan, PlannedNode
 
@@ -96,30 +94,6 @@ class Budget:
 
     def _wants_gpus(self, node: PlannedNode) -> bool:
         return bool(self._all.gpus) and definition(node.step).needs == "train"
-
-
-def usable_cores() -> int:
-    """Count the cores that this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota, _, period = _cgroup("cpu.max").partition(" ")
-    return max(1, min(cores, int(quota) // int(period))) if quota.isdigit() and period.isdigit() else cores
-
-
-def usable_memory_gb() -> float:
-    """Return the memory that this process may use, in GB (10^9 bytes)."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limit = _cgroup("memory.max")
-    return min(total, int(limit)) / 1e9 if limit.isdigit() else total / 1e9
-
-
-def _cgroup(name: str) -> str:
-    """Read a value of this process's cgroup (version 2), "" where there is none."""
-    try:
-        group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
-        own = Path(f"/sys/fs/cgroup{group}", name)
-        return (own if own.exists() else Path("/sys/fs/cgroup", name)).read_text().strip()
-    except OSError:
-        return ""
 
 
 Group = tuple[str, str, Resources]  # name, step, resources: what may share a process

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from argosy.config.schema import Config
 from argosy.errors import InputError
-from argosy.step.process import usable_gpus
+from argosy.step.machine import usable_gpus
 from steps.noop import NoopConfig
 from steps.pretrain import PretrainConfig
 from workflows.graph import Node, Resources, StageResources, Stages

@@ -1,0 +1,38 @@
+"""What this process may use of the machine: cores, memory and GPUs; affinity and cgroup limits count."""
+
+import os
+from pathlib import Path
+
+GPUS = "CUDA_VISIBLE_DEVICES"
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _cgroup("cpu.max").partition(" ")
+    return max(1, min(cores, int(quota) // int(period))) if quota.isdigit() and period.isdigit() else cores
+
+
+def usable_memory_gb() -> float:
+    """Return the memory that this process may use, in GB (10^9 bytes)."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = _cgroup("memory.max")
+    return min(total, int(limit)) / 1e9 if limit.isdigit() else total / 1e9
+
+
+def _cgroup(name: str) -> str:
+    """Read a value of this process's cgroup (version 2), "" where there is none."""
+    try:
+        group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
+        own = Path(f"/sys/fs/cgroup{group}", name)
+        return (own if own.exists() else Path("/sys/fs/cgroup", name)).read_text().strip()
+    except OSError:
+        return ""
+
+
+def usable_gpus() -> tuple[str, ...]:
+    """List the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; without torch, to be quick."""
+    visible = os.environ.get(GPUS)
+    if visible is not None:
+        return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
+    return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
