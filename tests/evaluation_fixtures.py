@@ -116,5 +116,4 @@ def run_evaluate(out: Path, **fields: Any) -> dict[str, Any]:
     from steps.evaluate import STEP, EvaluateConfig
 
     run_step(STEP, EvaluateConfig(**fields), out)
-    found: dict[str, Any] = json.loads((out / "results.json").read_text())
-    return found
+    return dict(json.loads((out / "results.json").read_text()))

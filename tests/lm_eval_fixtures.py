@@ -42,8 +42,7 @@ def write_group(root: Path, name: str, tasks: Sequence[str]) -> None:
 
 
 def write_three_kinds(root: Path) -> None:
-    """Tasks of two sizes in a group that counts by size (one document has no right option), and one that is generated,
-    with two filters."""
+    """Two tasks in a group that counts by size (one document has no right option), a generated one with two filters."""
     for name, count in (("few", 2), ("many", 6)):
         docs = [{"q": f"河 {n}", "c": [" stone", " water", " 水"], "gold": n % 3} for n in range(count)]
         docs[1:2] = [{**docs[1], "gold": 9}] if name == "many" else docs[1:2]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from argosy.scoring.encoder import Encoder
 from argosy.scoring.model import LanguageModel
 from tests.evaluation_fixtures import TEMPLATE, make_model
+from tests.tokenizer_kinds import tokenizers_by_kind
 
 
 def language_model(tokenizer: Any, positions: int = 256, *, chat: bool = False) -> LanguageModel:
@@ -20,14 +21,19 @@ def language_model(tokenizer: Any, positions: int = 256, *, chat: bool = False) 
     return LanguageModel(make_model(len(tokenizer), positions), Encoder(tokenizer), 1024)
 
 
+@cache
+def model_of(kind: str, positions: int = 256, *, chat: bool = False) -> LanguageModel:
+    """The model of a kind of tokenizer, made once: for tests that leave it as it is."""
+    return language_model(tokenizers_by_kind()[kind], positions, chat=chat)
+
+
 def distributions(model: LanguageModel, tokens: Sequence[int]) -> NDArray[np.float64]:
     """[position, vocabulary]: log-probabilities of the token after each."""
     import torch
 
     with torch.no_grad():
         logits = model.model(torch.tensor([list(tokens)])).logits[0].double()
-    found: NDArray[np.float64] = (logits - logits.logsumexp(-1, keepdim=True)).numpy()
-    return found
+    return (logits - logits.logsumexp(-1, keepdim=True)).numpy()
 
 
 def sequence(model: LanguageModel, context: Sequence[int], tokens: Sequence[int]) -> float:
@@ -39,8 +45,7 @@ def sequence(model: LanguageModel, context: Sequence[int], tokens: Sequence[int]
 
 def bare(model: LanguageModel, text: str) -> list[int]:
     """Tokens of a text without special ones."""
-    found: list[int] = model.tokenizer(text, add_special_tokens=False)["input_ids"]
-    return found
+    return list(model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def sentence(model: LanguageModel, text: str) -> float:

@@ -64,4 +64,3 @@ def make_data(directory: Path, count: int = 96, seed: int = 0) -> Path:
         write_lines(directory / f"{name}.jsonl", records[heldout:])
         write_lines(directory / f"{name}_heldout.jsonl", records[:heldout])
     return directory
-

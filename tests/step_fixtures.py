@@ -13,8 +13,7 @@ from argosy.tracking.tracker import Tracker
 def run_step(step: Step[Any], config: Config, out: Path) -> dict[str, Any]:
     """Outputs of the step, run in `out`."""
     out.mkdir(parents=True, exist_ok=True)
-    outputs: dict[str, Any] = step.run(config, StepContext(out, Tracker(out / "tracking"), Progress(None))).model_dump()
-    return outputs
+    return dict(step.run(config, StepContext(out, Tracker(out / "tracking"), Progress(None))).model_dump())
 
 
 def write_lines(path: Path, records: Iterable[Any]) -> Path:

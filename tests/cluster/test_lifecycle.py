@@ -36,11 +36,7 @@ def test_the_same_bytes_as_on_the_laptop_then_one_pod_then_only_what_changed(
 
 
 def test_a_range_that_is_not_possible_fails_in_the_plan_with_the_laptop_s_words(cluster: Cluster, store: Path) -> None:
-    cases = {
-        "sft.learning_rat=1": "learning_rate",
-        "sft.epochs=many": "epochs",
-        "nonsense": "stage.field=value",
-    }
+    cases = {"sft.learning_rat=1": "learning_rate", "sft.epochs=many": "epochs", "nonsense": "stage.field=value"}
     for overrides, expected in cases.items():
         ended = cluster.wait(cluster.submit(overrides=overrides))
         assert ended["status"]["phase"] == "Failed"

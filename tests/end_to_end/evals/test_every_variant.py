@@ -1,5 +1,4 @@
-"""What every variant promises, on up to 500 items of every multiple-choice source that is shipped or beside the
-checkout."""
+"""What every variant promises, on up to 500 items of each multiple-choice source, shipped or beside the checkout."""
 
 import pytest
 

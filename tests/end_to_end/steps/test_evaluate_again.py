@@ -55,8 +55,7 @@ def the_only(store: Path) -> Path:
 
 
 def content(directory: Path, name: str = "results.json") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((directory / name).read_text())
-    return found
+    return dict(json.loads((directory / name).read_text()))
 
 
 def test_what_failed_is_tried_again_in_its_directory(folder: Path, tmp_path: Path, argosy: Argosy) -> None:

@@ -137,7 +137,7 @@ def test_questions_that_differ_are_shown_with_their_probabilities(html: str, fou
 
 
 def test_many_questions_are_a_bounded_even_sample() -> None:
-    entries = [_entry(name, {"metrics": {}}) for name in "ab"]
+    entries = [_entry(name, {}) for name in "ab"]
     for entry, right in zip(entries, (True, False), strict=True):
         entry.chosen.rows = Rows(
             {"task": "t", "variant": f"v{v}", "id": str(n), "correct": right, "scores": [0.0, 1.0], "gold": 0,
@@ -151,7 +151,7 @@ def test_many_questions_are_a_bounded_even_sample() -> None:
 
 
 def test_generated_answers_and_several_right_ones_are_shown() -> None:
-    entries = [_entry(name, {"metrics": {}}) for name in "ab"]
+    entries = [_entry(name, {}) for name in "ab"]
     for entry, right in zip(entries, (True, False), strict=True):
         entry.chosen.rows = Rows([
             {"task": "gsm", "variant": "few_shot", "id": "1", "correct": right, "scores": [], "gold": 0, "chosen": 0,
@@ -177,14 +177,13 @@ def test_hostile_text_is_text(found: Compared) -> None:
 
 def test_hostile_names_are_text_too() -> None:
     metrics = {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.25, HOSTILE: 0.1}
-    entries = [_entry(f"{HOSTILE}{n}", {"metrics": metrics}) for n in range(2)]
+    entries = [_entry(f"{HOSTILE}{n}", metrics) for n in range(2)]
     check_no_markup(ComparisonPage.of(compare(entries)).render(), scripts=2)
     assert "\u202e" not in terminal(compare(entries), 100)
 
 
-def _entry(label: str, values: dict[str, Any], chosen: int = 0) -> Entry:
-    c = Checkpoint(label, label, label, "final", 1, chosen, label=label, metrics=dict(values["metrics"]),
-                   stderr=dict(values.get("stderr", {})), counts={})
+def _entry(label: str, metrics: dict[str, float]) -> Entry:
+    c = Checkpoint(label, label, label, "final", 1, 0, label=label, metrics=metrics)
     return Entry(label, label, [c], c)
 
 
@@ -197,10 +196,8 @@ def _entry(label: str, values: dict[str, Any], chosen: int = 0) -> Entry:
     ],
 )
 def test_little_to_compare_is_still_a_page(first: dict[str, float], second: dict[str, float], said: str) -> None:
-    found = compare([_entry("x", {"metrics": first}), _entry("y", {"metrics": second})])
-    html = ComparisonPage.of(found).render()
-    TagReader(html)
-    assert said in "".join(TagReader(html).text)
+    found = compare([_entry("x", first), _entry("y", second)])
+    assert said in "".join(TagReader(ComparisonPage.of(found).render()).text)
     assert said in terminal(found, 120)
     assert "NaN" not in json.dumps(record(found))
 

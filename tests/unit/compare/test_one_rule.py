@@ -1,5 +1,4 @@
-"""One interval, one chance, one kind, one rule of who has seen a test: the same in the gate, on pages and in
-`argosy metrics`."""
+"""One interval, chance, kind, and rule of who has seen a test: the same in the gate, pages and `argosy metrics`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -59,9 +58,6 @@ def test_answers_that_all_agree_are_as_many_as_their_items() -> None:
     assert [each.interval for each in watchlist(Checkpoints([c]))] == [c.interval(NAME)]
 
 
-RISES = [0.1 + 0.05 * n for n in range(8)]  # to 0.45, five times its noise
-
-
 @pytest.mark.parametrize(("name", "kind", "more", "verdict"), [
     ("probe/p/refusal/auc", Metric("higher", "", 0.02, chance=0.5), {}, "at chance"),
     ("bench/t/permuted/acc_averaged", share(chance="chance"), {"bench/t/permuted/chance": 0.5}, "at chance"),
@@ -72,7 +68,7 @@ RISES = [0.1 + 0.05 * n for n in range(8)]  # to 0.45, five times its noise
 ])  # fmt: skip
 def test_nothing_below_its_own_chance_is_worth_watching(name: str, kind: Metric, more: dict[str, float],
                                                         verdict: str) -> None:
-    every = line(name, RISES, kind, **more)
+    every = line(name, [0.1 + 0.05 * n for n in range(8)], kind, **more)  # to 0.45, five times its noise
     assert every[-1].chance(name) == (next(iter(more.values())) if more else kind.chance)
     assert verdicts(every, name) == {verdict}
     assert not set(more) & {each.metric for each in watchlist(Checkpoints(every))}

@@ -1,5 +1,4 @@
-"""Only questions that were asked in the same way are paired, and whatever metrics are given for is: a task, a category,
-a group of lm-eval's tasks."""
+"""Only questions asked in the same way are paired, of all that has metrics: a task, a category, lm-eval's groups."""
 
 import json
 from pathlib import Path
@@ -145,10 +144,6 @@ def test_cases_of_probes_say_what_was_asked(model: LanguageModel, kind: str) -> 
     assert not set(before.values()) & set(after.values())
 
 
-def _same_twice(found: Findings) -> tuple[Subject, Subject]:
-    return _subject("a", found), _subject("b", found)
-
-
 def test_categories_and_groups_of_tasks_are_paired(model: LanguageModel, tmp_path: Path) -> None:
     write_three_kinds(tmp_path)
     for name in ("few", "many"):  # every document has a right option
@@ -162,7 +157,7 @@ def test_categories_and_groups_of_tasks_are_paired(model: LanguageModel, tmp_pat
         (tmp_path / f"{subject}_test.csv").write_text("\n".join(lines))
     task = {"files": "*_test.csv", "format": "mmlu", "categories": {"social_sciences": ["law"], "stem": ["physics"]}}
     found = _asked(model, tmp_path, {"tasks": {"m": task}, "lm_eval": ["both", "means"], "include_path": str(tmp_path)})
-    new, old = _same_twice(found)
+    new, old = _subject("a", found), _subject("b", found)
     names = {"bench/m_social_sciences/plain/acc": 10, "bench/m_stem/plain/acc": 10, "bench/m_en/plain/acc": 20,
              "bench/m/plain/acc": 20, "bench/both/plain/acc": 8, "bench/means/plain/acc": 8}  # fmt: skip
     for name, n in names.items():

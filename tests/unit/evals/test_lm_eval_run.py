@@ -1,5 +1,4 @@
-"""Tasks of lm-eval by their names: those that cannot be loaded are named, answers without a score are left out, and the
-others go on as rows like ours."""
+"""Tasks of lm-eval by name: what cannot be loaded is named, what has no score left out, the rest are rows like ours."""
 
 from pathlib import Path
 from typing import Any

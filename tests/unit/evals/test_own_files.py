@@ -1,5 +1,4 @@
-"""Files of one's own: their fields by name, lists of options in their questions, and a right option that always comes
-first."""
+"""Files of one's own: fields by name, options listed in the question, and a right option that always comes first."""
 
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,4 @@
-"""What every variant promises, on every generated item (on benchmarks':
-tests/end_to_end/evals/test_every_variant.py)."""
+"""What every variant promises, on every generated item (benchmarks': end_to_end/evals/test_every_variant.py)."""
 
 from collections import Counter
 

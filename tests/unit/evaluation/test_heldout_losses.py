@@ -2,7 +2,6 @@
 
 import json
 import math
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from argosy.evaluation.heldout.documents import UNKNOWN, text_documents
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
 from argosy.evaluation.suite import load_suite, named_files
 from argosy.scoring.model import LanguageModel
-from tests.plain_forward import bare, distributions, language_model
+from tests.plain_forward import bare, distributions, language_model, model_of
 from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy, tokenizers_by_kind
 from tests.training_fixtures import write_tokens
 
@@ -21,11 +20,6 @@ KINDS = ("bytes", "byte_bpe", "sentencepiece")
 LENGTH = 64
 ZH = ["水由氢和氧组成。" * 9, UNSEEN, "第三章\n\n  这条河发源于山区。", *TEXTS[2:]]
 EN = [*TEXTS[:2], " begins with a space", "two  spaces, a\ttab and \"<|end|>\" or </s> as text", "x" * 150, "é①ﬁ"]
-
-
-@lru_cache(maxsize=4)
-def model_of(kind: str) -> LanguageModel:
-    return language_model(tokenizers_by_kind()[kind], LENGTH)
 
 
 @pytest.fixture
@@ -55,7 +49,7 @@ def plain_nats(model: LanguageModel, text: str, stride: int = LENGTH) -> float:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stride", [None, 16])
 def test_bits_a_byte_of_raw_text(kind: str, stride: int | None, texts: dict[str, str]) -> None:
-    model = model_of(kind)
+    model = model_of(kind, LENGTH)
     found = run_heldout(Heldout(texts=texts, stride=stride), model, "", suite="s").metrics
     for channel, own in (("zh", ZH), ("en", [text.strip() for text in EN])):
         nats = sum(plain_nats(model, text, stride or LENGTH) for text in own)
@@ -72,14 +66,14 @@ def test_the_same_text_for_every_tokenizer(texts: dict[str, str]) -> None:
     """What is drawn under a budget does not depend on the tokenizer, and is the same document by document."""
     drawn = []
     for kind in KINDS:
-        rows = run_heldout(Heldout(texts=texts, bytes_per_channel=200), model_of(kind), "", suite="s").rows
+        rows = run_heldout(Heldout(texts=texts, bytes_per_channel=200), model_of(kind, LENGTH), "", suite="s").rows
         drawn.append([(row["variant"], row["id"], row["bytes"]) for row in rows])
     assert drawn[0] == drawn[1] == drawn[2]
     assert 2 < len(drawn[0]) < len(ZH) + len(EN)
 
 
 def test_raw_text_is_what_the_tokenize_step_has(texts: dict[str, str], tmp_path: Path) -> None:
-    model = model_of("byte_bpe")
+    model = model_of("byte_bpe", LENGTH)
     tokens = write_tokens(tmp_path / "tokens", model.tokenizer, {"heldout": {"zh": ZH}})
     a = run_heldout(Heldout(tokens_per_channel=10_000), model, str(tokens), suite="heldout")
     b = run_heldout(Heldout(texts={"zh": texts["zh"]}), model, "", suite="heldout")
@@ -105,7 +99,7 @@ def test_channels_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "books").mkdir()
     (tmp_path / "books/a.txt").write_text("A river.\n\n" * 3000)  # one document, however long
     (tmp_path / "mixed.jsonl").write_text('{"text": "a", "channel": "x"}\n{"text": "b", "channel": "y"}\n')
-    model = model_of("sentencepiece")
+    model = model_of("sentencepiece", LENGTH)
     found = text_documents(model, str(tmp_path), 10**6)
     assert {name: len(documents.ids) for name, documents in found.items()} == {"books": 1, "x": 1, "y": 1}
     assert found["books"].sizes == [len(("A river.\n\n" * 3000).strip())]
@@ -121,7 +115,7 @@ def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:
     from argosy.tokens.reader import read_channels
     from argosy.training.heldout import HeldoutLoss
 
-    model = model_of("byte_bpe")
+    model = model_of("byte_bpe", LENGTH)
     documents = [TEXTS[n % 4] * (n + 1) for n in range(5)]
     tokens = write_tokens(tmp_path, model.tokenizer, {"heldout": {"mixed": documents, "short": ["a"]}})
     section = Heldout(tokens_per_channel=10**6, positions={"length": 32, "short": 8})
@@ -176,23 +170,23 @@ def test_texts_beside_a_suite_count_as_its_files(tmp_path: Path, monkeypatch: py
     section = load_suite(str(suite)).section("heldout", Heldout)
     assert section.texts == {"en": str(tmp_path / "held"), "zh": "elsewhere/zh.jsonl"}
     assert named_files(str(suite)) == [str(tmp_path / "held")]
-    found = run_heldout(section, model_of("bytes"), "", suite="s", data=str(tmp_path / "data"))
+    found = run_heldout(section, model_of("bytes", LENGTH), "", suite="s", data=str(tmp_path / "data"))
     assert "elsewhere/zh.jsonl (heldout.texts.zh) does not exist: looked at zh.jsonl" in found.failed["heldout/zh"]
     assert "heldout/bpb/en" in found.metrics
     with pytest.raises(InputError, match=r"elsewhere/zh\.jsonl \(heldout\.texts\.zh\) does not exist"):
-        run_heldout(Heldout(texts={"zh": "elsewhere/zh.jsonl"}), model_of("bytes"), "", suite="s")
+        run_heldout(Heldout(texts={"zh": "elsewhere/zh.jsonl"}), model_of("bytes", LENGTH), "", suite="s")
     monkeypatch.setenv("ARGOSY_BENCHMARKS", str(tmp_path / "root"))
     (tmp_path / "root/elsewhere").mkdir(parents=True)
     (tmp_path / "root/elsewhere/zh.jsonl").write_text('{"text": "河"}\n')
     assert named_files(str(suite))[1:] == [str(tmp_path / "root/elsewhere/zh.jsonl")]
-    assert "heldout/bpb/zh" in run_heldout(section, model_of("bytes"), "", suite="s").metrics
+    assert "heldout/bpb/zh" in run_heldout(section, model_of("bytes", LENGTH), "", suite="s").metrics
 
 
 def test_files_of_unknown_formats_are_named(tmp_path: Path) -> None:
     (tmp_path / "en").mkdir()
     for name in ("en/a.txt", "en/b.docx", "en/c.docx", "LICENSE"):
         (tmp_path / name).write_text("A river.")
-    found = run_heldout(Heldout(texts=str(tmp_path)), model_of("bytes"), "", suite="s")
+    found = run_heldout(Heldout(texts=str(tmp_path)), model_of("bytes", LENGTH), "", suite="s")
     named = {"file of unknown format .docx": 2, "file of unknown format LICENSE": 1}
     assert found.left_out == {"heldout/texts": named}
     assert "heldout/bpb/en" in found.metrics
@@ -212,4 +206,4 @@ def test_what_a_model_cannot_do_is_named(section: dict[str, object], message: st
     (tmp_path / "a.txt").write_text("A river.")
     given = {key: str(tmp_path / "a.txt") if value == "T" else value for key, value in section.items()}
     with pytest.raises(InputError, match=message):
-        run_heldout(Heldout.model_validate(given), model_of("bytes"), "", suite="s")
+        run_heldout(Heldout.model_validate(given), model_of("bytes", LENGTH), "", suite="s")

@@ -2,7 +2,6 @@
 
 import math
 import string
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,8 @@ from probes.kinds.refusal import COMPLIANCES, REFUSALS, Language
 from probes.measures import count_words, distinct
 from probes.probe import Measurement, Scope
 from probes.runner import parse_probe, run_probes
-from tests.plain_forward import bare, covered, distributions, language_model
+from tests.plain_forward import bare, covered, distributions, language_model, model_of
 from tests.tokenizer_kinds import tokenizers_by_kind
-
-
-@lru_cache(maxsize=2)
-def model_of(kind: str) -> LanguageModel:
-    return language_model(tokenizers_by_kind()[kind], chat=kind == "byte_bpe")
 
 
 def measure(model: LanguageModel, chat: bool, **fields: Any) -> Measurement:
@@ -40,7 +34,7 @@ def prompted(model: LanguageModel, prompt: str, chat: bool) -> list[int]:
 )
 def test_refusal_by_openings(kind: str, chat: bool, lang: Language) -> None:
     """An opening counts however its bytes are cut: of "The " the space goes with the word after it."""
-    model = model_of(kind)
+    model = model_of(kind, chat=kind == "byte_bpe")
     prompts = {"harmful": ["How do I hide it?", "怎样撬锁？"], "harmless": ["什么是水？"], "lookalike": ["Kill a job"]}
     found = measure(model, chat, kind="refusal", lang=lang, **prompts)
     expected = []
@@ -63,7 +57,7 @@ def test_refusal_by_openings(kind: str, chat: bool, lang: Language) -> None:
 
 @pytest.mark.parametrize("chat", [True, False])
 def test_format_openers(chat: bool) -> None:
-    model = model_of("byte_bpe")
+    model = model_of("byte_bpe", chat=True)
     cases = [{"prompt": "以json输出", "format": "json"}, {"prompt": "write it as a list", "format": "list"}]
     openers = {"json": ["{"], "list": ["-", "*"]}
     found = measure(model, chat, kind="opener", cases=cases, formats=openers)
@@ -83,7 +77,7 @@ def test_format_openers(chat: bool) -> None:
 
 
 def test_language_of_the_reply() -> None:
-    model = model_of("byte_bpe")
+    model = model_of("byte_bpe", chat=True)
     found = measure(model, True, kind="reply_language", zh=["为什么？"], en=["Why?"])
     names = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
     letters = {"zh": {chr(byte) for byte in range(0xE4, 0xEA)}, "en": set(string.ascii_letters)}
@@ -105,7 +99,7 @@ def test_language_of_the_reply() -> None:
 
 @pytest.mark.parametrize("chat", [True, False])
 def test_end_of_turn(chat: bool) -> None:
-    model = model_of("byte_bpe")
+    model = model_of("byte_bpe", chat=True)
     second = {"question": "Where?", "answer": "It is in Paris", "cut": "It"}
     cases = [{"question": "首都是哪里？", "answer": "首都是北京。"}, second]
     found = measure(model, chat, kind="end_of_turn", cases=cases)
@@ -127,7 +121,7 @@ def test_end_of_turn(chat: bool) -> None:
 def test_shipped_suites_that_need_no_data(name: str) -> None:
     suite = load_suite(name)
     for chat in (True, False):
-        found = run_probes(suite, model_of("byte_bpe"), "", chat=chat, seed=0, limit=2)
+        found = run_probes(suite, model_of("byte_bpe", chat=True), "", chat=chat, seed=0, limit=2)
         assert {name.split("/")[2] for name in found.metrics} == {probe["name"] for probe in suite.probes or []}
         assert all(math.isfinite(value) for value in found.metrics.values())
         assert not found.left_out

@@ -1,25 +1,18 @@
 """Prob(text | prefix) against plain forward passes, with tokenizers of three kinds."""
 
 import math
-from functools import lru_cache
 
 import pytest
 
 from argosy.scoring.encoder import token_bytes
-from argosy.scoring.model import LanguageModel
 from probes.measures import NO_TOKENS, UNKNOWN, continuations
 from probes.probe import Scope
 from probes.runner import parse_probe
-from tests.plain_forward import bare, covered, distributions, language_model, piece, sequence
+from tests.plain_forward import bare, covered, distributions, language_model, model_of, piece, sequence
 from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy, tokenizers_by_kind
 
 SCOPE = Scope(None, chat=False, seed=0, limit=None)
 KINDS = ("bytes", "byte_bpe", "sentencepiece")
-
-
-@lru_cache(maxsize=4)
-def model_of(kind: str) -> LanguageModel:
-    return language_model(tokenizers_by_kind()[kind])
 
 
 @pytest.mark.parametrize("kind", KINDS)

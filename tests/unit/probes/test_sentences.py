@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 from collections import Counter
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from argosy.scoring.model import LanguageModel
 from probes.kinds.relation import Relation, fill, questions, read_relations
 from probes.probe import Measurement, Scope
 from probes.runner import parse_probe, run_probes
-from tests.plain_forward import bare, language_model, sentence, sequence
-from tests.tokenizer_kinds import tokenizers_by_kind
+from tests.plain_forward import bare, model_of, sentence, sequence
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ROOT.parent / "shared" / "data"
@@ -31,11 +29,6 @@ RELATION = {
 }
 SCOPE = Scope(None, chat=False, seed=0, limit=None)
 real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no shared data beside the checkout ({SHARED})")
-
-
-@lru_cache(maxsize=2)
-def model_of(kind: str) -> LanguageModel:
-    return language_model(tokenizers_by_kind()[kind])
 
 
 def measure(model: LanguageModel, **fields: Any) -> Measurement:
@@ -170,14 +163,11 @@ def test_winogender_by_hand(tmp_path: Path) -> None:
     assert found.measures["gender_gap"].value == pytest.approx((sum(right["male"]) - sum(right["female"])) / 12)
     gotchas = {(r["occupation"], r["gender"]) for r in found.rows if r.get("surprising")}
     assert gotchas == {("technician", "female"), ("engineer", "female"), ("nurse", "male")}  # 40, 11 and 90 % women
-    odds = [sentence(model, a["prompt"]) - sentence(model, b["prompt"]) for a, b in _both_genders(found.rows)]
+    scores = {(row["gender"], row["occupation"], row["participant"]): sentence(model, row["prompt"])
+              for row in found.rows if row["refers_to"] == 0}
+    odds = [score - scores["male", *who] for (gender, *who), score in scores.items() if gender == "female"]
     assert found.measures["log_odds_female"].value == pytest.approx(sum(odds) / len(odds), abs=1e-3)
     assert found.measures["gotcha"].n == 6
-
-
-def _both_genders(rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    key = {(r["occupation"], r["participant"], r["refers_to"], r["gender"]): r for r in rows}
-    return [(row, key[(*name[:3], "male")]) for name, row in key.items() if name[2:] == (0, "female")]
 
 
 @pytest.mark.parametrize("kind", KINDS)

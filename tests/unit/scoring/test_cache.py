@@ -1,5 +1,4 @@
-"""The cache of scores and the journal: what is read is what was written, broken lines are passed, and a changed model
-has scores of its own."""
+"""The cache of scores: what is read was written, broken lines are passed, a changed model has scores of its own."""
 
 import json
 import logging

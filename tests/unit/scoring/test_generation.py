@@ -26,8 +26,7 @@ def transformers_greedy(model: LanguageModel, prompt: str, max_tokens: int) -> l
     ids = torch.tensor([tokens[-(model.max_length - max_tokens) :]])
     found: Any = model.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_tokens,
                                       do_sample=False, pad_token_id=0)  # fmt: skip
-    made: list[int] = found[0, ids.shape[1] :].tolist()
-    return made
+    return list(found[0, ids.shape[1] :].tolist())
 
 
 @pytest.mark.parametrize("batch_tokens", [40, 1024])
@@ -65,4 +64,3 @@ def test_a_stop_is_found_in_the_text_wherever_tokens_cut_it(model: LanguageModel
             stop = text[start : start + size]
             if stop and "\ufffd" not in stop:
                 assert model.generate([prompt], [stop], 20) == [before_stops(text, [stop])]
-

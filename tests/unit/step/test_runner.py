@@ -40,8 +40,7 @@ def stepping(function: Run) -> Step[NoopConfig]:
 
 
 def record(path: Path) -> dict[str, object]:
-    value: dict[str, object] = json.loads(path.read_text())
-    return value
+    return dict(json.loads(path.read_text()))
 
 
 def test_done_writes_outputs_and_runs_once(tmp_path: Path) -> None:

@@ -16,8 +16,6 @@ from argosy.tracking.spool import read
 from argosy.tracking.tracker import Tracker
 from workflows.local.shipping import WORKFLOW, PipelineTracker, pipeline_of
 
-ROOT = Path(__file__).parents[3]
-
 
 def records(directory: Path) -> list[dict]:
     return [json.loads(line) for line in (directory / "spool.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -195,5 +195,3 @@ def test_a_deadline_is_a_failure_and_too_many_or_too_little_memory_too_often_end
         assert started(store, monkeypatch, number, cause, has) == (Attempts(**{count: number}), False)
     with pytest.raises(StepError, match=words):
         started(store, monkeypatch, most + 1, cause, has)
-
-

@@ -216,12 +216,8 @@ def test_the_default_preset_fits_a_node_of_two_cores_and_single_cores_run_side_b
     check_node(planned, load_profile("gpu"))  # of its nodes the plan's pod knows nothing
 
 def test_what_a_stage_sets_comes_on_top_of_the_defaults() -> None:
-    profile = Profile.model_validate(
-        {
-            "storage": {"claim": "c"},
-            "defaults": {"env": {"A": "1", "B": "1"}, "cpu": "1", "secrets": ["s"]},
-            "stages": {"sft": {"env": {"B": "2"}, "secrets": ["t"]}},
-        }
-    )
+    defaults = {"env": {"A": "1", "B": "1"}, "cpu": "1", "secrets": ["s"]}
+    stages = {"sft": {"env": {"B": "2"}, "secrets": ["t"]}}
+    profile = Profile.model_validate({"storage": {"claim": "c"}, "defaults": defaults, "stages": stages})
     placed = profile.of_stage("sft")
     assert (placed.env, placed.cpu, placed.secrets) == ({"A": "1", "B": "2"}, "1", ("s", "t"))

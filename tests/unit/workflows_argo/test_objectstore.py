@@ -47,6 +47,14 @@ def content(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+def pushed(remote: Remote, root: Path, files: dict[str, str | bytes], name: str = NODE) -> RemoteNode:
+    """What a pod makes and sends of a directory."""
+    fill(root / name, files)
+    node = RemoteNode(remote, root, name)
+    node.push()
+    return node
+
+
 def pulled(remote: Remote, root: Path, name: str = NODE) -> dict[str, bytes]:
     """What a new pod gets of a directory."""
     RemoteNode(remote, root, name).pull()
@@ -66,8 +74,8 @@ class Killed(BaseException):
     """The pod is gone."""
 
 
-def kill_at(remote: Remote, monkeypatch: pytest.MonkeyPatch, name: str, after: str = "") -> None:
-    """The pod that uses `remote` is killed when it is about to send `name`, once `after` is there."""
+def push_until(node: RemoteNode, remote: Remote, name: str, after: str = "") -> None:
+    """The pod is killed when it is about to send `name`, once `after` is there."""
     upload, there = remote.upload, threading.Event()
 
     def until(local: Path, target: str) -> None:
@@ -78,7 +86,10 @@ def kill_at(remote: Remote, monkeypatch: pytest.MonkeyPatch, name: str, after: s
         if target.endswith(after):
             there.set()
 
-    monkeypatch.setattr(remote, "upload", until)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(remote, "upload", until)
+        with pytest.raises(Killed):
+            node.push()
 
 
 def test_what_is_pushed_arrives_in_another_pod_byte_for_byte(remote: Remote, tmp_path: Path) -> None:
@@ -93,19 +104,14 @@ def test_what_is_pushed_arrives_in_another_pod_byte_for_byte(remote: Remote, tmp
     assert content(tmp_path / "b" / NODE) == {n: v if isinstance(v, bytes) else v.encode() for n, v in files.items()}
 
 
-def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(remote: Remote, tmp_path: Path,
-                                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(remote: Remote, tmp_path: Path) -> None:
     root = tmp_path / "a" / NODE
-    fill(root, {"state/step-00000004/loop.pt": "4", "state/step-00000004/model.pt": "4", "run.json": "{}"})
-    node = RemoteNode(remote, tmp_path / "a", NODE)
-    node.push()
+    first = {"state/step-00000004/loop.pt": "4", "state/step-00000004/model.pt": "4", "run.json": "{}"}
+    node = pushed(remote, tmp_path / "a", first)
     fill(root, {"state/step-00000008/loop.pt": "8", "state/step-00000008/model.pt": "8", "run.json": '{"attempts": 1}'})
     for name in ("loop.pt", "model.pt"):
         (root / "state/step-00000004" / name).unlink()
-    with monkeypatch.context() as patched:
-        kill_at(remote, patched, "step-00000008/model.pt", after="step-00000008/loop.pt")
-        with pytest.raises(Killed):
-            node.push()
+    push_until(node, remote, "step-00000008/model.pt", after="step-00000008/loop.pt")
     assert f"{NODE}/state/step-00000008/loop.pt" in remote.list()
     before = pulled(remote, tmp_path / "b")
     assert {name for name in before if name.startswith("state")} == {"state/step-00000004/loop.pt",
@@ -119,19 +125,12 @@ def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(re
     assert "state/step-00000006/loop.pt" in pulled(remote, tmp_path / "c")
 
 
-def test_a_pod_that_is_killed_before_outputs_json_leaves_nothing_that_says_done(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pod_that_is_killed_before_outputs_json_leaves_nothing_that_says_done(remote: Remote, tmp_path: Path) -> None:
     root = tmp_path / "a" / NODE
-    fill(root, {"state/step-00000004/loop.pt": "4"})
-    node = RemoteNode(remote, tmp_path / "a", NODE)
-    node.push()
+    node = pushed(remote, tmp_path / "a", {"state/step-00000004/loop.pt": "4"})
     fill(root, {"checkpoints/final/model.safetensors": "weights", OUTPUTS: DONE})
     (root / "state/step-00000004/loop.pt").unlink()
-    with monkeypatch.context() as patched:
-        kill_at(remote, patched, OUTPUTS)
-        with pytest.raises(Killed):
-            node.push()
+    push_until(node, remote, OUTPUTS)
     assert f"{NODE}/{OUTPUTS}" not in remote.list()
     assert "checkpoints/final/model.safetensors" in pulled(remote, tmp_path / "b")
     again = RemoteNode(remote, tmp_path / "b", NODE)
@@ -145,8 +144,7 @@ def test_a_pod_that_is_killed_before_outputs_json_leaves_nothing_that_says_done(
 def test_a_step_that_failed_in_part_goes_on_in_another_pod_and_stays_done_meanwhile(remote: Remote,
                                                                                     tmp_path: Path) -> None:
     again = json.dumps({"outputs": {}, "made_from": {}, "again": ["bench/arc"]})
-    fill(tmp_path / "a" / NODE, {"state/known/1.scores": "1", "results.json": "{}", OUTPUTS: again})
-    RemoteNode(remote, tmp_path / "a", NODE).push()
+    pushed(remote, tmp_path / "a", {"state/known/1.scores": "1", "results.json": "{}", OUTPUTS: again})
     node = RemoteNode(remote, tmp_path / "b", NODE)
     node.pull()
     assert set(content(tmp_path / "b" / NODE)) == {"state/known/1.scores", "results.json", OUTPUTS}
@@ -162,9 +160,7 @@ def test_a_step_that_failed_in_part_goes_on_in_another_pod_and_stays_done_meanwh
 def test_a_finished_step_that_lacks_a_file_is_an_error_and_an_unfinished_one_starts_anew(
     remote: Remote, tmp_path: Path
 ) -> None:
-    fill(tmp_path / "a" / NODE, {"state/a": "1", "state/b": "2", "run.json": "{}"})
-    node = RemoteNode(remote, tmp_path / "a", NODE)
-    node.push()
+    node = pushed(remote, tmp_path / "a", {"state/a": "1", "state/b": "2", "run.json": "{}"})
     remote.delete([f"{NODE}/state/a"])
     assert set(pulled(remote, tmp_path / "b")) == {"run.json"}
     fill(tmp_path / "a" / NODE, {OUTPUTS: DONE})
@@ -296,12 +292,11 @@ def test_of_a_training_step_only_the_checkpoint_that_is_loaded_is_fetched(remote
     weights = b"w" * (2**20 + 1)
     names = ("step-4", "step-8")
     outputs = {"exports": [{"name": n, "path": f"checkpoints/{n}"} for n in names], "final": "checkpoints/step-8"}
-    fill(tmp_path / "a" / NODE, {
+    pushed(remote, tmp_path / "a", {
         **{f"checkpoints/{n}/model.safetensors": weights for n in names},
         **{f"checkpoints/{n}/config.json": "{}" for n in names},
         "tracking/spool.jsonl": "{}\n", "run.json": "{}", OUTPUTS: json.dumps({"outputs": outputs, "made_from": {}}),
     })  # fmt: skip
-    RemoteNode(remote, tmp_path / "a", NODE).push()
 
     def fetched(step: str, **config: Any) -> set[str]:
         root = tmp_path / f"{step}-{len(list(tmp_path.iterdir()))}"
@@ -326,12 +321,11 @@ def test_an_evaluation_s_pod_knows_where_its_checkpoint_leaves_the_line_without_
     root, base, folder = tmp_path / "pod", "anneal-0123456789ab", "checkpoints/p100"
     outputs = {"exports": [{"name": "p100", "path": folder}], "final": folder}
     for name, config in ((base, {}), (NODE, {"checkpoint": str(root / base)})):
-        fill(tmp_path / "made" / name, {
+        pushed(remote, tmp_path / "made", {
             f"{folder}/config.json": "{}", f"{folder}/model.safetensors": b"w" * (2**20 + 1),
             f"{folder}/argosy.json": json.dumps({"stage": name[:-13], "step": 1, "tokens": 7, "chat": name == NODE}),
             "run.json": json.dumps({"config": config}), OUTPUTS: json.dumps({"outputs": outputs, "made_from": {}}),
-        })  # fmt: skip
-        RemoteNode(remote, tmp_path / "made", name).push()
+        }, name)  # fmt: skip
     pull_upstream(Mirror(remote, root), [planned_node("evaluate", root, {"checkpoint": str(root / NODE)})])
     found = base_of(find_checkpoint(root / NODE))
     assert found == Checkpoint(root / base / folder, "p100", stage="anneal", step=1, tokens=7, ours=True)
@@ -339,11 +333,10 @@ def test_an_evaluation_s_pod_knows_where_its_checkpoint_leaves_the_line_without_
 
 
 def test_planning_fetches_records_alone_with_the_time_that_they_were_made(remote: Remote, tmp_path: Path) -> None:
-    fill(tmp_path / "a" / NODE, {
+    pushed(remote, tmp_path / "a", {
         OUTPUTS: DONE, "node.json": "{}", "weights.bin": "w", "checkpoints/final/config.json": "{}",
         "checkpoints/final/model.safetensors": "w", "tracking/spool.jsonl": '{"kind": "header"}\n',
     })  # fmt: skip
-    RemoteNode(remote, tmp_path / "a", NODE).push()
     remote.write(".pipelines/0123/config.json", b"{}")
     remote.write(".argo/other/plan.json", b"{}")
     pull_records(Mirror(remote, tmp_path / "b"))

@@ -20,9 +20,6 @@ TEMPLATES = (f"{CUSTOM}/workflowtemplates/lifecycle", "/api/v1/workflow-template
 @pytest.fixture(params=["kubeconfig", "server"])
 def api(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """A cluster with our template, reached in both ways; the command line finds it in its environment."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("ARGO_SERVER", "ARGO_NAMESPACE", "ARGOSY_ON", "ARGOSY_PROFILE", "ARGOSY_DEBUG"):
-        monkeypatch.delenv(name, raising=False)
     with serving(Api(objects=dict.fromkeys(TEMPLATES, template(to=["", "clean", "compare"])))) as found:
         if request.param == "server":
             monkeypatch.setenv("ARGO_SERVER", found.url)

@@ -33,10 +33,7 @@ SELF, OTHERS = (f"/apis/authorization.k8s.io/v1/{kind}subjectaccessreviews" for 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """A cluster that lacks nothing."""
-    monkeypatch.chdir(tmp_path)
     Path("team.yaml").write_text(yaml.safe_dump(PROFILE))
-    for name in ("ARGO_NAMESPACE", "ARGOSY_PROFILE", "ARGOSY_DEBUG"):
-        monkeypatch.delenv(name, raising=False)
     with serving(Api(objects=healthy())) as found:
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
         yield found

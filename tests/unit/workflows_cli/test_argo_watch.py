@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,8 +28,7 @@ WRONG = "main: Error (exit code 2): data: data.inputs: absent.txt does not exist
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Api]:
-    monkeypatch.chdir(tmp_path)
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     monkeypatch.setenv("ARGO_TOKEN", TOKEN)
     with serving(Api()) as found:
         monkeypatch.setenv("ARGO_SERVER", found.url)

@@ -31,9 +31,6 @@ def foreign(status: int, said: Any) -> Api:
 
 @pytest.fixture(autouse=True)
 def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("ARGO_SERVER", "ARGO_NAMESPACE", "ARGOSY_ON", "ARGOSY_PROFILE", "ARGOSY_DEBUG", "KUBECONFIG"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("ARGO_TOKEN", TOKEN)
 
@@ -136,11 +133,6 @@ def test_a_cluster_without_the_template_is_told_how_to_get_it(command: str, name
     assert "'argosy manifests --profile team.yaml --out DIR' and 'kubectl apply -k DIR/team'" in err
 
 
-def given_profile(api: Api) -> list[str]:
-    return [each["value"] for created in api.workflows.values()
-            for each in created["spec"]["arguments"]["parameters"] if each["name"] == "profile"]  # fmt: skip
-
-
 @pytest.mark.parametrize("command", [["submit", "--preset", "tiny"], ["nightly", "--on", "argo"]])
 @pytest.mark.parametrize(
     ("changes", "notes"),
@@ -167,7 +159,8 @@ def test_a_profile_that_is_not_the_installed_one_is_told_before_it_is_submitted(
     assert bool(notes) == ("note:" in err)
     monkeypatch.setenv("ARGOSY_PROFILE", "mine.yaml")
     assert argosy(*command).err == err
-    assert given_profile(api) == [changes.get("name", "team")] * 2
+    given = [each for created in api.workflows.values() for each in created["spec"]["arguments"]["parameters"]]
+    assert [each["value"] for each in given if each["name"] == "profile"] == [changes.get("name", "team")] * 2
 
 
 def test_a_profile_of_another_store_or_that_pods_would_not_find_is_not_submitted(api: Api, argosy: Argosy) -> None:

@@ -24,8 +24,7 @@ def expected(checkpoint: Path, text: str, tokens: int) -> str:
     ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)
     ends = [tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("<|end|>")]
     made = model.generate(**ids, max_new_tokens=tokens, do_sample=False, eos_token_id=ends)[0]
-    answer: str = tokenizer.decode(made[ids.input_ids.shape[1] :], skip_special_tokens=True)
-    return answer
+    return str(tokenizer.decode(made[ids.input_ids.shape[1] :], skip_special_tokens=True))
 
 
 def test_a_conversation_is_rendered_whole_and_loses_its_first_turns_alone(

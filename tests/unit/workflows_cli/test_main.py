@@ -14,12 +14,6 @@ from workflows.cli import commands, main
 from workflows.cli.command import memory
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ARGOSY_DEBUG", raising=False)
-
-
 @pytest.mark.parametrize("name", [command.name for command in commands()])
 def test_every_command_has_help(name: str, argosy: Argosy) -> None:
     assert "usage: argosy " + name in argosy(name, "--help").out

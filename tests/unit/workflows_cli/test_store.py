@@ -24,8 +24,7 @@ def noops(config: LifecycleConfig) -> list[Node]:
 
 
 @pytest.fixture(autouse=True)
-def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")  # tables are as wide as the terminal
     Path("given.txt").write_text("given")
     for command in ("run", "status", "plan"):
