@@ -3,8 +3,10 @@
 import glob
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from fnmatch import fnmatch
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -71,6 +73,27 @@ def _read(spec: TaskSpec, files: Sequence[str], split: str, data: Path, limit: i
     parts = [_read_again_when_changed(path, limit, name, settings, path.stat().st_mtime_ns if path.is_file() else 0)
              for path, name in zip(filled, names_of(filled), strict=True)]
     return merged([Items([], folders), *parts])
+
+
+def check_there(tasks: Mapping[str, TaskSpec], made: Collection[str], suite: str) -> None:
+    """Check that one of `tasks` at least has files, or is of lm-eval or Hugging Face.
+
+    `made`: files that the data step will make. Raises InputError: none has."""
+    for spec in tasks.values():
+        if spec.lm_eval or use_hub(spec) or any(fnmatch(name, file) for file in spec.files for name in made):
+            return
+        with suppress(NoFileError):
+            if any(path.exists() for file in spec.files for path in files_below(file, Path(os.devnull), spec)):
+                return
+    first = next(iter(tasks.values()))
+    source = f"; get it from {first.source}" if first.source else ""
+    raise none_there(suite, len(tasks), f"no file {' or '.join(first.files)}{source}")
+
+
+def none_there(suite: str, number: int, why: str) -> InputError:
+    """Make the error that no benchmark of a suite is there; `why`: of one of them."""
+    return InputError(f"suite {suite}: none of its {number} benchmarks is there ({why}); set {ROOT} to the folder that "
+                      "has them, or name it (argosy evaluate --data DIR); docs/tasks.md says what lies in it")
 
 
 def use_hub(spec: TaskSpec) -> bool:

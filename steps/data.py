@@ -7,8 +7,8 @@ from pydantic import Field
 
 from argosy.config.schema import Config, External, Externals, Seed
 from argosy.data.jsonl import JsonlWriters
-from argosy.data.rejects import Tally, read_own
-from argosy.data.sources import SourceConfig, write_inputs
+from argosy.data.rejects import Tally, check_own, read_own
+from argosy.data.sources import SourceConfig, list_inputs, write_inputs
 from argosy.data.split import split_heldout
 from argosy.demo.corpus import Demo, DemoConfig, digest
 from argosy.demo.knowledge import leaked
@@ -20,6 +20,7 @@ Records = list[dict[str, Any]]
 CONVERSATIONS = ("instructions.jsonl", "instructions_heldout.jsonl", "twin.jsonl")  # files that it writes
 PREFERENCES = ("preferences.jsonl", "preferences_heldout.jsonl")
 PROMPTS = ("prompts.jsonl",)
+FILES = (*CONVERSATIONS, *PREFERENCES, *PROMPTS, "facts.jsonl", "benchmark/en.jsonl", "benchmark/zh.jsonl")
 KINDS = ("instructions", "preferences", "prompts", "benchmark")  # what the user's own files may replace
 
 
@@ -71,8 +72,19 @@ class DataOutputs(Config):
     """Fields that named the user's own files; everything else is the demo's."""
 
 
+def check_files(config: DataConfig) -> None:
+    """Check all that can be told of the user's files without reading them.
+
+    Raises InputError: one is absent, empty or of an unknown format, or a folder holds no readable file."""
+    list_inputs(config.inputs, config.source.skip)
+    for kind in KINDS:
+        if own := getattr(config, kind):
+            check_own(kind, Path(own))
+
+
 def run(config: DataConfig, context: StepContext) -> DataOutputs:
     """Write all files; a run that was stopped starts anew, as they appear together at the end."""
+    check_files(config)
     demo = Demo(config.demo, config.seed)
     rejects_at = str(context.out / "rejects")
     with JsonlWriters(context.out) as writers:

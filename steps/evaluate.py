@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from argosy.config.schema import RUNTIME, Config, External, Externals, Measured, Seed, Upstream
-from argosy.errors import InputError, StepError
+from argosy.errors import StepError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
 from argosy.step.retry import AGAIN
@@ -207,15 +207,13 @@ def _sections(config: EvaluateConfig, suite: "Suite") -> "Sections":
 
 
 def _check_scored(findings: "Findings", suite: str, checkpoint: Path) -> None:
-    from argosy.evaluation.suite import ROOT
+    from evals.task_sources import none_there
 
     if findings.metrics:
         return
     absent = [why for found in findings.left_out.values() for why in found if why.startswith("no file ")]
     if absent and not findings.failed and len(absent) == sum(map(len, findings.left_out.values())):
-        raise InputError(f"suite {suite}: none of its {len(absent)} benchmarks is there ({absent[0]}); give the folder "
-                         f"that has them as `data` (argosy evaluate --data DIR) or in {ROOT}; docs/tasks.md says what "
-                         "lies in it")
+        raise none_there(suite, len(absent), absent[0])
     reasons = [f"{where}: {n} x {reason}" for where, found in sorted(findings.left_out.items())
                for reason, n in sorted(found.items())]
     reasons += [f"{where}: {why}" for where, why in sorted(findings.failed.items())]

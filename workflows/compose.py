@@ -27,6 +27,9 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
     base = read_yaml(preset_path(preset) if preset else preset_of(file) if file else preset_path(DEFAULT_PRESET))
     config = load(LifecycleConfig, [base.path, *layers], overrides)
     if not config.data.inputs:
+        if "inputs" in config.data.model_fields_set:
+            raise InputError("data.inputs is [], allowed: files or folders of yours; leave it out to train on the "
+                             "built-in demo data")
         return config
     without: dict[str, Any] = {}
     merge(without, {**base.data, "twin": False})

@@ -33,8 +33,16 @@ RUNTIME = Role.RUNTIME
 ADDED = Role.ADDED
 Upstream = Annotated[str, Role.UPSTREAM]
 Upstreams = Annotated[tuple[str, ...], Role.UPSTREAM]
-External = Annotated[str, Role.EXTERNAL, AfterValidator(expanduser)]
-Externals = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda paths: tuple(map(expanduser, paths)))]
+
+
+def _path(text: str) -> str:
+    if "://" in text:
+        raise ValueError(f"{text!r} is a URL, allowed: a path; download it first, and give the path of the file")
+    return expanduser(text)
+
+
+External = Annotated[str, Role.EXTERNAL, AfterValidator(_path)]
+Externals = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda paths: tuple(map(_path, paths)))]
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every library's generator takes
 Rate = Annotated[float, Field(gt=0)]

@@ -73,12 +73,18 @@ def read_records(path: Path, parse: Callable[[dict[str, Any]], T], rejects: Reje
     return good
 
 
+def check_own(kind: str, path: Path) -> None:
+    """Check that the user's own file for the field `data.<kind>` can be one. Raises InputError: it cannot."""
+    if not path.is_file() or not path.name.lower().endswith(JSONL):
+        raise InputError(f"data.{kind}: {path} is not a file that can be read; allowed: {', '.join(JSONL)}")
+    if not path.stat().st_size:
+        raise InputError(f"data.{kind}: {path} is empty (0 bytes), allowed: a record on each line")
+
+
 def read_own(kind: str, path: Path, writers: JsonlWriters, rejects_at: str) -> tuple[list[dict[str, Any]], Tally]:
     """Return the records of the user's own file for the field `data.<kind>`; bad lines go to `rejects/<kind>`.
 
-    Raises InputError: the file is absent, not JSONL, or mostly unusable."""
-    if not path.is_file() or not path.name.lower().endswith(JSONL):
-        raise InputError(f"data.{kind}: {path} is not a file that can be read; allowed: {', '.join(JSONL)}")
+    Raises InputError: the file is mostly unusable."""
     records, rejects = _read(path, partial(parse_record, kind), MOST_BYTES)
     tally = Tally(len(records), Counter(reject.reason for reject in rejects))
     for reject in rejects:

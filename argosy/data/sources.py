@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from argosy.errors import InputError
 TEXT = (".txt", ".md")
 PARQUET = (".parquet",)
 FORMATS = TEXT + JSONL + PARQUET
+QUICK_BYTES = 20_000_000  # of records: read in about a second
 
 
 def format_of(path: Path) -> str:
@@ -26,19 +27,19 @@ def format_of(path: Path) -> str:
     return next((suffix for suffix in FORMATS if path.name.lower().endswith(suffix)), "")
 
 
-def input_files(path: Path) -> tuple[list[Path], list[Path]]:
+def input_files(path: Path, field: str = "input") -> tuple[list[Path], list[Path]]:
     """Return (readable files, what is passed over) at `path`, sorted: files of unknown formats, readable ones below a
     name with `_`, links to folders or to nothing; what begins with a dot is in neither.
 
     Raises InputError: it does not exist, is empty, or is of an unknown format."""
     allowed = f"allowed: {', '.join(FORMATS)}, or a directory of them"
     if not path.exists():
-        raise InputError(f"input {path} does not exist; {allowed}")
+        raise InputError(f"{field} {path} does not exist; {allowed}")
     if path.is_file():
         if not format_of(path):
-            raise InputError(f"input {path} is of an unknown format; {allowed}")
+            raise InputError(f"{field} {path} is of an unknown format; {allowed}")
         if path.stat().st_size == 0:
-            raise InputError(f"input {path} is empty (0 bytes)")
+            raise InputError(f"{field} {path} is empty (0 bytes)")
         return [path], []
     readable, others = [], []
     for found in sorted(path.rglob("*")):
@@ -51,7 +52,7 @@ def input_files(path: Path) -> tuple[list[Path], list[Path]]:
         elif found.is_file() or found.is_symlink():
             others.append(found)
     if not readable:
-        raise InputError(f"input {path} is a directory without a file to read; {allowed}")
+        raise InputError(f"{field} {path} is a directory without a file to read; {allowed}")
     return readable, others
 
 
@@ -102,7 +103,8 @@ def list_inputs(inputs: Sequence[str], skip: Sequence[str] | None = None) -> tup
     for index, given in enumerate(inputs):
         root = Path(given)
         label = names[index] if names.count(names[index]) == 1 else f"{index}-{names[index]}"
-        for paths, found in zip(input_files(root), (files, unknown), strict=True):
+        found_at = input_files(root, "input" if skip is None else "data.inputs")
+        for paths, found in zip(found_at, (files, unknown), strict=True):
             for path in paths:
                 inner = path.relative_to(root)
                 folder = inner.parts[0] if len(inner.parts) > 1 or path.is_dir() else ""
@@ -191,7 +193,7 @@ def _document(
     place = f"{file.label}:{number}"
     used = (config.text_field, config.channel_field, config.lang_field)
     lang = record.get(config.lang_field)
-    given = str(record.get(config.channel_field) or config.channel or file.folder or "text")
+    given = str(record.get(config.channel_field) or _default_channel(file, config))
     if (first := channels.setdefault(channel := channel_name(given), given)) != given:
         raise InputError(f"the channels {first!r} and {given!r} would both be named {channel!r}, and their documents "
                          f"mixed: rename one of them (seen at {place}), as in C and Cpp, or set data.source.channel")
@@ -200,6 +202,31 @@ def _document(
         lang=lang if isinstance(lang, str) and lang else config.lang,
         metadata={key: value for key, value in record.items() if key not in used}
     )
+
+
+def _default_channel(file: InputFile, config: SourceConfig) -> str:
+    return config.channel or file.folder or "text"
+
+
+def input_channels(inputs: Sequence[str], config: SourceConfig) -> set[str] | None:
+    """Return the channels of the documents in `inputs`; None where records name them that are too many to read now.
+
+    Raises InputError: as `read_source` and `list_inputs`."""
+    files, _ = list_inputs(inputs, config.skip)
+    records = [file for file in files if format_of(file.path) not in TEXT]
+    if sum(file.path.stat().st_size for file in records) > QUICK_BYTES:
+        return None
+    texts = {channel_name(_default_channel(file, config)) for file in files if file not in records}
+    return texts | {item.channel for file in records for item, _ in read_source(file, config, {})
+                    if isinstance(item, Document)}
+
+
+def check_channels(weights: Iterable[str], channels: Collection[str], where: str = "mixture") -> None:
+    """Check that a mixture names channels that there are. Raises InputError: it does not."""
+    for name in weights:
+        if name not in channels:
+            names = ", ".join(sorted(channels))
+            raise InputError(f"{where}.{name}: no such channel with documents; there are: {names}")
 
 
 def channel_name(given: str) -> str:

@@ -99,6 +99,13 @@ class DemoConfig(Config):
     prompts: Least = 600
     """Prompts for reinforcement learning."""
 
+    @property
+    def channels(self) -> set[str]:
+        """The channels that have documents."""
+        told = self.knowledge_repeats + self.quiz_repeats + self.answer_repeats
+        sizes = {"en": self.english_bytes, "code": self.code_bytes, **{f"knowledge_{lang}": told for lang in LANGS}}
+        return {name for name, size in sizes.items() if size}
+
 
 @dataclass(frozen=True)
 class Demo:

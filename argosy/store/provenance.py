@@ -8,7 +8,6 @@ import json
 import os
 import stat
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -58,8 +57,6 @@ class Identities:
                 return self._of_directory(path, field)
             if not stat.S_ISREG(path.stat().st_mode):
                 raise InputError(f"{field}: {path} is a device, a pipe or a socket, allowed: a file or a folder")
-            if not path.stat().st_size:
-                warnings.warn(f"{field}: {path} is empty", stacklevel=2)
             return f"{_text(path, field)}:{self._of_file(path)}"
         except FileNotFoundError:
             todo = "a * is not expanded here: give the folder" if "*" in path.name else "correct the path"

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from argosy.data.sources import check_channels
 from argosy.data.split import derive_seed
 from argosy.errors import InputError
 from argosy.tokens.reader import TokenizedChannel
@@ -101,10 +102,8 @@ class Mixture:
 def _check(weights: Mapping[str, float], channels: Mapping[str, TokenizedChannel]) -> None:
     if not weights:
         raise InputError("mixture: the tokenized data holds no document to train on; look at the reports of clean")
+    check_channels(weights, channels)
     for name, weight in weights.items():
-        if name not in channels:
-            names = ", ".join(sorted(channels))
-            raise InputError(f"mixture.{name}: no such channel with documents; there are: {names}")
         if not weight > 0:
             raise InputError(f"mixture.{name}: {weight} is not allowed; a weight is above 0 (leave the channel out)")
 

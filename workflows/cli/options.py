@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from argosy.config.yaml import read_yaml
 from workflows.compose import DEFAULT_PRESET, compose, preset_names
 from workflows.lifecycle import LifecycleConfig
 
@@ -49,7 +50,11 @@ def load_config(args: argparse.Namespace) -> LifecycleConfig:
     file = config_file(args)
     if file and not args.config:
         print(f"config: {file}", file=sys.stderr)
-    return compose(args.preset, file, args.overrides)
+    config = compose(args.preset, file, args.overrides)
+    if file and not read_yaml(file).data and not config.data.inputs:
+        print(f"{file} is empty: what runs is the preset {args.preset or DEFAULT_PRESET} with the built-in demo data",
+              file=sys.stderr)
+    return config
 
 
 def config_file(args: argparse.Namespace) -> Path | None:

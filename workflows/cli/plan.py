@@ -4,6 +4,7 @@ import argparse
 
 from workflows.cli.command import Command, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, load_config
+from workflows.inputs import check_inputs
 from workflows.lifecycle import lifecycle
 from workflows.plan import describe, plan
 
@@ -17,7 +18,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each stage."""
-    print(describe(plan(lifecycle(load_config(args)), args.store, args.first, args.last)))
+    config = load_config(args)
+    planned = plan(lifecycle(config), args.store, args.first, args.last)
+    check_inputs(config, {node.name for node in planned.to_run})
+    print(describe(planned))
     return 0
 
 

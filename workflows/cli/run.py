@@ -7,6 +7,7 @@ from argosy.store.files import make_directory
 from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, load_config
 from workflows.cli.report import REPORT
+from workflows.inputs import check_inputs
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, describe, plan
 from workflows.stored import last_run
@@ -26,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan, run, say where the report is."""
     config = load_config(args)
     planned = plan(lifecycle(config), args.store, args.first, args.last)
+    check_inputs(config, {node.name for node in planned.to_run})
     if args.dry_run:
         print(describe(planned))
         return 0

@@ -66,9 +66,14 @@ def test_an_external_file_that_is_none_names_the_field(tmp_path: Path) -> None:
                         (f"{tmp_path}/folder", r"the name of .*caf.udce9.txt' is not UTF-8: rename the file")):
         with pytest.raises(InputError, match=rf"a\.inputs: {words}"):
             Graph([noop(inputs=[path])])
+    with pytest.raises(ValueError, match=r"'https://x/a.txt' is a URL, allowed: a path; download it first"):
+        noop(inputs=["https://x/a.txt"])
+
+
+def test_an_empty_external_file_is_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     (tmp_path / "empty.txt").touch()
-    with pytest.warns(UserWarning, match=r"a.inputs: .*empty.txt is empty"):
-        Graph([noop(inputs=[str(tmp_path / "empty.txt")])])
+    Graph([noop(inputs=[str(tmp_path / "empty.txt")])])
+    assert not recwarn.list
 
 
 def test_hashes_are_kept_by_size_and_mtime(tmp_path: Path) -> None:

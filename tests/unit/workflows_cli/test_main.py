@@ -60,6 +60,44 @@ def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, arg
     assert captured.out == ""
 
 
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("data.inputs=folder", "data.inputs folder is a directory without a file to read; allowed: .txt"),
+        ("data.inputs=a.docx", "data.inputs a.docx is of an unknown format; allowed: .txt"),
+        ("data.inputs=https://x.org/a.txt", "data.inputs is wrong: 'https://x.org/a.txt' is a URL, allowed: a path"),
+        ("data.inputs=[]", "data.inputs is [], allowed: files or folders of yours; leave it out"),
+        ("data.prompts=a.docx", "data.prompts: a.docx is not a file that can be read; allowed: .jsonl"),
+        ("data.prompts=empty.jsonl", "data.prompts: empty.jsonl is empty (0 bytes)"),
+        ("pretrain.mixture={nope: 1}", "pretrain.mixture.nope: no such channel with documents; there are: code, en,"),
+        ("evaluate.suites={core: all}", "suite core: none of its 13 benchmarks is there (no file mmlu/"),
+    ],
+)
+def test_what_a_step_would_refuse_the_plan_refuses(override: str, words: str, argosy: Argosy,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARGOSY_BENCHMARKS", raising=False)
+    Path("folder").mkdir()
+    Path("a.docx").write_text("x")
+    Path("empty.jsonl").touch()
+    for command in ("plan", "run"):
+        assert words in argosy(command, "--preset", "tiny", override, code=2).err
+    assert not Path("runs").exists()
+
+
+def test_a_mixture_of_ones_own_data_names_its_channels(argosy: Argosy) -> None:
+    Path("in/prose").mkdir(parents=True)
+    Path("in/prose/a.txt").write_text("Text.")
+    Path("in/b.jsonl").write_text('{"text": "Text.", "channel": "news"}')
+    argosy("plan", "--preset", "tiny", "data.inputs=in", "anneal.mixture={prose: 1, news: 1, instructions: 1}")
+    wrong = argosy("plan", "--preset", "tiny", "data.inputs=in", "anneal.mixture={en: 1}", code=2)
+    assert "anneal.mixture.en: no such channel with documents; there are: instructions, news, prose" in wrong.err
+
+
+def test_an_empty_file_says_that_the_demo_is_what_runs(argosy: Argosy) -> None:
+    Path("argosy.yaml").touch()
+    assert "argosy.yaml is empty: what runs is the preset demo with the built-in demo data" in argosy("plan").err
+
+
 HOSTILE = ("", "null", "true", "-1", ".nan", "1e400", "12:30:45", "2024-99-99", "[]", "{}", "{1: 2}", "[[[]]]", "*x",
            "&x [*x]", "'", "a\x07b", '"\\ud800"', "caf\udce9", "!!python/object:os.system x", "1" * 400, "/dev/zero",
            "/dev", "text with spaces")

@@ -1,0 +1,37 @@
+"""Checks of a pipeline's inputs before anything runs: what a step would refuse minutes or hours later."""
+
+from collections.abc import Collection
+
+from argosy.data.sources import RESERVED_CHANNEL, check_channels, input_channels
+from argosy.evaluation.suite import find_suite, load_suite
+from evals.task import TaskSpec
+from evals.task_sources import check_there
+from steps.data import FILES, DataConfig, check_files
+from workflows.lifecycle import LifecycleConfig
+
+
+def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
+    """Check the user's files, the channels of the mixtures and the benchmarks of the suites, as far as a look tells.
+
+    `stages`: those that are to run. Raises InputError: one of them would refuse what it reads."""
+    if "data" in stages:
+        check_files(config.data)
+    mixtures = {name: stage.mixture for name, stage in config if name in stages and getattr(stage, "mixture", None)}
+    channels = _channels(config.data) if mixtures else None
+    if channels is not None:
+        for name, mixture in mixtures.items():
+            check_channels(mixture, channels | {RESERVED_CHANNEL}, f"{name}.mixture")
+    for suite in config.evaluate.suites if "evaluate" in stages else ():
+        _check_suite(suite)
+
+
+def _channels(data: DataConfig) -> set[str] | None:
+    return input_channels(data.inputs, data.source) if data.inputs else data.demo.channels
+
+
+def _check_suite(name: str) -> None:
+    """Check that a suite of benchmarks alone finds one of them; with other sections it has results without."""
+    suite = load_suite(str(find_suite(name)))
+    if suite.benchmarks and not suite.benchmarks.get("lm_eval") and suite.probes is None and suite.heldout is None:
+        tasks = {name: TaskSpec.model_validate(task) for name, task in suite.benchmarks["tasks"].items()}
+        check_there(tasks, FILES, suite.name)
