@@ -11,7 +11,7 @@ from argosy.step.retry import parts_to_retry
 from argosy.store.files import read_record
 from argosy.store.lease import live_holder
 from argosy.store.provenance import DIGITS, differences
-from argosy.store.step_files import ERROR, NODE, OUTPUTS, RUN, read_done
+from argosy.store.step_files import ERROR, NODE, OUTPUTS, RUN, cut_file, read_done
 
 NEVER = "never ran"
 
@@ -76,7 +76,8 @@ def state_of(directory: str) -> State | None:
         in_vain = f" (last time: {last})" if last else ""
         return State("pending", f"done, but failed in part: {', '.join(again)}; retried{in_vain}")
     if os.path.exists(f"{directory}/{OUTPUTS}"):
-        return State("pending", f"{OUTPUTS} is broken: the step runs again")
+        cut = cut_file(directory, read_record(f"{directory}/{OUTPUTS}"))
+        return State("pending", f"{cut or f'{OUTPUTS} is broken'}: the step runs again")
     if error := read_record(f"{directory}/{ERROR}"):
         return State("failed", f"failed before: {error.get('message', '')}")
     run = read_record(f"{directory}/{RUN}")

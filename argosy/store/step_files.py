@@ -2,6 +2,8 @@
 
 import os
 import warnings
+from collections.abc import Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -63,14 +65,25 @@ def check_files(directory: str | Path, field: str) -> None:
 def read_done(directory: str | Path) -> dict[str, Any] | None:
     """Return the content of `outputs.json` if the step is done, else None.
 
-    A file that is not whole counts as not done, with a warning: the step runs again."""
+    Where it, or a result that it names, is not whole, it counts as not done, with a warning: the step runs again."""
     path = f"{directory}/{OUTPUTS}"
     record = read_record(path)
-    if isinstance(record.get("outputs"), dict) and isinstance(record.get("made_from"), dict):
+    cut = cut_file(directory, record)
+    if not cut and isinstance(record.get("outputs"), dict) and isinstance(record.get("made_from"), dict):
         return record
     if Path(path).exists():
-        warnings.warn(f"{path} is broken (truncated or not ours): taken as not done", stacklevel=2)
+        warnings.warn(f"{cut or f'{path} is broken (truncated or not ours)'}: taken as not done", stacklevel=2)
     return None
+
+
+def cut_file(directory: str | Path, record: Mapping[str, Any]) -> str:
+    """Say which result has not the size that `record`, an `outputs.json`, has of it; "" where none. One that is gone
+    may have been removed for its space: who reads it says so."""
+    for name, size in (record.get("files") or {}).items():
+        with suppress(OSError):
+            if (now := os.stat(f"{directory}/{name}").st_size) != size:
+                return f"{directory}/{name} has {now:,} bytes, and had {size:,} when its step ended"
+    return ""
 
 
 def ended(directory: Path) -> float:

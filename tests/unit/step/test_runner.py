@@ -18,7 +18,7 @@ from argosy.errors import InputError, StepError, Stopped
 from argosy.step.contract import Step, StepContext
 from argosy.step.events import Outcome
 from argosy.step.runner import Item, run_item
-from argosy.store.files import write_json
+from argosy.store.files import read_json, write_json
 from argosy.store.lease import LEASE, Lease, LeaseLost
 from argosy.store.provenance import Identities
 from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING, read_outputs
@@ -191,7 +191,7 @@ def test_a_step_reads_whole_results_only(tmp_path: Path) -> None:
     gone = run(tmp_path / "more", after=[str(up)], index=2)
     for outcome, now in ((cut, "has 3 bytes"), (gone, "is missing")):
         assert outcome.code == 2
-        assert f"noop.after: {up}/documents/en.jsonl {now}, and had 5 when its step ended" in outcome.message
+        assert f"after: {up}/documents/en.jsonl {now}, and had 5 when its step ended" in outcome.message
 
 
 @pytest.fixture
@@ -397,3 +397,19 @@ def test_who_reads_what_failed_in_part_tries_again_until_it_has_read_it(tmp_path
         assert record(tmp_path / "b" / OUTPUTS)["again"] == ["data"]
     assert run(tmp_path / "b", after=(str(tmp_path / "a"),)).message == "done"
     assert "again" not in record(tmp_path / "b" / OUTPUTS)
+
+
+def test_a_result_that_was_cut_is_not_done_and_is_made_anew(tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    run(out, size=100)
+    [result] = [path for path in out.iterdir() if path.name in read_json(out / OUTPUTS)["files"]]
+    whole = result.read_bytes()
+    result.write_bytes(whole[:40])
+    with pytest.warns(UserWarning, match="has 40 bytes, and had 100 when its step ended: taken as not done"):
+        state = state_of(str(out))
+    assert state is not None
+    assert (state.name, state.reason) == (
+        "pending", f"{result} has 40 bytes, and had 100 when its step ended: the step runs again")
+    with pytest.warns(UserWarning, match="taken as not done"):
+        assert run(out, size=100).ran
+    assert (result.read_bytes(), state_of(str(out))) == (whole, ("done", "done"))
