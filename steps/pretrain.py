@@ -1,4 +1,4 @@
-"""Pretraining: a new model learns from the tokenized mixture.
+"""Pretraining: a new model, or one to go on with, learns from the tokenized mixture.
 
     python -m steps.pretrain --config '{"tokenized": DIR, "tokenizer": DIR, "tokens": 1000000}' --out DIR
 """
@@ -14,18 +14,27 @@ class PretrainConfig(TrainConfig):
     """Config of the step."""
 
     tokenizer: Upstream = ""
-    """Directory of the train_tokenizer step."""
+    """Directory of the train_tokenizer step, for a new model."""
+    checkpoint: Upstream = ""
+    """Directory of the start step whose model is trained on, tokenizer included; "" for a new model."""
     model: ModelConfig = ModelConfig()
-    """The architecture."""
+    """The architecture of a new model."""
 
 
 def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
-    """Build the model and train it."""
+    """Build the model, or load it, and train it."""
     from argosy.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
     from argosy.training.phase import build_model, open_tokenizer, train_phase
 
+    if config.checkpoint:
+        from argosy.models.checkpoint import open_final
+        from argosy.models.load import load_model
+
+        start = open_final("checkpoint", config.checkpoint)
+        model, tokenizer = load_model(start.path), open_tokenizer(start.path)
+        return train_phase(config, context, "pretrain", model, tokenizer, start.tokens)
     tokenizer = open_tokenizer(given_directory("tokenizer", config.tokenizer, "train_tokenizer") / "tokenizer")
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     model = build_model(config.model, len(tokenizer), special)

@@ -5,6 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from argosy.errors import InputError
 from argosy.evaluation.suite import FOLDERS, check_apart, find_suite, load_suite
 from argosy.training.config import TrainConfig
 from steps.evaluate import EvaluateConfig, check_suite
@@ -16,8 +17,11 @@ FINAL = "final"
 class Evaluation(EvaluateConfig):
     """The evaluate step's config for all checkpoints."""
 
-    suites: Mapping[str, Literal["all", "final"]] = Field({"benchmark": "all", "probes": "all", "heldout": "final"})
-    """By name of a suite, or path of a YAML of your own: `all` exports of each training stage, or its `final` one."""
+    suites: Mapping[str, Literal["all", "final", "none"]] = Field(
+        {"benchmark": "all", "probes": "all", "heldout": "final"}
+    )
+    """By name of a suite, or path of a YAML of your own: `all` exports of each training stage, its `final` one, or
+    `none` of them, where the preset has the suite."""
     together: int = Field(8, ge=1)
     """Checkpoints that one process evaluates one after the other, to start up once."""
 
@@ -29,13 +33,16 @@ class Evaluation(EvaluateConfig):
         return self
 
 
-def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **inputs: Node) -> list[Node]:
-    """Add a node for each export of `trained` and each suite; returns them."""
+def evaluations(
+    stages: Stages, config: Evaluation, trained: Sequence[Node], **inputs: Node | None
+) -> list[Node]:
+    """Add a node for each export of `trained` and each suite; returns them. Raises InputError: a suite is wrong."""
     common = {name: getattr(config, name) for name in EvaluateConfig.model_fields if name in config.model_fields_set}
-    nodes = []
-    if any(find_suite(name, "evaluate.suites").parent not in FOLDERS for name in config.suites):
-        check_apart(sorted(config.suites))
-    for name, which in sorted(config.suites.items()):
+    nodes: list[Node | None] = []
+    suites = {name: which for name, which in sorted(config.suites.items()) if which != "none"}
+    if any(find_suite(name, "evaluate.suites").parent not in FOLDERS for name in suites):
+        check_apart(list(suites))
+    for name, which in suites.items():
         suite = suite_fields(name)
         for node in trained:
             for export in exports(node) if which == "all" else [FINAL]:
@@ -44,7 +51,7 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
                 nodes.append(
                     stages("evaluate", "evaluate", each, part=part, batch=config.together, checkpoint=node, **inputs)
                 )
-    return nodes
+    return [node for node in nodes if node is not None]
 
 
 def exports(node: Node) -> Iterator[str]:
@@ -55,6 +62,17 @@ def exports(node: Node) -> Iterator[str]:
     if isinstance(node.config, TrainConfig):
         yield from list(node.config.export_steps())[:-1]
     yield FINAL
+
+
+def check_without_tokens(config: Evaluation) -> None:
+    """Check that no suite measures held-out loss on a tokenize step's files, where there is no such step.
+
+    Raises InputError: one does."""
+    for name, which in config.suites.items():
+        heldout = load_suite(str(find_suite(name, "evaluate.suites"))).heldout if which != "none" else None
+        if heldout is not None and not heldout.get("texts"):
+            raise InputError(f"evaluate.suites has {name}, whose held-out loss needs the stage tokenize: add tokenize "
+                             f"to stages, or set evaluate.suites.{name}=none")
 
 
 def suite_fields(name: str) -> dict[str, str]:

@@ -3,7 +3,7 @@ on each other."""
 
 import importlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -232,16 +232,26 @@ class Stages:
 
     Args:
         seed: for configs that have a field `seed` and were not given one.
-        resources: by stage; one that is not named gets the defaults of StageResources."""
+        resources: by stage; one that is not named gets the defaults of StageResources.
+        chosen: names of the stages to collect; None: all."""
 
-    def __init__(self, seed: int, resources: Mapping[str, StageResources]) -> None:
+    def __init__(
+        self, seed: int, resources: Mapping[str, StageResources], chosen: Collection[str] | None = None
+    ) -> None:
         self.nodes: list[Node] = []
-        self._seed, self._resources = seed, resources
+        self._seed, self._resources, self._chosen = seed, resources, chosen
 
     def __call__(
-        self, name: str, step: str, config: Config, *, part: str = "", batch: int = 1, **inputs: Node | Sequence[Node]
-    ) -> Node:
-        """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields."""
+        self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1,
+        **inputs: Node | Sequence[Node] | None,
+    ) -> Node | None:
+        """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields. None where it is not
+        among the chosen ones. Raises InputError: nothing that is gives it an input that it cannot do without."""
+        if config is None or (self._chosen is not None and name not in self._chosen):
+            return None
+        for wanted, node in inputs.items():
+            if wanted in NEEDED and (node is None or node == []):
+                raise InputError(f"stage {name} needs {NEEDED[wanted]}")
         given = self._resources.get(name, StageResources())
         if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
             config = config.model_copy(update={"seed": self._seed})
@@ -250,9 +260,20 @@ class Stages:
         cores = given.cores if given.cores is not None else int(getattr(config, "threads", 1)) * processes
         memory_gb = given.memory_gb if given.memory_gb is not None else float(processes)
         resources = Resources(cores, memory_gb, processes, given.gpus)
-        node = Node(name, step, config, inputs=inputs, part=part, resources=resources, batch=batch)
+        there = {key: value for key, value in inputs.items() if value is not None}
+        node = Node(name, step, config, inputs=there, part=part, resources=resources, batch=batch)
         self.nodes.append(node)
         return node
+
+
+NEEDED = {
+    "documents": "cleaned documents: add clean to stages",
+    "tokenizer": "a tokenizer: set start.model, whose own is taken, or add tokenizer to stages",
+    "tokenized": "token ids: add tokenize to stages",
+    "checkpoint": "a model: set start.model, or add a stage that trains one (pretrain, with clean, tokenizer and "
+                  "tokenize)",
+    "checkpoints": "a model: set start.model, or add a stage that trains one",
+}  # by field of a step's config: what a person does where no stage fills it
 
 
 def _with_processes(name: str, config: Config, gpus: int | None) -> Config:

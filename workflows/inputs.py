@@ -21,8 +21,9 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     if channels is not None:
         for name, mixture in mixtures.items():
             check_channels(mixture, channels | {RESERVED_CHANNEL}, f"{name}.mixture")
-    for suite in config.evaluate.suites if "evaluate" in stages else ():
-        _check_suite(suite)
+    for suite, which in config.evaluate.suites.items() if "evaluate" in stages else ():
+        if which != "none":
+            _check_suite(suite)
 
 
 def _channels(data: DataConfig) -> set[str] | None:

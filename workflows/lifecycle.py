@@ -5,10 +5,14 @@
                                                                              |-> twin (has seen the test)
     evaluate (each checkpoint x suite) -> compare
 
+With `start`, a model that is there already takes the place of tokenizer and pretrain, or is what pretrain goes on with;
+`stages` leaves out all that it does not name.
+
 Each stage is a file of `steps/`; the library under it is a folder:
 
     data                                 argosy/demo, argosy/data
     clean                                argosy/cleaning, argosy/text
+    start                                argosy/models
     tokenizer, tokenize                  argosy/tokens
     pretrain, long_context, anneal       argosy/training, argosy/models
     sft, twin, dpo, reward_model, rlhf   argosy/posttraining, argosy/training
@@ -19,6 +23,7 @@ A new stage is a file of `steps/`, a field of LifecycleConfig and a line of `lif
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -26,6 +31,7 @@ from pydantic import Field, model_validator
 from argosy.compare.gate.config import Gate
 from argosy.config.explain import likely
 from argosy.config.schema import Config, Role, Seed, models_at
+from argosy.errors import InputError
 from argosy.posttraining.rl.config import RLHFConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
@@ -36,11 +42,16 @@ from steps.long_context import LongContextConfig
 from steps.pretrain import PretrainConfig
 from steps.reward_model import RewardModelConfig
 from steps.sft import SFTConfig
+from steps.start import StartConfig
 from steps.tokenize import TokenizeConfig
 from steps.train_tokenizer import TrainTokenizerConfig
-from workflows.evaluation import Evaluation, evaluations
-from workflows.graph import Node, StageResources, Stages
+from workflows.evaluation import Evaluation, check_without_tokens, evaluations
+from workflows.graph import NEEDED, Node, StageResources, Stages
 
+STAGES = ("data", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context", "anneal", "sft", "twin", "dpo",
+          "reward_model", "rlhf", "evaluate", "compare")  # each after those that it depends on
+_IMPLIED = ("data", "start")  # there where a stage of `stages` needs them
+_NEW = ("tokenizer", "pretrain")  # of a model that begins with nothing
 TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
 
 _FILES_OF_DATA = {
@@ -61,6 +72,11 @@ class LifecycleConfig(Config):
     """Of every stage that does not set its own."""
     resources: Mapping[str, StageResources] = Field(default_factory=dict)
     """By stage: cores, memory_gb and gpus; torch's threads and the processes are fields of the stage itself."""
+    stages: tuple[str, ...] = ()
+    """The stages to have, such as [sft, evaluate], with the data and the model of `start` where they need them; empty:
+    all of a new model, or all but tokenizer and pretrain with `start`."""
+    start: StartConfig | None = None
+    """A model to begin with (docs/start.md); null: pretraining begins with nothing."""
     data: DataConfig = DataConfig()
     clean: CleanConfig = CleanConfig()
     tokenizer: TrainTokenizerConfig = TrainTokenizerConfig()
@@ -105,40 +121,101 @@ class LifecycleConfig(Config):
             for name in config.fields_with(Role.UPSTREAM) if isinstance(config, Config) else ():
                 if name in config.model_fields_set:
                     raise ValueError(f"{stage}.{name} is set by the pipeline, to the directory of an earlier stage: "
-                                     "leave it out; a step that is run by hand (python -m steps.NAME) takes one")
+                                     "leave it out, and name a model to begin with as start.model; a step that is run "
+                                     "by hand (python -m steps.NAME) takes one")
         return self
+
+    @model_validator(mode="after")
+    def _check_start(self) -> Self:
+        if self.start and not (self.start.model or self.start.hub):
+            raise ValueError("start.model is empty: name the directory of a model, or org/name@commit of the hub; or "
+                             "set start=null")
+        if self.start and "pretrain" in self.stages and "model" in self.pretrain.model_fields_set:
+            raise ValueError("pretrain.model describes a new model, and start.model is there already: leave one out "
+                             "(the preset continue has none)")
+        return self
+
+    @model_validator(mode="after")
+    def _check_stages(self) -> Self:
+        for name in self.stages:
+            if name not in STAGES:
+                raise ValueError(f"stages has {name!r}: there is no such stage; {likely(name, STAGES)}")
+            if not getattr(self, name):
+                off = "false" if name == "twin" else "null"
+                raise ValueError(f"stages has {name}, which is left out by {name}={off}: remove one of the two")
+        if self.start and "tokenizer" in self.stages:
+            raise ValueError("stages has tokenizer, and start.model has one of its own: leave tokenizer out")
+        reward = self.rlhf and self.rlhf.rewards.get("model") and "rlhf" in self.stages
+        if reward and "reward_model" not in self.stages:
+            raise ValueError("stages has rlhf, whose rewards ask the reward model: add reward_model, or set "
+                             "rlhf.rewards.model=0")
+        return self
+
+    def chosen(self) -> set[str]:
+        """Name the stages that the graph may have."""
+        if self.stages:
+            return {*self.stages, *_IMPLIED}
+        null = {name for name in STAGES if not getattr(self, name)} | ({"reward_model"} if not self.rlhf else set())
+        return {*STAGES} - null - ({*_NEW} if self.start else set())
 
 
 def lifecycle(config: LifecycleConfig) -> list[Node]:
-    """Build the nodes of `config`, each after those that it depends on."""
-    stage = Stages(config.seed, config.resources)
+    """Build the nodes of `config`, each after those that it depends on.
+
+    Raises InputError: a stage lacks what it needs; says what to add."""
+    stage = Stages(config.seed, config.resources, config.chosen())
     data = stage("data", "data", config.data)
     clean = stage("clean", "clean", config.clean, data=data)
+    start = stage("start", "start", config.start)
     tokenizer = stage("tokenizer", "train_tokenizer", config.tokenizer, documents=clean)
-    tokenize = stage("tokenize", "tokenize", config.tokenize, documents=clean, tokenizer=tokenizer, data=data)
+    tokenize = stage("tokenize", "tokenize", config.tokenize, documents=clean, tokenizer=tokenizer or start, data=data)
 
-    base = stage("pretrain", "pretrain", config.pretrain, tokenized=tokenize, tokenizer=tokenizer)
-    trained, others = [base], [tokenizer, tokenize]  # others: the report tells their cost and curves too
-    if config.long_context:
-        base = stage("long_context", "long_context", config.long_context, checkpoint=base, tokenized=tokenize)
-        trained.append(base)
-    if config.anneal:
-        base = stage("anneal", "anneal", config.anneal, checkpoint=base, tokenized=tokenize)
-        trained.append(base)
+    source = {"checkpoint": start} if start else {"tokenizer": tokenizer}
+    base = stage("pretrain", "pretrain", config.pretrain, tokenized=tokenize, **source) or start
+    base = stage("long_context", "long_context", config.long_context, checkpoint=base, tokenized=tokenize) or base
+    base = stage("anneal", "anneal", config.anneal, checkpoint=base, tokenized=tokenize) or base
 
-    sft = stage("sft", "sft", config.sft, checkpoint=base, data=data)
-    trained.append(sft)
-    if config.twin:
-        seen = config.sft.model_copy(update={"stage": "twin", "conversations": TWIN_CONVERSATIONS})
-        trained.append(stage("twin", "sft", seen, checkpoint=base, data=data))
-    if config.dpo:
-        trained.append(stage("dpo", "dpo", config.dpo, checkpoint=sft, data=data))
-    if config.rlhf:
-        reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
-        others.append(reward)
-        trained.append(stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data))
+    sft = stage("sft", "sft", config.sft, checkpoint=base, data=data) or base
+    seen = config.sft.model_copy(update={"stage": "twin", "conversations": TWIN_CONVERSATIONS})
+    stage("twin", "sft", seen, checkpoint=base, data=data)
+    stage("dpo", "dpo", config.dpo, checkpoint=sft, data=data)
+    reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
+    stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data)
 
+    others = [node for node in (tokenizer, tokenize, reward) if node]  # the report tells their cost and curves too
+    trained = [node for node in stage.nodes if node not in (data, clean, *others)]
+    _check_evaluated(config, trained, tokenize)
     evaluated = evaluations(stage, config.evaluate, trained, data=data, tokens=tokenize)
     stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, others=others, clean=clean,
           data=data)  # fmt: skip
-    return stage.nodes
+    return _without_unused(stage.nodes, config)
+
+
+def _check_evaluated(config: LifecycleConfig, trained: list[Node], tokenize: Node | None) -> None:
+    if "evaluate" not in config.chosen():
+        return
+    if not trained:
+        raise InputError(f"stage evaluate needs {NEEDED['checkpoint']}")
+    if tokenize is None:
+        check_without_tokens(config.evaluate)
+
+
+def _without_unused(nodes: list[Node], config: LifecycleConfig) -> list[Node]:
+    """Leave out what is there for stages that need it, where none does."""
+    used = {id(other) for node in nodes for others in node.upstream.values() for other in others}
+    wanted = config.stages or STAGES
+    return [node for node in nodes if node.name in wanted or id(node) in used]
+
+
+def every_stage() -> list[Node]:
+    """Build the graph of all stages, each depending on all that it may depend on: what a cluster has templates for."""
+    started = LifecycleConfig(start=StartConfig(model="."), stages=tuple(n for n in STAGES if n != "tokenizer"))
+    upstream: dict[str, dict[str, None]] = {}
+    found: dict[str, Node] = {}
+    for node in (*lifecycle(LifecycleConfig()), *lifecycle(started)):
+        found.setdefault(node.id, node)
+        upstream.setdefault(node.id, {}).update((o.id, None) for nodes in node.upstream.values() for o in nodes)
+    merged: dict[str, Node] = {}
+    for node in sorted(found.values(), key=lambda node: STAGES.index(node.name)):
+        merged[node.id] = replace(node, inputs={"upstream": [merged[name] for name in upstream[node.id]]})
+    return list(merged.values())

@@ -1,8 +1,9 @@
 """Conversations and prompts as token ids, by the tokenizer's own chat template."""
 
 import contextlib
+import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from argosy.data.schemas import Message, ParseError
@@ -29,27 +30,73 @@ def check_ends(tokenizer: Any) -> None:
 
 
 def check_template(tokenizer: Any) -> None:
-    """Refuse a tokenizer whose template cannot tell the assistant's tokens.
+    """Refuse a tokenizer without a chat template, or with one that does not end.
 
-    Raises InputError: it has no chat template, one without {% generation %}, or one that does not end."""
+    Raises InputError: it is one."""
     check_ends(tokenizer)
-    template = tokenizer.chat_template
-    if not template or "generation" not in template:
-        raise InputError(
-            "the checkpoint's tokenizer has no chat template with {% generation %} marks, "
-            "so the assistant's tokens cannot be told from the others; train the tokenizer with one"
-        )
+    if not tokenizer.chat_template:
+        raise InputError("the checkpoint's tokenizer has no chat template, so that conversations cannot be written in "
+                         "it: train the tokenizer with one, or begin with the model by `start`, which adds one")
 
 
 def encode_prompt(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
-    """Token ids of `messages` up to where the assistant is to answer."""
-    encoded = tokenizer.apply_chat_template(list(messages), tokenize=True, return_dict=True, add_generation_prompt=True)
-    return list(encoded["input_ids"])
+    """Token ids of `messages` up to where the assistant is to answer. Raises ParseError: the template refuses them."""
+    return list(_apply(tokenizer, messages, tokenize=True, return_dict=True, add_generation_prompt=True)["input_ids"])
 
 
 def encode(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
-    """Token ids of the whole conversation."""
-    return list(tokenizer.apply_chat_template(list(messages), tokenize=True, return_dict=True)["input_ids"])
+    """Token ids of the whole conversation. Raises ParseError: the template refuses it."""
+    return list(_apply(tokenizer, messages, tokenize=True, return_dict=True)["input_ids"])
+
+
+def _apply(tokenizer: Any, messages: Sequence[Message], **how: Any) -> Any:
+    from jinja2 import TemplateError
+
+    try:
+        return tokenizer.apply_chat_template(list(messages), **how)
+    except TemplateError as error:  # some take no system turn, or none twice
+        raise ParseError(f"the chat template refuses it: {error}") from None
+
+
+_MARK = re.compile(r"\{%-?\s*generation\b")  # {% generation %}, by which a template marks the assistant's words
+
+
+def encode_answers(tokenizer: Any, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
+    """Token ids of the whole conversation, and whether each is of the assistant's words or ends a turn of it.
+
+    A template that marks them with {% generation %} says so itself. Of another one the conversation up to each answer
+    is rendered too: what follows it, up to the token that ends the turn, is the answer. Raises ParseError: a message of
+    the assistant is not where the shorter conversation ends (names its number), or its words are not as written."""
+    if _MARK.search(tokenizer.get_chat_template()):
+        marked = _apply(tokenizer, messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        return list(marked["input_ids"]), [bool(each) for each in marked["assistant_masks"]]
+    text: str = _apply(tokenizer, messages, tokenize=False)
+    spans = list(_answer_spans(tokenizer, messages, text))
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    starts = [start for start, _ in encoded["offset_mapping"]]
+    return list(encoded["input_ids"]), [any(low <= at < high for low, high in spans) for at in starts]
+
+
+def _answer_spans(tokenizer: Any, messages: Sequence[Message], text: str) -> Iterator[tuple[int, int]]:
+    """Yield begin and end, in characters of the rendered `text`, of each turn of the assistant."""
+    ending = _ending(tokenizer)
+    for number, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        if not number:
+            raise ParseError("message 1 is the assistant's: the chat template has no mark of its words, and there is "
+                             "nothing before them")
+        before: str = _apply(tokenizer, messages[:number], tokenize=False, add_generation_prompt=True)
+        if not text.startswith(before):
+            raise ParseError(f"message {number + 1}: the chat template renders what comes before it in another way "
+                             "than within the whole conversation, so that the assistant's words cannot be told")
+        words = message["content"].strip()
+        end = text.find(words, len(before))
+        if end < 0:
+            raise ParseError(f"message {number + 1}: the chat template does not render its words as written")
+        end += len(words)
+        close = text.find(ending, end) if ending else end
+        yield len(before), end if close < 0 else close + len(ending)
 
 
 def check_length(ids: Sequence[int], max_length: int) -> None:
@@ -71,12 +118,26 @@ def end_tokens(tokenizer: Any, *, chat: bool = True, configured: Any = None) -> 
 
 def _end_of_turn(tokenizer: Any) -> int | None:
     """The first special token that the template puts behind an assistant's words."""
+    tail = tokenizer(_tail(tokenizer), add_special_tokens=False)["input_ids"]
+    special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    return next((token for token in tail if token in special), None)
+
+
+def _tail(tokenizer: Any) -> str:
+    """Text that the template puts behind an assistant's words."""
     word = "xyzzy"  # in no template
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": word}]
     whole: str = tokenizer.apply_chat_template(messages, tokenize=False)
-    tail = tokenizer(whole.rpartition(word)[2], add_special_tokens=False)["input_ids"]
-    special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
-    return next((token for token in tail if token in special), None)
+    return whole.rpartition(word)[2]
+
+
+def _ending(tokenizer: Any) -> str:
+    """The same up to its first special token, which ends the turn; "" where there is none."""
+    tail, token = _tail(tokenizer), _end_of_turn(tokenizer)
+    if token is None:
+        return ""
+    spelled = str(tokenizer.convert_ids_to_tokens(token))
+    return tail[: tail.find(spelled) + len(spelled)]
 
 
 def answer_start(render: Callable[..., str]) -> str:

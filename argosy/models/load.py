@@ -13,7 +13,7 @@ from argosy.models.chat import check_template, end_tokens
 from argosy.models.checkpoint import open_final
 from argosy.models.generate import Decoding
 
-OUTPUT_LAYER = r"lm_head\..*"  # of a language model; a classifier has none
+OUTPUT_LAYER = r"(lm_head|embed_out)\..*"  # of a language model; a classifier has none
 _AGAIN = "export or download it again, whole"
 
 
@@ -97,7 +97,7 @@ class Source:
 
     Attributes:
         path: the directory that `from_pretrained` loads.
-        tokenizer: its tokenizer; the chat template marks the assistant's tokens.
+        tokenizer: its tokenizer, with a chat template.
         tokens: tokens of the model's training, over all its stages.
         context: its longest input in tokens.
         stop_ids: ids that end an answer.

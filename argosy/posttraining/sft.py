@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from argosy.data.schemas import turns_of
-from argosy.models.chat import check_length, encode_prompt
+from argosy.models.chat import check_length, encode_answers, encode_prompt
 from argosy.models.generate import Decoding, generate
 from argosy.models.logprobs import by_length, pad_right
 from argosy.posttraining.config import PosttrainingConfig
@@ -20,8 +20,8 @@ class Conversation:
 
     Attributes:
         input_ids: the rendered conversation.
-        labels: the same ids, IGNORED where the chat template does not mark the assistant's words. The end-of-turn
-            token is marked too, so that the model learns to stop.
+        labels: the same ids, IGNORED but for the assistant's words (`encode_answers`). The end-of-turn token counts
+            too, so that the model learns to stop.
         prompt_ids: the conversation up to the answer of its last turn.
         answer: that turn's text."""
 
@@ -37,10 +37,7 @@ def conversation_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, 
     def parse(record: dict[str, Any]) -> Conversation:
         (messages,) = turns_of("instructions", record, "messages")
         turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-        encoded = tokenizer.apply_chat_template(
-            list(messages), tokenize=True, return_dict=True, return_assistant_tokens_mask=True
-        )
-        ids, mask = encoded["input_ids"], encoded["assistant_masks"]
+        ids, mask = encode_answers(tokenizer, messages)
         check_length(ids, max_length)
         labels = [token if marked else IGNORED for token, marked in zip(ids, mask, strict=True)]
         prompt = encode_prompt(tokenizer, messages[: turns[-1]])

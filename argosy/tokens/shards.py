@@ -1,36 +1,35 @@
-"""Tokenized documents and conversations: encoded as `<|bos|>` text `<|eos|>`, and written as shards.
+"""Tokenized documents and conversations: encoded between two special tokens, and written as shards.
 
 A shard is a channel of a split: ids, offsets and byte counts (docs/architecture.md)."""
 
 import os
 import re
+import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from argosy.errors import StepError
 from argosy.store.files import temporary_of, write_json
-from argosy.tokens.tokenizer import BOS, EOS, SPECIAL_TOKENS, chat_pieces
+from argosy.tokens.markup import OWN, Markup, Pieces
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 PIECE_CHARACTERS = 500_000
-# No pretoken reaches over a line's end into text, so that a cut here changes no token.
+# No pretoken of our own tokenizer reaches over a line's end into text, so that a cut here changes no token.
 _CUT = re.compile(r"\n(?=\S)")
-
-# A text is what a document is made of: its id, and pieces of which each is text or a special token.
-Pieces = Sequence[tuple[str, bool]]
 
 
 class Encoder:
     """An encoder of batches; a piece that spells a special token stays text."""
 
-    def __init__(self, tokenizer: "Tokenizer") -> None:
-        self._tokenizer = tokenizer
-        self._special = {token: tokenizer.get_vocab()[token] for token in SPECIAL_TOKENS}
+    def __init__(self, tokenizer: "Tokenizer", markup: Markup = OWN) -> None:
+        self._tokenizer, self._markup = tokenizer, markup
+        vocabulary = tokenizer.get_vocab()
+        self._special = {token: vocabulary[token] for token in markup.special}
 
     def special_ids(self) -> list[int]:
         """Return the ids of the special tokens, which no text has, sorted."""
@@ -44,7 +43,8 @@ class Encoder:
             yield from self._encode(batch)
 
     def _encode(self, batch: Sequence[tuple[str, Pieces]]) -> Iterator[list[int]]:
-        texts = [part for _, pieces in batch for piece, special in pieces if not special for part in _parts(piece)]
+        texts = [part for _, pieces in batch for piece, special in pieces if not special
+                 for part in self._parts(piece)]
         encoded = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
         for number, (name, pieces) in enumerate(batch):
             ids: list[int] = []
@@ -52,31 +52,42 @@ class Encoder:
                 if special:
                     ids.append(self._special[piece])
                 else:
-                    for _ in _parts(piece):
+                    for _ in self._parts(piece):
                         ids.extend(next(encoded).ids)
             if number == 0:
                 self._check(name, pieces, ids)
             yield ids
 
     def _check(self, name: str, pieces: Pieces, ids: list[int]) -> None:
-        decoded = self._tokenizer.decode(ids, skip_special_tokens=False)
-        text = "".join(piece for piece, _ in pieces)
+        own = self._markup.own
+        decoded = self._tokenizer.decode(ids, skip_special_tokens=not own)
+        text = "".join(piece for piece, special in pieces if own or not special)
+        if not own:
+            decoded, text = _comparable(decoded), _comparable(text)
         if decoded != text:
             place = next((i for i, (a, b) in enumerate(zip(decoded, text, strict=False)) if a != b), len(decoded))
             raise StepError(
                 f"document {name} does not survive the tokenizer: at character {place} it has "
-                f"{text[place : place + 20]!r}, decoded {decoded[place : place + 20]!r}; is it a byte-level tokenizer?"
+                f"{text[place : place + 20]!r}, decoded {decoded[place : place + 20]!r}; "
+                + ("is it a byte-level tokenizer?" if own else "bits a byte would not be those of the text: leave it "
+                   "out, or start from a model whose tokenizer has byte-level BPE or byte fallback")
             )
 
+    def _parts(self, text: str) -> Iterator[str]:
+        """Cut the text into parts of about PIECE_CHARACTERS, where that changes no token: none of other tokenizers."""
+        start = 0
+        while self._markup.own and len(text) - start > PIECE_CHARACTERS:
+            cut = _CUT.search(text, start + PIECE_CHARACTERS)
+            if cut is None:
+                break
+            yield text[start : cut.end()]
+            start = cut.end()
+        yield text[start:]
 
-def document_pieces(text: str) -> Pieces:
-    """Make a document's pieces."""
-    return (BOS, True), (text, False), (EOS, True)
 
-
-def conversation_pieces(messages: Sequence[Mapping[str, Any]]) -> Pieces:
-    """Make a conversation's pieces: as the chat template renders it, and the end token."""
-    return *chat_pieces(messages), (EOS, True)
+def _comparable(text: str) -> str:
+    """Drop what tokenizers change harmlessly: SentencePiece puts a space before a text, and others compose letters."""
+    return unicodedata.normalize("NFC", text).replace(" ", "")
 
 
 def text_bytes(pieces: Pieces) -> int:
@@ -95,18 +106,6 @@ def _batches(documents: Iterable[tuple[str, Pieces]], characters: int) -> Iterat
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Cut the text into parts of about PIECE_CHARACTERS, where that changes no token."""
-    start = 0
-    while len(text) - start > PIECE_CHARACTERS:
-        cut = _CUT.search(text, start + PIECE_CHARACTERS)
-        if cut is None:
-            break
-        yield text[start : cut.end()]
-        start = cut.end()
-    yield text[start:]
 
 
 SPLITS = ("train", "heldout")
@@ -166,13 +165,14 @@ class TokensWriter:
     """Writer of all channels and splits; `index.json` is written last, when the block ends without an error.
 
     Args:
-        tokenizer: its digest (argosy.tokens.tokenizer), for `index.json`."""
+        tokenizer: its digest (argosy.tokens.tokenizer), for `index.json`.
+        ids: number above all ids, where the vocabulary has gaps."""
 
-    def __init__(self, root: Path, vocab_size: int, tokenizer: str = "") -> None:
+    def __init__(self, root: Path, vocab_size: int, tokenizer: str = "", ids: int = 0) -> None:
         self._root = root
         self._vocab_size = vocab_size
         self._tokenizer = tokenizer
-        self._dtype = dtype_of(vocab_size)
+        self._dtype = dtype_of(max(vocab_size, ids))
         self._channels: dict[str, dict[str, ChannelWriter]] = {}
 
     def open(self, channel: str) -> None:

@@ -78,13 +78,13 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     return x.mT if tall else x
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
     """Make AdamW, or Muon for the hidden layers' matrices with AdamW for the rest.
 
     Only the hidden layers' matrices decay: decaying norms and embeddings costs stability (OLMo 2, 2025)."""
     embedding = {id(parameter) for module in model.modules() if isinstance(module, nn.Embedding)
                  for parameter in module.parameters()}
-    embedding |= {id(parameter) for name, parameter in model.named_parameters() if name.endswith("lm_head.weight")}
+    embedding.add(id(model.get_output_embeddings().weight))
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = [p for p in parameters if p.ndim == 2 and id(p) not in embedding]
     others = [p for p in parameters if p.ndim != 2 or id(p) in embedding]

@@ -30,10 +30,7 @@ def train_phase(
     Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
     not a number any more."""
     check_vocabulary(config.tokenized, model.config.vocab_size)
-    longest = model.config.max_position_embeddings
-    if config.sequence_length > longest:
-        raise InputError(f"sequence_length={config.sequence_length} exceeds the model's max_position_embeddings="
-                         f"{longest}: lower the one or raise the other")
+    _check_length(config, model.config)
     train = read_channels(config.tokenized, "train")
     # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
     mixture = Mixture(train, config.mixture, config.sequence_length, derive_seed("sampling", config.seed, stage))
@@ -50,6 +47,17 @@ def train_phase(
         exports=exports, final=exports[-1].path, heldout=results["after"], heldout_before=results["before"],
         epochs=mixture.epochs(config.steps * config.global_batch_size),
     )
+
+
+def _check_length(config: TrainConfig, model: Any) -> None:
+    """Check that the model of config `model` can be trained at this length."""
+    longest, window = model.max_position_embeddings, getattr(model, "sliding_window", None)
+    if config.sequence_length > longest:
+        raise InputError(f"sequence_length={config.sequence_length} exceeds the model's max_position_embeddings="
+                         f"{longest}: lower the one or raise the other")
+    if window and config.document_mask and config.sequence_length > window:  # the mask would be a whole document's
+        raise InputError(f"sequence_length={config.sequence_length} exceeds the model's sliding_window={window}, which "
+                         "is not kept within documents: lower it, or set document_mask=false")
 
 
 def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None]) -> Any:
@@ -73,9 +81,17 @@ def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int
 def lengthen(model: Any, max_position_embeddings: int, rope_theta: float) -> Any:
     """Return a model of the same weights with a longer context and another RoPE base (Xiong et al. 2023, "Effective
     long-context scaling"): a larger base slows the rotations, so that far positions stay within angles that were
-    trained."""
+    trained.
+
+    Raises InputError: either is less than the model's own."""
     from transformers import AutoModelForCausalLM
 
+    given = {"sequence_length": (max_position_embeddings, model.config.max_position_embeddings),
+             "rope_theta": (rope_theta, model.config.rope_parameters["rope_theta"])}
+    for name, (value, own) in given.items():
+        if value < own:
+            raise InputError(f"{name}={value:g} is less than the model's own {own:g}, which would shorten its context: "
+                             "raise it, or leave long_context out (long_context=null)")
     config = type(model.config).from_dict(model.config.to_dict())
     config.max_position_embeddings = max_position_embeddings
     config.rope_parameters = {**config.rope_parameters, "rope_theta": rope_theta}

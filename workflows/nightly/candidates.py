@@ -14,7 +14,8 @@ from argosy.store.step_files import OUTPUTS, read_done
 from workflows.graph import Finished
 from workflows.stored.lineage import TrainingStep, step_directories, step_directory, training_step
 
-NOT_TRAINED = ("evaluate-", "regressions-", "judge-", "compare-")  # most of a store's directories
+# Most of a store's directories, and models that are not new.
+NOT_TRAINED = ("evaluate-", "regressions-", "judge-", "compare-", "start-")
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from argosy.demo.corpus import DemoConfig
 from argosy.errors import InputError, StepError
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
 from argosy.store.files import read_json, write_json
+from argosy.tokens.markup import OWN
 from argosy.tokens.reader import read_channels, read_special
-from argosy.tokens.shards import Encoder, TokensWriter, conversation_pieces, dtype_of
+from argosy.tokens.shards import Encoder, TokensWriter, dtype_of
 from argosy.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
 from steps import data, tokenize
 from steps import train_tokenizer as tokenizer_step
@@ -79,7 +80,7 @@ def test_no_heldout_conversation_is_one_that_sft_learns(inputs: Path, tmp_path: 
     run(inputs, tmp_path / "out", data=str(tmp_path / "data"))
     chats = decoded(tmp_path / "out", inputs, "instructions")
     seen = {
-        "".join(piece for piece, _ in conversation_pieces(record["messages"]))
+        "".join(piece for piece, _ in OWN.conversation(record["messages"]))
         for file in ("instructions", "twin")
         for record in read_jsonl(tmp_path / f"data/{file}.jsonl")
     }

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import InputError
-from argosy.tokens.shards import Encoder, conversation_pieces, document_pieces
+from argosy.tokens.markup import OWN, read_markup
+from argosy.tokens.shards import Encoder
 from argosy.tokens.tokenizer import chat_pieces, load_tokenizer, save_tokenizer, train_tokenizer
 
 CORPUS = [
@@ -32,9 +33,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_long_documents_are_cut_without_changing_a_token(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = load_tokenizer(directory)
     text = "\n".join(f"line {number}  \n\n  indented 中文\r\n" for number in range(300)) + "\n" * 50
-    whole = next(Encoder(tokenizer).encode([("x", document_pieces(text))], 1))
+    whole = next(Encoder(tokenizer).encode([("x", OWN.document(text))], 1))
     monkeypatch.setattr("argosy.tokens.shards.PIECE_CHARACTERS", 100)
-    assert next(Encoder(tokenizer).encode([("x", document_pieces(text))], 1)) == whole
+    assert next(Encoder(tokenizer).encode([("x", OWN.document(text))], 1)) == whole
 
 
 def test_digits_and_han_characters_are_single_tokens(directory: Path) -> None:
@@ -59,8 +60,9 @@ def test_missing_or_foreign_tokenizers_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"tokenizer\.json does not exist"):
         load_tokenizer(tmp_path)
     Tokenizer(BPE()).save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(InputError, match=r"has no token <\|bos\|>"):
-        load_tokenizer(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"eos_token": "</s>"}')
+    with pytest.raises(InputError, match=r"has no token for the end of a text: set eos_token"):
+        read_markup(tmp_path, load_tokenizer(tmp_path))
 
 
 def test_transformers_loads_it_and_renders_the_same(directory: Path) -> None:
@@ -77,7 +79,7 @@ def test_transformers_loads_it_and_renders_the_same(directory: Path) -> None:
                                       add_generation_prompt=True).endswith("<|end|><|assistant|>")
     safe = [{**message, "content": message["content"].replace("<|end|>", "")} for message in MESSAGES]
     marked = theirs.apply_chat_template(safe, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
-    ids = next(Encoder(ours).encode([("c", conversation_pieces(safe))], 1))
+    ids = next(Encoder(ours).encode([("c", OWN.conversation(safe))], 1))
     assert marked["input_ids"] == ids[:-1]
     learnt = [i for i, mask in zip(marked["input_ids"], marked["assistant_masks"], strict=True) if mask]
     assert theirs.decode(learnt) == " 你好<|end|> No.<|end|>"
@@ -85,5 +87,5 @@ def test_transformers_loads_it_and_renders_the_same(directory: Path) -> None:
 
 def test_text_cannot_forge_a_turn(directory: Path) -> None:
     tokenizer = load_tokenizer(directory)
-    ids = next(Encoder(tokenizer).encode([("c", conversation_pieces(MESSAGES))], 1))
+    ids = next(Encoder(tokenizer).encode([("c", OWN.conversation(MESSAGES))], 1))
     assert ids.count(tokenizer.token_to_id("<|end|>")) == len(MESSAGES)

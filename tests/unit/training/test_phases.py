@@ -151,8 +151,8 @@ def test_every_model_is_on_the_steps_device(data: Path, pretrained: tuple[Path, 
     devices = Devices(monkeypatch)
     train(data, tmp_path / "pretrain", tokens=256, exports=(1.0,))
     fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "tokens": 256, "exports": (1.0,)}
-    for module in (long_context, anneal):
-        run_here(module, tmp_path / module.__name__, **fields)
+    for module, length in ((long_context, 64), (anneal, 32)):
+        run_here(module, tmp_path / module.__name__, **{**fields, "sequence_length": length})
     assert devices.elsewhere() == []
     assert sum(type(model).__name__ == "LlamaForCausalLM" for model in devices.made) == 4
 

@@ -18,10 +18,10 @@ from workflows.argo.pod.outputs import pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
 from workflows.compose import compose
 from workflows.graph import Resources
-from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.lifecycle import every_stage, lifecycle
 from workflows.plan import plan
 
-FULL = lifecycle(LifecycleConfig())
+FULL = every_stage()
 TRACKED = {"tracking": {"uri": "http://mlflow:5000"}}
 
 
@@ -64,7 +64,7 @@ def test_each_task_waits_for_what_its_nodes_depend_on_also_where_a_stage_is_left
 
 
 def test_parts_are_dealt_to_batches_without_loss(tmp_path: Path) -> None:
-    planned = plan(FULL, tmp_path).nodes
+    planned = plan(lifecycle(compose("demo")), tmp_path).nodes
     nodes = [node for node in planned if node.part]
     for most in (1, 3, 1000):
         dealt = deal("evaluate", nodes, "abc", most)

@@ -20,7 +20,7 @@ from workflows.argo.pod.run import ArgoProgress, LateSender
 from workflows.argo.profile.profile import Profile, load_profile
 from workflows.compose import compose
 from workflows.graph import Resources
-from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.lifecycle import every_stage, lifecycle
 from workflows.local.runner import run_plan
 from workflows.local.view import NodeResult
 from workflows.plan import describe, plan
@@ -38,7 +38,7 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(profiles: Pat
     planned = plan_pod(profiles, tmp_path / "out", *RANGE)
     assert planned.returncode == 0, planned.stderr
     given = batches(tmp_path / "out")
-    order = [task.name for task in tasks_of(lifecycle(LifecycleConfig()))]
+    order = [task.name for task in tasks_of(every_stage())]
     laptop = plan(lifecycle(compose("tiny")), tmp_path / "laptop", None, "tokenize")
     assert [task for task in order if given[task]] == [node.name for node in laptop.to_run]
     for task in order:
@@ -168,7 +168,7 @@ def test_the_config_is_recorded_as_composed_and_a_line_s_pods_fit_each_of_its_no
     large = planned.nodes[0].model_copy(update={"id": "large", "resources": Resources(8, 16.0, gpus=1)})
     args = argparse.Namespace(image_tag="", priority="", outputs=tmp_path / "sizes")
     for nodes in ((large, planned.nodes[0]), (planned.nodes[0], large)):
-        [task] = [task for task in tasks_of(lifecycle(LifecycleConfig())) if task.name == "data"]
+        [task] = [task for task in tasks_of(every_stage()) if task.name == "data"]
         both = planned.model_copy(update={"nodes": nodes})
         write_outputs(both, [task], {"data": {}}, load_profile("laptop"), args, "")
         [main] = json.loads(json.loads((args.outputs / "patches").read_text())["data"])["containers"]

@@ -11,7 +11,7 @@ from workflows.argo.manifests.containers import REPORT, WORKFLOW, Tail, containe
 from workflows.argo.manifests.workflow import PLAN, Planned, common_fields, form_field, workflow_template
 from workflows.argo.profile.profile import Profile
 from workflows.compose import DEFAULT_PRESET, preset_names
-from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.lifecycle import every_stage
 
 APPROVE, PROMOTE, APPROVED = "approve", "promote", "promote-approved"
 DECISIONS = ["promote", "keep"]
@@ -64,7 +64,7 @@ def _promote(profile: Profile) -> Container:
 
 def lifecycle_template(profile: Profile) -> WorkflowTemplate:
     """Make the template `lifecycle`: all stages."""
-    nodes = lifecycle(LifecycleConfig())
+    nodes = every_stage()
     return workflow_template(
         profile,
         Planned(

@@ -16,7 +16,7 @@ from workflows.argo.pod.fit import check_node
 from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
 from workflows.compose import compose
-from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.plan import Plan, describe, plan
 
@@ -61,7 +61,7 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
             "done: end with compare (an empty 'to'), or leave promote at 'no'"
         )
     check_node(planned.to_run, profile)
-    hand_over(planned, config, config.name, tasks_of(lifecycle(LifecycleConfig())), profile, arguments)
+    hand_over(planned, config, config.name, tasks_of(every_stage()), profile, arguments)
     return 0
 
 

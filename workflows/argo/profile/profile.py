@@ -80,9 +80,9 @@ class Profile(Config):
 @lru_cache(maxsize=1)
 def stage_names() -> tuple[str, ...]:
     """List the stages whose pods a profile may place: those of the graph, and the judge of a night."""
-    from workflows.lifecycle import LifecycleConfig, lifecycle
+    from workflows.lifecycle import every_stage
 
-    return (*dict.fromkeys(node.name for node in lifecycle(LifecycleConfig())), "judge")
+    return (*dict.fromkeys(node.name for node in every_stage()), "judge")
 
 
 def config_map(profile: str) -> str:

@@ -1,0 +1,116 @@
+"""Start: a model that is there already, as the checkpoint and the tokenizer from which the other stages go on.
+
+    python -m steps.start --config '{"model": "DIR"}' --out DIR
+
+A directory that transformers loads (its files' bytes count), a checkpoint of Argosy, or `org/name@commit` of the
+Hugging Face hub. See docs/start.md.
+"""
+
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import model_validator
+
+from argosy.config.schema import Config, External
+from argosy.errors import InputError
+from argosy.models.export import Export
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+
+TOKENIZER = "tokenizer"
+
+
+class StartConfig(Config):
+    """Config of the step: the model."""
+
+    model: External = ""
+    """Directory of a model (llama, qwen2, qwen3, mistral, gpt_neox), or `org/name@commit` of the Hugging Face hub."""
+    hub: str = ""
+    """The same, where `model` is a name of the hub; set from it."""
+    chat: bool | None = None
+    """Whether it answers in its chat template, in which evaluations then ask; null: as its argosy.json says, or no."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _move_hub_name(cls, values: Any) -> Any:
+        from argosy.models.hub import is_hub_name
+
+        model = values.get("model") if isinstance(values, dict) else None
+        if not isinstance(model, str) or not is_hub_name(model):
+            return values
+        return {**values, "hub": model, "model": ""}
+
+    @model_validator(mode="after")
+    def _check_hub(self) -> Self:
+        from argosy.models.hub import is_hub_name
+
+        if self.hub and (self.model or not is_hub_name(self.hub)):
+            raise ValueError(f"hub is {self.hub!r}: it is set from `model`; leave it out")
+        return self
+
+
+class StartOutputs(Config):
+    """The checkpoint, its tokenizer and what was added to them."""
+
+    exports: list[Export]
+    final: str
+    tokenizer: str
+    """Directory, relative to the step's."""
+    model_type: str
+    parameters: int
+    vocab_size: int
+    """Tokens of the tokenizer."""
+    rows_before: int
+    """Rows of the model's embedding, as it came."""
+    rows: int
+    """The same now."""
+    added: dict[str, int]
+    """Ids of the tokens that its tokenizer lacked."""
+    notes: list[str]
+    """What was changed."""
+
+
+def run(config: StartConfig, context: StepContext) -> StartOutputs:
+    """Check the model, complete its tokenizer, and write both as a training step does."""
+    from argosy.step.process import make_deterministic
+
+    make_deterministic(0, 1)
+    from argosy.models.checkpoint import find_checkpoint
+    from argosy.models.export import Exporter
+    from argosy.models.hub import download
+    from argosy.models.imported import import_model
+
+    if not (config.model or config.hub):
+        raise InputError("start.model is empty: name the directory of a model, or org/name@commit of the hub")
+    source = find_checkpoint(download(config.hub) if config.hub else config.model)
+    found = import_model(source.path)
+    print("\n".join([f"{source.path.name}: {found.model.config.model_type}", *found.notes]), flush=True)
+    chat = source.chat if config.chat is None else config.chat
+    exporter = Exporter(context, "start", found.tokenizer, source.tokens, chat)
+    exporter.write("final", found.model, 0, 0)
+    found.tokenizer.save_pretrained(context.out / TOKENIZER)
+    _check_saved(context.out / TOKENIZER, found.tokenizer)
+    export = exporter.describe("final", 0, 0)
+    return StartOutputs(
+        exports=[export], final=export.path, tokenizer=TOKENIZER, model_type=found.model.config.model_type,
+        parameters=found.model.num_parameters(), vocab_size=len(found.tokenizer), rows_before=found.rows[0],
+        rows=found.rows[1], added=found.added, notes=found.notes
+    )
+
+
+def _check_saved(directory: Path, tokenizer: Any) -> None:
+    """Check that the saved tokenizer, which documents are encoded with, makes the tokens that the model was given."""
+    from argosy.tokens.markup import read_markup
+    from argosy.tokens.tokenizer import SAMPLE, load_tokenizer
+
+    saved = load_tokenizer(directory)
+    read_markup(directory, saved)
+    if saved.encode(SAMPLE, add_special_tokens=False).ids != tokenizer(SAMPLE, add_special_tokens=False)["input_ids"]:
+        raise InputError("start.model: its tokenizer makes other tokens in Python than its tokenizer.json says: "
+                         "documents would not be encoded as the model expects: save it with a fast tokenizer")
+
+
+STEP = Step("start", StartConfig, run, needs="train")
+
+if __name__ == "__main__":
+    main(STEP)

@@ -1,0 +1,54 @@
+"""The assistant's tokens of a conversation whose chat template does not mark them."""
+
+from typing import Any
+
+import pytest
+
+from argosy.data.schemas import ParseError
+from argosy.models.chat import encode_answers
+from tests.started_models import CHATML, make_qwen_tokenizer
+
+MARKED = CHATML.replace("m.content + '<|im_end|>\\n' }}", "'' }}{%- if m.role == 'assistant' %}{% generation %}"
+                        "{{- m.content + '<|im_end|>' }}{%- endgeneration %}{{- '\\n' }}{%- else %}"
+                        "{{- m.content + '<|im_end|>\\n' }}{%- endif %}")
+TURNS = ("system", "user", "assistant", "user", "assistant")
+
+
+def conversation(*texts: str, roles: tuple[str, ...] = TURNS) -> list[Any]:
+    return [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
+
+
+def learnt(tokenizer: Any, messages: list[Any]) -> tuple[list[int], str]:
+    ids, mask = encode_answers(tokenizer, messages)
+    return ids, tokenizer.decode([token for token, marked in zip(ids, mask, strict=True) if marked])
+
+
+@pytest.mark.parametrize("texts", [
+    ("Be brief.", "法国的首都?", "巴黎。", "And Japan?", "Tokyo."),
+    ("a", "a", "a", "a", "a"),  # the answer's words stand before it, too
+    ("x", "assistant", "assistant", "", "\n 东京 \n"),
+])
+def test_it_equals_the_marks_of_the_same_template_with_generation(texts: tuple[str, ...]) -> None:
+    messages = conversation(*texts)
+    unmarked, marked = make_qwen_tokenizer(), make_qwen_tokenizer(template=MARKED)
+    ids, text = learnt(unmarked, messages)
+    same, marks = learnt(marked, messages)
+    assert ids == same == unmarked.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"]
+    # What Qwen's template puts before the last answer is learnt with it: it comes behind the generation prompt.
+    assert text == f"{texts[2]}<|im_end|><think>\n\n</think>\n\n{texts[4]}<|im_end|>"
+    assert marks == f"{texts[2]}<|im_end|>{texts[4]}<|im_end|>"
+
+
+@pytest.mark.parametrize(("template", "reason"), [
+    ("{{ messages | length }}" + CHATML, "message 3: the chat template renders what comes before it in another way"),
+    (CHATML.replace("m.content +", "(m.content | upper) +"), "message 3: the chat template does not render its words"),
+    ("{{ raise_exception('no system turn') }}", "the chat template refuses it: no system turn"),
+])
+def test_words_that_cannot_be_told_are_refused_with_the_messages_number(template: str, reason: str) -> None:
+    with pytest.raises(ParseError, match=reason):
+        encode_answers(make_qwen_tokenizer(template=template), conversation("s", "q", "words", "q", "more"))
+
+
+def test_an_answer_to_nothing_is_refused() -> None:
+    with pytest.raises(ParseError, match="message 1 is the assistant's"):
+        encode_answers(make_qwen_tokenizer(), conversation("Hello", roles=("assistant",)))

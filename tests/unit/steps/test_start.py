@@ -1,0 +1,76 @@
+"""The start step: what it leaves, for a directory, a checkpoint of ours and a name of the hub."""
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from argosy.errors import InputError, StepError
+from argosy.models.checkpoint import open_final
+from argosy.models.load import load_model
+from steps import start
+from tests.posttraining_fixtures import make_checkpoint
+from tests.started_models import make_model, make_qwen_tokenizer
+from tests.step_fixtures import run_step
+
+NAME = "org/tiny@0123456789abcdef0123456789abcdef01234567"
+
+
+def run(out: Path, **config: Any) -> dict[str, Any]:
+    return run_step(start.STEP, start.StartConfig(**config), out)
+
+
+def test_it_leaves_what_a_training_step_leaves(tmp_path: Path) -> None:
+    path = make_model(tmp_path / "model", "qwen3", make_qwen_tokenizer(template=""), rows=448)
+    outputs = run(tmp_path / "out", model=str(path), chat=True)
+    (tmp_path / "out" / "outputs.json").write_text(json.dumps({"outputs": outputs}))
+    found = open_final("checkpoint", str(tmp_path / "out"))
+    assert (found.stage, found.tokens, found.chat) == ("start", 0, True)
+    assert load_model(found.path).config.vocab_size == outputs["rows"] == outputs["rows_before"] == 448
+    assert list(outputs["added"]) == ["<|user|>", "<|assistant|>", "<|end|>"]
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        assert (tmp_path / "out/tokenizer" / name).read_bytes() == (found.path / name).read_bytes()
+    for file in (tmp_path / "out").rglob("*"):
+        assert not file.is_file() or file.parent.name == "tracking" or str(tmp_path).encode() not in file.read_bytes()
+    first = (found.path / "model.safetensors").read_bytes()
+    assert run(tmp_path / "out", model=str(path), chat=True) == outputs  # as after a kill
+    assert (found.path / "model.safetensors").read_bytes() == first
+
+
+def test_a_checkpoint_of_ours_keeps_its_tokens(tmp_path: Path) -> None:
+    outputs = run(tmp_path / "out", model=str(make_checkpoint(tmp_path / "base")))
+    assert outputs["exports"][0]["tokens"] == 1000
+
+
+def test_a_name_of_the_hub_is_taken_from_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub.constants
+
+    name, _, commit = NAME.partition("@")
+    cached = tmp_path / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / commit
+    make_model(cached, "llama", make_qwen_tokenizer())
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert run(tmp_path / "out", model=NAME)["model_type"] == "llama"
+    with pytest.raises(StepError, match=r"org/other@0123.* cannot be downloaded: .*; copy the model to a directory"):
+        run(tmp_path / "other", model=NAME.replace("tiny", "other"))
+
+
+def test_what_the_hub_refuses_is_the_users_to_correct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    def refuse(*_: Any, **__: Any) -> str:
+        raise RepositoryNotFoundError("404: no such model.\nmore", response=Mock(status_code=404))
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    with pytest.raises(InputError, match=r"which the hub does not give: 404: no such model; correct the name"):
+        run(tmp_path / "out", model=NAME)
+
+
+def test_without_a_model_it_says_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"start\.model is empty"):
+        run(tmp_path / "out")
+    with pytest.raises(InputError, match=r"has neither outputs\.json .* nor config\.json"):
+        run(tmp_path / "out", model=str(tmp_path))

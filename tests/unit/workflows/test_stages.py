@@ -1,0 +1,156 @@
+"""Parts of the graph: a model to begin with, stages that are named, and what is refused."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import InputError
+from workflows.argo.handoff import assign, tasks_of
+from workflows.compose import compose
+from workflows.graph import Graph, Node
+from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
+from workflows.plan import plan
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """An override that begins with a model."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    return f"start.model={tmp_path / 'model'}"
+
+
+def nodes(*overrides: str, preset: str = "tiny") -> dict[str, Node]:
+    return {node.id: node for node in lifecycle(compose(preset, None, overrides))}
+
+
+def inputs(node: Node) -> dict[str, list[str]]:
+    return {field: [other.name for other in others] for field, others in node.upstream.items() if others}
+
+
+@pytest.mark.parametrize(("preset", "checkpoints"), [
+    ("continue", {"start": None, "pretrain": "start", "anneal": "pretrain"}),
+    ("finetune", {"start": None, "sft": "start"}),
+])  # fmt: skip
+def test_the_presets_that_begin_with_a_model_are_planned(model: str, preset: str, checkpoints: dict[str, str | None],
+                                                        tmp_path: Path) -> None:
+    found = nodes(model, preset=preset)
+    assert {name: inputs(found[name]).get("checkpoint", [None])[0] for name in checkpoints} == checkpoints
+    assert "tokenizer" not in found
+    evaluated = {node.upstream["checkpoint"][0].name for node in found.values() if node.name == "evaluate"}
+    assert evaluated == set(checkpoints)
+    planned = plan(found.values(), tmp_path / "runs")
+    assert len(planned.to_run) == len(found)
+    with pytest.raises(InputError, match=r"stage \w+ needs a (tokenizer|model): set start\.model"):
+        nodes(preset=preset)
+
+
+def test_with_start_alone_tokenizer_and_pretraining_are_left_out(model: str) -> None:
+    found = nodes(model)
+    assert not {"tokenizer", "pretrain"} & found.keys()
+    assert inputs(found["tokenize"]) == {"documents": ["clean"], "tokenizer": ["start"], "data": ["data"]}
+    assert inputs(found["long_context"]) == {"checkpoint": ["start"], "tokenized": ["tokenize"]}
+    assert inputs(found["compare"])["checkpoints"][0] == "start"
+
+
+@pytest.mark.parametrize(("stages", "names"), [
+    ("clean", {"data", "clean"}),
+    ("evaluate", {"data", "start", "evaluate"}),
+    ("sft", {"data", "start", "sft"}),
+    ("start", {"start"}),
+    ("dpo,sft", {"data", "start", "sft", "dpo"}),
+    ("clean,tokenize,pretrain", {"data", "clean", "start", "tokenize", "pretrain"}),
+    ("clean,tokenize,sft,evaluate", {"data", "clean", "start", "tokenize", "sft", "evaluate"}),
+])  # fmt: skip
+def test_named_stages_are_there_with_what_they_need(model: str, stages: str, names: set[str]) -> None:
+    preset = "continue" if "pretrain" in names else "tiny"  # the other one's pretraining has a model of its own
+    found = nodes(model, f"stages={stages}", "evaluate.suites.heldout=none", preset=preset)
+    assert {node.name for node in found.values()} == names
+    Graph(found.values())
+    if "pretrain" in names:
+        assert inputs(found["pretrain"]) == {"checkpoint": ["start"], "tokenized": ["tokenize"]}
+    if "dpo" in names:
+        assert inputs(found["dpo"]) == {"checkpoint": ["sft"], "data": ["data"]}
+
+
+def test_the_files_of_the_page_are_planned(model: str, tmp_path: Path) -> None:
+    page = (Path(lifecycle.__code__.co_filename).parents[1] / "docs/start.md").read_text(encoding="utf-8")
+    rows = [re.findall(r"`(\w+: [^`]*)`", line) for line in page.splitlines() if line.startswith("| ")]
+    files = ["\n".join(fields) for fields in rows if fields]
+    assert len(files) == 5
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("A text.")
+    (tmp_path / "pairs.jsonl").write_text("{}")
+    for file in files:
+        named = file.replace("DIR", model.partition("=")[2]).replace("[texts]", f"[{tmp_path / 'texts'}]")
+        (tmp_path / "argosy.yaml").write_text(named.replace("pairs.jsonl", str(tmp_path / "pairs.jsonl")))
+        assert plan(lifecycle(compose(None, tmp_path / "argosy.yaml")), tmp_path / "runs").to_run, file
+
+
+def test_a_new_model_needs_no_start() -> None:
+    found = nodes("stages=[clean, tokenizer, tokenize, pretrain]")
+    assert list(found) == ["data", "clean", "tokenizer", "tokenize", "pretrain"]
+    whole = Graph(nodes().values())
+    assert [Graph(found.values()).digest(found[name]) for name in found] == [
+        whole.digest(node) for node in whole.nodes if node.name in found]
+
+
+@pytest.mark.parametrize(("overrides", "words"), [
+    (["stages=sfft"], "stages has 'sfft': there is no such stage; nearest: sft"),
+    (["stages=sft"], "stage sft needs a model: set start.model, or add a stage that trains one"),
+    (["stages=evaluate"], "stage evaluate needs a model: set start.model"),
+    (["stages=compare"], "stage compare needs a model: set start.model"),
+    (["stages=clean,tokenize"], "stage tokenize needs a tokenizer: set start.model, whose own is taken, or add"),
+    (["stages=tokenizer"], "stage tokenizer needs cleaned documents: add clean to stages"),
+    (["start.model=.", "stages=anneal"], "stage anneal needs token ids: add tokenize to stages"),
+    (["start.model=.", "stages=clean,tokenizer"], "stages has tokenizer, and start.model has one of its own"),
+    (["start.model=.", "stages=dpo", "dpo=null"], "stages has dpo, which is left out by dpo=null"),
+    (["start.model=.", "stages=rlhf"], "stages has rlhf, whose rewards ask the reward model: add reward_model"),
+    (["start.model=.", "stages=clean,tokenize,pretrain", "pretrain.model.hidden_size=64"],
+     "pretrain.model describes a new model, and start.model is there already"),
+    (["start.model=.", "stages=evaluate", "evaluate.suites={heldout: final}"],
+     "evaluate.suites has heldout, whose held-out loss needs the stage tokenize"),
+    (["start.chat=true"], "start.model is empty: name the directory of a model"),
+    (["sft.checkpoint=runs/x"], "leave it out, and name a model to begin with as start.model"),
+    (["start.model=org/name"], "there is no such directory, and a name of the hub needs a commit, since a branch or"),
+    (["start.model=org/name@main"], "'main' is no commit, since a branch or tag names no one result"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused_with_what_can(overrides: list[str], words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        nodes(*overrides)
+
+
+def test_a_model_counts_by_its_bytes_or_by_its_commit(model: str, tmp_path: Path) -> None:
+    def digest(override: str) -> str:
+        graph = Graph(nodes(override, "stages=start").values())
+        return graph.digest(graph.nodes[0])
+
+    by_bytes = digest(model)
+    (tmp_path / "model").rename(tmp_path / "moved")
+    assert digest(f"start.model={tmp_path / 'moved'}") == by_bytes
+    (tmp_path / "moved" / "config.json").write_text("{ }")
+    assert digest(f"start.model={tmp_path / 'moved'}") != by_bytes
+    first, other = (digest(f"start.model=org/name@{commit}") for commit in (COMMIT, COMMIT[::-1]))
+    assert first != other
+    found = nodes(f"start.model=org/name@{COMMIT}", "stages=start")["start"].config
+    assert type(found).model_validate_json(found.model_dump_json()) == found
+
+
+def test_a_cluster_has_a_task_for_every_part(model: str, tmp_path: Path) -> None:
+    tasks = tasks_of(every_stage())
+    upstream = {task.name: task.upstream for task in tasks}
+    assert {"start", "tokenizer"} <= set(upstream["tokenize"])
+    assert "start" in upstream["pretrain"]
+    for overrides in ((model,), (model, "stages=sft,evaluate", "evaluate.suites.heldout=none"), ()):
+        config = compose("tiny", None, overrides)
+        planned = plan(lifecycle(config), tmp_path / "runs")
+        task_of = {node.id: name for name, assigned in assign(planned.nodes, tasks).items() for node in assigned}
+        every: dict[str, set[str]] = {}
+        for name, before in upstream.items():
+            every[name] = {*before}.union(*(every[other] for other in before))
+        for node in planned.nodes:
+            assert {task_of[other] for other in node.upstream} <= every[task_of[node.id]], node.id
+    assert isinstance(config, LifecycleConfig)
