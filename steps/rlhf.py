@@ -16,9 +16,11 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
 
     check_settings(config.rewards, RewardSettings(config.reward_model))
     stage = begin(config, context)
-    from argosy.posttraining.rl.rollout import PolicyEvaluation, evaluate_policy
+    from argosy.posttraining.rl.rollout import PolicyEvaluation, check_value_model, evaluate_policy
 
     source = stage.source
+    if config.method == "ppo":
+        check_value_model(source)
     room = (config.max_length or source.context) - config.max_new_tokens
     if room < 1:
         raise InputError(f"max_new_tokens={config.max_new_tokens} leaves no room for a prompt in a context of "

@@ -64,6 +64,10 @@ class Markup:
             pieces.append((self.end, True))
         return pieces
 
+    def spells(self, text: str) -> bool:
+        """Tell whether a text has a special token's characters in it."""
+        return self._pattern.search(text) is not None
+
     def _rendered(self, messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bool]]:
         from jinja2 import TemplateError
 

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from argosy.errors import StepError
 from argosy.store.files import temporary_of, write_json
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 PIECE_CHARACTERS = 500_000
+_SPECIAL, _TEXT, _MARKED = "special token", "text", "text with special tokens"
 # No pretoken of our own tokenizer reaches over a line's end into text, so that a cut here changes no token.
 _CUT = re.compile(r"\n(?=\S)")
 
@@ -43,20 +44,31 @@ class Encoder:
             yield from self._encode(batch)
 
     def _encode(self, batch: Sequence[tuple[str, Pieces]]) -> Iterator[list[int]]:
-        texts = [part for _, pieces in batch for piece, special in pieces if not special
-                 for part in self._parts(piece)]
-        encoded = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
-        for number, (name, pieces) in enumerate(batch):
-            ids: list[int] = []
-            for piece, special in pieces:
-                if special:
-                    ids.append(self._special[piece])
-                else:
-                    for _ in self._parts(piece):
-                        ids.extend(next(encoded).ids)
+        spans = [list(self._spans(pieces)) for _, pieces in batch]
+        encoded = {kind: self._encode_texts([text for each in spans for text, its in each if its == kind], kind)
+                   for kind in (_MARKED, _TEXT)}
+        for number, ((name, pieces), each) in enumerate(zip(batch, spans, strict=True)):
+            ids = [token for text, kind in each
+                   for token in ([self._special[text]] if kind == _SPECIAL else next(encoded[kind]).ids)]
             if number == 0:
                 self._check(name, pieces, ids)
             yield ids
+
+    def _spans(self, pieces: Pieces) -> Iterator[tuple[str, str]]:
+        """Yield what is encoded at once, and how. A conversation of another tokenizer is whole, so that it has the
+        tokens of SFT: SentencePiece writes a space before a text, and not behind a special token in its middle."""
+        turns = not self._markup.own and any(special for _, special in pieces[1:-1])
+        if turns and not any(self._markup.spells(piece) for piece, special in pieces if not special):
+            yield "".join(piece for piece, _ in pieces), _MARKED
+            return
+        for piece, special in pieces:
+            yield from [(piece, _SPECIAL)] if special else ((part, _TEXT) for part in self._parts(piece))
+
+    def _encode_texts(self, texts: list[str], kind: str) -> Iterator[Any]:
+        if not texts:
+            return iter(())
+        self._tokenizer.encode_special_tokens = kind == _TEXT
+        return iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
 
     def _check(self, name: str, pieces: Pieces, ids: list[int]) -> None:
         own = self._markup.own

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
+from argosy.errors import InputError
 from argosy.models.generate import Decoding, generate
 from argosy.models.load import Source, open_source
 from argosy.models.logprobs import answer_kl, pad_right, token_logprobs
@@ -109,6 +110,18 @@ def _logprobs(model: Any, answers: Answers, temperature: float) -> Any:
     logits = model(input_ids=answers.ids, attention_mask=answers.attention, logits_to_keep=kept).logits[:, :-1]
     # The temperature is part of the policy that sampled (Huang et al. 2024, detail 12).
     return pad(token_logprobs(logits / temperature, answers.ids[:, start + 1 :]), (start, 0))
+
+
+def check_value_model(source: Source) -> None:
+    """Check that transformers has a value model for the policy's type, with the reward model's head.
+
+    Raises InputError: it has none."""
+    from transformers import AutoConfig
+
+    kind = AutoConfig.from_pretrained(source.path).model_type
+    if kind == "gpt_neox":
+        raise InputError(f"method=ppo has no value model for the type {kind}, whose token classifier has another head "
+                         "than its reward model: choose method=grpo or rloo")
 
 
 def load_value_model(config: RLHFConfig, source: Source) -> Any:

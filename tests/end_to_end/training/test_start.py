@@ -10,13 +10,14 @@ import torch
 
 from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.data.schemas import Document
+from argosy.errors import InputError
 from argosy.models.load import load_model
 from argosy.store.files import read_json
 from argosy.store.step_files import read_outputs
 from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels
 from argosy.tokens.windows import IGNORED
-from steps import long_context, pretrain, sft, start, tokenize
+from steps import dpo, long_context, pretrain, rlhf, sft, start, tokenize
 from tests.end_to_end.crash import run as argosy_run
 from tests.posttraining_fixtures import make_data
 from tests.started_models import make_model, make_qwen_tokenizer
@@ -109,8 +110,6 @@ def test_a_run_that_is_killed_resumes_to_the_same_bytes(qwen: Path, tmp_path: Pa
 
 
 def test_a_longer_context_is_never_a_shorter_one(qwen: Path, tmp_path: Path) -> None:
-    from argosy.errors import InputError
-
     given = {"tokenized": qwen / "tokens", "checkpoint": qwen / "start", **TRAIN}
     for fields, words in (({}, "sequence_length=32 is less than the model's own 4096"),
                           ({"sequence_length": 8192, "rope_theta": 100.0}, "rope_theta=100 is less than the model's")):
@@ -119,8 +118,6 @@ def test_a_longer_context_is_never_a_shorter_one(qwen: Path, tmp_path: Path) -> 
 
 
 def test_documents_do_not_reach_over_a_sliding_window(tmp_path: Path) -> None:
-    from argosy.errors import InputError
-
     root = prepare(tmp_path, "mistral", sliding_window=16)
     with pytest.raises(InputError, match="sequence_length=32 exceeds the model's sliding_window=16"):
         run_here(pretrain, tmp_path / "out", Recorder(), tokenized=root / "tokens", checkpoint=root / "start", **TRAIN)
@@ -135,6 +132,21 @@ def test_sft_learns_the_answers_in_the_models_own_template(qwen: Path, tmp_path:
     final = tmp_path / outputs.final
     assert read_json(final / "generation_config.json")["eos_token_id"]
     assert (final / "chat_template.jinja").read_bytes() == (qwen / "model/chat_template.jinja").read_bytes()
+
+
+def test_preferences_are_learnt_from_the_model_itself(qwen: Path, tmp_path: Path) -> None:
+    given = {"checkpoint": qwen / "start", "data": qwen / "data", "max_steps": 2, "batch_size": 8,
+             "micro_batch_size": 8, "heldout_limit": 8, "dtype": "float32"}
+    outputs = run_here(dpo, tmp_path, Recorder(), **given)
+    assert outputs.metrics["heldout/dpo_loss/before"] == pytest.approx(math.log(2), abs=1e-6)
+    assert outputs.metrics["heldout/dpo_loss/after"] < math.log(2)
+
+
+def test_ppo_of_a_type_without_value_model_is_refused(tmp_path: Path) -> None:
+    root = prepare(tmp_path, "gpt_neox")
+    with pytest.raises(InputError, match="method=ppo has no value model for the type gpt_neox"):
+        run_here(rlhf, tmp_path / "out", Recorder(), checkpoint=root / "start", data=root / "data", method="ppo",
+                 rewards={"ended": 1.0}, max_new_tokens=4)
 
 
 SMALL = ("data.demo.english_bytes=30000", "data.demo.code_bytes=20000", "data.demo.knowledge_repeats=1",

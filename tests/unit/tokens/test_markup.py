@@ -7,6 +7,7 @@ import pytest
 
 from argosy.data.schemas import ParseError
 from argosy.errors import InputError, StepError
+from argosy.store.files import read_json, write_json
 from argosy.tokens.markup import OWN, Markup, read_markup
 from argosy.tokens.shards import Encoder, text_bytes
 from argosy.tokens.tokenizer import load_tokenizer
@@ -26,6 +27,18 @@ def sentencepiece(template: str) -> Any:
     return tokenizer
 
 
+def made_anew(tokenizer: Any, name: str, directory: Path) -> Any:
+    """The tokenizer as transformers' class `name` makes it."""
+    from transformers import AutoTokenizer
+
+    tokenizer.save_pretrained(directory)
+    config = read_json(directory / "tokenizer_config.json")
+    write_json(directory / "tokenizer_config.json", config | {"tokenizer_class": name})
+    made = AutoTokenizer.from_pretrained(directory)
+    assert type(made).__name__ == name
+    return made
+
+
 def opened(tokenizer: Any, directory: Path) -> tuple[Encoder, Markup]:
     tokenizer.save_pretrained(directory)
     loaded = load_tokenizer(directory)
@@ -38,10 +51,13 @@ def opened(tokenizer: Any, directory: Path) -> tuple[Encoder, Markup]:
     ("qwen", "{%- for m in messages -%}<|im_start|>{%- generation -%} {{ m | tojson }} {%- endgeneration %}\n"
              "  {% if loop.first %}{% continue %}{% endif %}<|im_end|>{% endfor %}", "<|im_end|>", "<|im_end|>"),
     ("sentencepiece", PLAIN, "<s>", "</s>"),
+    ("llama", PLAIN, "<s>", "</s>"),  # as transformers makes it anew: a space before the first text alone
 ])  # fmt: skip
 def test_a_conversation_is_transformers_own_between_a_begin_and_one_end(tmp_path: Path, kind: str, template: str,
                                                                        begin: str, end: str) -> None:
     theirs = make_qwen_tokenizer(template=template) if kind == "qwen" else sentencepiece(template)
+    if kind == "llama":
+        theirs = made_anew(theirs, "LlamaTokenizer", tmp_path / "saved")
     encoder, markup = opened(theirs, tmp_path)
     assert (markup.begin, markup.end, markup.own) == (begin, end, False)
     [ids] = encoder.encode([("c", markup.conversation(MESSAGES))], 1)
