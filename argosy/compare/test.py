@@ -36,6 +36,12 @@ class Side:
         known = [n for n in (self.count, len({v.item for v in (self.values or {}).values()})) if n]
         return min(known, default=0)
 
+    @property
+    def units(self) -> int:
+        """The number of what is independent, such as facts of which each has several statements; 0: unknown."""
+        known = [n for n in (self.items, len({v.unit for v in (self.values or {}).values()})) if n]
+        return min(known, default=0)
+
     def interval(self, share: bool) -> tuple[float, float] | None:
         """The interval of 95 %; None where the error is not known.
 

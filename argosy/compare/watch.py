@@ -32,7 +32,7 @@ class Line(Curve):
     chance: float | None = None
     """the score of guessing; None where nothing is guessed"""
     items: int = 0
-    """0: not known, and not few"""
+    """those of one fact count as one; 0: not known, and not few"""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _line(name: str, model: str, run: Sequence[Checkpoint], by: str = "tokens",
     end = having[-1][0]
     side = end.side(name)
     points = tuple(Point(place_in(c, by), v, c.stderr.get(name, math.nan), c.label) for c, v in having)
-    return Line(model, points, end.interval(name), end.chance(name), side.items if side is not None else 0)
+    return Line(model, points, end.interval(name), end.chance(name), side.units if side is not None else 0)
 
 
 def _model(directory: Path) -> tuple[str, str] | None:

@@ -21,7 +21,8 @@ that which ends at the most tokens); where there is CHANCE, of the curve that en
 SIGNAL: the largest difference between models, else from a curve's first to its last checkpoints. NOISE: of the last
 checkpoints around their line, and between seeds; where neither is known, of the items. SNR: their ratio. TAU:
 Kendall's rank correlation of the longest curve with tokens. `watch`: above chance, SNR of {ratio:g} or more, tells
-checkpoints apart. `no direction`: neither higher nor lower is better. `few items`: fewer than {few}."""
+checkpoints apart. `no direction`: neither higher nor lower is better. `few items`: fewer than {few}
+facts, of which each may have several statements."""
 MORE = "docs/statistics.md tells how it is decided."
 
 

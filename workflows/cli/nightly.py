@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         raise StepError(f"MLflow does not answer, so it is not known what to compare with: {error}; run it again "
                         "later, or name another MLFLOW_TRACKING_URI") from None
     print(describe(nights), flush=True)
-    return 0 if args.dry_run else _execute(nights, args)
+    return int(any(night.wrong for night in nights)) if args.dry_run else _execute(nights, args)
 
 
 def _execute(nights: "list[Night]", args: argparse.Namespace) -> int:
@@ -65,7 +65,8 @@ def _execute(nights: "list[Night]", args: argparse.Namespace) -> int:
     from workflows.nightly.night import report_of, run_night
 
     budget = Budget(args.cores, args.memory)
-    failed = [each for night in nights if night.pairs for each in run_night(night, budget, plain=args.plain)]
+    failed = [night.wrong for night in nights if night.wrong]
+    failed += [each for night in nights if night.pairs for each in run_night(night, budget, plain=args.plain)]
     worse = announce(args.store.absolute(), f"local {uuid4()}", args.webhook)
     for report in filter(None, map(report_of, nights)):
         print(f"report: {report}", flush=True)

@@ -140,7 +140,7 @@ class _View(RunObserver):
         self.running.pop(result.node.id, None)
         if not result.node.to_run:
             return
-        self.ended += 1
+        self.ended += result.status not in ("blocked", "stopped")
         if result.status == "ran":
             more = f": {result.message}" if result.message not in ("", "done") else ""
             self.say(f"[{self.ended}/{self.total}] {result.node.id} done in {result.seconds:.1f} s{more}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from argosy.config.schema import Config
+from argosy.errors import InputError
 from argosy.store.step_files import read_done
 from argosy.tracking.mlflow.registry import Registry
 from steps.regressions import Pair, RegressionsConfig
@@ -64,6 +65,8 @@ class Night(Config):
     pairs: tuple[CandidatePair, ...]
     cells: tuple[PlannedNode, ...]
     notes: tuple[str, ...] = ()
+    wrong: str = ""
+    """Why a line is left out, whose config cannot be read; the others go on."""
 
     @property
     def plan(self) -> Plan:
@@ -97,7 +100,7 @@ class Night(Config):
 
 def plan_nights(store: Path, request: Request, registry: Registry | None = None,
                 place: Callable[[LifecycleConfig], LifecycleConfig] = lambda config: config) -> list[Night]:
-    """A night for each model line that has something new.
+    """A night for each model line that has something new, or whose config cannot be read.
 
     `place`: gives a line's config the resources of the machines that evaluate; it is recorded without them. Raises
     InputError: a name or a suite is wrong; Unavailable: MLflow does not answer, so it is not known what to compare
@@ -115,7 +118,7 @@ def plan_nights(store: Path, request: Request, registry: Registry | None = None,
     planner = _Planner(candidates, cells, store, request, registry, place, judged)
     nights = [planner.night(line, [each for each in every if each.step.line == line]) for line in candidates.lines]
     cells.identities.save()
-    return [night for night in nights if night.pairs or (night.notes and night is nights[0])]
+    return [night for night in nights if night.pairs or night.wrong or (night.notes and night is nights[0])]
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,12 @@ class _Planner:
     judged: set[str] = field(default_factory=set)
 
     def night(self, line: str, every: Sequence[Candidate]) -> Night:
-        config = newest_config(self.store, line, LifecycleConfig) or LifecycleConfig(name=line)
+        notes = tuple(dict.fromkeys(self.candidates.notes))
+        try:
+            config = newest_config(self.store, line, LifecycleConfig) or LifecycleConfig(name=line)
+        except InputError as error:
+            return Night(store=str(self.store), line=line, config={}, pairs=(), cells=(), notes=notes,
+                         wrong=f"{line} is left out: {error}" if every else "")
         placed = self.place(config)
         own = {each.key: self.cells.of(each, placed) for each in every}
         new = [each for each in every
@@ -145,8 +153,7 @@ class _Planner:
             pairs.append(pair)
             nodes |= {cell.node.dir: cell.node for cell in cells}
         return Night(store=str(self.store), line=line, config=config.model_dump(mode="json", exclude_unset=True),
-                     pairs=tuple(pairs), cells=tuple(with_unique_ids(list(nodes.values()))),
-                     notes=tuple(dict.fromkeys(self.candidates.notes)))
+                     pairs=tuple(pairs), cells=tuple(with_unique_ids(list(nodes.values()))), notes=notes)
 
     def _pair(self, new: Candidate, own: Sequence[Cell], alias: Candidate | None,
               config: LifecycleConfig) -> tuple[CandidatePair, list[Cell]]:
@@ -196,10 +203,11 @@ def report_of(night: Night) -> Path | None:
 
 def describe(nights: Sequence[Night]) -> str:
     """The plan of the nights, for people."""
+    lines = [night.wrong for night in nights if night.wrong]
     if not any(night.pairs for night in nights):
-        return "\n".join([*(f"note: {note}" for night in nights for note in night.notes), "nothing is new"])
-    lines = []
-    for night in nights:
+        notes = (f"note: {note}" for night in nights for note in night.notes)
+        return "\n".join([*notes, *(lines or ["nothing is new"])])
+    for night in (each for each in nights if not each.wrong):
         missing = night.plan.to_run
         lines.append(f"{night.line}: {len(night.pairs)} new checkpoints, {len(missing)} of {len(night.cells)} cells "
                      f"to evaluate, store {night.store}")

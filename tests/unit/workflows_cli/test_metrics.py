@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from argosy.compare.checkpoints import read_checkpoints
+from argosy.compare.checkpoints import Checkpoint, read_checkpoints
+from argosy.compare.test import Side
 from argosy.compare.watch import watchlist
 from argosy.evaluation.contamination import Seen
+from argosy.evaluation.rows.values import Value
 from argosy.statistics.contamination import Contamination
 from argosy.store.files import write_json
 from argosy.store.step_files import read_done
@@ -46,7 +48,8 @@ def test_the_table_says_of_which_checkpoint_the_last_value_is(tmp_path: Path, ar
     assert "LAST: the value of the checkpoint OF" in said
 
 
-def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path, argosy: Argosy) -> None:
+def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path, argosy: Argosy,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     store = make_store(tmp_path, HONEST)
     checkpoints = read_checkpoints([Path(path) for path in store.checkpoints], store.evaluations)
     name, halves = "bench/facts/cloze/acc", "bench/facts/none_of_the_others/acc"
@@ -59,6 +62,11 @@ def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path
         c.counts[name] = 9
     [few] = watchlist(checkpoints, metrics=[name])
     assert (few.verdict, few.why) == ("few items", "it is of 9 items, fewer than 10")
+    statements = {str(n): Value(f"fact-{n % 9}", 1.0, item=str(n)) for n in range(90)}
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "side", lambda self, _: Side(self.metrics[name], 0.01, statements, 90))
+        [facts] = watchlist(checkpoints, metrics=[name])
+    assert (facts.verdict, facts.why) == ("few items", "it is of 9 items, fewer than 10")
     watch = argosy("metrics", "--store", str(tmp_path), "--watch").out.split()
     assert name in watch
     assert halves not in watch

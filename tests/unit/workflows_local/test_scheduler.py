@@ -13,6 +13,7 @@ from steps.pretrain import PretrainConfig
 from workflows.graph import Node, Resources, StageResources, Stages
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget, Scheduler, Share
+from workflows.local.view import NodeResult, PlainView
 from workflows.plan import plan
 
 
@@ -75,6 +76,25 @@ def test_memory_counts_and_what_asks_for_more_than_the_machine_has_runs_alone(co
                                                                              other_gb: float, tmp_path: Path) -> None:
     s = scheduler([node("a", cores=cores, memory_gb=memory_gb), node("b", memory_gb=other_gb)], tmp_path, memory_gb=8)
     assert started(s) == ["a"]
+
+
+def test_a_memory_below_the_smallest_step_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    nodes = plan([node("big", memory_gb=2), node("small", memory_gb=0.5)], tmp_path).nodes
+    Budget(memory_gb=0.5).check(nodes)  # the big one runs alone
+    with pytest.raises(InputError, match=r"--memory is 0\.001 GB, .* smallest step to run, small, needs 0\.5 GB"):
+        Budget(memory_gb=0.001).check(nodes)
+
+
+def test_what_was_stopped_or_blocked_does_not_count_as_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = plan([node("a"), node("b"), node("c")], tmp_path)
+    view = PlainView()
+    view.on_plan(planned)
+    for each, status in zip(planned.nodes, ("ran", "stopped", "blocked"), strict=True):
+        view.on_finish(NodeResult(each, status))  # type: ignore[arg-type]
+    said = capsys.readouterr().out
+    assert ["[1/3]" in line for line in said.splitlines()] == [False, True, True, True]
 
 
 def test_parts_are_batched_and_shared_among_free_cores(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import pytest
 from argosy.errors import InputError
 from argosy.store.files import write_json
 from argosy.store.provenance import Identities
+from workflows.cli import main
 from workflows.nightly.announce import alarms, judged_evaluations
 from workflows.nightly.candidates import find_candidates
+from workflows.nightly.night import Request, describe, plan_nights
 from workflows.nightly.references import by_name, gate_for
 from workflows.stored.checkpoints import checkpoint_directory
 
@@ -42,6 +44,29 @@ def test_a_stage_is_the_last_run_s_for_every_command_and_without_one_the_newest(
     write_json(tmp_path / "last_run.json", {"config": {}, "directories": {"sft": "sft-000000000001"}})
     assert named("sft") == ("sft-000000000001", ["000000000001/p100"])
     assert named("sft/final") == ("sft-000000000001/checkpoints/p100", ["000000000001/p100"])
+
+
+def test_a_line_whose_config_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    for number, line in enumerate(("bad", "good")):
+        directory = tmp_path / f"sft-{number:012}"
+        (directory / "checkpoints/p100").mkdir(parents=True)
+        (directory / "tracking").mkdir()
+        write_json(directory / "checkpoints/p100/config.json", {"architectures": ["LlamaForCausalLM"]})
+        (directory / "tracking/spool.jsonl").write_text(f'{{"kind": "header", "line": "{line}"}}\n')
+        exports = [{"name": "p100", "path": "checkpoints/p100", "step": 1}]
+        record = {"node": "sft", "part": "", "step": "sft", "digest": f"{number:012}", "upstream": {}, "config": {}}
+        write_json(directory / "outputs.json",
+                   {"outputs": {"exports": exports, "final": "checkpoints/p100"}, "made_from": record})
+    (tmp_path / ".pipelines/x").mkdir(parents=True)
+    write_json(tmp_path / ".pipelines/x/config.json", {"name": "bad", "bogus": 1})
+    bad, good = plan_nights(tmp_path, Request())
+    assert (bad.line, bad.pairs, good.wrong, len(good.pairs)) == ("bad", (), "", 1)
+    assert bad.wrong.startswith("bad is left out: ")
+    assert "bogus is not a field" in bad.wrong
+    assert bad.wrong in describe([bad, good]).splitlines()
+    assert main(["nightly", "--dry-run", "--store", str(tmp_path)]) == 1
+    [named] = plan_nights(tmp_path, Request(checkpoints=[str(tmp_path / "sft-000000000001")]))
+    assert named.line == "good"
 
 
 def test_a_config_of_another_version_is_named_rather_than_the_line_judged_without_its_gate(tmp_path: Path) -> None:

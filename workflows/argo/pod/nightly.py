@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from argosy.errors import InputError
+from argosy.errors import InputError, StepError
 from argosy.store.files import make_directory, read_json, write_json
 from argosy.tracking.ship import Unavailable
 from workflows.argo.attempts import RETRY, say_why
@@ -33,7 +33,11 @@ def plan_night(profile: Profile, arguments: argparse.Namespace) -> int:
         say_why(f"MLflow does not answer, so it is not known what to compare with: {error}")
         return RETRY
     print(describe(nights), flush=True)
+    wrong = "; ".join(night.wrong for night in nights if night.wrong)
     nights = [night for night in nights if night.pairs]
+    if wrong and not nights:
+        raise StepError(wrong)
+    nights[:1] = [night.model_copy(update={"wrong": wrong}) for night in nights[:1]]  # said by the last pod: it is red
     cells = iter(with_unique_ids([cell for night in nights for cell in night.cells]))  # over the model lines too
     nights = [night.model_copy(update={"cells": tuple(islice(cells, len(night.cells)))}) for night in nights]
     batches = _hand_over(nights, store, arguments.workflow, profile) if nights else {}
@@ -106,8 +110,9 @@ def _nights(path: Path) -> dict[str, Night]:
 
 def _judge(night: Night, pipeline: str, folder: Path) -> list[str]:
     """Judge the checkpoints that are evaluated; return what went wrong."""
-    wrong = [f"{pair.label} was not evaluated: {', '.join(Path(path).name for path in pair.missing[:3])}"
-             for pair in night.pairs if pair.missing]  # fmt: skip
+    wrong = [night.wrong] if night.wrong else []
+    wrong += [f"{pair.label} was not evaluated: {', '.join(Path(path).name for path in pair.missing[:3])}"
+              for pair in night.pairs if pair.missing]  # fmt: skip
     node = night.judgement()
     if node is None:
         return wrong
