@@ -12,13 +12,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from argosy.tracking.mlflow.read import link
 from argosy.tracking.mlflow.runs import LONGEST_TAG, Models, Runs
 from argosy.tracking.mlflow.server import Server, metric_name, one_line, without_password
 from argosy.tracking.ship import BATCH_VALUES, Batch, Shipped, Unavailable
 from argosy.tracking.spool import SPOOL, Owner, Record, owner_of
+
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel
 
 T = TypeVar("T")
 REFUSED = "refused.jsonl"
@@ -141,23 +144,28 @@ class _Request:
         self._metrics(self._run, at_tokens, model, dataset)
         base = record.get("base") or {}
         curve = self._runs.curves(self._owner, record["branch"], base.get("checkpoint", ""))
-        self._metrics(curve, at_tokens)
-        if base:
-            self._join(curve, base, record["values"])
-        for branch in self._runs.branches_from(self._owner, record["checkpoint"]):
-            self._metrics(branch, at_tokens)
+        for run in (curve, *self._runs.branches_from(self._owner, record["checkpoint"])):
+            self._collect(run, [self._server.client.get_logged_model(model)], record["values"])
+        if base:  # the curve of a branch begins with those results of its base that MLflow has; the others follow
+            store = self._server.store_of(Path(base["path"]))
+            models = self._server.models_of(self._owner.line, base["checkpoint"], store)
+            self._collect(curve, models, record["values"])
         self._inputs(model, dataset)
 
-    def _join(self, curve: str, base: Record, names: Iterable[str]) -> None:
-        """Begin the curve of a branch at its base, with those of its results that MLflow has; the others follow."""
+    def _collect(self, curve: str, models: "Iterable[LoggedModel]", names: Iterable[str]) -> None:
+        """Log the results of models to a curve, with the times that they have there. One that was computed again, by a
+        run that MLflow does not know, and is the same as before, is the point of before."""
         from mlflow.entities import Metric
 
         wanted = {metric_name(name) for name in names}
-        store = self._server.store_of(Path(base["path"]))
-        points = [Metric(m.key, m.value, m.timestamp, m.step)
-                  for model in self._server.models_of(self._owner.line, base["checkpoint"], store)
-                  for m in model.metrics or () if m.key in wanted]
-        self._log(curve, points, lambda part: {"metrics": part})
+        found = [m for model in models for m in model.metrics or () if m.key in wanted]
+        points, last = [], dict[tuple[str, int], float]()
+        for m in sorted(found, key=lambda m: m.timestamp):
+            if last.get((m.key, m.step)) != m.value:
+                points.append(Metric(m.key, m.value, m.timestamp, m.step))
+            last[m.key, m.step] = m.value
+        for start in range(0, len(points), BATCH_VALUES):
+            self._log(curve, points[start : start + BATCH_VALUES], lambda part: {"metrics": part})
 
     def _inputs(self, model: str, dataset: tuple[str, str] | None) -> None:
         """Log what was evaluated on what; MLflow would note a model again at each call."""

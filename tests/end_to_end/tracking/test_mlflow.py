@@ -206,6 +206,25 @@ def test_the_curve_of_a_branch_begins_at_its_base(store, order):
     assert history(store, curve, "acc") == [(1000, 0.25), (1500, 0.5)]
 
 
+def test_an_evaluation_that_is_computed_anew_stands_once_in_the_curves(store):
+    base = checkpoint(node(store, "pretrain", "ffffffffffff"), "final", 1000)
+    tuned = checkpoint(node(store, "sft", "eeeeeeeeeeee"), "final", 1500)
+    for value in (0.25, 0.25, 0.5, 0.5, 0.25):
+        for name in ("000000000001", "000000000002"):
+            shutil.rmtree(store / f"evaluate-{name}", ignore_errors=True)
+        node(store, "evaluate", "000000000001", part="a").model_metrics(base, {"acc": value}, tokens=1000)
+        node(store, "evaluate", "000000000002", part="b").model_metrics(
+            tuned, {"acc": 1.0}, tokens=1500, branch="sft", base=(base, 1000))
+        assert ship(store) == 0
+    experiment = client(store).get_experiment_by_name(LINE).experiment_id
+    curves = {run.info.run_name: run for run in client(store).search_runs([experiment]) if "curves" in
+              run.info.run_name}
+    main_line = [(1000, 0.25), (1000, 0.25), (1000, 0.5)]  # a value that comes back is the newest point again
+    assert history(store, curves[f"{LINE} curves"], "acc") == main_line
+    assert history(store, curves[f"{LINE} curves (sft)"], "acc") == [*main_line, (1500, 1.0)]
+    assert curves[f"{LINE} curves"].data.metrics == {"acc": 0.25}
+
+
 def test_of_an_evaluation_that_is_tried_again_the_new_results_count(store):
     train = node(store, "pretrain", "ffffffffffff")
     export = checkpoint(train, "final", 1000)
