@@ -33,10 +33,13 @@ class Reject:
     line: int
     reason: str
     raw: bytes
+    value: str = ""
+    """of the field that the reason names"""
 
     def to_record(self) -> dict[str, Any]:
         """Make the JSON object: the bytes as text where they are UTF-8, else as base64."""
         record: dict[str, Any] = {"file": self.file, "line": self.line, "reason": self.reason}
+        record |= {"value": self.value} if self.value else {}
         try:
             return record | {"raw": self.raw.decode()}
         except UnicodeDecodeError:
@@ -119,7 +122,7 @@ def parse_or_reject(
                 raise ParseError(problem)
             yield parse(number, _object(raw.decode(encoding)))
         except ParseError as error:
-            yield Reject(label or path.name, number, str(error), raw)
+            yield Reject(label or path.name, number, str(error), raw, error.value)
 
 
 def parse_lines(path: Path, parse: Callable[[int, dict[str, Any]], T], left_out: Counter[str]) -> Iterator[T]:

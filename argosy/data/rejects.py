@@ -23,13 +23,15 @@ class Tally:
 
     read: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
+    first: str = ""
+    """Place and value of the first of them, where one file is read."""
 
     def check(self, what: str, rejects_at: str) -> None:
         """Refuse input that is mostly unreadable: it is most likely not what its name says.
 
         Raises InputError: nothing was read, or more was rejected than read."""
         bad = sum(self.rejected.values())
-        reasons = ", ".join(f"{reason}: {count}" for reason, count in self.rejected.most_common())
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in self.rejected.most_common()) + self.first
         if self.read == 0:
             found = f"all {bad} lines are unreadable ({reasons}); see {rejects_at}" if bad else "it holds no text"
             raise InputError(f"{what}: {found}")
@@ -86,7 +88,9 @@ def read_own(kind: str, path: Path, writers: JsonlWriters, rejects_at: str) -> t
 
     Raises InputError: the file is mostly unusable."""
     records, rejects = _read(path, partial(parse_record, kind), MOST_BYTES)
-    tally = Tally(len(records), Counter(reject.reason for reject in rejects))
+    first = "".join(f"; line {each.line}: {each.reason}" + (f", but it is {each.value}" if each.value else "")
+                    for each in rejects[:1])
+    tally = Tally(len(records), Counter(reject.reason for reject in rejects), first)
     for reject in rejects:
         writers.write(f"rejects/{kind}", reject.to_record())
     writers.finish(f"rejects/{kind}")  # a refusal points to them

@@ -8,13 +8,19 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
+from argosy.config.explain import allowed, shown
+
 
 class ParseError(Exception):
-    """A line or row is not usable; the message is the reason that is counted, without its data."""
+    """A line or row is not usable; the message is the reason that is counted, without its data, which is `value`."""
+
+    def __init__(self, reason: str, value: str = "") -> None:
+        super().__init__(reason)
+        self.value = value
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,9 @@ class Item(TypedDict):
     cluster: NotRequired[str]
 
 
+_OWN = ("empty_text", "no_answer", "wrong_role", "equal_sides")  # types of errors in words of ours
+
+
 def _answered(conversation: Conversation) -> Conversation:
     if all(message["role"] != "assistant" for message in conversation["messages"]):
         raise PydanticCustomError("no_answer", "no message of the assistant")
@@ -152,7 +161,12 @@ def parse_record(schema: str, value: Any, name: str = "") -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(filter(None, [name, *(part for part in first["loc"] if isinstance(part, str))]))
-        raise ParseError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        if first["type"] == "missing":
+            raise ParseError(f"{place} is missing") from None
+        if first["type"] in _OWN:
+            raise ParseError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        place = place or "the record"
+        raise ParseError(f"{place}: allowed: {allowed(BaseModel, (place,), [first])}", shown(first["input"])) from None
 
 
 def turns_of(schema: str, record: Mapping[str, Any], *fields: str) -> Iterator[list[Message]]:

@@ -60,6 +60,7 @@ class Identities:
             return f"{_text(path, field)}:{self._of_file(path)}"
         except FileNotFoundError:
             todo = "a * is not expanded here: give the folder" if "*" in path.name else "correct the path"
+            todo = "a URL is not taken: download it, and give the path" if ":/" in str(path) else todo
             raise InputError(f"{field}: {path} does not exist (looked in {Path.cwd()}); {todo}") from None
         except OSError as error:
             raise InputError(f"{field}: cannot read {error.filename or path}: {error.strerror}") from None

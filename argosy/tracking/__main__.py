@@ -74,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(
             f"tracking: MLflow at {without_password(uri)} does not take metrics: {reason}\n"
             f"  Nothing is lost or stopped: all is kept in {store}/*/tracking/{SPOOL} and sent when it answers.\n"
-            f"  If the address is wrong, set MLFLOW_TRACKING_URI or --tracking-uri. To send later: {later}",
+            f"  If the address is wrong, set {'--tracking-uri' if arguments.tracking_uri else 'MLFLOW_TRACKING_URI'}. "
+            f"To send later: {later}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
 

@@ -2,9 +2,12 @@
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from argosy.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,18 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", type=memory, default=0.0, metavar="SIZE",
                         help="memory for all steps together: 6 or 6.5 (GB), 512MB (default: 80 %% of the machine's)")
     parser.add_argument("--plain", action="store_true", help="print lines instead of bars")
+
+
+@contextmanager
+def as_typed(names: Mapping[str, str]) -> Iterator[None]:
+    """Name the options that the user typed where an error names the fields that they set. `names`: option by field."""
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        for field, option in names.items():
+            text = text.replace(field, option)
+        raise InputError(text) from None
 
 
 def _directory(text: str) -> Path:

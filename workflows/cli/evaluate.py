@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import ArgosyError, InputError
-from workflows.cli.command import Command, add_store, positive
+from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.checkpoints import model_directory
 
 MORE = """A checkpoint is named by a stage of the last run (sft, pretrain/p050), or is the directory of a model that
@@ -18,6 +18,7 @@ The same checkpoint, suite and files are not evaluated twice. A part that failed
 network that was down) is retried, in at most three runs; --again retries whatever failed. Until a retry
 succeeds, the earlier results stay. A new evaluation computes only scores that the store's .scores does not
 hold."""
+SUITE_FIELDS = ("evaluate.suite_file", "evaluate.suites")
 SCORES = ".scores"  # below the store: scores by checkpoint and request
 SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first")  # of a benchmark; results.json has all
 
@@ -69,7 +70,8 @@ def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -
     from workflows.evaluation import suite_fields
     from workflows.local.runner import run_single
 
-    out = run_single("evaluate", {**common, **suite_fields(suite)}, args.store, again=args.again)
+    with as_typed({"evaluate.suite_files": "a file of --suite", **dict.fromkeys(SUITE_FIELDS, "--suite")}):
+        out = run_single("evaluate", {**common, **suite_fields(suite)}, args.store, again=args.again)
     outputs = read_outputs(out)
     print("\n".join(_lines(outputs)))
     if (out / "rejects").is_dir():

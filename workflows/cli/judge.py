@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from workflows.cli.command import Command, add_store, positive
+from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.checkpoints import checkpoint_directory
 
 MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050, a directory), or is a JSONL file of answers
@@ -36,7 +36,9 @@ def run(args: argparse.Namespace) -> int:
     from argosy.store.step_files import read_outputs
     from workflows.local.runner import run_single
 
-    out = run_single("judge", _config(args), args.store, again=args.again)
+    with as_typed({"judge.prompts": "--prompts", "judge.labels": "--labels", "judge.first_answers": "A",
+                   "judge.second_answers": "B"}):
+        out = run_single("judge", _config(args), args.store, again=args.again)
     outputs = read_outputs(out)
     print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["intervals"], outputs["faults"],
                              outputs["left_out"])))

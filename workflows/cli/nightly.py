@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from argosy.errors import InputError, StepError
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
-from workflows.cli.command import Command, add_budget, add_store
+from workflows.cli.command import Command, add_budget, add_store, as_typed
 
 if TYPE_CHECKING:
     from workflows.nightly.night import Night
@@ -51,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         request = Request(tuple(args.checkpoints), args.suites, args.reference, model=args.model)
-        nights = plan_nights(args.store, request, registry_of(args.store))
+        with as_typed({"evaluate.suites": "--suites"} if args.suites else {}):
+            nights = plan_nights(args.store, request, registry_of(args.store))
     except Unavailable as error:
         raise StepError(f"MLflow does not answer, so it is not known what to compare with: {error}; run it again "
                         "later, or name another MLFLOW_TRACKING_URI") from None

@@ -28,8 +28,8 @@ def render(name: str, **values: Any) -> str:
 
 
 def as_script(value: Any) -> str:
-    """JSON that cannot end the script element that it is in."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """JSON that cannot end the script element that it is in, nor reorder the page that shows it."""
+    text = visible(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
@@ -46,11 +46,16 @@ def _text(file: str) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
+def _finalize(value: Any) -> Any:
+    """Names of metrics, channels and models are data too: only markup of ours is shown as it is."""
+    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
 def _environment() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
-                              trim_blocks=True, lstrip_blocks=True)
+                              trim_blocks=True, lstrip_blocks=True, finalize=_finalize)
     environment.filters |= {
         "visible": visible, "points": lambda value: f"{100 * value:+.1f}", "pct": lambda value: f"{100 * value:.1f}",
         "score_x": _score_x, "p": p_text, "seen_rows": _seen_rows, "seen_summary": summary,

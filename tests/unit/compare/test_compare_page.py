@@ -20,7 +20,7 @@ from argosy.evaluation.contamination import seen_of
 from argosy.evaluation.items import read_items
 from argosy.evaluation.rows.reader import Rows
 from argosy.store.files import read_json
-from argosy.text.display import width
+from argosy.text.display import visible, width
 from steps.compare import question_texts
 from tests.command_line import Argosy
 from tests.html_tags import TagReader, check_no_markup, check_self_contained
@@ -172,13 +172,15 @@ def test_hostile_text_is_text(found: Compared) -> None:
     check_no_markup(html, scripts=2)
     assert not set("\u202e\u2066") & set(html)
     assert _data(html)["items"][0]["p"].startswith("</script><script>alert(1)</script>")
-    assert json.loads(as_script({"a": HOSTILE + "\u2028"})) == {"a": HOSTILE + "\u2028"}
+    assert json.loads(as_script({"a": HOSTILE + "\u2028"})) == {"a": visible(HOSTILE) + "\u2028"}
 
 
 def test_hostile_names_are_text_too() -> None:
     metrics = {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.25, HOSTILE: 0.1}
     entries = [_entry(f"{HOSTILE}{n}", metrics) for n in range(2)]
-    check_no_markup(ComparisonPage.of(compare(entries)).render(), scripts=2)
+    html = ComparisonPage.of(compare(entries)).render()
+    check_no_markup(html, scripts=2)
+    assert not set("\u202e\u2066") & set(html)
     assert "\u202e" not in terminal(compare(entries), 100)
 
 

@@ -59,10 +59,10 @@ def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> Non
     ("record", "reason"),
     [
         ({"messages": turns(("user", "hello"))}, "no message of the assistant"),
-        ({"messages": []}, "messages: List should have at least 1 item"),
-        ({"text": "hello"}, "messages: Field required"),
+        ({"messages": []}, "messages: allowed: a list of 1 or more"),
+        ({"text": "hello"}, "messages is missing"),
         ({"messages": turns(("user", "hi"), ("assistant", "  "))}, r"messages\.content: empty text"),
-        ({"messages": turns(("robot", "hi"))}, r"messages\.role: Input should be 'system', 'user' or 'assistant'"),
+        ({"messages": turns(("robot", "hi"))}, r"messages\.role: allowed: 'system', 'user' or 'assistant'"),
         ({"messages": turns(("user", "x" * 200), ("assistant", "y"))}, "longer than 96 tokens"),
         ({"prompt": turns(("user", "say red")), "chosen": turns(("assistant", "x" * 200)),
           "rejected": turns(("assistant", "blue"))}, "longer than 96 tokens"),
@@ -75,9 +75,9 @@ def test_unusable_records_are_refused_by_name(tokenizer: Any, record: dict[str, 
 
 
 @pytest.mark.parametrize(("kind", "fields", "reason"), [
-    ("prompts", {"accept": []}, "accept: List should have at least 1 item"),
+    ("prompts", {"accept": []}, "accept: allowed: a list of 1 or more"),
     ("prompts", {"accept": [""]}, "accept: empty text"),
-    ("prompts", {"accept": ["x"], "format": "essay"}, "format: Input should be 'text', 'letter' or 'json'"),
+    ("prompts", {"accept": ["x"], "format": "essay"}, "format: allowed: 'text', 'letter' or 'json'"),
     ("preferences", {"chosen": turns(("assistant", "x")), "rejected": turns(("assistant", "x"))},
      "chosen and rejected are equal"),
     ("preferences", {"chosen": turns(("user", "hi"), ("assistant", "x")), "rejected": turns(("assistant", "y"))},

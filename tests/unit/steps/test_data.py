@@ -80,7 +80,12 @@ def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:
     assert kept == [good | {"relation": ""}] * 6
     rejects = list(read_jsonl(tmp_path / "out" / "rejects" / "benchmark.jsonl"))
     assert [reject["line"] for reject in rejects] == [7, 8, 9, 10]
-    assert rejects[0]["reason"] == "answer: Input should be less than or equal to 3"
+    assert [(reject["reason"], reject.get("value")) for reject in rejects] == [
+        ("answer: allowed: 3 or less", "4"), ("choices: allowed: a list of 4 or more", '["a"]'),
+        ("lang: allowed: 'en' or 'zh'", "'fr'"), ("lang is missing", None)]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines[5:]))
+    with pytest.raises(InputError, match=r"; line 2: answer: allowed: 3 or less, but it is 4\)"):
+        make(tmp_path / "bad", benchmark=str(tmp_path / "own.jsonl"))
     assert (sum(outputs["rejected"].values()), outputs["own"]) == (4, ["benchmark"])
     assert outputs["benchmark"] == {"en": 6, "zh": 0}
 

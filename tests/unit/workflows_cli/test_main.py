@@ -44,6 +44,11 @@ def test_every_command_has_help(name: str, argosy: Argosy) -> None:
         (["run", "--memory", "0GB"], "is '0GB', allowed: a size above 0, such as 6, 6.5, 6GB or 512MB"),
         (["run", "--preset", "tiny", "--store", "file/runs"], "file"),
         (["plan", "--store", "caf\udce9"], "caf\\udce9', is not UTF-8: name another --store"),
+        (["evaluate", "model", "--suite", "nope"], "argosy evaluate: --suite is 'nope'; did you mean"),
+        (["evaluate", "model", "--suite", "/no/x.yaml"], "argosy evaluate: --suite: /no/x.yaml does not exist"),
+        (["judge", "model", "model", "--judge", "model", "--prompts", "https://x.org/a.jsonl"],
+         "argosy judge: --prompts: https:/x.org/a.jsonl does not exist (looked in "),
+        (["judge", "model", "model", "--judge", "model", "--prompts", "https://x.org/a.jsonl"], "a URL is not taken"),
         (["status"], "nothing has run in runs yet"),
         (["logs", "sft"], "nothing has run in runs yet"),
         (["compare", "sft", "dpo"], "nothing has run in runs yet"),
@@ -54,6 +59,8 @@ def test_every_command_has_help(name: str, argosy: Argosy) -> None:
 )
 def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, argosy: Argosy) -> None:
     Path("file").write_text("in the way")
+    Path("model").mkdir()
+    Path("model/config.json").write_text('{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}')
     captured = argosy(*argv, code=2)
     assert words in captured.err
     assert "Traceback" not in captured.err
