@@ -342,12 +342,16 @@ def test_a_new_pipeline_run_names_what_it_reused(store):
 @pytest.mark.parametrize(
     "uri", ["foo://user:secret@host", "http://user:secret@127.0.0.1:9", "sqlite:////dev/null/x.db", "sqlite:////dev"]
 )
-def test_a_wrong_uri_says_what_where_it_is_kept_and_how_to_send_it_later(store, uri, capfd):
+def test_a_wrong_uri_says_what_where_it_is_kept_and_how_to_send_it_later(store, uri, capfd, monkeypatch):
     node(store, "pretrain", "0123456789ab").metrics({"a": 1}, 1)
     assert main(["ship", "--store", str(store), "--once", "--tracking-uri", uri]) == 1
     said = capfd.readouterr().err
     assert "secret" not in said
-    for part in ("does not take metrics", "Nothing is lost", "spool.jsonl", "--once", "MLFLOW_TRACKING_URI"):
+    for part in ("does not take metrics", "Nothing is lost", "spool.jsonl", "--once", "set --tracking-uri."):
         assert part in said
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)  # as a run's shipper has it, whose command has no such option
+    assert ship(store) == 1
+    assert "set MLFLOW_TRACKING_URI." in capfd.readouterr().err
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
     assert ship(store) == 0
     assert history(store, runs(store)["pretrain"], "a") == [(1, 1.0)]
