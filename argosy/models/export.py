@@ -1,6 +1,7 @@
 """Export of a training step's checkpoints, with equal bytes for equal weights."""
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,17 +39,17 @@ class Exporter:
     tokens_before: int
     chat: bool = False
 
-    def write(self, name: str, model: Any, step: int, tokens: int) -> None:
+    def write(self, name: str, model: Any, step: int, tokens: int, weights: Mapping[str, Any] | None = None) -> None:
         """Write `checkpoints/<name>`, whole or not at all, and register it; of several processes, rank 0 does.
 
-        `tokens`: tokens of the phase."""
+        `tokens`: tokens of the phase. `weights`: those of the model where it holds parts of them only."""
         if self.context.rank:
             return
         target = self.context.out / self.path(name)
         temporary = temporary_of(target)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        save_weights(model, temporary)
+        save_weights(model, temporary, weights)
         self.tokenizer.save_pretrained(temporary)
         total = self.tokens_before + tokens
         write_json(temporary / "argosy.json", {"stage": self.stage, "step": step, "tokens": total, "chat": self.chat})
@@ -65,16 +66,18 @@ class Exporter:
         return f"checkpoints/{name}"
 
 
-def save_weights(model: Any, directory: Path) -> None:
-    """Write the files of `model.save_pretrained`, the weights as one. Its own way imports DeepSpeed, to unwrap a model
-    that is never wrapped here, which costs a laptop's step two seconds."""
+def save_weights(model: Any, directory: Path, weights: Mapping[str, Any] | None = None) -> None:
+    """Write the files of `model.save_pretrained`, the weights (the model's, or those given) as one.
+
+    Its own way imports DeepSpeed, to unwrap a model that is never wrapped here: two seconds of a laptop's step."""
     import torch
     from safetensors.torch import save_file
 
     tied = set(model.all_tied_weights_keys)
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())
-               if name not in tied}
-    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+    if weights is None:
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())
+                   if name not in tied}
+    save_file(dict(weights), directory / "model.safetensors", metadata={"format": "pt"})
     model.config.architectures = [type(model).__name__]
     model.config.dtype = torch.float32
     model.config.save_pretrained(directory)

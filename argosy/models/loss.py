@@ -101,24 +101,23 @@ class LossModule(nn.Module):
         model.set_attn_implementation("eager" if on_cpu and sequence_length <= EAGER_LENGTH else "sdpa")
 
     def forward(
-        self, inputs: Tensor, targets: Tensor, channels: Tensor, documents: Tensor | None = None
+        self, inputs: Tensor, targets: Tensor, channels: Tensor | None = None, documents: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the summed loss in nats (differentiable), and by channel (channels,), float64, detached.
+        """Return the summed loss in nats (differentiable), and detached nats: by channel, (channels,), float64, or of
+        each token, (samples * length,), where no `channels` are given.
 
         `inputs`, `targets`, `channels`: (samples, length), int64; a target of IGNORED costs nothing. `documents`:
         (samples, length); where given, attention stays within equal numbers."""
-        loss, nats = self.token_losses(inputs, targets, documents)
-        index = torch.arange(self.channels, device=nats.device).unsqueeze(1)
-        return loss, (nats.double() * (channels.reshape(1, -1) == index)).sum(dim=1)
-
-    def token_losses(self, inputs: Tensor, targets: Tensor, documents: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the summed loss, and the nats of each token, (samples * length,), detached."""
         mask = None if documents is None else self._mask(documents)
         device = inputs.device.type
         with torch.autocast(device, dtype=self._dtype, enabled=self._dtype != torch.float32):
             hidden = self.model.get_decoder()(input_ids=inputs, attention_mask=mask, use_cache=False).last_hidden_state
         weight = self.model.get_output_embeddings().weight
-        return linear_cross_entropy(hidden.flatten(0, 1), weight, targets.flatten(), self._z_loss, self._dtype)
+        loss, nats = linear_cross_entropy(hidden.flatten(0, 1), weight, targets.flatten(), self._z_loss, self._dtype)
+        if channels is None:
+            return loss, nats
+        index = torch.arange(self.channels, device=nats.device).unsqueeze(1)
+        return loss, (nats.double() * (channels.reshape(1, -1) == index)).sum(dim=1)
 
     def _mask(self, documents: Tensor) -> Tensor:
         """Return an additive (samples, 1, length, length) mask: causal and within a document."""

@@ -5,8 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import RUNTIME, Config, Measured, ParallelConfig, Rate, Seed, Upstream
+from argosy.config.schema import RUNTIME, Config, Measured, Rate, Seed, Upstream
 from argosy.models.export import Export
+from argosy.training.computing import EngineConfig
 
 PositiveInt = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
@@ -27,7 +28,7 @@ def micro_batch(name: str, size: int, micro: int, processes: int) -> int:
     return micro
 
 
-class TrainConfig(ParallelConfig):
+class TrainConfig(EngineConfig):
     """Config of every phase: data, length, batch, optimizer, schedule, held-out evaluation, exports."""
 
     tokenized: Upstream = ""
@@ -72,10 +73,6 @@ class TrainConfig(ParallelConfig):
     """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     """Precision of matrix products; weights and optimizer are float32 either way."""
-    engine: Literal["auto", "torch", "deepspeed"] = "auto"
-    """Plain torch or DeepSpeed, with equal arithmetic; auto is torch on a CPU and DeepSpeed on GPUs and for ZeRO."""
-    zero_stage: Literal[0, 1, 2] = 0
-    """Partitioning by DeepSpeed: 0 nothing, 1 the optimizer, 2 gradients too."""
     exports: tuple[Fraction, ...] = (1.0,)
     """Shares of the budget at which a checkpoint is exported; the last one is always 1."""
     heldout_points: PositiveInt = 4
@@ -94,10 +91,8 @@ class TrainConfig(ParallelConfig):
             raise ValueError(f"exports={list(self.exports)} must rise and end with 1.0, such as [0.5, 1.0]")
         self._check_exports()
         if self.optimizer == "muon" and self.zero_stage > 0:
-            raise ValueError("optimizer=muon needs whole matrices: set zero_stage=0, or optimizer=adamw")
-        if self.engine == "torch" and self.zero_stage > 0:
-            raise ValueError(f"zero_stage={self.zero_stage} is not for engine=torch, which partitions nothing: set "
-                             "zero_stage=0, or engine=auto or deepspeed")
+            raise ValueError("optimizer=muon needs whole matrices, which ZeRO cuts up: set zero_stage=0 (engine=fsdp "
+                             "shards weights all the same), or optimizer=adamw")
         if self.warmup_tokens >= self.tokens:
             raise ValueError(f"warmup_tokens={self.warmup_tokens} is not below tokens={self.tokens}, so that the "
                              "learning rate would never be reached: lower it")

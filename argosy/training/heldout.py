@@ -85,7 +85,7 @@ class HeldoutLoss:
             for number, row in enumerate(batch):
                 inputs[number, : len(row.targets)] = torch.tensor(row.tokens[:-1])
                 targets[number, : len(row.targets)] = torch.tensor(row.targets)
-            nats = module.token_losses(inputs.to(device), targets.to(device))[1]
+            nats = module(inputs.to(device), targets.to(device))[1]
             yield nats.reshape(len(batch), longest).cpu()
         module.train(was_training)
 

@@ -12,12 +12,14 @@ from argosy.errors import StepError
 from argosy.models.export import Exporter
 from argosy.step.contract import StepContext
 from argosy.store.files import publish, temporary_of
+from argosy.store.step_files import STATE
 from argosy.tokens.mixture import Mixture
 from argosy.training.config import ChannelLoss, TrainConfig
-from argosy.training.engine import Engine
+from argosy.training.engines.base import Engine
 from argosy.training.heldout import HeldoutLoss
 from argosy.training.optim import learning_rate
 from argosy.training.parallel import Group
+from argosy.training.resume import state_of_another
 from argosy.training.state import delete_old, latest_state, mark_complete
 
 
@@ -82,8 +84,8 @@ PREFIX = "step-"
 class StateStore:
     """States of one phase, each a directory `step-<n>` that is renamed into place when all of it is on the disk."""
 
-    def __init__(self, directory: Path, engine: Engine) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, engine: Engine, other: Path | None = None) -> None:
+        self._directory, self._other = directory, other
         self._engine, self._group = engine, engine.group
 
     def save(self, step: int, extra: dict[str, Any]) -> None:
@@ -103,8 +105,9 @@ class StateStore:
         self._group.barrier()
 
     def load(self) -> dict[str, Any] | None:
-        """Bring the engine to the newest whole state; returns its `extra` and `step`, or None where there is none."""
-        newest = latest_state(self._directory, PREFIX, self._group.rank)
+        """Bring the engine to the newest whole state, else to the other run's; returns its `extra` and `step`, or None
+        where there is none."""
+        newest = latest_state(self._directory, PREFIX, self._group.rank) or self._other
         if newest is None:
             return None
         self._engine.load(newest)
@@ -121,7 +124,7 @@ class Loop:
                  heldout: HeldoutLoss, exporter: Exporter) -> None:
         self.config, self.context, self.engine = config, context, engine
         self.mixture, self.heldout, self.exporter = mixture, heldout, exporter
-        self._states = StateStore(context.out / "state", engine)
+        self._states = StateStore(context.out / STATE, engine, state_of_another(config, context.out))
         self._losses = LossWindow(mixture.names, engine.group)
         self._results: dict[str, dict[str, ChannelLoss]] = {}
         points = config.heldout_points
@@ -164,7 +167,8 @@ class Loop:
         if step in self._evaluations:
             self._results["after"] = self._evaluate(step)
         for name in exports:
-            self.exporter.write(name, self.engine.module.model, step, step * self.config.tokens_per_step)
+            weights = self.engine.weights()
+            self.exporter.write(name, self.engine.module.model, step, step * self.config.tokens_per_step, weights)
         if saving:
             heldout = {when: {name: loss.model_dump() for name, loss in result.items()}
                        for when, result in self._results.items()}

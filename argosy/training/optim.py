@@ -6,11 +6,12 @@ scalable for LLM training"), so that one learning rate serves both. Matrices of 
 batched product, which is what makes it cheap on a CPU."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from argosy.training.config import TrainConfig
 
@@ -44,13 +45,14 @@ class MuonAdamW(torch.optim.AdamW):
             if parameter.grad is not None:
                 by_shape.setdefault(tuple(parameter.shape), []).append(parameter)
         for shape, parameters in by_shape.items():
-            momenta = [self._momentum(parameter) for parameter in parameters]
-            grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+            momenta = [_local(self._momentum(parameter)) for parameter in parameters]
+            grads = [_local(parameter.grad) for parameter in parameters if parameter.grad is not None]
             torch._foreach_lerp_(momenta, grads, 1 - MOMENTUM)
-            nesterov = torch._foreach_lerp(grads, momenta, MOMENTUM)
-            updates = orthogonalize(torch.stack(nesterov)).to(parameters[0].dtype).unbind()
-            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_add_(parameters, updates, alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
+            nesterov = _whole(torch._foreach_lerp(grads, momenta, MOMENTUM), parameters)
+            updates = _parts(orthogonalize(torch.stack(nesterov)).to(parameters[0].dtype).unbind(), parameters)
+            weights = [_local(parameter) for parameter in parameters]
+            torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(weights, updates, alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
 
     def _momentum(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]
@@ -58,6 +60,24 @@ class MuonAdamW(torch.optim.AdamW):
             state["momentum_buffer"] = torch.zeros_like(parameter)
         buffer: Tensor = state["momentum_buffer"]
         return buffer
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """Return what this process holds of a tensor; of FSDP's shards, its own."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _whole(locals_: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Put matrices together, of which the processes hold what they hold of `parameters`."""
+    return [DTensor.from_local(local, each.device_mesh, each.placements, shape=each.shape, stride=each.stride())
+            .full_tensor() if isinstance(each, DTensor) else local
+            for local, each in zip(locals_, parameters, strict=True)]
+
+
+def _parts(wholes: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Return this process's part of each matrix."""
+    return [distribute_tensor(whole, each.device_mesh, each.placements, src_data_rank=None).to_local()
+            if isinstance(each, DTensor) else whole for whole, each in zip(wholes, parameters, strict=True)]
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:

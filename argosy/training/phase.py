@@ -11,7 +11,7 @@ from argosy.store.step_files import given_directory
 from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels, read_index
 from argosy.training.config import ModelConfig, TrainConfig, TrainOutputs
-from argosy.training.engine import make_engine
+from argosy.training.engines import make_engine
 from argosy.training.heldout import HeldoutLoss
 from argosy.training.loop import Loop
 from argosy.training.parallel import join_group
@@ -30,6 +30,9 @@ def train_phase(
     Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
     not a number any more."""
     check_vocabulary(config.tokenized, model.config.vocab_size)
+    if experts := getattr(model.config, "num_local_experts", 0) or getattr(model.config, "num_experts", 0):
+        raise InputError(f"the model ({model.config.model_type}) routes tokens to {experts} experts, and the loss here "
+                         "does not keep them balanced: choose a dense model, such as llama, qwen3 or mistral")
     _check_length(config, model.config)
     train = read_channels(config.tokenized, "train")
     # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.

@@ -14,7 +14,7 @@ def latest_state(directory: Path, prefix: str, rank: int = 0) -> Path | None:
     """Return the newest whole state, or None; rank 0 deletes what a crash left half written or a disk has damaged, and
     says which file it was."""
     for path in reversed(_states(directory, prefix)):
-        problem = _problem(path)
+        problem = damage(path)
         if not problem:
             return path
         if rank == 0:
@@ -46,7 +46,8 @@ def _states(directory: Path, prefix: str) -> list[Path]:
     return sorted(directory.glob(f"{prefix}*"), key=lambda path: int(path.name.removeprefix(prefix)))
 
 
-def _problem(path: Path) -> str:
+def damage(path: Path) -> str:
+    """Say what a state lacks; "" where it is whole."""
     sizes = read_record(path / COMPLETE)
     if not sizes:
         return f"{path} was not written to its end"

@@ -105,8 +105,8 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize(("name", "fields"), [
-    ("pretrain", {}), ("pretrain", {"engine": "deepspeed", "zero_stage": 1}), ("sft", {}), ("dpo", {}),
-    ("reward_model", {}),
+    ("pretrain", {}), ("pretrain", {"zero_stage": 1}), ("pretrain", {"zero_stage": 3, "offload": "all"}),
+    ("pretrain", {"engine": "fsdp"}), ("pretrain", {"engine": "ddp"}), ("sft", {}), ("dpo", {}), ("reward_model", {}),
 ])
 def test_two_processes_equal_one(given: Path, name: str, fields: dict[str, Any]) -> None:
     """Both sum the same gradients in another order: a relative 1e-5 in losses, 1e-3 in the norm of gradients."""
@@ -117,6 +117,31 @@ def test_two_processes_equal_one(given: Path, name: str, fields: dict[str, Any])
             continue  # TRL means it over processes, whatever number of tokens each has
         wide = metric.endswith(("grad_norm", "margin", "reward_chosen", "reward_rejected"))
         assert two[metric, step] == pytest.approx(value, rel=1e-3 if wide else 1e-5, abs=1e-5), (metric, step)
+
+
+def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path) -> None:
+    """Each state has whole tensors by name: who goes on has the losses of the run that was never stopped."""
+    chain: list[dict[str, Any]] = [
+        {"processes": 1}, {"processes": 2, "engine": "fsdp"}, {"processes": 4, "zero_stage": 1, "micro_batch_size": 1},
+        {"processes": 2, "zero_stage": 3, "offload": "optimizer"}]
+    resume = ""
+    for number, fields in enumerate(chain):
+        out = tmp_path / f"pretrain-{number:012x}"
+        process = start(given, "pretrain", out, **fields, resume=resume)
+        until(lambda out=out: any((out / "state").glob("step-*/complete")), 240)
+        process.kill()
+        process.wait()
+        resume = str(max((out / "state").glob("step-*")).relative_to(tmp_path))
+    last = tmp_path / "pretrain-ffffffffffff"
+    output = finish(start(given, "pretrain", last, resume=resume))
+    assert f"continuing after step {int(resume[-8:])}" in output
+    assert int(resume[-8:]) >= 3 * len(chain)
+    plain = metrics(whole(given, "pretrain"))
+    for key, value in metrics(last).items():
+        assert value == pytest.approx(plain[key], rel=1e-3 if "grad_norm" in key[0] else 1e-5), key
+    process = start(given, "pretrain", tmp_path / "other", seed=1, resume=resume)
+    assert "pretrain-000000000003" in process.communicate()[0]
+    assert process.returncode == 2
 
 
 def test_two_processes_learn_from_rewards_together(given: Path) -> None:

@@ -14,7 +14,7 @@ from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels
 from argosy.tokens.windows import IGNORED
 from argosy.training.config import ModelConfig, TrainConfig
-from argosy.training.engine import TorchEngine
+from argosy.training.engines.torch import TorchEngine
 from argosy.training.heldout import HeldoutLoss
 from argosy.training.parallel import Group
 from argosy.training.phase import build_model
@@ -127,7 +127,8 @@ def test_document_mask_keeps_documents_apart(data: tuple[Path, Any], model: Any,
     mixture = Mixture(read_channels(data[0], "train"), {"en": 1.0}, length, 0)
     batch = mixture.batch(range(1))
     module = LossModule(model, 1, torch.float32, 0.0, length)
-    _, nats = module.token_losses(*(torch.from_numpy(a) for a in (batch.inputs, batch.targets, batch.documents)))
+    inputs, targets, documents = (torch.from_numpy(each) for each in (batch.inputs, batch.targets, batch.documents))
+    _, nats = module(inputs, targets, documents=documents)
     scored = batch.targets[0] != IGNORED
     for document in range(int(batch.documents[0][scored].max()) + 1):
         where = (batch.documents[0] == document) & scored

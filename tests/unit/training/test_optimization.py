@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from argosy.tokens.mixture import Batch
 from argosy.training.config import ModelConfig, TrainConfig
-from argosy.training.engine import TorchEngine
+from argosy.training.engines.torch import TorchEngine
 from argosy.training.optim import MuonAdamW, learning_rate, make_optimizer
 from argosy.training.parallel import Group
 from argosy.training.phase import build_model, lengthen

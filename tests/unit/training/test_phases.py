@@ -71,7 +71,7 @@ def test_the_rate_that_is_logged_is_the_optimizers_and_the_schedules(
 ) -> None:
     from transformers import get_cosine_schedule_with_warmup
 
-    from argosy.training.engine import TorchEngine
+    from argosy.training.engines.torch import TorchEngine
 
     update, held, tracker = TorchEngine._update, [], Recorder()
 
@@ -113,7 +113,7 @@ def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path, Recorder(crash_at=10))
     assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["step-00000004", "step-00000008"]
-    newest = tmp_path / "state/step-00000008/engine.pt"
+    newest = tmp_path / "state/step-00000008/tensors-00000-00000.safetensors"
     newest.write_bytes(newest.read_bytes()[:-100])
     (tmp_path / "state/.step-00000099.tmp").mkdir()
     (tmp_path / "state/step-00000010").mkdir()
@@ -159,7 +159,7 @@ def test_every_model_is_on_the_steps_device(data: Path, pretrained: tuple[Path, 
 
 def test_a_loss_that_is_not_a_number_names_step_and_channel(data: Path, tmp_path: Path,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    from argosy.training.engine import TorchEngine
+    from argosy.training.engines.torch import TorchEngine
 
     update = TorchEngine._update
     steps = []
@@ -180,6 +180,8 @@ def test_a_loss_that_is_not_a_number_names_step_and_channel(data: Path, tmp_path
 @pytest.mark.parametrize(("fields", "message"), [
     ({"sequence_length": 65}, r"sequence_length=65 .*max_position_embeddings=64"),
     ({"model": {**MODEL, "model_type": "lama"}}, r"model_type='lama'.*llama"),
+    ({"model": {**MODEL, "model_type": "mixtral"}}, r"mixtral.* 8 experts.*dense"),
+    ({"resume": "pretrain-ab/state/step-00000004"}, r"resume=.*was not written"),
     ({"mixture": {"fr": 1.0}}, r"mixture\.fr.*en, zh"),
     ({"tokenizer": "/nowhere"}, r"tokenizer\.json.*train_tokenizer"),
     ({"tokenized": ""}, r"tokenized is empty"),

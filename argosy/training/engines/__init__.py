@@ -1,0 +1,24 @@
+"""Engines that run the forward, the backward and the optimizer: one switch, `engine`, under one loop."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argosy.training.config import TrainConfig
+    from argosy.training.engines.base import Engine
+    from argosy.training.parallel import Group
+
+
+def make_engine(model: Any, channels: int, config: "TrainConfig", group: "Group") -> "Engine":
+    """Return the engine that the config names, around `model`, whose losses are by `channels` channels."""
+    on_cpu = group.device.type == "cpu"
+    if config.engine in ("fsdp", "ddp") and group.world > 1:
+        from argosy.training.engines.fsdp import FSDPEngine
+
+        return FSDPEngine(model, channels, config, group)
+    if config.engine == "deepspeed" or (config.engine == "auto" and (config.zero_stage or not on_cpu)):
+        from argosy.training.engines.deepspeed import DeepSpeedEngine
+
+        return DeepSpeedEngine(model, channels, config, group)
+    from argosy.training.engines.torch import TorchEngine
+
+    return TorchEngine(model, channels, config, group)

@@ -1,0 +1,111 @@
+"""What every engine does: one optimizer step over this process's share of a batch, its state, its weights."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from argosy.models.loss import LossModule
+from argosy.tokens.mixture import Batch
+from argosy.tokens.windows import IGNORED
+from argosy.training.config import TrainConfig
+from argosy.training.engines.parts import WEIGHT, Parts, Whole, write_parts
+from argosy.training.parallel import Group
+from argosy.training.precision import speed_up_bfloat16
+
+
+class Engine(ABC):
+    """One optimizer step at a time over this process's share of a global batch.
+
+    Attributes:
+        module: the loss module, on the group's device."""
+
+    def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
+        speed_up_bfloat16()
+        self.config, self.group = config, group
+        dtype = getattr(torch, config.dtype)
+        self.module = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length)
+
+    @property
+    def _named(self) -> list[tuple[str, Any]]:
+        """List the trained parameters by name, tied ones once; an engine may have replaced them by parts."""
+        return [(name, each) for name, each in self.module.model.named_parameters() if each.requires_grad]
+
+    def positions(self, step: int) -> range:
+        """Return this process's samples of step `step` (0, 1, ...)."""
+        share = self.config.global_batch_size // self.group.world
+        start = step * self.config.global_batch_size + self.group.rank * share
+        return range(start, start + share)
+
+    def train_step(self, batch: Batch, learning_rate: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Train on this process's samples.
+
+        Returns:
+            Summed nats by channel, (channels,) float64; number of targets by channel, (channels,); the gradient's
+            norm before clipping, (). The first two are this process's alone, and nothing waits for the device."""
+        tensors = self._tensors(batch)
+        scored = torch.from_numpy(batch.channels[batch.targets != IGNORED])
+        counts = torch.bincount(scored, minlength=self.module.channels).double().to(self.group.device)
+        targets = self.group.sum(counts.sum())
+        sums = torch.zeros(len(counts), dtype=torch.float64, device=self.group.device)
+        parts = list(zip(*(torch.split(tensor, self.config.micro_batch) for tensor in tensors), strict=True))
+        for number, part in enumerate(parts):
+            sums += self._backward(part, targets, last=number == len(parts) - 1)
+        return sums, counts, self._update(learning_rate)
+
+    def _tensors(self, batch: Batch) -> list[Tensor]:
+        """Return the arguments of the loss module, on the device."""
+        arrays = [batch.inputs, batch.targets, batch.channels]
+        if self.config.document_mask:
+            arrays.append(batch.documents)
+        return [torch.from_numpy(array).to(self.group.device) for array in arrays]
+
+    @abstractmethod
+    def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
+        """Add a micro-batch's gradient, of the mean over `targets`; returns its summed nats by channel."""
+
+    @abstractmethod
+    def _update(self, learning_rate: float) -> Tensor:
+        """Clip, step, zero; returns the gradient's norm before clipping."""
+
+    def save(self, directory: Path) -> None:
+        """Write weights and optimizer below `directory`; every process calls it."""
+        write_parts(directory, self.group, self._state())
+
+    def load(self, directory: Path) -> None:
+        """Read back what an engine of any kind and number of processes wrote. Raises StepError: it is no state."""
+        with torch.no_grad():
+            self._restore(Parts(directory))
+
+    def weights(self) -> dict[str, Tensor] | None:
+        """Return the whole weights as `state_dict` names them, tied ones once, on the CPU; None on all ranks but 0,
+        which have to call this too."""
+        model = self.module.model
+        tied = set(model.all_tied_weights_keys)
+        held = {}
+        for name, tensor in sorted(model.state_dict(keep_vars=True).items()):
+            if name not in tied:
+                whole = self._whole(tensor)
+                if self.group.rank == 0:
+                    held[name] = whole.detach().cpu().contiguous()
+        return held if self.group.rank == 0 else None
+
+    @abstractmethod
+    def _whole(self, tensor: Tensor) -> Tensor:
+        """Put a weight together, of which a process may hold a part only."""
+
+    def _weights_by_name(self) -> Iterator[tuple[str, Whole]]:
+        for name, parameter in self._named:
+            yield f"{WEIGHT}/{name}", partial(self._whole, parameter)
+
+    @abstractmethod
+    def _state(self) -> Iterator[tuple[str, Whole]]:
+        """Yield the weights, and what the optimizer keeps of each, by name, with how they are put together."""
+
+    @abstractmethod
+    def _restore(self, parts: Parts) -> None:
+        """Take over the weights and the optimizer's tensors of a state."""
