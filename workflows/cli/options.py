@@ -1,13 +1,21 @@
 """The options that commands share which compose a config: preset, file, overrides, part of the graph."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from argosy.config.yaml import read_yaml
+from argosy.errors import InputError
 from workflows.compose import DEFAULT_PRESET, compose, preset_names
 from workflows.lifecycle import LifecycleConfig
+from workflows.plan import Plan, describe
 
+if TYPE_CHECKING:
+    from argosy.sizing.architecture import Architecture
+
+PHASES = ("pretrain", "long_context", "anneal")  # steps of argosy/training
 PROJECT_FILE = "argosy.yaml"
 OVERRIDES = """overrides:
   sft.learning_rate=1e-4         a field of a stage; its value is YAML
@@ -55,6 +63,33 @@ def load_config(args: argparse.Namespace) -> LifecycleConfig:
         print(f"{file} is empty: what runs is the preset {args.preset or DEFAULT_PRESET} with the built-in demo data",
               file=sys.stderr)
     return config
+
+
+def trained_model(config: LifecycleConfig) -> "Architecture":
+    """Read the shapes of the model that the config trains: a new one, or that of `start.model`.
+
+    Raises InputError: its type is not known to the planner of training, or it is not a directory with config.json."""
+    from argosy.sizing.architecture import of_pipeline, open_architecture
+
+    if config.start is None:
+        return of_pipeline(config.pretrain.model.model_dump(), config.tokenizer.vocab_size)
+    if config.start.hub:
+        raise InputError(f"start.model={config.start.hub} is of the hub, and not here: name a directory that holds its "
+                         "config.json with --model-dir")
+    return open_architecture(Path(config.start.model))
+
+
+def describe_all(planned: Plan, config: LifecycleConfig) -> str:
+    """Describe what each phase of training takes, where the shapes of the model are known here, and the plan."""
+    from argosy.sizing.report import phase_rows
+
+    phases = {node.name: (json.loads(node.config), node.resources.processes, bool(node.resources.gpus))
+              for node in planned.nodes if node.step in PHASES and node.selected}
+    try:
+        training = f"{phase_rows(trained_model(config), phases)}\n\n" if phases else ""
+    except InputError:
+        training = ""
+    return training + describe(planned)
 
 
 def config_file(args: argparse.Namespace) -> Path | None:

@@ -3,10 +3,10 @@
 import argparse
 
 from workflows.cli.command import Command, add_store
-from workflows.cli.options import OVERRIDES, add_config, add_range, load_config
+from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config
 from workflows.inputs import check_inputs
 from workflows.lifecycle import lifecycle
-from workflows.plan import describe, plan
+from workflows.plan import plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,11 +17,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each stage."""
+    """Print a line for each phase of training, and for each stage."""
     config = load_config(args)
     planned = plan(lifecycle(config), args.store, args.first, args.last)
     check_inputs(config, {node.name for node in planned.to_run})
-    print(describe(planned))
+    print(describe_all(planned, config))
     return 0
 
 

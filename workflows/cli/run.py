@@ -5,11 +5,11 @@ from pathlib import Path
 
 from argosy.store.files import make_directory
 from workflows.cli.command import Command, add_budget, add_store
-from workflows.cli.options import OVERRIDES, add_config, add_range, load_config
+from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config
 from workflows.cli.report import REPORT
 from workflows.inputs import check_inputs
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.plan import Plan, describe, plan
+from workflows.plan import Plan, plan
 from workflows.stored import last_run
 from workflows.stored.last_run import kept_aside
 
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     planned = plan(lifecycle(config), args.store, args.first, args.last)
     check_inputs(config, {node.name for node in planned.to_run})
     if args.dry_run:
-        print(describe(planned))
+        print(describe_all(planned, config))
         return 0
     make_directory(args.store.absolute())
     code = execute(planned, config, args)

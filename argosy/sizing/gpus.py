@@ -1,0 +1,75 @@
+"""Types of GPUs: what their makers' data sheets say, and a price that is an assumption."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from argosy.config.explain import likely
+from argosy.errors import InputError
+
+GIB = 2.0**30
+RESERVE = 0.08  # of the memory: the allocator's gaps, and what nobody counted
+MFU = 0.4  # Llama 3 (Dubey et al. 2024, table 4) reaches 0.38 to 0.43 with fused kernels
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A type of GPU."""
+
+    name: str
+    memory: float
+    """Bytes that a driver shows."""
+    flops: float
+    """Dense bfloat16 operations a second, at best."""
+    bandwidth: float
+    """Bytes a second of its memory."""
+    link: float
+    """Bytes a second that it sends to others of its node."""
+    network: float
+    """Bytes a second that it sends to other nodes, as such nodes are usually built."""
+    price: float
+    """Dollars an hour, in round numbers of rented ones: an assumption that --price replaces."""
+
+    @property
+    def usable(self) -> float:
+        """Bytes that a layout may fill."""
+        return self.memory * (1 - RESERVE)
+
+    @property
+    def ridge(self) -> float:
+        """Operations a byte from which on its arithmetic, and not its memory, is the limit (Williams et al. 2009)."""
+        return self.flops / self.bandwidth
+
+
+def _gpu(name: str, gib: float, tera: float, giga: float, link: float, network: float, price: float) -> Gpu:
+    """`gib` of memory, 1e12 operations, 1e9 bytes of bandwidth, of links and of network, a second."""
+    return Gpu(name, gib * GIB, tera * 1e12, giga * 1e9, link * 1e9, network * 1e9, price)
+
+
+# NVLink's and PCIe's data sheets count both directions: links here are one.
+GPUS = {gpu.name: gpu for gpu in (
+    _gpu("h100", 79.6, 989.4, 3350, 450, 50, 2.5),
+    _gpu("h200", 140.4, 989.4, 4800, 450, 50, 3.5),
+    _gpu("h800", 79.6, 989.4, 3350, 200, 50, 2.0),
+    _gpu("h20", 95.6, 148, 4000, 450, 50, 1.3),
+    _gpu("b200", 179, 2250, 8000, 900, 50, 5.0),
+    _gpu("a100", 80, 312, 2039, 300, 25, 1.6),
+    _gpu("a100-40", 40, 312, 1555, 300, 25, 1.2),
+    _gpu("a800", 80, 312, 2039, 200, 25, 1.4),
+    _gpu("mi300x", 192, 1307.4, 5300, 448, 50, 2.5),
+    _gpu("l40s", 45, 362, 864, 32, 25, 1.0),
+    _gpu("l4", 22.5, 121, 300, 32, 12.5, 0.6),
+    _gpu("a10", 22.5, 125, 600, 32, 12.5, 0.75),
+    _gpu("rtx4090", 24, 165.2, 1008, 32, 12.5, 0.4),
+)}  # fmt: skip
+
+
+def find_gpu(name: str) -> Gpu:
+    """Return the type of this name, in any case. Raises InputError: there is none; names the nearest."""
+    if name.lower() not in GPUS:
+        raise InputError(f"--gpu is {name!r}, allowed: {', '.join(sorted(GPUS))}; {likely(name.lower(), GPUS)}")
+    return GPUS[name.lower()]
+
+
+def divisors(number: int, among: Iterable[int]) -> list[int]:
+    """List those `among` numbers that divide `number`."""
+    return [each for each in among if number % each == 0]

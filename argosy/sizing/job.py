@@ -1,0 +1,128 @@
+"""A training job and its layout over GPUs: what the planner is asked about."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from argosy.sizing.architecture import Architecture
+
+Engine = Literal["torch", "ddp", "deepspeed", "fsdp"]
+Recompute = Literal["none", "selective", "full"]
+Offload = Literal["none", "optimizer", "all"]
+EAGER_LENGTH = 256  # up to it, attention on a CPU is plain (argosy/models/loss.py)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Bytes of a number, by what it is of."""
+
+    weight: int
+    gradient: int
+    master: int
+    """Of a float32 copy of the weights that the optimizer keeps; 0 where the weights are that."""
+    moment: int
+    residual: int
+    """Of the residual stream."""
+    product: int
+    """Of the inputs and outputs of matrix products."""
+
+    @property
+    def casts(self) -> bool:
+        """Whether each product casts its inputs, as autocast does."""
+        return self.product < self.weight
+
+
+PRECISIONS: Mapping[str, Precision] = {
+    "autocast": Precision(4, 4, 0, 4, 4, 2),  # ours: float32 weights, products in bfloat16
+    "mixed": Precision(2, 2, 4, 4, 2, 2),  # Micikevicius et al. 2018; 2 + 2 + 12 bytes with Adam
+    "float32": Precision(4, 4, 0, 4, 4, 4),
+    "bfloat16": Precision(2, 2, 0, 2, 2, 2),
+}
+OPTIMIZERS = ("adamw", "adamw_8bit", "adafactor", "muon")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model and how it is trained, whatever it is trained on."""
+
+    model: Architecture
+    sequence_length: int
+    global_batch_size: int
+    """Samples of an optimizer step."""
+    micro_batch_size: int = 0
+    """Samples of one forward and backward, at most; 0 is all of a process's."""
+    tokens: int = 0
+    optimizer: str = "adamw"
+    precision: str = "autocast"
+    document_mask: bool = True
+    attention: Literal["fused", "plain"] = "fused"
+    """Whether the scores are kept (plain), or made anew in the backward (FlashAttention, Dao et al. 2022)."""
+    kernels: Literal["transformers", "fused"] = "transformers"
+    """transformers as it is, which keeps what each small operation needs; or a kernel for each norm and activation."""
+    loss: Literal["chunked", "whole"] = "chunked"
+    """argosy/models/loss.py, which holds the logits of few tokens at a time; or the logits of all."""
+
+    @property
+    def bytes(self) -> Precision:
+        """Bytes of a number, by what it is of."""
+        return PRECISIONS[self.precision]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The parts that a job is divided into, over all GPUs."""
+
+    gpus: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    expert: int = 1
+    """Groups that the experts are divided into, among the data-parallel processes."""
+    zero: int = 0
+    """ZeRO's stage; fsdp divides as 3 does."""
+    engine: Engine = "deepspeed"
+    shard: int = 0
+    """Processes that share one copy of the states, such as those of a node; 0 is all that see different samples."""
+    sequence: bool = False
+    """Whether tensor parallelism divides the sequence where it does not divide the heads (Korthikanti et al. 2022)."""
+    offload: Offload = "none"
+    """What is in the CPU's memory: the optimizer's state and the gradients (Ren et al. 2021), or the weights too."""
+    recompute: Recompute = "none"
+
+    @property
+    def data(self) -> int:
+        """Copies of the model that see different samples."""
+        return self.gpus // (self.tensor * self.pipeline)
+
+    @property
+    def shards(self) -> int:
+        """Parts that states are divided into."""
+        return min(self.shard or self.data, self.data)
+
+    def micro_batch(self, job: Job) -> int:
+        """Return the samples of one forward and backward."""
+        share = math.ceil(job.global_batch_size / self.data)
+        return min(job.micro_batch_size or share, share)
+
+    def accumulation(self, job: Job) -> int:
+        """Return the micro-batches of an optimizer step."""
+        return math.ceil(job.global_batch_size / self.data / self.micro_batch(job))
+
+
+def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = False) -> Job:
+    """Read the fields of a phase of training (`TrainConfig`, as a mapping). `on_cpu`: with the attention of there."""
+    length = config["sequence_length"]
+    return Job(
+        model, length, config["global_batch_size"], config["micro_batch_size"], config["tokens"], config["optimizer"],
+        "autocast" if config["dtype"] == "bfloat16" else "float32", config["document_mask"],
+        "plain" if on_cpu and length <= EAGER_LENGTH else "fused",
+    )
+
+
+def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = False) -> Layout:
+    """Read the layout that a phase of training has, on so many processes."""
+    engine, zero = config["engine"], config["zero_stage"]
+    if engine == "auto":
+        engine = "torch" if on_cpu and not zero else "deepspeed"
+    return Layout(processes, zero=3 if engine == "fsdp" else zero, engine=engine, shard=config.get("shard_size", 0),
+                  offload=config.get("offload", "none"))

@@ -1,0 +1,82 @@
+"""`argosy size`: tables, JSON and refusals; and the section of `argosy plan`."""
+
+import json
+from pathlib import Path
+
+from tests.command_line import Argosy
+
+LLAMA = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336,
+         "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}  # fmt: skip
+RUN = ("pretrain.sequence_length=4096", "pretrain.global_batch_size=512", "pretrain.tokens=1000000000000",
+       "pretrain.optimizer=adamw")
+
+
+def model_at(path: Path) -> str:
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(LLAMA))
+    return str(path)
+
+
+def test_size_tells_why_layouts_fit_or_do_not(tmp_path: Path, argosy: Argosy) -> None:
+    said = argosy("size", "--model-dir", model_at(tmp_path / "8b"), *RUN).out
+    assert "llama of 8.03 B parameters" in said
+    lines = {line.split("  ")[0]: line for line in said.splitlines()}
+    assert "too much" in lines["ZeRO-2"]
+    assert "optimizer" in lines["ZeRO-2"]
+    assert "fits" in lines["ZeRO-3"]
+    for words in ("at MFU 0.4, which is assumed", "bound by arithmetic", "all-gather: weights", "tokens a day"):
+        assert words in said
+
+
+def test_size_of_the_demo_needs_no_option(argosy: Argosy) -> None:
+    said = argosy("size", "--gpus", "1").out
+    assert "one GPU" in said
+    assert "pretrain.micro_batch_size=8" in said
+
+
+def test_size_of_a_model_that_is_there_already(tmp_path: Path, argosy: Argosy) -> None:
+    given = ("size", "--preset", "continue", f"start.model={model_at(tmp_path / 'there')}", "data.inputs=x.txt")
+    assert "llama of 8.03 B parameters" in argosy(*given).out
+    hub = f"start.model=org/name@{'0' * 40}"
+    assert "is of the hub, and not here" in argosy("size", "--preset", "continue", hub, code=2).err
+
+
+def test_size_as_json_has_what_the_tables_say(tmp_path: Path, argosy: Argosy) -> None:
+    given = ("--model-dir", model_at(tmp_path / "8b"), *RUN, "--zero", "1", "--tensor", "2", "--recompute", "full")
+    found = json.loads(argosy("size", "--json", *given, "--mfu", "0.5", "--price", "3").out)
+    assert found["parameters"]["total"] == 8_030_261_248
+    [one] = found["fitting"]
+    assert one["layout"]["tensor"] == 2
+    assert sum(one["parts"].values()) == one["bytes"]
+    assert (found["mfu"], found["gpu"]["price"]) == (0.5, 3.0)
+
+
+def test_size_counts_epochs_of_a_tokenized_store(tmp_path: Path, argosy: Argosy) -> None:
+    channels = {"en": {"train": {"tokens": 1000}}, "code": {"train": {"tokens": 3000}}}
+    (tmp_path / "index.json").write_text(json.dumps({"channels": channels}))
+    given = ("size", "--preset", "tiny", "--tokenized", str(tmp_path), "pretrain.tokens=20000", "--json")
+    assert json.loads(argosy(*given).out)["epochs"] == {"en": 5.0, "code": 5.0}
+    mixed = json.loads(argosy(*given, "pretrain.mixture={en: 1, code: 1}").out)["epochs"]
+    assert mixed == {"en": 10.0, "code": 20000 / 2 / 3000}
+    assert "allowed: channels of" in argosy(*given, "pretrain.mixture={em: 1}", code=2).err
+
+
+def test_size_refuses_what_cannot_be(tmp_path: Path, argosy: Argosy) -> None:
+    refused = {
+        ("--gpu", "h1000"): "nearest: h100",
+        ("--stage", "preetrain"): "nearest: pretrain",
+        ("--tensor", "3"): "--tensor is 3, allowed: a divisor of the 8 GPUs of a node",
+        ("--mfu", "40"): "is '40', allowed: a number above 0, up to 1",
+        ("--model-dir", str(tmp_path)): "config.json cannot be read",
+        ("--fsdp", "--zero", "1"): "exclude each other",
+        ("--stage", "anneal", "anneal=null"): "which the config leaves out",
+    }
+    for given, message in refused.items():
+        assert message in argosy("size", *given, code=2).err
+
+
+def test_plan_tells_what_each_phase_takes(argosy: Argosy) -> None:
+    said = argosy("plan", "--preset", "tiny").out
+    phases = said[: said.index("\n\n")].splitlines()
+    assert [line.split()[0] for line in phases] == ["TRAINING", "pretrain", "long_context", "anneal"]
+    assert "TRAINING" not in argosy("plan", "--preset", "tiny", "pretrain.model.model_type=gemma").out

@@ -1,0 +1,191 @@
+"""`argosy size`: what training a model takes: parameters, memory, layouts over GPUs, time and cost."""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from argosy.config.explain import likely
+from argosy.errors import InputError
+from workflows.cli.command import Command, positive
+from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model
+from workflows.compose import compose
+
+if TYPE_CHECKING:
+    from argosy.sizing.job import Job, Layout
+    from argosy.sizing.layouts import Proposals
+
+MORE = f"""examples:
+  argosy size --model-dir ~/llama-3-8b pretrain.sequence_length=4096 pretrain.global_batch_size=512 pretrain.tokens=1e12
+  argosy size --gpu a100 --gpus 8 --nodes 4 --tensor 8 --pipeline 2 --model-dir ~/llama-3-70b
+docs/sizing.md has the formulas and their sources.
+
+{OVERRIDES}"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_config(parser)
+    parser.add_argument("--stage", default="pretrain", metavar="STAGE", help=f"{', '.join(PHASES)} (default: pretrain)")
+    parser.add_argument("--model-dir", type=_directory, metavar="DIR",
+                        help="a model of Hugging Face, whose config.json is read instead of pretrain.model")
+    parser.add_argument("--tokenized", type=_directory, metavar="DIR",
+                        help="directory of a tokenize step: how often each channel is seen")
+    _add_gpus(parser)
+    _add_layout(parser)
+    parser.add_argument("--json", action="store_true", help="all numbers as JSON")
+
+
+def _add_gpus(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--gpu", default="h100", metavar="TYPE", help="such as h100, a100, h200 (default: h100)")
+    parser.add_argument("--gpus", type=positive, default=8, metavar="N", help="GPUs of a node (default: 8)")
+    parser.add_argument("--nodes", type=positive, default=1, metavar="N", help="nodes (default: 1)")
+    parser.add_argument("--mfu", type=_share, metavar="X", help="share of the peak FLOPs (default: 0.4)")
+    parser.add_argument("--price", type=_price, metavar="USD", help="of a GPU and hour (default: by type)")
+
+
+def _add_layout(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("one layout, instead of proposals")
+    group.add_argument("--zero", type=int, choices=range(4), help="ZeRO's stage")
+    group.add_argument("--fsdp", action="store_true", help="FSDP2, which divides as ZeRO-3 does")
+    group.add_argument("--shard", type=positive, metavar="N", help="processes of a copy under FSDP2 (default: all)")
+    group.add_argument("--offload", choices=("none", "optimizer", "all"), help="what is in the CPU's memory")
+    group.add_argument("--tensor", type=positive, metavar="N", help="GPUs that share each matrix")
+    group.add_argument("--sequence", action="store_true", help="with --tensor: the sequence is divided too")
+    group.add_argument("--pipeline", type=positive, metavar="N", help="stages of a pipeline")
+    group.add_argument("--expert", type=positive, metavar="N", help="groups of experts")
+    group.add_argument("--recompute", choices=("none", "selective", "full"), help="activations that are made anew")
+    other = parser.add_argument_group("another way to train, instead of Argosy's")
+    other.add_argument("--optimizer", choices=("adamw", "adamw_8bit", "adafactor", "muon"),
+                       help="(default: the stage's)")
+    other.add_argument("--precision", choices=("autocast", "mixed", "float32", "bfloat16"),
+                       help="mixed: 16-bit weights with a float32 copy (default: the stage's)")
+    other.add_argument("--kernels", choices=("transformers", "fused"), help="(default: transformers)")
+    other.add_argument("--loss", choices=("chunked", "whole"), help="whether all logits are held (default: chunked)")
+
+
+def _directory(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a directory that is there")
+    return path
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return -1.0
+
+
+def _share(text: str) -> float:
+    if not 0 < _number(text) <= 1:
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a number above 0, up to 1")
+    return float(text)
+
+
+def _price(text: str) -> float:
+    if not 0 <= _number(text) < float("inf"):
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: dollars, 0 or more")
+    return float(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the tables. Raises InputError: no such stage or GPU, or a layout that cannot be."""
+    from argosy.sizing.gpus import MFU, find_gpu
+    from argosy.sizing.layouts import Proposals, fit, propose
+    from argosy.sizing.report import Question, as_data, in_words
+
+    gpu, gpus = find_gpu(args.gpu), args.gpus * args.nodes
+    job, phase = _job(args)
+    price = gpu.price if args.price is None else args.price
+    asked = Question(gpu, gpus, args.gpus, args.mfu or MFU, price, _epochs(args, phase, job))
+    layout = _layout(args, job, gpus)
+    if layout is None:
+        found = propose(job, gpu.usable, gpus, args.gpus)
+    else:
+        one = fit(job, layout, gpu.usable)
+        found = Proposals((one,), ()) if one.fits else Proposals((), (one,))
+    if args.json:
+        print(json.dumps(as_data(job, asked, found), indent=1))
+    else:
+        print(in_words(job, asked, found, _hints(args, found)))
+    return 0
+
+
+def _job(args: argparse.Namespace) -> "tuple[Job, dict[str, Any]]":
+    """Read the stage's job, with the options that replace parts of it."""
+    from argosy.sizing.architecture import open_architecture
+    from argosy.sizing.job import read_job
+
+    config = load_config(args)
+    if args.stage not in PHASES:
+        raise InputError(f"--stage is {args.stage!r}, allowed: {', '.join(PHASES)}; {likely(args.stage, PHASES)}")
+    stage = getattr(config, args.stage)
+    if stage is None:
+        raise InputError(f"--stage is {args.stage!r}, which the config leaves out: take another stage")
+    phase = stage.model_dump()
+    model = open_architecture(args.model_dir) if args.model_dir else trained_model(config)
+    job = read_job(phase, model)
+    names = ("optimizer", "precision", "kernels", "loss")
+    return replace(job, **{name: getattr(args, name) for name in names if getattr(args, name)}), phase
+
+
+def _layout(args: argparse.Namespace, job: "Job", gpus: int) -> "Layout | None":
+    """Read the layout that options name; None where they name none. Raises InputError: it cannot be."""
+    from argosy.sizing.job import Layout
+    from argosy.sizing.layouts import check_layout
+
+    named = (args.zero, args.fsdp, args.shard, args.offload, args.tensor, args.pipeline, args.expert, args.recompute,
+             args.sequence)
+    if all(each in (None, False) for each in named):
+        return None
+    if args.fsdp and args.zero is not None:
+        raise InputError("--fsdp and --zero exclude each other: FSDP2 divides all states, as --zero 3 does")
+    layout = Layout(gpus, args.tensor or 1, args.pipeline or 1, args.expert or 1, 3 if args.fsdp else args.zero or 0,
+                    "fsdp" if args.fsdp else "deepspeed", args.shard or 0, args.sequence, args.offload or "none",
+                    args.recompute or "none")
+    check_layout(job, layout, args.gpus)
+    return layout
+
+
+def _epochs(args: argparse.Namespace, phase: "dict[str, Any]", job: "Job") -> dict[str, float]:
+    """Count the passes over each channel. Raises InputError: the mixture names a channel that is not there."""
+    if not args.tokenized:
+        return {}
+    from argosy.sizing.report import epochs
+    from argosy.store.files import read_json
+
+    index = read_json(args.tokenized / "index.json")
+    channels = {name: int(splits.get("train", {}).get("tokens", 0)) for name, splits in index["channels"].items()}
+    channels = {name: tokens for name, tokens in channels.items() if tokens}
+    for name in phase["mixture"]:
+        if name not in channels:
+            raise InputError(f"{args.stage}.mixture names {name!r}, allowed: channels of {args.tokenized}, "
+                             f"{', '.join(channels)}; {likely(name, channels)}")
+    return epochs(job.tokens, phase["mixture"], channels)
+
+
+def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
+    """Say how each layout that fits is set, where the config of the stage has the fields for it."""
+    from argosy.sizing.layouts import fields
+
+    hints = {}
+    for each in found.fitting:
+        named = fields(each.layout)
+        if named is None:
+            what = "a divided computation" if each.layout.recompute == "none" else "recomputation"
+            hints[each.name] = f"no field sets it: {what} is not in Argosy's engines"
+            continue
+        values = {**named, "micro_batch_size": each.job.micro_batch_size}
+        words = [f"{args.stage}.{name}={value}" for name, value in values.items()]
+        hints[each.name] = " ".join(words) if args.nodes == 1 else "a step's processes are on one machine"
+        try:
+            compose(args.preset, config_file(args), [*args.overrides, *words])
+        except InputError as error:
+            hints[each.name] += f", but: {str(error).splitlines()[-1].strip()}"
+    return hints
+
+
+COMMAND = Command("size", "what training a model takes: memory, layouts, time and cost", 22, configure, run, MORE)
