@@ -173,9 +173,10 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
 
     hints = {}
     for each in found.fitting:
-        named = fields(each.layout)
+        named = None if each.job.model.experts else fields(each.layout)
         if named is None:
-            what = "a divided computation" if each.layout.recompute == "none" else "recomputation"
+            computed = "a divided computation" if each.layout.recompute == "none" else "recomputation"
+            what = "training of experts" if each.job.model.experts else computed
             hints[each.name] = f"no field sets it: {what} is not in Argosy's engines"
             continue
         values = {**named, "micro_batch_size": each.job.micro_batch_size}

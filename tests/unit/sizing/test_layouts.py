@@ -10,7 +10,7 @@ from argosy.sizing.advice import advice
 from argosy.sizing.architecture import Architecture, read_architecture
 from argosy.sizing.compute import bubble, estimate, forward_flops, intensity, training_flops
 from argosy.sizing.gpus import GPUS, find_gpu
-from argosy.sizing.job import Job, Layout
+from argosy.sizing.job import Job, Layout, read_layout
 from argosy.sizing.layouts import check_layout, fields, ladder, propose
 from argosy.sizing.memory import parameters_on_gpu
 from argosy.sizing.traffic import traffic
@@ -73,6 +73,17 @@ def test_what_argosy_sets_is_a_config_of_it() -> None:
         assert (found is None) == divided
     assert fields(Layout(8, zero=2)) == {"processes": 8, "zero_stage": 2}
     assert TrainConfig.model_validate({**(fields(Layout(8, zero=2)) or {}), "global_batch_size": 8}).zero_stage == 2
+
+
+def test_a_phase_has_the_layout_that_its_fields_say() -> None:
+    def layout(on_cpu: bool = False, **given: Any) -> Layout:
+        config = TrainConfig.model_validate({"processes": 8, "global_batch_size": 8, **given})
+        return read_layout(config.model_dump(), 8, on_cpu=on_cpu)
+
+    assert layout() == Layout(8)
+    assert layout(on_cpu=True) == Layout(8, engine="torch")
+    assert layout(zero_stage=2, offload="optimizer") == Layout(8, zero=2, offload="optimizer")
+    assert layout(engine="fsdp", shard_size=4) == Layout(8, zero=3, engine="fsdp", shard=4)
 
 
 def test_a_layout_that_cannot_be_says_what_divides() -> None:

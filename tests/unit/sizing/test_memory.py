@@ -142,6 +142,7 @@ CASES = {
     "muon": Case(WIDE, {"optimizer": "muon", "global_batch_size": 1}, 1024),
     "qwen3": Case({"model_type": "qwen3"}, LONG),
     "mistral": Case({"model_type": "mistral", "num_key_value_heads": 1}, {"dtype": "bfloat16", **LONG}),
+    "qwen2": Case({"model_type": "qwen2", "tie_word_embeddings": False}, {"dtype": "bfloat16"}),
     "no-mask": Case({}, {"document_mask": False, **LONG}),
 }
 
@@ -161,7 +162,7 @@ def test_the_peak_is_within_a_tenth_of_what_a_step_holds(case: Case) -> None:
 
 def measured(case: Case, architecture: ModelConfig, config: TrainConfig) -> int:
     """The most bytes of tensors in the second step, whose optimizer has its state already."""
-    from argosy.training.engine import make_engine
+    from argosy.training.engines import make_engine
 
     model = build_model(architecture, case.vocab, {}).train()
     if case.recompute:
