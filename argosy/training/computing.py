@@ -28,6 +28,9 @@ class EngineConfig(ParallelConfig):
     within it (hpZ of ZeRO++, Wang et al. 2023); 1 is none."""
     quantized_communication: Annotated[bool, ADDED] = False
     """Stage 3 sends weights as 8 bits and gradients as 4 (qwZ, qgZ of ZeRO++), on GPUs."""
+    recompute: Annotated[Literal["none", "selective", "full"], ADDED] = "none"
+    """What the backward computes again to keep less: full all of a block but its input (Chen et al. 2016), selective
+    all but the matrix products and the attention (Korthikanti et al. 2022)."""
     resume: Annotated[str, ADDED] = ""
     """State to go on from, `STAGE-DIGEST/state/step-N` of the same store, of a run that differs in the fields above,
     `processes`, `threads` and `micro_batch_size` alone; its digest and step count as input."""

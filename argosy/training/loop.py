@@ -67,14 +67,18 @@ class LossWindow:
         )
 
     def take(self) -> dict[str, float]:
-        """Return the mean nats over the window as `train/loss` and `train/loss/<channel>`; empties it."""
-        total = self._group.sum(torch.stack(self._steps).sum(dim=0)).cpu()
+        """Return the mean nats over the window as `train/loss` and `train/loss/<channel>`, and those of its highest and
+        lowest step as `train/loss_max`, `train/loss_min` likewise, so that a spike is seen; empties it."""
+        steps = self._group.sum(torch.stack(self._steps)).cpu()
         self._steps = []
-        nats, counts = total
-        losses = {"train/loss": float(nats.sum() / counts.sum())}
-        for index, name in enumerate(self._names):
-            if counts[index] > 0:
-                losses[f"train/loss/{name}"] = float(nats[index] / counts[index])
+        columns = {"": steps.sum(dim=2)} | {f"/{name}": steps[:, :, index] for index, name in enumerate(self._names)}
+        losses = {}
+        for name, column in columns.items():
+            nats, counts = column[column[:, 1] > 0].unbind(dim=1)
+            if len(counts):
+                each = nats / counts
+                losses[f"train/loss{name}"] = float(nats.sum() / counts.sum())
+                losses |= {f"train/loss_max{name}": float(each.max()), f"train/loss_min{name}": float(each.min())}
         return losses
 
 
@@ -187,7 +191,7 @@ class Loop:
         self._logged = (step, time.monotonic())
         speed = (step - since) * self.config.tokens_per_step / max(self._logged[1] - begun, 1e-9)
         channels = " ".join(f"{name.removeprefix('train/loss/')} {value:.3f}" for name, value in values.items()
-                            if name != "train/loss")
+                            if name.startswith("train/loss/"))
         print(f"step {step}/{self.config.steps}  {tokens:,} tokens  loss {loss:.4f}  [{channels}]  lr {rate:.2e}  "
               f"grad {float(norm):.2f}  {speed:,.0f} tok/s", flush=True)
         return f"loss {loss:.3f}"

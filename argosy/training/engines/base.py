@@ -14,6 +14,7 @@ from argosy.tokens.mixture import Batch
 from argosy.tokens.windows import IGNORED
 from argosy.training.config import TrainConfig
 from argosy.training.engines.parts import WEIGHT, Parts, Whole, write_parts
+from argosy.training.engines.recompute import recompute
 from argosy.training.parallel import Group
 from argosy.training.precision import speed_up_bfloat16
 
@@ -28,6 +29,7 @@ class Engine(ABC):
         speed_up_bfloat16()
         self.config, self.group = config, group
         dtype = getattr(torch, config.dtype)
+        recompute(model, config.recompute)
         self.module = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length)
 
     @property

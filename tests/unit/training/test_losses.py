@@ -1,5 +1,6 @@
 """Losses against direct computations: the fused output layer, by channel, bits per byte, by position, the mask."""
 
+import copy
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from argosy.models.loss import LossModule, linear_cross_entropy
 from argosy.tokens.mixture import Mixture
@@ -16,6 +18,7 @@ from argosy.tokens.windows import IGNORED
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.engines.torch import TorchEngine
 from argosy.training.heldout import HeldoutLoss
+from argosy.training.loop import LossWindow
 from argosy.training.parallel import Group
 from argosy.training.phase import build_model
 from tests.training_fixtures import make_data
@@ -135,3 +138,39 @@ def test_document_mask_keeps_documents_apart(data: tuple[Path, Any], model: Any,
         logits = model(torch.from_numpy(batch.inputs[:, where])).logits[0]
         expected = F.cross_entropy(logits, torch.from_numpy(batch.targets[0, where]), reduction="none")
         torch.testing.assert_close(nats[torch.from_numpy(where)], expected.detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_spike_of_one_step_is_seen() -> None:
+    window = LossWindow(("en", "zh"), Group())
+    for en, zh in ((4.0, 9.0), (40.0, 3.0), (2.0, 3.0)):
+        window.add(torch.tensor([en, zh]).double(), torch.tensor([2.0, 3.0]).double())
+    values = window.take()
+    assert values["train/loss/en"] == pytest.approx(46 / 6)
+    assert (values["train/loss_max/en"], values["train/loss_min/en"]) == (20.0, 1.0)
+    assert (values["train/loss_max"], values["train/loss_min"]) == (43 / 5, 1.0)
+
+
+@pytest.mark.parametrize("length", [48, 300])  # attention of its own, and torch's
+def test_recomputed_activations_give_the_same_numbers_and_are_not_kept(model: Any, length: int) -> None:
+    config = {"sequence_length": length, "dtype": "float32", "document_mask": False}
+    inputs = torch.randint(0, 50, (2, length), generator=torch.Generator().manual_seed(0))
+    results, kept, flops = [], [], []
+    for how in ("none", "selective", "full"):
+        engine = TorchEngine(copy.deepcopy(model), 1, TrainConfig(recompute=how, **config), Group())
+        sizes: list[int] = []
+
+        def keep(tensor: torch.Tensor, sizes: list[int] = sizes) -> torch.Tensor:
+            sizes.append(tensor.nbytes)
+            return tensor
+
+        with FlopCounterMode(display=False) as counter:
+            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+                loss, _ = engine.module.train()(inputs, inputs)
+            loss.backward()
+        kept.append(sum(sizes))
+        flops.append(counter.get_total_flops())
+        results.append([loss.detach(), *(parameter.grad for parameter in engine.module.parameters())])
+    for other in results[1:]:
+        torch.testing.assert_close(other, results[0], rtol=0, atol=0)
+    assert max(kept[1:]) < kept[0] / 2
+    assert flops[0] == flops[1] < flops[2]  # selective keeps what costs operations
