@@ -74,7 +74,8 @@ def _changes(job: Job, now: Layout, usable: float) -> Iterator[tuple[str, Propos
                fit(job, replace(now, gpus=2 * now.gpus, tensor=2), usable))
     shorter = replace(job, sequence_length=max(2, job.sequence_length // 2), micro_batch_size=1)
     yield f"sequence_length={shorter.sequence_length}, which is another model", fit(shorter, now, usable)
-    yield "recomputation of activations, a third more arithmetic", fit(job, replace(now, recompute="full"), usable)
+    yield ("recompute=full, recomputation of activations, a third more arithmetic",
+           fit(job, replace(now, recompute="full"), usable))
 
 
 def _layouts(job: Job, now: Layout) -> Iterator[Layout]:

@@ -125,4 +125,5 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
     if engine == "auto":
         engine = "torch" if on_cpu and not zero else "deepspeed"
     return Layout(processes, zero=3 if engine == "fsdp" else zero, engine=engine, shard=config.get("shard_size", 0),
-                  offload=config.get("offload", "none"))
+                  offload=config.get("offload", "none"),
+                  recompute="full" if config.get("recompute") == "full" else "none")

@@ -59,7 +59,7 @@ def describe(layout: Layout) -> str:
 
 def fields(layout: Layout) -> dict[str, str | int] | None:
     """Return the fields of a phase that set the layout; None: Argosy's engines do not divide a model that way."""
-    if layout.tensor * layout.pipeline * layout.expert > 1 or layout.recompute != "none":
+    if layout.tensor * layout.pipeline * layout.expert > 1 or layout.recompute == "selective":
         return None
     found: dict[str, str | int] = {"processes": layout.gpus} if layout.gpus > 1 else {}
     if layout.zero and layout.engine == "fsdp":
@@ -68,6 +68,8 @@ def fields(layout: Layout) -> dict[str, str | int] | None:
         found["zero_stage"] = layout.zero
     if layout.offload != "none":
         found["offload"] = layout.offload
+    if layout.recompute == "full":
+        found["recompute"] = "full"
     return found
 
 

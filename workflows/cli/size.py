@@ -175,7 +175,8 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
     for each in found.fitting:
         named = None if each.job.model.experts else fields(each.layout)
         if named is None:
-            computed = "a divided computation" if each.layout.recompute == "none" else "recomputation"
+            scores = each.layout.recompute == "selective"
+            computed = "recomputation of the scores alone" if scores else "a divided computation"
             what = "training of experts" if each.job.model.experts else computed
             hints[each.name] = f"no field sets it: {what} is not in Argosy's engines"
             continue

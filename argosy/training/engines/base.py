@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from argosy.models.loss import LossModule
 from argosy.tokens.mixture import Batch
 from argosy.tokens.windows import IGNORED
 from argosy.training.config import TrainConfig
 from argosy.training.engines.parts import WEIGHT, Parts, Whole, write_parts
-from argosy.training.engines.recompute import recompute
 from argosy.training.parallel import Group
 from argosy.training.precision import speed_up_bfloat16
+
+_ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
 
 
 class Engine(ABC):
@@ -29,7 +31,7 @@ class Engine(ABC):
         speed_up_bfloat16()
         self.config, self.group = config, group
         dtype = getattr(torch, config.dtype)
-        recompute(model, config.recompute)
+        _recompute(model, config.recompute)
         self.module = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length)
 
     @property
@@ -111,3 +113,21 @@ class Engine(ABC):
     @abstractmethod
     def _restore(self, parts: Parts) -> None:
         """Take over the weights and the optimizer's tensors of a state."""
+
+
+def _recompute(model: Any, how: str) -> None:
+    """Have each block of a causal model of transformers keep its input alone (`how` full), or its matrix products and
+    attention too (selective); none changes nothing. The numbers stay as they are."""
+    if how == "none":
+        return
+    settings: dict[str, Any] = {"use_reentrant": False}
+    if how == "selective":
+        settings["context_fn"] = partial(create_selective_checkpoint_contexts, _kept())
+    model.activation_checkpointing_enable(activation_checkpointing_kwargs=settings)
+
+
+def _kept() -> list[Any]:
+    """List the operations whose results are kept."""
+    aten = torch.ops.aten
+    attention = [getattr(aten, f"_scaled_dot_product_{name}") for name in _ATTENTION]
+    return [each.default for each in (aten.mm, aten.addmm, aten.bmm, *attention)]
