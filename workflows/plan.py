@@ -10,7 +10,7 @@ from argosy.config.explain import first_of, nearest
 from argosy.config.schema import Config, Role
 from argosy.errors import InputError
 from argosy.store.provenance import IDENTITIES, Identities
-from argosy.store.step_files import read_done
+from argosy.store.step_files import read_whole
 from argosy.text.display import columns
 from workflows.graph import Graph, Node, Resources, prefix
 from workflows.state import State, Store
@@ -96,7 +96,7 @@ def planned(graph: Graph, node: Node, root: str, states: Store, *, selected: boo
     """Plan a node of `graph`: its directory below `root`, its state there and its command."""
     directory = graph.directory(node, root)
     state = states.of(directory, prefix(node.name, node.part), graph.made_from(node))
-    if not selected and state.name == "pending" and read_done(directory) is not None:
+    if not selected and state.name == "pending" and read_whole(directory) is not None:
         state = State("done", state.reason)  # to be retried, but not by this run, which reads its results
     return PlannedNode.model_construct(  # values are ours: validating ten thousand of them takes a second
         id=node.id, name=node.name, part=node.part, step=node.step, digest=graph.digest(node), dir=directory,

@@ -11,7 +11,7 @@ from argosy.step.retry import parts_to_retry
 from argosy.store.files import read_record
 from argosy.store.lease import live_holder
 from argosy.store.provenance import DIGITS, differences
-from argosy.store.step_files import ERROR, NODE, OUTPUTS, RUN, cut_file, read_done
+from argosy.store.step_files import ERROR, NODE, OUTPUTS, RUN, cut_file, read_whole
 
 NEVER = "never ran"
 
@@ -66,7 +66,7 @@ class Store:
 
 def state_of(directory: str) -> State | None:
     """Read the state of a step's directory; None where nothing has begun there."""
-    done = read_done(directory)
+    done = read_whole(directory)
     if done is not None and not (again := parts_to_retry(done)):
         return State("done", "done")
     if holder := live_holder(directory):

@@ -60,7 +60,7 @@ from argosy.store.step_files import (
     STATE,
     STORE_URI,
     TRACKING,
-    read_done,
+    read_whole,
     result_files,
 )
 from argosy.tracking.tracker import Tracker
@@ -124,7 +124,7 @@ def _stamp(out: Path) -> tuple[int, int]:
 
 def _done_since(out: Path, before: tuple[int, int], repeat: bool) -> bool:
     """Tell whether it is done and has no part to retry, or another process has just ended it."""
-    done = read_done(out)
+    done = read_whole(out)
     return done is not None and (not (repeat or parts_to_retry(done)) or _stamp(out) != before)
 
 
@@ -145,7 +145,7 @@ def _is_done(out: Path, record: Mapping[str, Any], repeat: bool) -> bool:
 
     Raises InputError: `out` belongs to another config, and results of different configs never mix; unless its
     attempts ended before they made anything, as where the config was wrong."""
-    done = read_done(out)
+    done = read_whole(out)
     known = done["made_from"] if done else read_record(out / NODE)
     if known and known.get("digest") != record["digest"] and not _is_empty(out):
         changes = "; ".join(differences(known, record)) or f"node {known.get('node')} {known.get('part')}"
@@ -169,7 +169,7 @@ class _Attempt:
             shutil.rmtree(self._out / TRACKING, ignore_errors=True)  # of another config, which made nothing
         self._tracker = Tracker(self._out / TRACKING)
         self._started = time.time()
-        self._before, self._stamp = read_done(self._out), _stamp(self._out)  # it stays until it is replaced
+        self._before, self._stamp = read_whole(self._out), _stamp(self._out)  # it stays until it is replaced
         self._run = read_record(self._out / RUN)
         self._computed_with: Mapping[str, str] = {}
 
@@ -194,7 +194,7 @@ class _Attempt:
         except LeaseLost:
             raise  # the directory and its records are another's now
         except Stopped as stopped:
-            if read_done(self._out) is not None and _stamp(self._out) != self._stamp:
+            if read_whole(self._out) is not None and _stamp(self._out) != self._stamp:
                 return Outcome(0, "done", ran=True)  # the signal came after the last byte
             with self._lease.held():
                 self._tracker.status("FINISHED" if self._before else "KILLED")

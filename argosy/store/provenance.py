@@ -210,6 +210,5 @@ def _digest_of_directory(path: Path, field_name: str, identities: Identities) ->
     if done is not None:
         return str(done["made_from"].get("digest", ""))
     if (path / NODE).exists():
-        check_files(path, field_name)
         raise InputError(f"{field_name}: {path} is a step's directory that is not done; run that step first")
     return identities.of_path(path, field_name)

@@ -65,14 +65,22 @@ def check_files(directory: str | Path, field: str) -> None:
 def read_done(directory: str | Path) -> dict[str, Any] | None:
     """Return the content of `outputs.json` if the step is done, else None.
 
-    Where it, or a result that it names, is not whole, it counts as not done, with a warning: the step runs again."""
+    A file that is not whole counts as not done, with a warning: the step runs again."""
     path = f"{directory}/{OUTPUTS}"
     record = read_record(path)
-    cut = cut_file(directory, record)
-    if not cut and isinstance(record.get("outputs"), dict) and isinstance(record.get("made_from"), dict):
+    if isinstance(record.get("outputs"), dict) and isinstance(record.get("made_from"), dict):
         return record
     if Path(path).exists():
-        warnings.warn(f"{cut or f'{path} is broken (truncated or not ours)'}: taken as not done", stacklevel=2)
+        warnings.warn(f"{path} is broken (truncated or not ours): taken as not done", stacklevel=2)
+    return None
+
+
+def read_whole(directory: str | Path) -> dict[str, Any] | None:
+    """Return what `read_done` does, but None, with a warning, where a result was cut: for what decides what runs."""
+    done = read_done(directory)
+    if done is None or not (cut := cut_file(directory, done)):
+        return done
+    warnings.warn(f"{cut}: taken as not done", stacklevel=2)
     return None
 
 
