@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from argosy.errors import InputError
+from argosy.models.attention import Choice, arguments, choose
 from argosy.tokens.windows import IGNORED
 
 CHUNK_ROWS = 256
@@ -75,9 +76,6 @@ def linear_cross_entropy(
     return loss, nats
 
 
-EAGER_LENGTH = 256  # on a CPU, plain attention is faster than torch's fused one up to about this length
-
-
 class LossModule(nn.Module):
     """A causal model whose forward gives losses instead of logits: one pass, nothing of the vocabulary's size kept.
 
@@ -86,9 +84,12 @@ class LossModule(nn.Module):
         channels: number of channels that losses are summed by.
         dtype: of matrix products.
         z_loss: weight of log(Z)^2.
-        sequence_length: decides the attention implementation on a CPU."""
+        sequence_length, attention: decide the attention function.
 
-    def __init__(self, model: Any, channels: int, dtype: torch.dtype, z_loss: float, sequence_length: int) -> None:
+    Raises InputError: the output layer has another form; the device has no such attention."""
+
+    def __init__(self, model: Any, channels: int, dtype: torch.dtype, z_loss: float, sequence_length: int,
+                 attention: Choice = "auto") -> None:
         super().__init__()
         head = model.get_output_embeddings()
         if head is None or getattr(head, "bias", None) is not None:
@@ -97,8 +98,7 @@ class LossModule(nn.Module):
         self.model = model
         self.channels = channels
         self._dtype, self._z_loss = dtype, z_loss
-        on_cpu = next(model.parameters()).device.type == "cpu"
-        model.set_attn_implementation("eager" if on_cpu and sequence_length <= EAGER_LENGTH else "sdpa")
+        model.set_attn_implementation(choose(attention, next(model.parameters()).device, sequence_length))
 
     def forward(
         self, inputs: Tensor, targets: Tensor, channels: Tensor | None = None, documents: Tensor | None = None
@@ -108,22 +108,13 @@ class LossModule(nn.Module):
 
         `inputs`, `targets`, `channels`: (samples, length), int64; a target of IGNORED costs nothing. `documents`:
         (samples, length); where given, attention stays within equal numbers."""
-        mask = None if documents is None else self._mask(documents)
+        within = arguments(self.model.config, documents, self._dtype)
         device = inputs.device.type
         with torch.autocast(device, dtype=self._dtype, enabled=self._dtype != torch.float32):
-            hidden = self.model.get_decoder()(input_ids=inputs, attention_mask=mask, use_cache=False).last_hidden_state
+            hidden = self.model.get_decoder()(input_ids=inputs, use_cache=False, **within).last_hidden_state
         weight = self.model.get_output_embeddings().weight
         loss, nats = linear_cross_entropy(hidden.flatten(0, 1), weight, targets.flatten(), self._z_loss, self._dtype)
         if channels is None:
             return loss, nats
         index = torch.arange(self.channels, device=nats.device).unsqueeze(1)
         return loss, (nats.double() * (channels.reshape(1, -1) == index)).sum(dim=1)
-
-    def _mask(self, documents: Tensor) -> Tensor:
-        """Return an additive (samples, 1, length, length) mask: causal and within a document."""
-        length = documents.shape[1]
-        allowed = documents.unsqueeze(2) == documents.unsqueeze(1)
-        allowed &= torch.ones(length, length, dtype=torch.bool, device=documents.device).tril()
-        lowest = torch.finfo(self._dtype).min
-        mask = torch.zeros(allowed.shape, dtype=self._dtype, device=documents.device)
-        return mask.masked_fill_(~allowed, lowest).unsqueeze(1)

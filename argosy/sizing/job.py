@@ -10,7 +10,7 @@ from argosy.sizing.architecture import Architecture
 Engine = Literal["torch", "ddp", "deepspeed", "fsdp"]
 Recompute = Literal["none", "selective", "full"]
 Offload = Literal["none", "optimizer", "all"]
-EAGER_LENGTH = 256  # up to it, attention on a CPU is plain (argosy/models/loss.py)
+EAGER_LENGTH, MASKED_LENGTH = 256, 512  # up to them a CPU's attention is plain, has a mask (argosy/models/attention.py)
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Job:
     optimizer: str = "adamw"
     precision: str = "autocast"
     document_mask: bool = True
+    """Whether there is a mask of each pair of a sample's tokens."""
     attention: Literal["fused", "plain"] = "fused"
     """Whether the scores are kept (plain), or made anew in the backward (FlashAttention, Dao et al. 2022)."""
     kernels: Literal["transformers", "fused"] = "transformers"
@@ -111,11 +112,13 @@ class Layout:
 
 def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = False) -> Job:
     """Read the fields of a phase of training (`TrainConfig`, as a mapping). `on_cpu`: with the attention of there."""
-    length = config["sequence_length"]
+    length, attention = config["sequence_length"], config.get("attention", "auto")
+    if attention == "auto":
+        attention = "varlen" if not on_cpu or length > MASKED_LENGTH else "eager" if length <= EAGER_LENGTH else "sdpa"
     return Job(
         model, length, config["global_batch_size"], config["micro_batch_size"], config["tokens"], config["optimizer"],
-        "autocast" if config["dtype"] == "bfloat16" else "float32", config["document_mask"],
-        "plain" if on_cpu and length <= EAGER_LENGTH else "fused",
+        "autocast" if config["dtype"] == "bfloat16" else "float32",
+        config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused",
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import RUNTIME, Config, Measured, Rate, Seed, Upstream
+from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream
 from argosy.models.export import Export
 from argosy.training.computing import EngineConfig
 
@@ -69,6 +69,9 @@ class TrainConfig(EngineConfig):
     """Weight of log(Z)^2 (Chowdhery et al. 2022), which keeps logits from drifting."""
     document_mask: bool = True
     """Attention stays within a document; else within the sample."""
+    attention: Annotated[Literal["auto", "eager", "sdpa", "flex", "varlen"], ADDED] = "auto"
+    """varlen needs the documents' ends and no mask (FlashAttention on GPUs, torch's fused attention on a CPU), flex
+    (GPUs) a mask of blocks, eager and sdpa one of all pairs. auto is varlen on GPUs, and above 512 tokens on a CPU."""
     threads: PositiveInt = 1
     """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
     dtype: Literal["float32", "bfloat16"] = "bfloat16"

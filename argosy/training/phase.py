@@ -54,13 +54,10 @@ def train_phase(
 
 def _check_length(config: TrainConfig, model: Any) -> None:
     """Check that the model of config `model` can be trained at this length."""
-    longest, window = model.max_position_embeddings, getattr(model, "sliding_window", None)
+    longest = model.max_position_embeddings
     if config.sequence_length > longest:
         raise InputError(f"sequence_length={config.sequence_length} exceeds the model's max_position_embeddings="
                          f"{longest}: lower the one or raise the other")
-    if window and config.document_mask and config.sequence_length > window:  # the mask would be a whole document's
-        raise InputError(f"sequence_length={config.sequence_length} exceeds the model's sliding_window={window}, which "
-                         "is not kept within documents: lower it, or set document_mask=false")
 
 
 def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None]) -> Any:

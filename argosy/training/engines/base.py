@@ -32,7 +32,8 @@ class Engine(ABC):
         self.config, self.group = config, group
         dtype = getattr(torch, config.dtype)
         _recompute(model, config.recompute)
-        self.module = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length)
+        self.module = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length,
+                                 config.attention)
 
     @property
     def _named(self) -> list[tuple[str, Any]]:
@@ -130,4 +131,5 @@ def _kept() -> list[Any]:
     """List the operations whose results are kept."""
     aten = torch.ops.aten
     attention = [getattr(aten, f"_scaled_dot_product_{name}") for name in _ATTENTION]
-    return [each.default for each in (aten.mm, aten.addmm, aten.bmm, *attention)]
+    packed = torch.ops.torch_attn._varlen_attn
+    return [each.default for each in (aten.mm, aten.addmm, aten.bmm, *attention, packed)]

@@ -117,12 +117,6 @@ def test_a_longer_context_is_never_a_shorter_one(qwen: Path, tmp_path: Path) -> 
             run_here(long_context, tmp_path, Recorder(), **given | fields)
 
 
-def test_documents_do_not_reach_over_a_sliding_window(tmp_path: Path) -> None:
-    root = prepare(tmp_path, "mistral", sliding_window=16)
-    with pytest.raises(InputError, match="sequence_length=32 exceeds the model's sliding_window=16"):
-        run_here(pretrain, tmp_path / "out", Recorder(), tokenized=root / "tokens", checkpoint=root / "start", **TRAIN)
-
-
 def test_sft_learns_the_answers_in_the_models_own_template(qwen: Path, tmp_path: Path) -> None:
     outputs = run_here(sft, tmp_path, Recorder(), checkpoint=qwen / "start", data=qwen / "data", max_steps=12,
                        batch_size=8, micro_batch_size=8, learning_rate=3e-3, dtype="float32", heldout_limit=8,

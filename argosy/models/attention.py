@@ -1,0 +1,212 @@
+"""Attention of training over packed documents: which kernel computes it, and what tells it where documents end.
+
+A mask of every pair of a sample's tokens grows with the square of the length and rules FlashAttention out. `packed`
+needs the documents' ends alone (Dao et al. 2022; on GPUs torch's kernel for sequences of several lengths): it is an
+attention function of transformers, by its name in `model.config._attn_implementation`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+from argosy.errors import InputError
+
+Choice = Literal["auto", "eager", "sdpa", "flex", "varlen"]
+PACKED = "argosy_packed"  # what `varlen` is called among transformers' attention functions
+EAGER_LENGTH = 256  # on a CPU, plain attention is faster than torch's fused one up to about this length
+MASKED_LENGTH = 512  # and a mask of all pairs is as fast as documents one by one
+_ROWS = 256  # queries of which a piece with a mask has at most so many
+_UNKNOWN = ("softcap", "s_aux", "position_bias")  # what changes scores and no kernel here takes
+
+
+def choose(wanted: Choice, device: torch.device, length: int) -> str:
+    """Return the name of the attention function for samples of `length` tokens, which transformers then knows.
+
+    Raises InputError: the device cannot compute the one that is wanted."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ALL_ATTENTION_FUNCTIONS.register(PACKED, packed_attention)
+    on_cpu = device.type == "cpu"
+    if wanted == "flex" and on_cpu:
+        raise InputError("attention=flex has no backward on a CPU: set attention=varlen, which needs no mask either, "
+                         "or auto")
+    if wanted == "auto":
+        short = "eager" if length <= EAGER_LENGTH else "sdpa" if length <= MASKED_LENGTH else PACKED
+        return short if on_cpu else PACKED
+    return {"flex": "flex_attention", "varlen": PACKED}.get(wanted, wanted)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Queries with the keys that they may see, as ranges of the batch's tokens laid end to end."""
+
+    rows: range
+    columns: range
+    mask: Tensor | None
+    """Additive, (rows, columns); None: causal, of equal ranges."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Ends of the documents of a batch whose samples are laid end to end."""
+
+    ends: Tensor
+    """(documents + 1,), int32: 0, and the token after each document."""
+    length: int
+    """Tokens of a sample; no document is longer."""
+
+    @classmethod
+    def of(cls, documents: Tensor) -> "Packed":
+        """Read the number of each token's document, (samples, length), equal ones side by side."""
+        begins = torch.ones_like(documents, dtype=torch.bool)
+        begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+        starts = begins.flatten().nonzero().flatten()  # waits for the device, once for all layers
+        return cls(pad(starts, (0, 1), value=documents.numel()).int(), documents.shape[1])
+
+    @classmethod
+    def whole(cls, samples: int, length: int, device: torch.device) -> "Packed":
+        """Take each sample for one document."""
+        return cls(torch.arange(samples + 1, device=device, dtype=torch.int32) * length, length)
+
+    @cached_property
+    def _made(self) -> dict[Any, list[Piece]]:
+        return {}
+
+    def pieces(self, window: int | None, dtype: torch.dtype) -> list[Piece]:
+        """Cut the batch into pieces, which all layers of one window share; masks are of `dtype`."""
+        if (window, dtype) not in self._made:
+            self._made[window, dtype] = list(_cut(self.ends.tolist(), window, dtype, self.ends.device))
+        return self._made[window, dtype]
+
+
+def _cut(ends: list[int], window: int | None, dtype: torch.dtype, device: torch.device) -> Iterator[Piece]:
+    """Yield a long document by itself, by its window where it has one; short ones together, with a mask of them."""
+    inner: dict[tuple[int, int], Tensor] = {}  # long documents' masks by shape: the inner ones are one
+    at = 0
+    while at < len(ends) - 1:
+        last = at + 1
+        while last + 1 < len(ends) and ends[last + 1] - ends[at] <= _ROWS:
+            last += 1
+        first, end = ends[at], ends[last]
+        if last - at > 1:
+            yield Piece(range(first, end), range(first, end), _mask(ends[at : last + 1], window, dtype, device))
+        elif not window or end - first <= window:
+            yield Piece(range(first, end), range(first, end), None)
+        else:
+            for row in range(first, end, _ROWS):
+                rows = range(row, min(row + _ROWS, end))
+                columns = range(max(first, row - window + 1), rows.stop)
+                shape = len(rows), len(columns)
+                if shape not in inner:
+                    inner[shape] = _mask([0, shape[1]], window, dtype, device)[-shape[0] :]
+                yield Piece(rows, columns, inner[shape])
+        at = last
+
+
+def _mask(ends: list[int], window: int | None, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the additive mask, (tokens, tokens), of documents that end there."""
+    sizes = torch.tensor(ends).diff()
+    documents = torch.arange(len(sizes)).repeat_interleave(sizes).to(device)
+    return additive(documents[None], window, dtype)[0, 0]
+
+
+def additive(documents: Tensor, window: int | None, dtype: torch.dtype) -> Tensor:
+    """Return an additive (samples, 1, length, length) mask: causal, within a document, and within the last `window`
+    tokens. `documents`: (samples, length)."""
+    length = documents.shape[1]
+    allowed = documents.unsqueeze(2) == documents.unsqueeze(1)
+    allowed &= torch.ones(length, length, dtype=torch.bool, device=documents.device).tril()
+    if window and window < length:
+        allowed &= torch.ones(length, length, dtype=torch.bool, device=documents.device).triu(1 - window)
+    lowest = torch.finfo(dtype).min
+    mask = torch.zeros(allowed.shape, dtype=dtype, device=documents.device)
+    return mask.masked_fill_(~allowed, lowest).unsqueeze(1)
+
+
+def arguments(architecture: Any, documents: Tensor | None, dtype: torch.dtype) -> dict[str, Any]:
+    """Return the arguments of a decoder of config `architecture` that keep attention within documents: a mask, by kind
+    of layer where the layers are of several, or their ends, as `packed`."""
+    if documents is None:
+        return {"attention_mask": None}
+    if architecture._attn_implementation not in ("eager", "sdpa", "flex_attention"):
+        return {"attention_mask": None, "packed": Packed.of(documents)}
+    flex = architecture._attn_implementation == "flex_attention"
+    window = getattr(architecture, "sliding_window", None)
+    if not window or window >= documents.shape[1]:
+        return {"attention_mask": _blocks(documents, None) if flex else additive(documents, None, dtype)}
+    made = {kind: _blocks(documents, size) if flex else additive(documents, size, dtype)
+            for kind, size in (("full_attention", None), ("sliding_attention", window))}
+    several = getattr(architecture, "layer_types", None)
+    return {"attention_mask": made if several else made["sliding_attention"]}
+
+
+def _blocks(documents: Tensor, window: int | None) -> Any:
+    """Return the mask of flex attention (Dong et al. 2024), which knows which blocks of pairs are empty."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    samples, length = documents.shape
+
+    def allowed(sample: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        near = (query >= key) & (documents[sample, query] == documents[sample, key])
+        return near & (query - key < window) if window else near
+
+    on_gpu = documents.device.type == "cuda"  # compiled, it never holds all pairs
+    return create_block_mask(allowed, samples, None, length, length, device=documents.device.type, _compile=on_gpu)
+
+
+def packed_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *, dropout: float = 0.0,
+    scaling: float | None = None, sliding_window: int | None = None, packed: Packed | None = None, **named: Any
+) -> tuple[Tensor, None]:
+    """Attend causally within documents, as an attention function of transformers.
+
+    Args:
+        query: (samples, heads, length, head size); `key` and `value` likewise, of as many heads or a divisor.
+        attention_mask: None, as the documents' ends say it.
+        sliding_window: tokens that a query sees, itself included.
+        packed: the documents; None: each sample is one.
+
+    Returns (samples, length, heads, head size). Raises InputError: the model changes its scores."""
+    if unknown := [name for name in _UNKNOWN if named.get(name) is not None]:
+        raise InputError(f"attention=varlen does not know {unknown[0]} of {module.config.model_type}: set "
+                         "attention=eager")
+    samples, heads, length, _ = query.shape
+    if packed is None:
+        packed = Packed.whole(samples, length, query.device)
+    window = sliding_window if sliding_window and sliding_window < packed.length else None
+    kind = query.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
+    q, k, v = (each.to(dtype).transpose(1, 2).reshape(samples * length, each.shape[1], each.shape[3])
+               for each in (query, key, value))
+    if has_kernel(q, dropout):
+        from torch.nn.attention.varlen import varlen_attn
+
+        whole: Any = varlen_attn(q, k, v, packed.ends, packed.ends, packed.length, packed.length, scale=scaling,
+                                 window_size=(window - 1 if window else -1, 0), enable_gqa=key.shape[1] != heads)
+    else:
+        whole = _by_pieces([q, k, v], packed.pieces(window, dtype), dropout, scaling)
+    return whole.view(samples, length, heads, value.shape[3]), None
+
+
+def has_kernel(query: Tensor, dropout: float) -> bool:
+    """Tell whether torch's FlashAttention for several lengths computes this: on GPUs since Ampere, in 16 bits."""
+    half = query.dtype in (torch.bfloat16, torch.float16)
+    return (query.is_cuda and half and not dropout and query.shape[2] <= 256
+            and torch.cuda.get_device_capability(query.device) >= (8, 0))
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # pieces differ from batch to batch
+def _by_pieces(flat: list[Tensor], pieces: list[Piece], dropout: float, scaling: float | None) -> Tensor:
+    """Attend piece by piece; tensors are (tokens, heads, head size). Each costs memory in proportion to its tokens."""
+    query, key, value = (each.transpose(0, 1).unsqueeze(0) for each in flat)
+    done = []
+    for piece in pieces:
+        rows, columns = slice(piece.rows.start, piece.rows.stop), slice(piece.columns.start, piece.columns.stop)
+        done.append(scaled_dot_product_attention(
+            query[:, :, rows], key[:, :, columns], value[:, :, columns], piece.mask, dropout, piece.mask is None,
+            scale=scaling, enable_gqa=query.shape[1] != key.shape[1]))
+    return torch.cat(done, dim=2)[0].transpose(0, 1)
