@@ -54,6 +54,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_weight = ctx.saved_tensors
         scale = grads[0]
+        if grad_hidden.dtype == torch.float16:  # a scaled loss may exceed its range
+            grad_hidden = grad_hidden.float()
         return (grad_hidden * scale).to(ctx.hidden_dtype), grad_weight * scale, None, None, None
 
 

@@ -81,15 +81,16 @@ def _changes(job: Job, now: Layout, usable: float) -> Iterator[tuple[str, Propos
 def _layouts(job: Job, now: Layout) -> Iterator[Layout]:
     """Yield the divisions of the states that go further than the present one."""
     several = now.data > 1
-    for zero in (1, 2) if several and job.optimizer != "muon" else ():
+    for zero in (1, 2) if several and job.divisible else ():
         if zero > now.zero:
             yield replace(now, zero=zero, engine="deepspeed")
-    if now.offload == "none" and now.zero < 3 and job.optimizer != "muon":
+    if now.offload == "none" and now.zero < 3 and job.divisible:
         yield replace(now, zero=2, engine="deepspeed", offload="optimizer")
     if several and now.zero < 3:
-        if job.optimizer != "muon":
+        if job.divisible:
             yield replace(now, zero=3, engine="deepspeed")
-        yield replace(now, zero=3, engine="fsdp", offload="none")
+        if job.shardable:
+            yield replace(now, zero=3, engine="fsdp", offload="none")
 
 
 def _micro(tried: Proposal, now: Layout) -> dict[str, int]:

@@ -65,6 +65,16 @@ class Job:
     """argosy/models/loss.py, which holds the logits of few tokens at a time; or the logits of all."""
 
     @property
+    def divisible(self) -> bool:
+        """Whether ZeRO divides the optimizer's state; others need whole matrices, which it cuts up."""
+        return self.optimizer == "adamw"
+
+    @property
+    def shardable(self) -> bool:
+        """Whether fsdp does, which puts Muon's matrices together."""
+        return self.optimizer in ("adamw", "muon")
+
+    @property
     def bytes(self) -> Precision:
         """Bytes of a number, by what it is of."""
         return PRECISIONS[self.precision]
@@ -117,16 +127,24 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
         attention = "varlen" if not on_cpu or length > MASKED_LENGTH else "eager" if length <= EAGER_LENGTH else "sdpa"
     return Job(
         model, length, config["global_batch_size"], config["micro_batch_size"], config["tokens"], config["optimizer"],
-        "autocast" if config["dtype"] == "bfloat16" else "float32",
+        "float32" if config["dtype"] == "float32" else "autocast",
         config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused",
     )
 
 
+def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:
+    """Return the engine of a phase, where `auto` is torch on a CPU and for what DeepSpeed does not compute."""
+    engine: str = config["engine"]
+    if engine != "auto":
+        return engine
+    own = config["optimizer"] != "adamw" or config["dtype"] == "float16" or config.get("fp8")
+    return "torch" if (on_cpu or own) and not config["zero_stage"] else "deepspeed"
+
+
 def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = False) -> Layout:
     """Read the layout that a phase of training has, on so many processes."""
-    engine, zero = config["engine"], config["zero_stage"]
-    if engine == "auto":
-        engine = "torch" if on_cpu and not zero else "deepspeed"
-    return Layout(processes, zero=3 if engine == "fsdp" else zero, engine=engine, shard=config.get("shard_size", 0),
+    engine: Any = engine_of(config, on_cpu=on_cpu)
+    zero = 3 if engine == "fsdp" else config["zero_stage"]
+    return Layout(processes, zero=zero, engine=engine, shard=config.get("shard_size", 0),
                   offload=config.get("offload", "none"),
                   recompute="full" if config.get("recompute") == "full" else "none")

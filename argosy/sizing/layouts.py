@@ -96,9 +96,10 @@ def check_layout(job: Job, layout: Layout, per_node: int) -> None:
                          (" or more" if least == 1 else ""))
     if layout.shard and layout.engine != "fsdp":
         raise InputError("--shard is of FSDP2: give --fsdp too, or leave it out")
-    if job.optimizer == "muon" and layout.zero and layout.engine != "fsdp":
-        raise InputError("optimizer=muon needs whole matrices, which ZeRO cuts up: give --zero 0, --fsdp or "
-                         "--optimizer adamw")
+    if layout.zero and not (job.shardable if layout.engine == "fsdp" else job.divisible):
+        fsdp = ", --fsdp" if job.shardable else ""
+        raise InputError(f"optimizer={job.optimizer} needs whole matrices, which are cut up there: give --zero 0{fsdp} "
+                         "or --optimizer adamw")
 
 
 def ladder(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
@@ -113,20 +114,20 @@ def _divided(job: Job, gpus: int) -> Iterator[Layout]:
     """Yield the layouts that divide states alone."""
     plain = Layout(gpus)
     yield plain
-    if job.optimizer != "muon":  # which needs whole matrices, and ZeRO cuts them up
+    if job.divisible:
         if gpus > 1:
             yield replace(plain, zero=1)
             yield replace(plain, zero=2)
         yield replace(plain, zero=2, offload="optimizer")
         if gpus > 1:
             yield replace(plain, zero=3)
-    if gpus > 1:
+    if gpus > 1 and job.shardable:
         yield replace(plain, zero=3, engine="fsdp")
 
 
 def _parallel(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     """Yield the layouts that divide the computation, the least division first."""
-    model, zero = job.model, 0 if job.optimizer == "muon" else 1
+    model, zero = job.model, 1 if job.divisible else 0
     node = min(gpus, per_node)
     widths = divisors(model.kv_heads, divisors(model.heads, divisors(gpus, (2, 4, 8, 16))))
     widths = [width for width in widths if width <= node]

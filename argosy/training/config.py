@@ -5,9 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream
+from argosy.config.schema import RUNTIME, Config, Measured, Rate, Seed, Upstream
 from argosy.models.export import Export
-from argosy.training.computing import EngineConfig
+from argosy.training.numerics import NumericsConfig
 
 PositiveInt = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
@@ -28,7 +28,7 @@ def micro_batch(name: str, size: int, micro: int, processes: int) -> int:
     return micro
 
 
-class TrainConfig(EngineConfig):
+class TrainConfig(NumericsConfig):
     """Config of every phase: data, length, batch, optimizer, schedule, held-out evaluation, exports."""
 
     tokenized: Upstream = ""
@@ -45,8 +45,6 @@ class TrainConfig(EngineConfig):
     """Samples of an optimizer step, over all processes."""
     micro_batch_size: Annotated[int, Field(ge=0)] = 0
     """Samples of one forward and backward of a process, at most; 0 means all of a process's."""
-    optimizer: Literal["adamw", "muon"] = "adamw"
-    """AdamW, or Muon (Jordan et al. 2024) for the matrices with AdamW for the rest."""
     learning_rate: Rate = 3e-3
     """Highest learning rate."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.1
@@ -69,13 +67,8 @@ class TrainConfig(EngineConfig):
     """Weight of log(Z)^2 (Chowdhery et al. 2022), which keeps logits from drifting."""
     document_mask: bool = True
     """Attention stays within a document; else within the sample."""
-    attention: Annotated[Literal["auto", "eager", "sdpa", "flex", "varlen"], ADDED] = "auto"
-    """varlen needs the documents' ends and no mask (FlashAttention on GPUs, torch's fused attention on a CPU), flex
-    (GPUs) a mask of blocks, eager and sdpa one of all pairs. auto is varlen on GPUs, and above 512 tokens on a CPU."""
     threads: PositiveInt = 1
     """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
-    dtype: Literal["float32", "bfloat16"] = "bfloat16"
-    """Precision of matrix products; weights and optimizer are float32 either way."""
     exports: tuple[Fraction, ...] = (1.0,)
     """Shares of the budget at which a checkpoint is exported; the last one is always 1."""
     heldout_points: PositiveInt = 4
@@ -93,9 +86,6 @@ class TrainConfig(EngineConfig):
         if not self.exports or self.exports[-1] != 1.0 or list(self.exports) != sorted(set(self.exports)):
             raise ValueError(f"exports={list(self.exports)} must rise and end with 1.0, such as [0.5, 1.0]")
         self._check_exports()
-        if self.optimizer == "muon" and self.zero_stage > 0:
-            raise ValueError("optimizer=muon needs whole matrices, which ZeRO cuts up: set zero_stage=0 (engine=fsdp "
-                             "shards weights all the same), or optimizer=adamw")
         if self.warmup_tokens >= self.tokens:
             raise ValueError(f"warmup_tokens={self.warmup_tokens} is not below tokens={self.tokens}, so that the "
                              "learning rate would never be reached: lower it")

@@ -186,7 +186,8 @@ class Loop:
         tokens = step * self.config.tokens_per_step
         total = float(self.exporter.tokens_before + tokens)
         self.context.tracker.metrics(
-            {**values, "train/lr": rate, "train/grad_norm": float(norm), "train/tokens": total}, step=step)
+            {**values, "train/lr": rate, "train/grad_norm": float(norm), "train/tokens": total,
+             **self.engine.measures()}, step=step)
         since, begun = self._logged
         self._logged = (step, time.monotonic())
         speed = (step - since) * self.config.tokens_per_step / max(self._logged[1] - begun, 1e-9)

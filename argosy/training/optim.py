@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from argosy.errors import InputError
 from argosy.training.config import TrainConfig
+from argosy.training.precision import missing
 
 MOMENTUM = 0.95
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -99,9 +101,11 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
 
 def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
-    """Make AdamW, or Muon for the hidden layers' matrices with AdamW for the rest.
+    """Make the optimizer that the config names.
 
-    Only the hidden layers' matrices decay: decaying norms and embeddings costs stability (OLMo 2, 2025)."""
+    Only the hidden layers' matrices decay: decaying norms and embeddings costs stability (OLMo 2, 2025).
+
+    Raises InputError: its package is not installed."""
     embedding = {id(parameter) for module in model.modules() if isinstance(module, nn.Embedding)
                  for parameter in module.parameters()}
     embedding.add(id(model.get_output_embeddings().weight))
@@ -113,8 +117,21 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
         groups = [{"params": matrices, "weight_decay": config.weight_decay, "muon": True},
                   {"params": others, "weight_decay": 0.0}]
         return MuonAdamW(groups, **adamw)
-    return torch.optim.AdamW([{"params": matrices, "weight_decay": config.weight_decay},
-                              {"params": others, "weight_decay": 0.0}], **adamw)
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    if config.optimizer == "adafactor":  # its rate is a share of the root mean square of a parameter
+        return torch.optim.Adafactor(groups, lr=config.learning_rate)
+    if config.optimizer == "adamw_8bit":
+        return _adamw_8bit(groups, config)
+    return torch.optim.AdamW(groups, **adamw)
+
+
+def _adamw_8bit(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    if problem := missing("optimizer=adamw_8bit", "torchao", "optimizer=adafactor, which needs less memory still"):
+        raise InputError(problem)
+    from torchao.optim import AdamW8bit
+
+    made: torch.optim.Optimizer = AdamW8bit(groups, lr=config.learning_rate, betas=(config.beta1, config.beta2))
+    return made
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:

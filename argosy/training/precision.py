@@ -1,15 +1,77 @@
-"""Matrix products in bfloat16 on a CPU that has no instructions for them.
+"""What a device computes matrix products in: refusals, TensorFloat-32, 8 bits, bfloat16 on a CPU.
 
-torch then multiplies number by number, 20 to 50 times slower than in float32. What the instructions compute is cheap to
-repeat: a product of two bfloat16 numbers is exact in float32, sums are float32, and the result is rounded once."""
+A CPU may have no instructions for bfloat16. torch then multiplies number by number, 20 to 50 times slower than in
+float32. What the instructions compute is cheap to repeat: a product of two bfloat16 numbers is exact in float32, sums
+are float32, and the result is rounded once."""
 
 import functools
+import importlib.util
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from argosy.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+    from argosy.training.numerics import NumericsConfig
 
 PRODUCTS = ("mm", "mm.out", "bmm", "addmm", "baddbmm")
 ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"  # its second result, the logarithms of the sums, is float32
+_ADA, _AMPERE = (8, 9), (8, 0)  # compute capabilities
+
+
+def set_precision(model: Any, config: "NumericsConfig", device: "torch.device") -> None:
+    """Bring the process and the linear layers of `model`'s blocks to the config's precision.
+
+    Raises InputError: the device, or what is installed, cannot compute it; says what can."""
+    import torch
+
+    speed_up_bfloat16()
+    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
+    if problem := _problem(config, capability):
+        raise InputError(problem)
+    if config.tf32:
+        torch.set_float32_matmul_precision("high")
+    if config.fp8:
+        _to_float8(model)
+
+
+def _problem(config: "NumericsConfig", capability: tuple[int, int] | None) -> str:
+    """Say what the device lacks. `capability`: of the GPU; None: it is a CPU."""
+    where = "this phase runs on a CPU" if capability is None else "this GPU is of {}.{}".format(*capability)
+    if config.dtype == "float16" and capability is None:
+        return ("dtype=float16 scales its loss for the GPUs that have no bfloat16, and this phase runs on a CPU: set "
+                "dtype=bfloat16, or float32")
+    if config.tf32 and (capability or (0, 0)) < _AMPERE:
+        return f"tf32=true needs a GPU of compute capability 8.0 or more, and {where}: set tf32=false"
+    if config.fp8 and (capability or (0, 0)) < _ADA:
+        return f"fp8=true needs a GPU of compute capability 8.9 or more, and {where}: set fp8=false"
+    if config.fp8:
+        return missing("fp8=true", "torchao", "set fp8=false")
+    return ""
+
+
+def missing(field: str, package: str, otherwise: str) -> str:
+    """Say how the package that a field needs is installed; "" where it is."""
+    if importlib.util.find_spec(package):
+        return ""
+    return (f"{field} needs the package {package}, which is not installed: `pip install {package}`, on a cluster in "
+            "the image train (a line of `dependencies` in pyproject.toml, make lock, make image-train); or "
+            f"{otherwise}")
+
+
+def _to_float8(model: Any) -> None:
+    """Replace the linear layers of the blocks, whose sides 16 divides; weights stay as they are."""
+    from torchao.float8 import convert_to_float8_training
+
+    head = model.get_output_embeddings()
+
+    def fits(module: Any, name: str) -> bool:
+        return module is not head and module.in_features % 16 == module.out_features % 16 == 0
+
+    convert_to_float8_training(model, module_filter_fn=fits)
 
 
 @functools.cache

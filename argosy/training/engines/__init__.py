@@ -10,12 +10,13 @@ if TYPE_CHECKING:
 
 def make_engine(model: Any, channels: int, config: "TrainConfig", group: "Group") -> "Engine":
     """Return the engine that the config names, around `model`, whose losses are by `channels` channels."""
-    on_cpu = group.device.type == "cpu"
+    from argosy.sizing.job import engine_of
+
     if config.engine in ("fsdp", "ddp") and group.world > 1:
         from argosy.training.engines.fsdp import FSDPEngine
 
         return FSDPEngine(model, channels, config, group)
-    if config.engine == "deepspeed" or (config.engine == "auto" and (config.zero_stage or not on_cpu)):
+    if engine_of(config.model_dump(), on_cpu=group.device.type == "cpu") == "deepspeed":
         from argosy.training.engines.deepspeed import DeepSpeedEngine
 
         return DeepSpeedEngine(model, channels, config, group)

@@ -16,7 +16,7 @@ from argosy.tokens.windows import IGNORED
 from argosy.training.config import TrainConfig
 from argosy.training.engines.parts import WEIGHT, Parts, Whole, write_parts
 from argosy.training.parallel import Group
-from argosy.training.precision import speed_up_bfloat16
+from argosy.training.precision import set_precision
 
 _ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
 
@@ -28,7 +28,7 @@ class Engine(ABC):
         module: the loss module, on the group's device."""
 
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
-        speed_up_bfloat16()
+        set_precision(model, config, group.device)
         self.config, self.group = config, group
         dtype = getattr(torch, config.dtype)
         _recompute(model, config.recompute)
@@ -76,6 +76,10 @@ class Engine(ABC):
     @abstractmethod
     def _update(self, learning_rate: float) -> Tensor:
         """Clip, step, zero; returns the gradient's norm before clipping."""
+
+    def measures(self) -> dict[str, float]:
+        """Return what the engine adds to the log."""
+        return {}
 
     def save(self, directory: Path) -> None:
         """Write weights and optimizer below `directory`; every process calls it."""

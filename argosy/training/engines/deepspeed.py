@@ -80,20 +80,21 @@ class DeepSpeedEngine(Engine):
         yield from self._weights_by_name()
         self._link()
         for name, parameter in self._named:
-            for kind in MOMENTS:
-                yield f"{kind}/{name}", partial(self._moment, parameter, kind)
-            yield f"step/{name}", partial(self._step_of, parameter)
+            if self.config.zero_stage:
+                for kind in MOMENTS:
+                    yield f"{kind}/{name}", partial(self._moment, parameter, kind)
+                yield f"step/{name}", self._step_of
+            else:
+                yield from ((f"{kind}/{name}", value.clone) for kind, value in sorted(self._states[parameter].items()))
 
     def _moment(self, parameter: Any, kind: str) -> Tensor:
         from deepspeed.utils import safe_get_full_optimizer_state
 
-        zero = self.config.zero_stage
-        moment: Tensor = safe_get_full_optimizer_state(parameter, kind) if zero else self._states[parameter][kind]
+        moment: Tensor = safe_get_full_optimizer_state(parameter, kind)
         return moment
 
-    def _step_of(self, parameter: Any) -> Tensor:
-        state = self._states[parameter] if not self.config.zero_stage else next(iter(self._states.values()))
-        step: Tensor = state["step"]
+    def _step_of(self) -> Tensor:
+        step: Tensor = next(iter(self._states.values()))["step"]
         return step.clone()
 
     def _link(self) -> None:
@@ -104,6 +105,11 @@ class DeepSpeedEngine(Engine):
             self._engine.optimizer._lazy_init_hp_params_optimizer_state()
 
     def _restore(self, parts: Parts) -> None:
+        if not self.config.zero_stage:
+            for name, parameter in self._named:
+                parameter.data.copy_(parts[f"{WEIGHT}/{name}"])
+                self._states[parameter] = {kind: value.to(parameter.device) for kind, value in parts.of(name).items()}
+            return
         steps = parts[f"step/{self._named[0][0]}"]
         for flat in self._partitions():
             self._fill(flat, steps)
@@ -112,15 +118,13 @@ class DeepSpeedEngine(Engine):
             self._set(parameter, parts[f"{WEIGHT}/{name}"], None)
             for kind in MOMENTS:
                 self._set(parameter, parts[f"{kind}/{name}"], kind)
-            if not self.config.zero_stage:
-                self._states[parameter]["step"] = steps.to(parameter.device, copy=True)
 
     def _partitions(self) -> list[Tensor]:
         """List the flat tensors that this process's optimizer updates."""
         optimizer = self._engine.optimizer
         if self.config.zero_stage == 3:
             return list(optimizer.fp32_partitioned_groups_flat)
-        return list(optimizer.single_partition_of_fp32_groups) if self.config.zero_stage else []
+        return list(optimizer.single_partition_of_fp32_groups)
 
     def _fill(self, flat: Tensor, steps: Tensor) -> None:
         """Make a flat partition's moments, which torch makes at its first step."""
@@ -136,16 +140,11 @@ class DeepSpeedEngine(Engine):
         value = value.to(self.group.device)
         if self.config.zero_stage == 3:
             self._set_part(parameter, value, kind)
-        elif self.config.zero_stage:
-            if kind is None:
-                safe_set_full_fp32_param(parameter, value)
-                parameter.data.copy_(value)
-            else:
-                safe_set_full_optimizer_state(parameter, value, kind)
         elif kind is None:
+            safe_set_full_fp32_param(parameter, value)
             parameter.data.copy_(value)
         else:
-            self._states[parameter][kind] = value
+            safe_set_full_optimizer_state(parameter, value, kind)
 
     def _set_part(self, parameter: Any, value: Tensor, kind: str | None) -> None:
         """Write this process's part in stage 3: parts are of one size, the last one padded."""

@@ -10,7 +10,9 @@ from torch import Tensor
 from argosy.training.config import TrainConfig
 from argosy.training.engines.base import Engine
 from argosy.training.engines.parts import WEIGHT, Parts, Whole
+from argosy.training.engines.scaling import LOSS_SCALE, LossScale
 from argosy.training.optim import make_optimizer
+from argosy.training.optimizer_state import make_state, plain, set_rate, wrapped
 from argosy.training.parallel import Group
 
 
@@ -21,6 +23,7 @@ class TorchEngine(Engine):
         super().__init__(model, channels, config, group)
         self._wrap()
         self._optimizer = make_optimizer(model, config)
+        self._scale = LossScale(group.device) if config.dtype == "float16" else None
 
     def _wrap(self) -> None:
         """Share the module out over the processes, before the optimizer is made of its parameters."""
@@ -29,24 +32,32 @@ class TorchEngine(Engine):
         loss: Tensor
         sums: Tensor
         loss, sums = self.module(*part)
-        (loss / targets).backward()
+        loss = loss / targets
+        (self._scale.scaled(loss) if self._scale else loss).backward()
         return sums
 
     def _update(self, learning_rate: float) -> Tensor:
         parameters = [parameter for _, parameter in self._named]
         self._sum_gradients(parameters)
-        norm = self._clip(parameters)
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
-        self._optimizer.step()
+        norm, finite = self._clip(parameters), True
+        if self._scale:
+            norm, finite = self._scale.unscale([each.grad for each in parameters if each.grad is not None], norm)
+        if finite:
+            set_rate(self._optimizer, learning_rate)
+            self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         return norm
+
+    def measures(self) -> dict[str, float]:
+        """Return the scale of the loss, where it has one."""
+        return self._scale.measures() if self._scale else {}
 
     def _sum_gradients(self, parameters: list[Any]) -> None:
         self.group.sum_gradients(parameters)
 
     def _clip(self, parameters: list[Any]) -> Tensor:
-        return torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm, foreach=True)
+        most = self.config.max_grad_norm * (self._scale.value if self._scale else 1.0)
+        return torch.nn.utils.clip_grad_norm_(parameters, most, foreach=True)
 
     def _whole(self, tensor: Tensor) -> Tensor:
         return tensor
@@ -57,13 +68,20 @@ class TorchEngine(Engine):
 
     def _state(self) -> Iterator[tuple[str, Whole]]:
         yield from self._weights_by_name()
+        if self._scale:
+            yield LOSS_SCALE, self._scale.state
         for name, parameter in self._named:
-            for kind, value in sorted(self._optimizer.state[parameter].items()):
+            for kind, value in sorted(plain(self._optimizer.state[parameter]).items()):
                 yield f"{kind}/{name}", partial(self._whole, value)
 
     def _restore(self, parts: Parts) -> None:
+        if self._scale and LOSS_SCALE in parts:
+            self._scale.restore(parts[LOSS_SCALE])
         for name, parameter in self._named:
             parameter.copy_(self._like(parts[f"{WEIGHT}/{name}"], parameter))
-            self._optimizer.state[parameter] = {
-                kind: self._like(tensor, parameter) if tensor.ndim else tensor.to(parameter.device)
-                for kind, tensor in parts.of(name).items()}
+        if self.config.optimizer == "adamw_8bit":
+            make_state(self._optimizer)
+        for name, parameter in self._named:
+            kept = {kind: self._like(tensor, parameter) if tensor.ndim else tensor.to(parameter.device)
+                    for kind, tensor in parts.of(name).items()}
+            self._optimizer.state[parameter] = wrapped(self._optimizer.state[parameter], kept)

@@ -1,0 +1,61 @@
+"""In which numbers a phase computes and with which optimizer. What cannot go together is refused with what can."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import model_validator
+
+from argosy.config.schema import ADDED
+from argosy.training.computing import EngineConfig
+
+
+class NumericsConfig(EngineConfig):
+    """Fields of every phase that name its precision, its kernels and its optimizer."""
+
+    optimizer: Literal["adamw", "muon", "adafactor", "adamw_8bit"] = "adamw"
+    """AdamW; Muon (Jordan et al. 2024) for the matrices with AdamW for the rest; Adafactor (Shazeer & Stern 2018), a
+    mean for each row and column; AdamW whose moments have 8 bits (Dettmers et al. 2022; needs torchao)."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
+    """Precision of matrix products; weights and optimizer are float32 either way. float16 scales its loss (Micikevicius
+    et al. 2018), on GPUs without bfloat16."""
+    tf32: Annotated[bool, ADDED] = False
+    """GPUs multiply float32 matrices with 10 bits of mantissa (TensorFloat-32)."""
+    fp8: Annotated[bool, ADDED] = False
+    """The blocks' matrix products are in 8 bits (Micikevicius et al. 2022), on GPUs since Ada; needs torchao."""
+    attention: Annotated[Literal["auto", "eager", "sdpa", "flex", "varlen"], ADDED] = "auto"
+    """varlen needs the documents' ends and no mask (FlashAttention on GPUs, torch's fused attention on a CPU), flex
+    (GPUs) a mask of blocks, eager and sdpa one of all pairs. auto is varlen on GPUs, and above 512 tokens on a CPU."""
+
+    @model_validator(mode="after")
+    def _check_numerics(self) -> Self:
+        for problem in (self._optimizer_problem(), self._float16_problem(), self._fp8_problem()):
+            if problem:
+                raise ValueError(problem)
+        return self
+
+    def _optimizer_problem(self) -> str:
+        if self.optimizer == "muon" and self.zero_stage:
+            return ("optimizer=muon needs whole matrices, which ZeRO cuts up: set zero_stage=0 (engine=fsdp "
+                    "shards weights all the same), or optimizer=adamw")
+        if self.optimizer not in ("adafactor", "adamw_8bit"):
+            return ""
+        what = "rows and columns" if self.optimizer == "adafactor" else "blocks of 256 numbers"
+        if self.zero_stage:
+            return (f"optimizer={self.optimizer} needs whole {what}, which ZeRO cuts up: set zero_stage=0, or "
+                    "optimizer=adamw")
+        if self.engine not in ("auto", "torch"):
+            return (f"optimizer={self.optimizer} needs whole {what}, which engine={self.engine} cuts up or flattens: "
+                    "set engine=torch, or optimizer=adamw")
+        return ""
+
+    def _float16_problem(self) -> str:
+        if self.dtype == "float16" and (self.zero_stage or self.engine == "deepspeed"):
+            return ("dtype=float16 scales the loss, which is done under engine=torch, ddp and fsdp alone: set one of "
+                    "these (with zero_stage=0), or dtype=bfloat16")
+        return ""
+
+    def _fp8_problem(self) -> str:
+        if self.fp8 and self.dtype != "bfloat16":
+            return f"fp8=true is with dtype=bfloat16, and this is {self.dtype}: set dtype=bfloat16, or fp8=false"
+        if self.fp8 and (self.zero_stage or self.engine == "deepspeed"):
+            return "fp8=true is for engine=torch, ddp and fsdp: set one of these (with zero_stage=0), or fp8=false"
+        return ""
