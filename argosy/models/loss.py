@@ -3,6 +3,7 @@
 The gradient of the logits is made while a chunk's logits are in the cache (the method of Liger Kernel, Hsu et al.
 2024, here in plain torch). On a CPU it halves the time that the output layer costs a small model."""
 
+import copy
 from typing import Any
 
 import torch
@@ -100,6 +101,7 @@ class LossModule(nn.Module):
         self.model = model
         self.channels = channels
         self._dtype, self._z_loss = dtype, z_loss
+        self.offset: int | None = None  # of the part of each sample that this process trains on, under parallelism
         model.set_attn_implementation(choose(attention, next(model.parameters()).device, sequence_length))
 
     def forward(
@@ -110,13 +112,30 @@ class LossModule(nn.Module):
 
         `inputs`, `targets`, `channels`: (samples, length), int64; a target of IGNORED costs nothing. `documents`:
         (samples, length); where given, attention stays within equal numbers."""
-        within = arguments(self.model.config, documents, self._dtype)
-        device = inputs.device.type
-        with torch.autocast(device, dtype=self._dtype, enabled=self._dtype != torch.float32):
-            hidden = self.model.get_decoder()(input_ids=inputs, use_cache=False, **within).last_hidden_state
+        return self.score(self.hidden(inputs, documents), targets, channels)
+
+    def hidden(self, given: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Return the last hidden states, (samples, length, hidden_size), of tokens (samples, length), or of hidden
+        states that other blocks made. `documents`: (samples, whole length)."""
+        place = arguments(self.model.config, documents, self._dtype)
+        place["input_ids" if given.ndim == 2 else "inputs_embeds"] = given
+        if self.training and self.offset is not None:
+            place["position_ids"] = self.offset + torch.arange(given.shape[1], device=given.device).unsqueeze(0)
+        with torch.autocast(given.device.type, dtype=self._dtype, enabled=self._dtype != torch.float32):
+            states: Tensor = self.model.get_decoder()(use_cache=False, **place).last_hidden_state
+        return states
+
+    def score(self, hidden: Tensor, targets: Tensor, channels: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the loss of hidden states, as `forward` does."""
         weight = self.model.get_output_embeddings().weight
         loss, nats = linear_cross_entropy(hidden.flatten(0, 1), weight, targets.flatten(), self._z_loss, self._dtype)
         if channels is None:
             return loss, nats
         index = torch.arange(self.channels, device=nats.device).unsqueeze(1)
         return loss, (nats.double() * (channels.reshape(1, -1) == index)).sum(dim=1)
+
+    def around(self, model: Any) -> "LossModule":
+        """Return the same losses around another model, such as a part of this one."""
+        other = copy.copy(self)
+        other._modules = {**self._modules, "model": model}
+        return other

@@ -4,10 +4,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import ADDED, RUNTIME, ParallelConfig
+from argosy.config.schema import ADDED, RUNTIME
+from argosy.training.parallelism.config import MeshConfig
 
 
-class EngineConfig(ParallelConfig):
+class EngineConfig(MeshConfig):
     """Fields of every phase that say how its processes share the work."""
 
     engine: Literal["auto", "torch", "ddp", "fsdp", "deepspeed"] = "auto"
@@ -37,7 +38,7 @@ class EngineConfig(ParallelConfig):
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
-        for problem in (self._zero_problem(), self._shard_problem(), self._offload_problem()):
+        for problem in (self._zero_problem(), self._shard_problem(), self._offload_problem(), self._mesh_problem()):
             if problem:
                 raise ValueError(problem)
         return self
@@ -56,8 +57,10 @@ class EngineConfig(ParallelConfig):
     def _shard_problem(self) -> str:
         if self.shard_size and self.engine != "fsdp":
             return f"shard_size={self.shard_size} is of engine=fsdp, and this is {self.engine}: leave it out"
-        if self.shard_size and self.processes % self.shard_size:
-            return f"shard_size={self.shard_size} does not divide processes={self.processes}; choose a divisor"
+        sharers = self.processes // (self.tensor_parallel * self.pipeline_parallel)
+        if self.shard_size and sharers % self.shard_size:
+            of = f" / (tensor_parallel={self.tensor_parallel})" if self.tensor_parallel > 1 else ""
+            return f"shard_size={self.shard_size} does not divide processes={self.processes}{of}; choose a divisor"
         return ""
 
     def _offload_problem(self) -> str:
@@ -70,4 +73,20 @@ class EngineConfig(ParallelConfig):
                     f"{self.zero_stage}")
         if self.offload_to == "nvme" and not self.nvme_path:
             return "offload_to=nvme needs nvme_path, a folder on a fast disk"
+        return ""
+
+    def _mesh_problem(self) -> str:
+        if not self.divides:
+            return ""
+        given = " and ".join(f"{name}={size}" for name, size in self.divisors.items() if size > 1)
+        if self.zero_stage or self.engine == "deepspeed":
+            other = "torch" if self.pipeline_parallel > 1 else "fsdp, which shards the same"
+            return (f"{given} cannot be combined with ZeRO (engine={self.engine}, zero_stage={self.zero_stage}): set "
+                    f"zero_stage=0 and engine={other}")
+        if self.pipeline_parallel > 1 and self.engine in ("fsdp", "ddp"):
+            return (f"pipeline_parallel={self.pipeline_parallel} is not for engine={self.engine}, which gathers a stage "
+                    "for each micro-batch: set engine=torch, or pipeline_parallel=1")
+        if self.expert_parallel > 1 and self.engine in ("fsdp", "ddp"):
+            return (f"expert_parallel={self.expert_parallel} is not for engine={self.engine}, whose shards are of all "
+                    "weights: set engine=torch, or expert_parallel=1")
         return ""

@@ -83,6 +83,7 @@ class TrainConfig(NumericsConfig):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _ = self.micro_batch
+        self._check_parallelism()
         if not self.exports or self.exports[-1] != 1.0 or list(self.exports) != sorted(set(self.exports)):
             raise ValueError(f"exports={list(self.exports)} must rise and end with 1.0, such as [0.5, 1.0]")
         self._check_exports()
@@ -90,6 +91,26 @@ class TrainConfig(NumericsConfig):
             raise ValueError(f"warmup_tokens={self.warmup_tokens} is not below tokens={self.tokens}, so that the "
                              "learning rate would never be reached: lower it")
         return self
+
+    def _check_parallelism(self) -> None:
+        """Check that the samples and the optimizer can be shared out as the fields of parallelism say."""
+        parts, stages = self.sequence_parallel, self.pipeline_parallel
+        if self.sequence_length % parts:
+            raise ValueError(f"sequence_parallel={parts} does not divide sequence_length={self.sequence_length}; "
+                             "choose a divisor")
+        if parts > 1 and self.attention not in ("auto", "varlen"):
+            raise ValueError(f"sequence_parallel={parts} knows whole samples by their documents' ends alone, and not "
+                             f"attention={self.attention}: set attention=varlen, or auto")
+        if self.optimizer == "muon" and self.tensor_parallel > 1:
+            raise ValueError(f"optimizer=muon needs whole matrices, which tensor_parallel={self.tensor_parallel} cuts "
+                             "up: set tensor_parallel=1 (engine=fsdp shards weights all the same), or optimizer=adamw")
+        if stages > 1 and self.micro_batches % stages:
+            share = self.global_batch_size // self.sample_groups
+            fit = [size for size in range(1, share + 1) if share % size == 0 and share // size % stages == 0]
+            advice = f"set micro_batch_size={fit[-1]}" if fit else (
+                f"set global_batch_size to a multiple of {self.sample_groups * stages}")
+            raise ValueError(f"pipeline_parallel={stages} needs a multiple of {stages} micro-batches a step, and "
+                             f"micro_batch_size={self.micro_batch} gives {self.micro_batches}: {advice}")
 
     def _check_exports(self) -> None:
         """Check that no two exports have one name, or come after one step."""
@@ -107,7 +128,12 @@ class TrainConfig(NumericsConfig):
     @property
     def micro_batch(self) -> int:
         """Return the samples of one forward and backward of a process."""
-        return micro_batch("global_batch_size", self.global_batch_size, self.micro_batch_size, self.processes)
+        return micro_batch("global_batch_size", self.global_batch_size, self.micro_batch_size, self.sample_groups)
+
+    @property
+    def micro_batches(self) -> int:
+        """Return the forwards and backwards of an optimizer step of a process."""
+        return self.global_batch_size // (self.sample_groups * self.micro_batch)
 
     @property
     def tokens_per_step(self) -> int:

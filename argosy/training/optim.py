@@ -108,7 +108,8 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
     Raises InputError: its package is not installed."""
     embedding = {id(parameter) for module in model.modules() if isinstance(module, nn.Embedding)
                  for parameter in module.parameters()}
-    embedding.add(id(model.get_output_embeddings().weight))
+    if (head := model.get_output_embeddings()) is not None:  # a stage of a pipeline may have none
+        embedding.add(id(head.weight))
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = [p for p in parameters if p.ndim == 2 and id(p) not in embedding]
     others = [p for p in parameters if p.ndim != 2 or id(p) in embedding]

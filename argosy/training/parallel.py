@@ -39,8 +39,8 @@ class Group:
         total = self.sum(torch.tensor(list(values.values()), dtype=torch.float64, device=self.device))
         return dict(zip(values, total.tolist(), strict=True))
 
-    def sum_gradients(self, parameters: Iterable[Any]) -> None:
-        """Replace each gradient by its sum over all processes.
+    def sum_gradients(self, parameters: Iterable[Any], group: Any = None) -> None:
+        """Replace each gradient by its sum over all processes, or those of a `group` of torch.distributed.
 
         All of them are sent as one tensor, always of one layout: the order of summation is then the same in every step,
         before and after a resumption."""
@@ -48,7 +48,7 @@ class Group:
         if self.world == 1 or not gradients:
             return
         flat = torch.cat([gradient.flatten() for gradient in gradients])
-        dist.all_reduce(flat)
+        dist.all_reduce(flat, group=group)
         parts = flat.split([gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))

@@ -12,6 +12,10 @@ def make_engine(model: Any, channels: int, config: "TrainConfig", group: "Group"
     """Return the engine that the config names, around `model`, whose losses are by `channels` channels."""
     from argosy.sizing.job import engine_of
 
+    if config.pipeline_parallel > 1:
+        from argosy.training.engines.pipeline import PipelineEngine
+
+        return PipelineEngine(model, channels, config, group)
     if config.engine in ("fsdp", "ddp") and group.world > 1:
         from argosy.training.engines.fsdp import FSDPEngine
 

@@ -16,6 +16,9 @@ from argosy.tokens.windows import IGNORED
 from argosy.training.config import TrainConfig
 from argosy.training.engines.parts import WEIGHT, Parts, Whole, write_parts
 from argosy.training.parallel import Group
+from argosy.training.parallelism.mesh import Mesh
+from argosy.training.parallelism.sequence import divide_sequence
+from argosy.training.parallelism.shares import Shares
 from argosy.training.precision import set_precision
 
 _ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
@@ -31,9 +34,14 @@ class Engine(ABC):
         set_precision(model, config, group.device)
         self.config, self.group = config, group
         dtype = getattr(torch, config.dtype)
+        self.mesh = Mesh(group, {name.removesuffix("_parallel"): size for name, size in config.divisors.items()})
         _recompute(model, config.recompute)
-        self.module = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length,
-                                 config.attention)
+        self.shares = Shares(model, self.mesh)
+        self.module: Any = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length,
+                                      config.attention)
+        if config.sequence_parallel > 1:
+            divide_sequence(model, self.mesh)
+            self.module.offset = self._own_positions.start
 
     @property
     def _named(self) -> list[tuple[str, Any]]:
@@ -42,8 +50,9 @@ class Engine(ABC):
 
     def positions(self, step: int) -> range:
         """Return this process's samples of step `step` (0, 1, ...)."""
-        share = self.config.global_batch_size // self.group.world
-        start = step * self.config.global_batch_size + self.group.rank * share
+        place, groups = self.mesh.samples
+        share = self.config.global_batch_size // groups
+        start = step * self.config.global_batch_size + place * share
         return range(start, start + share)
 
     def train_step(self, batch: Batch, learning_rate: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -53,21 +62,34 @@ class Engine(ABC):
             Summed nats by channel, (channels,) float64; number of targets by channel, (channels,); the gradient's
             norm before clipping, (). The first two are this process's alone, and nothing waits for the device."""
         tensors = self._tensors(batch)
-        scored = torch.from_numpy(batch.channels[batch.targets != IGNORED])
+        own = self._own_positions
+        scored = torch.from_numpy(batch.channels[:, own][batch.targets[:, own] != IGNORED])
         counts = torch.bincount(scored, minlength=self.module.channels).double().to(self.group.device)
-        targets = self.group.sum(counts.sum())
-        sums = torch.zeros(len(counts), dtype=torch.float64, device=self.group.device)
+        counts *= self.mesh.counts
+        sums = self._accumulate(tensors, self.group.sum(counts.sum())) * self.mesh.counts
+        return sums, counts, self._update(learning_rate)
+
+    def _accumulate(self, tensors: list[Tensor], targets: Tensor) -> Tensor:
+        """Add the gradients of all micro-batches; returns summed nats by channel."""
+        sums = torch.zeros(self.module.channels, dtype=torch.float64, device=self.group.device)
         parts = list(zip(*(torch.split(tensor, self.config.micro_batch) for tensor in tensors), strict=True))
         for number, part in enumerate(parts):
             sums += self._backward(part, targets, last=number == len(parts) - 1)
-        return sums, counts, self._update(learning_rate)
+        return sums
 
     def _tensors(self, batch: Batch) -> list[Tensor]:
         """Return the arguments of the loss module, on the device."""
-        arrays = [batch.inputs, batch.targets, batch.channels]
+        arrays = [each[:, self._own_positions] for each in (batch.inputs, batch.targets, batch.channels)]
         if self.config.document_mask:
             arrays.append(batch.documents)
         return [torch.from_numpy(array).to(self.group.device) for array in arrays]
+
+    @property
+    def _own_positions(self) -> slice:
+        """Return the positions of each sample that this process trains on."""
+        length = self.config.sequence_length // self.config.sequence_parallel
+        start = length * self.mesh.place["sequence"]
+        return slice(start, start + length)
 
     @abstractmethod
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
@@ -83,7 +105,7 @@ class Engine(ABC):
 
     def save(self, directory: Path) -> None:
         """Write weights and optimizer below `directory`; every process calls it."""
-        write_parts(directory, self.group, self._state())
+        write_parts(directory, self.group, self._state(), self.group.world // self.mesh.sizes["pipeline"])
 
     def load(self, directory: Path) -> None:
         """Read back what an engine of any kind and number of processes wrote. Raises StepError: it is no state."""
@@ -98,18 +120,18 @@ class Engine(ABC):
         held = {}
         for name, tensor in sorted(model.state_dict(keep_vars=True).items()):
             if name not in tied:
-                whole = self._whole(tensor)
+                whole = self._whole(tensor, name)
                 if self.group.rank == 0:
                     held[name] = whole.detach().cpu().contiguous()
         return held if self.group.rank == 0 else None
 
     @abstractmethod
-    def _whole(self, tensor: Tensor) -> Tensor:
-        """Put a weight together, of which a process may hold a part only."""
+    def _whole(self, tensor: Tensor, name: str) -> Tensor:
+        """Put weight `name`, or what the optimizer keeps of it, together; a process may hold a part only."""
 
     def _weights_by_name(self) -> Iterator[tuple[str, Whole]]:
         for name, parameter in self._named:
-            yield f"{WEIGHT}/{name}", partial(self._whole, parameter)
+            yield f"{WEIGHT}/{name}", partial(self._whole, parameter, name)
 
     @abstractmethod
     def _state(self) -> Iterator[tuple[str, Whole]]:

@@ -68,7 +68,7 @@ class DeepSpeedEngine(Engine):
         states: dict[Any, Any] = (optimizer.optimizer if self.config.zero_stage else optimizer).state
         return states
 
-    def _whole(self, tensor: Tensor) -> Tensor:
+    def _whole(self, tensor: Tensor, name: str) -> Tensor:
         from deepspeed.runtime.zero import GatheredParameters
 
         if not hasattr(tensor, "ds_id"):

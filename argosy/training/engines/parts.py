@@ -19,13 +19,14 @@ _PATTERN = "tensors-*.safetensors"
 Whole = Callable[[], Tensor]  # puts a tensor together; each process calls it, in the same order
 
 
-def write_parts(directory: Path, group: Group, tensors: Iterable[tuple[str, Whole]]) -> None:
-    """Write `tensors` (name, and how it is put together) below `directory`; the processes take turns."""
+def write_parts(directory: Path, group: Group, tensors: Iterable[tuple[str, Whole]], sharers: int) -> None:
+    """Write `tensors` (name, and how it is put together) below `directory`; those of `sharers` processes in a row that
+    have the same tensors take turns."""
     held: dict[str, Tensor] = {}
     size = number = 0
     for index, (name, whole) in enumerate(tensors):
         tensor = whole()
-        if index % group.world == group.rank:
+        if index % sharers == group.rank % sharers:
             held[name] = tensor.detach().cpu().contiguous()
             size += tensor.nbytes
         if size >= PART_BYTES:

@@ -21,12 +21,12 @@ class TorchEngine(Engine):
 
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
         super().__init__(model, channels, config, group)
-        self._wrap()
-        self._optimizer = make_optimizer(model, config)
+        self._optimizer = make_optimizer(self._wrap(model), config)
         self._scale = LossScale(group.device) if config.dtype == "float16" else None
 
-    def _wrap(self) -> None:
-        """Share the module out over the processes, before the optimizer is made of its parameters."""
+    def _wrap(self, model: Any) -> Any:
+        """Share the module out over the processes; returns what the optimizer updates of it."""
+        return model
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
         loss: Tensor
@@ -37,11 +37,11 @@ class TorchEngine(Engine):
         return sums
 
     def _update(self, learning_rate: float) -> Tensor:
-        parameters = [parameter for _, parameter in self._named]
-        self._sum_gradients(parameters)
-        norm, finite = self._clip(parameters), True
+        named = dict(self._named)
+        self._sum_gradients(named)
+        norm, finite = self._clip(named), True
         if self._scale:
-            norm, finite = self._scale.unscale([each.grad for each in parameters if each.grad is not None], norm)
+            norm, finite = self._scale.unscale([each.grad for each in named.values() if each.grad is not None], norm)
         if finite:
             set_rate(self._optimizer, learning_rate)
             self._optimizer.step()
@@ -52,19 +52,24 @@ class TorchEngine(Engine):
         """Return the scale of the loss, where it has one."""
         return self._scale.measures() if self._scale else {}
 
-    def _sum_gradients(self, parameters: list[Any]) -> None:
-        self.group.sum_gradients(parameters)
+    def _sum_gradients(self, named: dict[str, Any]) -> None:
+        if self.mesh.divides:
+            self.shares.sum_gradients(named)
+        else:
+            self.group.sum_gradients(named.values())
 
-    def _clip(self, parameters: list[Any]) -> Tensor:
+    def _clip(self, named: dict[str, Any]) -> Tensor:
         most = self.config.max_grad_norm * (self._scale.value if self._scale else 1.0)
-        return torch.nn.utils.clip_grad_norm_(parameters, most, foreach=True)
+        if self.mesh.divides:
+            return self.shares.clip(named, most)
+        return torch.nn.utils.clip_grad_norm_(named.values(), most, foreach=True)
 
-    def _whole(self, tensor: Tensor) -> Tensor:
-        return tensor
+    def _whole(self, tensor: Tensor, name: str) -> Tensor:
+        return self.shares.whole(tensor, name) if tensor.ndim else tensor
 
-    def _like(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+    def _like(self, tensor: Tensor, parameter: Tensor, name: str) -> Tensor:
         """Return of a whole tensor what this process holds of `parameter`."""
-        return tensor.to(parameter.device)
+        return self.shares.part(tensor, name).to(parameter.device) if tensor.ndim else tensor.to(parameter.device)
 
     def _state(self) -> Iterator[tuple[str, Whole]]:
         yield from self._weights_by_name()
@@ -72,16 +77,15 @@ class TorchEngine(Engine):
             yield LOSS_SCALE, self._scale.state
         for name, parameter in self._named:
             for kind, value in sorted(plain(self._optimizer.state[parameter]).items()):
-                yield f"{kind}/{name}", partial(self._whole, value)
+                yield f"{kind}/{name}", partial(self._whole, value, name)
 
     def _restore(self, parts: Parts) -> None:
         if self._scale and LOSS_SCALE in parts:
             self._scale.restore(parts[LOSS_SCALE])
         for name, parameter in self._named:
-            parameter.copy_(self._like(parts[f"{WEIGHT}/{name}"], parameter))
+            parameter.copy_(self._like(parts[f"{WEIGHT}/{name}"], parameter, name))
         if self.config.optimizer == "adamw_8bit":
             make_state(self._optimizer)
         for name, parameter in self._named:
-            kept = {kind: self._like(tensor, parameter) if tensor.ndim else tensor.to(parameter.device)
-                    for kind, tensor in parts.of(name).items()}
+            kept = {kind: self._like(tensor, parameter, name) for kind, tensor in parts.of(name).items()}
             self._optimizer.state[parameter] = wrapped(self._optimizer.state[parameter], kept)

@@ -21,8 +21,8 @@ PRETRAIN: dict[str, Any] = {
     "sequence_length": 32, "global_batch_size": 8, "micro_batch_size": 2, "tokens": 24 * 256, "log_every": 4,
     "save_every": 3, "exports": [0.5, 1.0], "dtype": "float32", "weight_decay": 0.1, "max_grad_norm": 0.5,
     "mixture": {"en": 2, "zh": 1}, "heldout_points": 2, "learning_rate": 1e-2,
-    "model": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
-              "num_key_value_heads": 1},
+    "model": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "num_key_value_heads": 2},
 }
 LEARN: dict[str, Any] = {"heldout_limit": 8, "batch_size": 32, "micro_batch_size": 32, "log_every": 2, "save_every": 4,
                          "max_steps": 12, "dtype": "float32"}
@@ -106,7 +106,7 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, name:
 
 @pytest.mark.parametrize(("name", "fields"), [
     ("pretrain", {}), ("pretrain", {"zero_stage": 1}), ("pretrain", {"zero_stage": 3, "offload": "all"}),
-    ("pretrain", {"engine": "fsdp"}), ("pretrain", {"engine": "ddp"}), ("sft", {}), ("dpo", {}), ("reward_model", {}),
+    ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("sft", {}), ("dpo", {}), ("reward_model", {}),
 ])
 def test_two_processes_equal_one(given: Path, name: str, fields: dict[str, Any]) -> None:
     """Both sum the same gradients in another order: a relative 1e-5 in losses, 1e-3 in the norm of gradients."""
@@ -121,26 +121,28 @@ def test_two_processes_equal_one(given: Path, name: str, fields: dict[str, Any])
 
 def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path) -> None:
     """Each state has whole tensors by name: who goes on has the losses of the run that was never stopped."""
-    chain: list[dict[str, Any]] = [
-        {"processes": 1}, {"processes": 2, "engine": "fsdp"}, {"processes": 4, "zero_stage": 1, "micro_batch_size": 1},
-        {"processes": 2, "zero_stage": 3, "offload": "optimizer"}]
+    chain: list[tuple[int, dict[str, Any]]] = [
+        (13, {"processes": 1}), (15, {"processes": 2, "engine": "fsdp"}),
+        (17, {"processes": 4, "tensor_parallel": 2, "pipeline_parallel": 2}),
+        (19, {"processes": 2, "zero_stage": 1}), (21, {"processes": 2, "zero_stage": 3, "offload": "optimizer"})]
     resume = ""
-    for number, fields in enumerate(chain):
-        out = tmp_path / f"pretrain-{number:012x}"
-        process = start(given, "pretrain", out, **fields, resume=resume)
-        until(lambda out=out: any((out / "state").glob("step-*/complete")), 240)
+    for stop, fields in chain:
+        out = tmp_path / f"pretrain-{stop:012x}"
+        process = start(given, "pretrain", out, **fields, resume=resume, save_every=stop)
+        state = out / f"state/step-{stop:08d}"
+        until(lambda state=state, process=process: (state / "complete").exists() or process.poll() is not None, 240)
         process.kill()
+        resume = str(state.relative_to(tmp_path))
+        assert state.exists(), process.communicate()[0]
         process.wait()
-        resume = str(max((out / "state").glob("step-*")).relative_to(tmp_path))
     last = tmp_path / "pretrain-ffffffffffff"
     output = finish(start(given, "pretrain", last, resume=resume))
     assert f"continuing after step {int(resume[-8:])}" in output
-    assert int(resume[-8:]) >= 3 * len(chain)
     plain = metrics(whole(given, "pretrain"))
     for key, value in metrics(last).items():
         assert value == pytest.approx(plain[key], rel=1e-3 if "grad_norm" in key[0] else 1e-5), key
     process = start(given, "pretrain", tmp_path / "other", seed=1, resume=resume)
-    assert "pretrain-000000000003" in process.communicate()[0]
+    assert f"pretrain-{chain[-1][0]:012x}" in process.communicate()[0]
     assert process.returncode == 2
 
 

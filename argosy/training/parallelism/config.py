@@ -1,0 +1,53 @@
+"""How many processes share one copy of a model, by what each of them has of it."""
+
+from math import prod
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from argosy.config.schema import ADDED, ParallelConfig
+
+
+class MeshConfig(ParallelConfig):
+    """Fields of every phase that share a copy of the model out; the processes that are left see other samples."""
+
+    tensor_parallel: Annotated[int, Field(ge=1), ADDED] = 1
+    """Processes that share each block's heads and feed-forward width (Shoeybi et al. 2019); a divisor of both."""
+    pipeline_parallel: Annotated[int, Field(ge=1), ADDED] = 1
+    """Processes that have some blocks each, which micro-batches pass through in turn (1F1B)."""
+    pipeline_interleave: Annotated[int, Field(ge=1), ADDED] = 1
+    """Stages of each of them, which shortens the time that they wait (Narayanan et al. 2021)."""
+    sequence_parallel: Annotated[int, Field(ge=1), ADDED] = 1
+    """Processes that have a part of each sample (Ulysses, Jacobs et al. 2023); a divisor of `sequence_length` and of
+    the heads."""
+    expert_parallel: Annotated[int, Field(ge=1), ADDED] = 1
+    """Processes that share the experts, each with other samples (Lepikhin et al. 2020); a divisor of their number."""
+
+    @property
+    def divisors(self) -> dict[str, int]:
+        """Return the processes along each axis, by the field that holds them."""
+        return {name: getattr(self, name) for name in
+                ("tensor_parallel", "pipeline_parallel", "sequence_parallel", "expert_parallel")}
+
+    @property
+    def divides(self) -> bool:
+        """Whether a copy of the model is shared out over processes."""
+        return prod(self.divisors.values()) > 1
+
+    @property
+    def sample_groups(self) -> int:
+        """Return the number of groups of processes that see other samples than the others do."""
+        return self.processes // (self.tensor_parallel * self.pipeline_parallel * self.sequence_parallel)
+
+    @model_validator(mode="after")
+    def _check_mesh(self) -> Self:
+        above = {name: size for name, size in self.divisors.items() if size > 1}
+        product = prod(above.values())
+        if self.processes % product:
+            given = " and ".join(f"{name}={size}" for name, size in above.items())
+            raise ValueError(f"{given} need a multiple of {product} processes, and processes={self.processes}: set "
+                             f"processes={-(-self.processes // product) * product}")
+        if self.pipeline_interleave > 1 and self.pipeline_parallel == 1:
+            raise ValueError(f"pipeline_interleave={self.pipeline_interleave} needs pipeline_parallel above 1: leave it "
+                             "out")
+        return self
