@@ -84,8 +84,8 @@ class EngineConfig(MeshConfig):
             return (f"{given} cannot be combined with ZeRO (engine={self.engine}, zero_stage={self.zero_stage}): set "
                     f"zero_stage=0 and engine={other}")
         if self.pipeline_parallel > 1 and self.engine in ("fsdp", "ddp"):
-            return (f"pipeline_parallel={self.pipeline_parallel} is not for engine={self.engine}, which gathers a stage "
-                    "for each micro-batch: set engine=torch, or pipeline_parallel=1")
+            return (f"pipeline_parallel={self.pipeline_parallel} is not for engine={self.engine}, which gathers a "
+                    "stage for each micro-batch: set engine=torch, or pipeline_parallel=1")
         if self.expert_parallel > 1 and self.engine in ("fsdp", "ddp"):
             return (f"expert_parallel={self.expert_parallel} is not for engine={self.engine}, whose shards are of all "
                     "weights: set engine=torch, or expert_parallel=1")

@@ -23,12 +23,12 @@ class PipelineEngine(TorchEngine):
         self._first, last = self.module.indices[0] == 0, self.module.last is not None
         if tied and (self._first or last):
             self.shares.twice = shared
-        stages = [self._stage(index, stage)
+        stages: list[Any] = [self._stage(index, stage)
                   for index, stage in zip(self.module.indices, self.module.stages, strict=True)]
-        self._given: dict[str, Any] = {"n_microbatches": self.config.micro_batches, "loss_fn": self._loss,
-                                       "scale_grads": False}
-        self._schedule: Any = (Schedule1F1B(stages[0], **self._given) if len(stages) == 1 else
-                               ScheduleInterleaved1F1B(stages, **self._given))
+        given: dict[str, Any] = {"n_microbatches": self.config.micro_batches, "loss_fn": self._loss,
+                                 "scale_grads": False}
+        self._schedule: Any = (Schedule1F1B(stages[0], **given) if len(stages) == 1 else
+                               ScheduleInterleaved1F1B(stages, **given))
         return self.module
 
     def _stage(self, index: int, stage: Any) -> PipelineStage:

@@ -48,6 +48,6 @@ class MeshConfig(ParallelConfig):
             raise ValueError(f"{given} need a multiple of {product} processes, and processes={self.processes}: set "
                              f"processes={-(-self.processes // product) * product}")
         if self.pipeline_interleave > 1 and self.pipeline_parallel == 1:
-            raise ValueError(f"pipeline_interleave={self.pipeline_interleave} needs pipeline_parallel above 1: leave it "
-                             "out")
+            raise ValueError(f"pipeline_interleave={self.pipeline_interleave} needs pipeline_parallel above 1: "
+                             "leave it out")
         return self

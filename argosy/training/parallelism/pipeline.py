@@ -4,6 +4,7 @@ Schedules are torch.distributed.pipelining's: 1F1B (Narayanan et al. 2019, "Pipe
 several stages (Narayanan et al. 2021, "Efficient large-scale language model training on GPU clusters")."""
 
 import copy
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -82,9 +83,8 @@ class Pipeline(nn.Module):
         layers = loss.model.config.num_hidden_layers
         check_blocks(layers, self.count)
         spans = spread(layers, self.count)
-        here = range(mesh.place["pipeline"], self.count, len(self._ranks))
-        self.stages = nn.ModuleList(Stage(loss, spans[index], layers) for index in here)
-        self.indices = list(here)
+        self.indices = list(range(mesh.place["pipeline"], self.count, len(self._ranks)))
+        self.stages: Any = nn.ModuleList(Stage(loss, spans[index], layers) for index in self.indices)
         self.width = loss.model.config.hidden_size
         self.model = _copied(loss.model)
         self.model._modules = {}  # its kind and config; the weights are the stages'
@@ -92,7 +92,7 @@ class Pipeline(nn.Module):
     @property
     def last(self) -> LossModule | None:
         """The losses of the last stage, where it is here."""
-        return self.stages[-1].loss if self.indices[-1] == self.count - 1 else None  # type: ignore[return-value]
+        return self.stages[-1].loss if self.indices[-1] == self.count - 1 else None
 
     def get_output_embeddings(self) -> Any:
         """Return the output layer, where it is here."""
@@ -129,7 +129,7 @@ def spread(layers: int, stages: int) -> list[range]:
     ends = [0]
     for stage in range(stages):
         ends.append(ends[-1] + size + (stage < more))
-    return [range(low, high) for low, high in zip(ends, ends[1:], strict=False)]
+    return [range(low, high) for low, high in pairwise(ends)]
 
 
 def check_blocks(layers: int, stages: int) -> None:

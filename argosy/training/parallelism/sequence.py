@@ -53,7 +53,7 @@ class _Attention:
         if not module.training:
             return packed_attention(module, query, key, value, attention_mask, **kwargs)
         query, key, value = (self._heads(each) for each in (query, key, value))
-        output = packed_attention(module, query, key, value, attention_mask, **kwargs)[0]  # (samples, length, heads, size)
+        output, _ = packed_attention(module, query, key, value, attention_mask, **kwargs)
         return self._positions(output), None
 
     def _heads(self, tensor: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from argosy.errors import InputError
 from argosy.training.parallelism.mesh import DENSE, Mesh
 from argosy.training.parallelism.tensor import divide_tensors
 
@@ -18,9 +19,12 @@ class Shares:
 
     def __init__(self, model: Any, mesh: Mesh) -> None:
         self._mesh = mesh
+        if mesh.sizes["expert"] > 1:
+            raise InputError(f"expert_parallel={mesh.sizes['expert']} needs a model of experts, and this one "
+                             f"({model.config.model_type}) is dense: leave it out")
         dimensions, self._summed = divide_tensors(model, mesh)
         self._cuts = {name: ("tensor", dimension) for name, dimension in dimensions.items()}
-        self.twice: str | None = None
+        self.twice = ""
         """Name of a weight that two pipeline stages hold."""
 
     def whole(self, tensor: Tensor, name: str) -> Tensor:
@@ -41,7 +45,7 @@ class Shares:
     def sum_parts(self, named: Mapping[str, Any]) -> None:
         """Sum the gradients that tensor-parallel processes, or two stages, have a part of."""
         self._mesh.sum_gradients({name: each for name, each in named.items() if name in self._summed}, "tensor")
-        if self.twice in named:
+        if self.twice:
             self._mesh.group.sum_gradients([named[self.twice]], self._mesh.ends)
 
     def clip(self, named: Mapping[str, Any], limit: float) -> Tensor:

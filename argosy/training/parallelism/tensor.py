@@ -4,7 +4,6 @@ layers' width; attention and feed-forward end with one sum each, forward and bac
 import re
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from argosy.errors import InputError
@@ -36,8 +35,7 @@ def divide_tensors(model: Any, mesh: Mesh) -> tuple[dict[str, int], set[str]]:
     if mesh.sizes["tensor"] == 1:
         return {}, set()
     check_divisible(model.config, mesh.sizes["tensor"])
-    plan = model.get_decoder().base_model_tp_plan if hasattr(model.get_decoder(), "base_model_tp_plan") else None
-    plan = plan or model.config.base_model_tp_plan or {}
+    plan = model.config.base_model_tp_plan or {}
     cut: dict[str, int] = {}
     summed: set[str] = set()
     parents: dict[int, Any] = {}
@@ -100,8 +98,3 @@ def check_divisible(config: Any, size: int) -> None:
         if count and count % size:
             raise InputError(f"tensor_parallel={size} does not divide the model's {name}={count}: the nearest that "
                              f"works is {divisors[-1]}")
-
-
-def local_norm(tensors: list[Tensor]) -> Tensor:
-    """Return the norms of tensors, (n,), float32."""
-    return torch.stack([each.float() for each in torch._foreach_norm(tensors)])
