@@ -133,11 +133,12 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
 
 
 def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:
-    """Return the engine of a phase, where `auto` is torch on a CPU and for what DeepSpeed does not compute."""
+    """Return the engine of a phase, where `auto` is torch on a CPU and for what DeepSpeed does not compute here."""
     engine: str = config["engine"]
     if engine != "auto":
         return engine
     own = config["optimizer"] != "adamw" or config["dtype"] == "float16" or config.get("fp8")
+    own = own or any(config.get(f"{axis}_parallel", 1) > 1 for axis in ("tensor", "pipeline", "sequence", "expert"))
     return "torch" if (on_cpu or own) and not config["zero_stage"] else "deepspeed"
 
 

@@ -27,7 +27,8 @@ class NumericsConfig(EngineConfig):
 
     @model_validator(mode="after")
     def _check_numerics(self) -> Self:
-        for problem in (self._optimizer_problem(), self._float16_problem(), self._fp8_problem()):
+        for problem in (self._optimizer_problem(), self._float16_problem(), self._fp8_problem(),
+                        self._pipeline_problem()):
             if problem:
                 raise ValueError(problem)
         return self
@@ -42,6 +43,9 @@ class NumericsConfig(EngineConfig):
         if self.zero_stage:
             return (f"optimizer={self.optimizer} needs whole {what}, which ZeRO cuts up: set zero_stage=0, or "
                     "optimizer=adamw")
+        if self.tensor_parallel * self.expert_parallel > 1:
+            return (f"optimizer={self.optimizer} needs whole {what}, which tensor_parallel={self.tensor_parallel} and "
+                    f"expert_parallel={self.expert_parallel} cut up: set both to 1, or optimizer=adamw")
         if self.engine not in ("auto", "torch"):
             return (f"optimizer={self.optimizer} needs whole {what}, which engine={self.engine} cuts up or flattens: "
                     "set engine=torch, or optimizer=adamw")
@@ -51,6 +55,13 @@ class NumericsConfig(EngineConfig):
         if self.dtype == "float16" and (self.zero_stage or self.engine == "deepspeed"):
             return ("dtype=float16 scales the loss, which is done under engine=torch, ddp and fsdp alone: set one of "
                     "these (with zero_stage=0), or dtype=bfloat16")
+        return ""
+
+    def _pipeline_problem(self) -> str:
+        for name, value, instead in (("dtype", "float16", "bfloat16"), ("fp8", True, "false")):
+            if self.pipeline_parallel > 1 and getattr(self, name) == value:
+                return (f"{name}={value} is not for pipeline_parallel={self.pipeline_parallel}, whose last stage alone "
+                        f"has the loss: set {name}={instead}, or pipeline_parallel=1")
         return ""
 
     def _fp8_problem(self) -> str:
