@@ -155,6 +155,8 @@ def _recompute(model: Any, how: str) -> None:
 
 def _kept() -> list[Any]:
     """List the operations whose results are kept."""
+    import torch.nn.attention.varlen  # which names its operation when it is imported
+
     aten = torch.ops.aten
     attention = [getattr(aten, f"_scaled_dot_product_{name}") for name in _ATTENTION]
     packed = torch.ops.torch_attn._varlen_attn
