@@ -136,6 +136,15 @@ class LifecycleConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _check_parallelism(self) -> Self:
+        """Check that the new model's shapes can be shared out over processes as each phase says."""
+        phases = {"pretrain": self.pretrain, "long_context": self.long_context, "anneal": self.anneal}
+        for stage, config in phases.items() if self.start is None else ():
+            if config and (problem := config.shape_problem(self.pretrain.model.model_dump())):
+                raise ValueError(f"{stage}.{problem}")
+        return self
+
+    @model_validator(mode="after")
     def _check_stages(self) -> Self:
         for name in self.stages:
             if name not in STAGES:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
+from argosy.errors import InputError
 from argosy.models.loss import LossModule
 from argosy.tokens.mixture import Batch
 from argosy.tokens.windows import IGNORED
@@ -34,6 +35,8 @@ class Engine(ABC):
         set_precision(model, config, group.device)
         self.config, self.group = config, group
         dtype = getattr(torch, config.dtype)
+        if problem := config.shape_problem(model.config.to_dict()):
+            raise InputError(problem)
         self.mesh = Mesh(group, {name.removesuffix("_parallel"): size for name, size in config.divisors.items()})
         _recompute(model, config.recompute)
         self.shares = Shares(model, self.mesh)

@@ -1,7 +1,8 @@
 """How many processes share one copy of a model, by what each of them has of it."""
 
+from collections.abc import Mapping
 from math import prod
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -39,6 +40,26 @@ class MeshConfig(ParallelConfig):
         """Return the number of groups of processes that see other samples than the others do."""
         return self.processes // (self.tensor_parallel * self.pipeline_parallel * self.sequence_parallel)
 
+    def shape_problem(self, shapes: Mapping[str, Any]) -> str:
+        """Say why a model cannot be shared out this way, and the nearest that works; "" where it can.
+
+        `shapes`: the fields of its config.json, such as num_attention_heads."""
+        width, parts = self.tensor_parallel, self.sequence_parallel
+        heads = {name: shapes[name] for name in ("num_attention_heads", "num_key_value_heads") if shapes.get(name)}
+        inner = {"intermediate_size": shapes["intermediate_size"]} if shapes.get("intermediate_size") else {}
+        if problem := _indivisible("tensor_parallel", width, {**heads, **inner}):
+            return problem
+        if problem := _indivisible("sequence_parallel", parts, {name: size // width for name, size in heads.items()}):
+            return problem + (f", as tensor_parallel={width} leaves a process so many" if width > 1 else "")
+        stages, blocks = self.pipeline_parallel * self.pipeline_interleave, shapes["num_hidden_layers"]
+        if blocks < stages:
+            return (f"pipeline_parallel times pipeline_interleave is {stages}, and the model has num_hidden_layers="
+                    f"{blocks}, one for a stage at least: {blocks} stages at most")
+        experts = shapes.get("num_local_experts") or shapes.get("num_experts")
+        if self.expert_parallel > 1 and not experts:
+            return f"expert_parallel={self.expert_parallel} needs a model of experts, and this one has none: leave it out"
+        return _indivisible("expert_parallel", self.expert_parallel, {"experts": experts} if experts else {})
+
     @model_validator(mode="after")
     def _check_mesh(self) -> Self:
         above = {name: size for name, size in self.divisors.items() if size > 1}
@@ -51,3 +72,12 @@ class MeshConfig(ParallelConfig):
             raise ValueError(f"pipeline_interleave={self.pipeline_interleave} needs pipeline_parallel above 1: "
                              "leave it out")
         return self
+
+
+def _indivisible(field: str, size: int, counts: Mapping[str, int]) -> str:
+    """Say which of a model's counts `size` does not divide, and the largest below it that divides all."""
+    for name, count in counts.items():
+        if count % size:
+            fit = max(n for n in range(1, size) if all(each % n == 0 for each in counts.values()))
+            return f"{field}={size} does not divide the model's {name}={count}: the nearest that works is {field}={fit}"
+    return ""

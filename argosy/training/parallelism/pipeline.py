@@ -11,7 +11,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from argosy.errors import InputError
 from argosy.models.loss import LossModule
 from argosy.training.parallelism.mesh import Mesh
 
@@ -75,13 +74,12 @@ class Pipeline(nn.Module):
     Called, it scores: each of its processes gives the same tokens, and has the nats of all."""
 
     def __init__(self, loss: LossModule, mesh: Mesh, each: int) -> None:
-        """Cut the model of `loss` into `each` stages a process. Raises InputError: it has not as many blocks."""
+        """Cut the model of `loss` into `each` stages a process."""
         super().__init__()
         self.channels, self._mesh = loss.channels, mesh
         self._ranks = [int(rank) for rank in dist.get_process_group_ranks(mesh.over("pipeline"))]
         self.count = len(self._ranks) * each
         layers = loss.model.config.num_hidden_layers
-        check_blocks(layers, self.count)
         spans = spread(layers, self.count)
         self.indices = list(range(mesh.place["pipeline"], self.count, len(self._ranks)))
         self.stages: Any = nn.ModuleList(Stage(loss, spans[index], layers) for index in self.indices)
@@ -130,10 +128,3 @@ def spread(layers: int, stages: int) -> list[range]:
     for stage in range(stages):
         ends.append(ends[-1] + size + (stage < more))
     return [range(low, high) for low, high in pairwise(ends)]
-
-
-def check_blocks(layers: int, stages: int) -> None:
-    """Check that each stage has a block. Raises InputError: it has not."""
-    if layers < stages:
-        raise InputError(f"pipeline_parallel times pipeline_interleave is {stages}, and the model has {layers} blocks: "
-                         f"{layers} stages at most")

@@ -5,7 +5,6 @@ from typing import Any
 
 from torch import Tensor
 
-from argosy.errors import InputError
 from argosy.models.attention import packed_attention
 from argosy.training.parallelism.collectives import exchange
 from argosy.training.parallelism.mesh import Mesh
@@ -15,31 +14,14 @@ _NAME = "argosy_sequence"
 
 def divide_sequence(model: Any, mesh: Mesh) -> None:
     """Have a causal model's attention see whole samples, of which the mesh's sequence axis has parts; in evaluation
-    each process has whole samples.
-
-    Raises InputError: the heads cannot be divided."""
+    each process has whole samples."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     size = mesh.sizes["sequence"]
     if size == 1:
         return
-    check_heads(model.config, size, mesh.sizes["tensor"])
     ALL_ATTENTION_FUNCTIONS.register(_NAME, _Attention(mesh.over("sequence"), size))
     model.set_attn_implementation(_NAME)
-
-
-def check_heads(config: Any, size: int, tensor: int = 1) -> None:
-    """Check that `size` processes can share the heads that `tensor` processes divide already.
-
-    `config`: of transformers. Raises InputError: they cannot; names the nearest size that works."""
-    counts = {name: getattr(config, name, None) for name in ("num_attention_heads", "num_key_value_heads")}
-    divisors = [n for n in range(1, size + 1) if all(not count or count % (n * tensor) == 0
-                                                     for count in counts.values())]
-    for name, count in counts.items():
-        if count and count % (size * tensor):
-            of = f" of a tensor_parallel={tensor} group" if tensor > 1 else ""
-            raise InputError(f"sequence_parallel={size} does not divide the model's {name}={count}{of}: the nearest "
-                             f"that works is {divisors[-1] if divisors else 1}")
 
 
 class _Attention:

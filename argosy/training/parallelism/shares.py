@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from argosy.errors import InputError
 from argosy.training.parallelism.mesh import DENSE, Mesh
 from argosy.training.parallelism.tensor import divide_tensors
 
@@ -15,13 +14,10 @@ from argosy.training.parallelism.tensor import divide_tensors
 class Shares:
     """Cuts a causal model's weights, and knows of each, by name, what this process holds.
 
-    Raises InputError: the model cannot be cut as the mesh says."""
+    Raises InputError: it is not known how to cut the model."""
 
     def __init__(self, model: Any, mesh: Mesh) -> None:
         self._mesh = mesh
-        if mesh.sizes["expert"] > 1:
-            raise InputError(f"expert_parallel={mesh.sizes['expert']} needs a model of experts, and this one "
-                             f"({model.config.model_type}) is dense: leave it out")
         dimensions, self._summed = divide_tensors(model, mesh)
         self._cuts = {name: ("tensor", dimension) for name, dimension in dimensions.items()}
         self.twice = ""

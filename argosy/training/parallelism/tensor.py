@@ -31,11 +31,13 @@ def divide_tensors(model: Any, mesh: Mesh) -> tuple[dict[str, int], set[str]]:
         The dimension that each cut parameter was cut along, by name; and the names of those whose gradients are a part
         of a sum over the axis.
 
-    Raises InputError: the heads or the feed-forward's width cannot be divided, or it is not known how."""
+    Raises InputError: it is not known how to cut it."""
     if mesh.sizes["tensor"] == 1:
         return {}, set()
-    check_divisible(model.config, mesh.sizes["tensor"])
-    plan = model.config.base_model_tp_plan or {}
+    plan = model.config.base_model_tp_plan
+    if not plan:
+        raise InputError(f"tensor_parallel={mesh.sizes['tensor']} is not for {model.config.model_type} models, which "
+                         "transformers does not say how to cut: set tensor_parallel=1")
     cut: dict[str, int] = {}
     summed: set[str] = set()
     parents: dict[int, Any] = {}
@@ -85,16 +87,3 @@ class _Copied:
         if args:
             return (copy_to(args[0], self._group), *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": copy_to(kwargs["hidden_states"], self._group)}
-
-
-def check_divisible(config: Any, size: int) -> None:
-    """Check that `size` processes can share a model's heads and the width of its feed-forward layers.
-
-    `config`: of transformers. Raises InputError: they cannot; names the nearest size that works."""
-    counts = {name: getattr(config, name, None) for name in
-              ("num_attention_heads", "num_key_value_heads", "intermediate_size")}
-    divisors = [n for n in range(1, size + 1) if all(not count or count % n == 0 for count in counts.values())]
-    for name, count in counts.items():
-        if count and count % size:
-            raise InputError(f"tensor_parallel={size} does not divide the model's {name}={count}: the nearest that "
-                             f"works is {divisors[-1]}")
