@@ -99,16 +99,18 @@ class Layout:
     offload: Offload = "none"
     """What is in the CPU's memory: the optimizer's state and the gradients (Ren et al. 2021), or the weights too."""
     recompute: Recompute = "none"
+    context: int = 1
+    """Processes that have a part of each sample (Ulysses, Jacobs et al. 2023)."""
 
     @property
     def data(self) -> int:
         """Copies of the model that see different samples."""
-        return self.gpus // (self.tensor * self.pipeline)
+        return self.gpus // (self.tensor * self.pipeline * self.context)
 
     @property
     def shards(self) -> int:
         """Parts that states are divided into."""
-        return min(self.shard or self.data, self.data)
+        return min(self.shard or self.data * self.context, self.data * self.context)
 
     def micro_batch(self, job: Job) -> int:
         """Return the samples of one forward and backward."""
@@ -146,6 +148,7 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
     """Read the layout that a phase of training has, on so many processes."""
     engine: Any = engine_of(config, on_cpu=on_cpu)
     zero = 3 if engine == "fsdp" else config["zero_stage"]
-    return Layout(processes, zero=zero, engine=engine, shard=config.get("shard_size", 0),
+    axes = (config.get(f"{axis}_parallel", 1) for axis in ("tensor", "pipeline", "expert"))
+    return Layout(processes, *axes, zero=zero, engine=engine, context=config.get("sequence_parallel", 1), shard=config.get("shard_size", 0),
                   offload=config.get("offload", "none"),
                   recompute="full" if config.get("recompute") == "full" else "none")

@@ -46,6 +46,8 @@ def describe(layout: Layout) -> str:
         words.append(f"tensors over {layout.tensor}" + (" with their sequence" if layout.sequence else ""))
     if layout.expert > 1:
         words.append(f"experts over {layout.expert}")
+    if layout.context > 1:
+        words.append(f"samples over {layout.context}")
     if layout.zero:
         words.append("FSDP2" if layout.engine == "fsdp" else f"ZeRO-{layout.zero}")
     elif layout.data > 1:
@@ -59,9 +61,11 @@ def describe(layout: Layout) -> str:
 
 def fields(layout: Layout) -> dict[str, str | int] | None:
     """Return the fields of a phase that set the layout; None: Argosy's engines do not divide a model that way."""
-    if layout.tensor * layout.pipeline * layout.expert > 1 or layout.recompute == "selective":
+    if layout.sequence or layout.recompute == "selective" or (_divides(layout) and layout.engine == "deepspeed"):
         return None
     found: dict[str, str | int] = {"processes": layout.gpus} if layout.gpus > 1 else {}
+    axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
+    found |= {f"{axis}_parallel": size for axis, size in axes.items() if size > 1}
     if layout.zero and layout.engine == "fsdp":
         found["engine"] = "fsdp"
     elif layout.zero:
@@ -127,20 +131,19 @@ def _divided(job: Job, gpus: int) -> Iterator[Layout]:
 
 def _parallel(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     """Yield the layouts that divide the computation, the least division first."""
-    model, zero = job.model, 1 if job.divisible else 0
+    model = job.model
     node = min(gpus, per_node)
     widths = divisors(model.kv_heads, divisors(model.heads, divisors(gpus, (2, 4, 8, 16))))
     widths = [width for width in widths if width <= node]
     if model.experts:
         for expert in divisors(model.experts, divisors(gpus, range(2, node + 1))):
-            yield Layout(gpus, expert=expert, zero=zero)
+            yield Layout(gpus, expert=expert, engine="torch")
     for width in widths:
-        yield Layout(gpus, tensor=width, zero=zero if gpus > width else 0)
-        yield Layout(gpus, tensor=width, zero=zero if gpus > width else 0, sequence=True)
+        several = gpus > width and job.shardable
+        yield Layout(gpus, tensor=width, zero=3 if several else 0, engine="fsdp" if several else "torch")
     width = max(widths, default=1)
     for stages in divisors(model.layers, divisors(gpus // width, range(2, gpus // width + 1))):
-        yield Layout(gpus, tensor=width, pipeline=stages, sequence=width > 1,
-                     zero=zero if gpus > width * stages else 0)
+        yield Layout(gpus, tensor=width, pipeline=stages, engine="torch")
 
 
 def fit(job: Job, layout: Layout, usable: float) -> Proposal:
@@ -183,4 +186,4 @@ def _worth(tried: Proposal, before: Sequence[Proposal]) -> bool:
 
 
 def _divides(layout: Layout) -> bool:
-    return layout.tensor * layout.pipeline * layout.expert > 1
+    return layout.tensor * layout.pipeline * layout.expert * layout.context > 1

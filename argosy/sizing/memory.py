@@ -43,7 +43,7 @@ def on_gpu(job: Job, layout: Layout) -> Iterator[tuple[Weight, float, int]]:
             continue
         if weight.part != "embedding":
             size *= 1.0 if weight.part == "head" else stage
-        if weight.part not in ("norm", "router"):
+        if weight.part in ("attention", "mlp", "experts"):  # the vocabulary's are whole, as the loss takes few tokens
             size /= layout.tensor
         if weight.part == "experts":
             size /= layout.expert
@@ -101,7 +101,7 @@ def memory(job: Job, layout: Layout, *, context: float = CUDA_CONTEXT) -> Memory
 
 
 def _tokens(job: Job, layout: Layout) -> int:
-    return layout.micro_batch(job) * job.sequence_length
+    return layout.micro_batch(job) * job.sequence_length // layout.context
 
 
 def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
@@ -136,7 +136,7 @@ def _logits(job: Job, layout: Layout) -> float:
     size, hidden, tokens = job.bytes, job.model.hidden_size, _tokens(job, layout)
     if layout.pipeline > 1:  # they are on the last stage, which holds the fewest activations
         return 0.0
-    vocab = job.model.vocab_size / layout.tensor
+    vocab = job.model.vocab_size
     if job.loss == "whole":
         return tokens * (vocab * (size.product + 4 + 4) + size.residual * hidden)
     copies = size.product if size.casts else 0
@@ -148,7 +148,7 @@ def _logits(job: Job, layout: Layout) -> float:
 
 def _head(job: Job, layout: Layout) -> float:
     """Count the gradient of the output layer."""
-    return job.bytes.weight * job.model.vocab_size * job.model.hidden_size / layout.tensor
+    return job.bytes.weight * job.model.vocab_size * job.model.hidden_size
 
 
 def _backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:

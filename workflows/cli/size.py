@@ -176,7 +176,7 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
         named = None if each.job.model.experts else fields(each.layout)
         if named is None:
             scores = each.layout.recompute == "selective"
-            computed = "recomputation of the scores alone" if scores else "a divided computation"
+            computed = "recomputation of the scores alone" if scores else "this division"
             what = "training of experts" if each.job.model.experts else computed
             hints[each.name] = f"no field sets it: {what} is not in Argosy's engines"
             continue

@@ -57,7 +57,7 @@ class MeshConfig(ParallelConfig):
                     f"{blocks}, one for a stage at least: {blocks} stages at most")
         experts = shapes.get("num_local_experts") or shapes.get("num_experts")
         if self.expert_parallel > 1 and not experts:
-            return f"expert_parallel={self.expert_parallel} needs a model of experts, and this one has none: leave it out"
+            return f"expert_parallel={self.expert_parallel} needs a model of experts, and this has none: leave it out"
         return _indivisible("expert_parallel", self.expert_parallel, {"experts": experts} if experts else {})
 
     @model_validator(mode="after")
