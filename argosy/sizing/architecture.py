@@ -33,6 +33,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
                   "decoder_sparse_step": 1, "mlp_only_layers": None},
 }  # fmt: skip
 _UNSET = {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"}
+_DERIVED = {"num_key_value_heads", "head_dim"}  # where they are null
+_COUNTS = {*_DERIVED, "moe_intermediate_size", "num_experts", "num_experts_per_tok", "decoder_sparse_step"}
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,10 @@ def read_architecture(config: Mapping[str, Any], where: str = "model") -> Archit
     for name in _UNSET:
         if isinstance(values[name], bool) or not isinstance(values[name], int) or values[name] < 1:
             raise InputError(f"{where}.{name} is {values[name]!r}, allowed: a whole number from 1 on")
+    for name in sorted(_COUNTS & values.keys()):
+        number = 0 if name in _DERIVED and values[name] is None else values[name]
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InputError(f"{where}.{name} is {number!r}, allowed: a whole number")
     heads = values["num_attention_heads"]
     kv_heads = heads if kind == "gpt_neox" else values["num_key_value_heads"] or heads
     if heads % kv_heads:
@@ -197,7 +203,7 @@ def _experts(kind: str, values: Mapping[str, Any]) -> dict[str, int]:
     if kind != "qwen3_moe":
         return {}
     dense = values["mlp_only_layers"] or ()
-    step, layers, experts = values["decoder_sparse_step"], values["num_hidden_layers"], values["num_experts"]
+    step, layers, experts = values["decoder_sparse_step"] or 1, values["num_hidden_layers"], values["num_experts"]
     sparse = sum(1 for layer in range(layers) if layer not in dense and (layer + 1) % step == 0) if experts else 0
     return {"experts": experts, "experts_per_token": values["num_experts_per_tok"],
             "expert_size": values["moe_intermediate_size"], "sparse_layers": sparse}

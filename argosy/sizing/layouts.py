@@ -67,7 +67,7 @@ def fields(layout: Layout) -> dict[str, str | int] | None:
     axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
     found |= {f"{axis}_parallel": size for axis, size in axes.items() if size > 1}
     if layout.zero and layout.engine == "fsdp":
-        found["engine"] = "fsdp"
+        found |= {"engine": "fsdp"} | ({"shard_size": layout.shard} if layout.shard else {})
     elif layout.zero:
         found["zero_stage"] = layout.zero
     if layout.offload != "none":

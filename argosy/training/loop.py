@@ -1,6 +1,8 @@
 """The loop: optimizer steps from the newest state to the end, with logs, held-out losses, states and exports."""
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +90,8 @@ PREFIX = "step-"
 class StateStore:
     """States of one phase, each a directory `step-<n>` that is renamed into place when all of it is on the disk."""
 
-    def __init__(self, directory: Path, engine: Engine, other: Path | None = None) -> None:
+    def __init__(self, directory: Path, engine: Engine, other: Callable[[], Path | None]) -> None:
+        """`other`: finds the state of another run, where this one has none yet."""
         self._directory, self._other = directory, other
         self._engine, self._group = engine, engine.group
 
@@ -111,7 +114,7 @@ class StateStore:
     def load(self) -> dict[str, Any] | None:
         """Bring the engine to the newest whole state, else to the other run's; returns its `extra` and `step`, or None
         where there is none."""
-        newest = latest_state(self._directory, PREFIX, self._group.rank) or self._other
+        newest = latest_state(self._directory, PREFIX, self._group.rank) or self._other()
         if newest is None:
             return None
         self._engine.load(newest)
@@ -128,7 +131,7 @@ class Loop:
                  heldout: HeldoutLoss, exporter: Exporter) -> None:
         self.config, self.context, self.engine = config, context, engine
         self.mixture, self.heldout, self.exporter = mixture, heldout, exporter
-        self._states = StateStore(context.out / STATE, engine, state_of_another(config, context.out))
+        self._states = StateStore(context.out / STATE, engine, partial(state_of_another, config, context.out))
         self._losses = LossWindow(mixture.names, engine.group)
         self._results: dict[str, dict[str, ChannelLoss]] = {}
         points = config.heldout_points

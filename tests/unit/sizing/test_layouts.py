@@ -71,6 +71,7 @@ def test_what_argosy_sets_is_a_config_of_it() -> None:
         found = fields(layout)
         assert (found is None) == (layout.recompute == "selective")
     assert fields(Layout(8, zero=2)) == {"processes": 8, "zero_stage": 2}
+    assert fields(Layout(8, zero=3, engine="fsdp", shard=4)) == {"processes": 8, "engine": "fsdp", "shard_size": 4}
     assert TrainConfig.model_validate({**(fields(Layout(8, zero=2)) or {}), "global_batch_size": 8}).zero_stage == 2
 
 

@@ -1,6 +1,7 @@
 """The three phases in one process: exports that load, cumulative tokens, resumption, errors that say what to do."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,14 @@ def test_a_loss_that_is_not_a_number_names_step_and_channel(data: Path, tmp_path
 def test_wrong_input_is_named(data: Path, tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         train(data, tmp_path, **fields)
+
+
+def test_a_run_that_has_a_state_of_its_own_needs_the_other_one_no_more(
+        data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
+    shutil.copytree(pretrained[0] / "state", tmp_path / "state")
+    outputs = train(data, tmp_path, resume="pretrain-ab/state/step-00000004")  # which is gone
+    final = f"{outputs.final}/model.safetensors"
+    assert (tmp_path / final).read_bytes() == (pretrained[0] / final).read_bytes()
 
 
 @pytest.mark.parametrize(("exports", "message"), [
