@@ -160,6 +160,19 @@ class LifecycleConfig(Config):
                              "rlhf.rewards.model=0")
         return self
 
+    @model_validator(mode="after")
+    def _check_carried(self) -> Self:
+        phases = [name for name in ("pretrain", "long_context", "anneal") if name in self.chosen()]
+        for before, name in zip([None, *phases], phases, strict=False):
+            if getattr(getattr(self, name), "carry_optimizer", False):
+                if before is None:
+                    raise ValueError(f"{name}.carry_optimizer=true goes on with the optimizer of the phase before, and "
+                                     "there is none: set it to false")
+                if not getattr(self, before).keep_optimizer:
+                    raise ValueError(f"{name}.carry_optimizer=true goes on with the optimizer of {before}, which keeps "
+                                     f"none: set {before}.keep_optimizer=true too")
+        return self
+
     def chosen(self) -> set[str]:
         """Name the stages that the graph may have."""
         if self.stages:

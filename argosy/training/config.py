@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import RUNTIME, Config, Measured, Rate, Seed, Upstream
+from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream
 from argosy.models.export import Export
 from argosy.training.numerics import NumericsConfig
 
@@ -69,6 +69,9 @@ class TrainConfig(NumericsConfig):
     """Attention stays within a document; else within the sample."""
     threads: PositiveInt = 1
     """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
+    keep_optimizer: Annotated[bool, ADDED] = False
+    """What the optimizer ends with is kept beside the checkpoints, for a phase with `carry_optimizer`; AdamW's takes 8
+    bytes a parameter."""
     exports: tuple[Fraction, ...] = (1.0,)
     """Shares of the budget at which a checkpoint is exported; the last one is always 1."""
     heldout_points: PositiveInt = 4
@@ -155,6 +158,8 @@ class ContinueConfig(TrainConfig):
 
     checkpoint: Upstream = ""
     """Directory of the training step whose `final` export is continued, tokenizer included."""
+    carry_optimizer: Annotated[bool, ADDED] = False
+    """The optimizer goes on with the moments of the phase before, which has `keep_optimizer`; else it begins anew."""
 
 
 class ModelConfig(Config):

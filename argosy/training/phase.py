@@ -10,11 +10,12 @@ from argosy.step.contract import StepContext
 from argosy.store.step_files import given_directory
 from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels, read_index
-from argosy.training.config import ModelConfig, TrainConfig, TrainOutputs
+from argosy.training.config import ContinueConfig, ModelConfig, TrainConfig, TrainOutputs
 from argosy.training.engines import make_engine
 from argosy.training.heldout import HeldoutLoss
 from argosy.training.loop import Loop
 from argosy.training.parallel import join_group
+from argosy.training.resume import carry_optimizer, keep_optimizer
 
 
 def train_phase(
@@ -42,8 +43,12 @@ def train_phase(
     scored = read_channels(config.tokenized, "heldout")
     heldout = HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
     engine = make_engine(model, len(mixture.names), config, join_group(context))
+    if isinstance(config, ContinueConfig) and config.carry_optimizer:
+        carry_optimizer(config, engine)
     exporter = Exporter(context, stage, tokenizer, tokens_before)
     results = Loop(config, context, engine, mixture, heldout, exporter).run()
+    if config.keep_optimizer:
+        keep_optimizer(config, engine, context.out)
     exports = [exporter.describe(name, step, step * config.tokens_per_step)
                for name, step in config.export_steps().items()]
     return TrainOutputs(

@@ -106,14 +106,19 @@ class Engine(ABC):
         """Return what the engine adds to the log."""
         return {}
 
-    def save(self, directory: Path) -> None:
-        """Write weights and optimizer below `directory`; every process calls it."""
-        write_parts(directory, self.group, self._state(), self.group.world // self.mesh.sizes["pipeline"])
+    def save(self, directory: Path, *, weights: bool = True) -> None:
+        """Write the optimizer below `directory`, and the `weights` unless that is false; every process calls it."""
+        wanted = ((name, whole) for name, whole in self._state() if weights or not name.startswith(f"{WEIGHT}/"))
+        write_parts(directory, self.group, wanted, self.group.world // self.mesh.sizes["pipeline"])
 
     def load(self, directory: Path) -> None:
         """Read back what an engine of any kind and number of processes wrote. Raises StepError: it is no state."""
+        self.restore(Parts(directory))
+
+    def restore(self, parts: Parts) -> None:
+        """Take over the weights and the optimizer's tensors of a state."""
         with torch.no_grad():
-            self._restore(Parts(directory))
+            self._restore(parts)
 
     def weights(self) -> dict[str, Tensor] | None:
         """Return the whole weights as `state_dict` names them, tied ones once, on the CPU; None on all ranks but 0,
@@ -132,7 +137,8 @@ class Engine(ABC):
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
         """Put weight `name`, or what the optimizer keeps of it, together; a process may hold a part only."""
 
-    def _weights_by_name(self) -> Iterator[tuple[str, Whole]]:
+    def weights_by_name(self) -> Iterator[tuple[str, Whole]]:
+        """Yield the weights as they are named in a state, with how they are put together."""
         for name, parameter in self._named:
             yield f"{WEIGHT}/{name}", partial(self._whole, parameter, name)
 

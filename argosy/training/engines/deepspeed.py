@@ -77,7 +77,7 @@ class DeepSpeedEngine(Engine):
             return tensor.detach().clone()
 
     def _state(self) -> Iterator[tuple[str, Whole]]:
-        yield from self._weights_by_name()
+        yield from self.weights_by_name()
         self._link()
         for name, parameter in self._named:
             if self.config.zero_stage:

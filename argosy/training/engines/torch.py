@@ -72,7 +72,7 @@ class TorchEngine(Engine):
         return self.shares.part(tensor, name).to(parameter.device) if tensor.ndim else tensor.to(parameter.device)
 
     def _state(self) -> Iterator[tuple[str, Whole]]:
-        yield from self._weights_by_name()
+        yield from self.weights_by_name()
         if self._scale:
             yield LOSS_SCALE, self._scale.state
         for name, parameter in self._named:

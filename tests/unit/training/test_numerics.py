@@ -14,12 +14,13 @@ from pydantic import ValidationError
 from argosy.errors import InputError
 from argosy.tokens.mixture import Batch
 from argosy.training import precision
-from argosy.training.config import ModelConfig, TrainConfig
+from argosy.training.config import ContinueConfig, ModelConfig, TrainConfig
 from argosy.training.engines.scaling import LossScale
 from argosy.training.engines.torch import TorchEngine
 from argosy.training.parallel import Group
 from argosy.training.phase import build_model
 from argosy.training.precision import set_precision
+from argosy.training.resume import carry_optimizer, keep_optimizer
 
 TINY = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2,
                    num_key_value_heads=2)
@@ -206,6 +207,28 @@ def test_an_optimizer_goes_on_in_equal_bytes(tmp_path: Path, torchao: dict[str, 
     torchao["torchao.optim"].AdamW8bit = _Momentum8bit  # type: ignore[attr-defined]
     for optimizer in ("adafactor", "adamw_8bit"):
         goes_on(tmp_path / optimizer, optimizer=optimizer)
+
+
+@pytest.mark.parametrize("fields", [{}, {"optimizer": "muon"}, {"optimizer": "adafactor"}])
+def test_a_phase_with_the_optimizer_of_the_one_before_is_one_run(tmp_path: Path, fields: dict[str, Any]) -> None:
+    whole, before, after = (engine(keep_optimizer=True, **fields) for _ in range(3))
+    for step in range(2):
+        whole.train_step(batch(step), 1e-2)
+        before.train_step(batch(step), 1e-2)
+    keep_optimizer(before.config, before, tmp_path)
+    after.module.load_state_dict(before.module.state_dict())  # what the checkpoint gives
+    given = ContinueConfig(carry_optimizer=True, checkpoint=str(tmp_path), **fields)
+    carry_optimizer(given, after)
+    for step in range(2, 4):
+        whole.train_step(batch(step), 1e-2)
+        after.train_step(batch(step), 1e-2)
+    assert torch.equal(weights(whole), weights(after))
+    other = ContinueConfig(carry_optimizer=True, checkpoint=str(tmp_path),
+                           optimizer="adamw" if fields else "adafactor")
+    with pytest.raises(InputError, match=r"cannot go on with what \w+ kept .*: set optimizer="):
+        carry_optimizer(other, after)
+    with pytest.raises(InputError, match="kept no optimizer; set keep_optimizer=true of that phase"):
+        carry_optimizer(given.model_copy(update={"checkpoint": str(tmp_path / "none")}), after)
 
 
 def test_adamw_of_8_bits_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

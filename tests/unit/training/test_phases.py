@@ -126,11 +126,12 @@ def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
     assert digests(tmp_path) == digests(pretrained[0])
 
 
-def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
+def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path,
+                                  capsys: pytest.CaptureFixture[str]) -> None:
     from transformers import AutoConfig
 
     fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "exports": (1.0,)}
-    longer_fields = {**fields, "sequence_length": 96, "rope_theta": 5e4, "tokens": 4000}
+    longer_fields = {**fields, "sequence_length": 96, "rope_theta": 5e4, "tokens": 4000, "keep_optimizer": True}
     tracker = Recorder()
     longer = run_here(long_context, tmp_path / "long", tracker, **longer_fields)
     architecture = AutoConfig.from_pretrained(tmp_path / "long" / longer.final)
@@ -140,7 +141,9 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
     assert tracker.logged["heldout/nats_at/48_96", 6] == longer.position_nats["after"]["48_96"]
     assert longer.exports[-1].tokens == 12 * 256 + 6 * 8 * 96
     annealed = run_here(anneal, tmp_path / "anneal",
-                        **{**fields, "checkpoint": tmp_path / "long", "mixture": {"zh": 1.0}})
+                        **{**fields, "checkpoint": tmp_path / "long", "mixture": {"zh": 1.0},
+                           "carry_optimizer": True})
+    assert "the optimizer goes on from step 6" in capsys.readouterr().out
     assert annealed.exports[-1].tokens == longer.exports[-1].tokens + 12 * 256
     assert annealed.heldout_before["zh"].bpb == pytest.approx(longer.heldout["zh"].bpb, rel=0.01)
     assert annealed.heldout["zh"].bpb < annealed.heldout_before["zh"].bpb

@@ -178,6 +178,7 @@ def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
          "instructions.jsonl, instructions_heldout.jsonl, twin.jsonl"),
         *((f"{field}=runs/x", f"{field}=runs/x: {field} is set by the pipeline, to the directory of an earlier stage")
           for field in ("clean.data", "sft.checkpoint", "sft.data", "compare.checkpoints", "evaluate.tokens")),
+        ("anneal.carry_optimizer=true", "the optimizer of long_context, which keeps none: set long_context.keep"),
         ("rlhf.method=reinforce", "rlhf.method is 'reinforce', allowed: '"),
     ],
 )
