@@ -149,6 +149,6 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
     engine: Any = engine_of(config, on_cpu=on_cpu)
     zero = 3 if engine == "fsdp" else config["zero_stage"]
     axes = (config.get(f"{axis}_parallel", 1) for axis in ("tensor", "pipeline", "expert"))
-    return Layout(processes, *axes, zero=zero, engine=engine, context=config.get("sequence_parallel", 1), shard=config.get("shard_size", 0),
-                  offload=config.get("offload", "none"),
+    return Layout(processes, *axes, zero=zero, engine=engine, shard=config.get("shard_size", 0),
+                  offload=config.get("offload", "none"), context=config.get("sequence_parallel", 1),
                   recompute="full" if config.get("recompute") == "full" else "none")

@@ -1,0 +1,82 @@
+"""One model over many processes, as one of them sees it, in a world that is not there."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from pydantic import ValidationError
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from argosy.models.loss import LossModule
+from argosy.sizing.architecture import of_pipeline
+from argosy.sizing.job import Job, Layout
+from argosy.sizing.memory import parameters_on_gpu
+from argosy.training.config import TrainConfig
+from argosy.training.parallel import Group
+from argosy.training.parallelism.mesh import Mesh
+from argosy.training.parallelism.pipeline import Pipeline
+from argosy.training.parallelism.sequence import divide_sequence
+from argosy.training.parallelism.shares import Shares
+from workflows.lifecycle import LifecycleConfig
+
+SHAPE = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
+         "num_key_value_heads": 8, "tie_word_embeddings": False}
+
+
+@pytest.fixture
+def world() -> Iterator[Group]:
+    dist.init_process_group("fake", rank=0, world_size=16, store=FakeStore())  # type: ignore[no-untyped-call]
+    with FakeTensorMode():  # shapes alone
+        yield Group(0, 16)
+    dist.destroy_process_group()
+
+
+def make(kind: str) -> Any:
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, vocab_size=1000, head_dim=32, **SHAPE))
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt_neox"])
+@pytest.mark.parametrize("sizes", [{"tensor": 4}, {"tensor": 2, "sequence": 2}, {"pipeline": 4, "tensor": 2}])
+def test_a_process_holds_what_the_planner_says(world: Group, kind: str, sizes: dict[str, int]) -> None:
+    model, mesh = make(kind), Mesh(world, sizes)
+    Shares(model, mesh)
+    loss = LossModule(model, 1, torch.float32, 0.0, 64)
+    divide_sequence(model, mesh)
+    trained: Any = Pipeline(loss, mesh, 1) if "pipeline" in sizes else loss
+    job = Job(of_pipeline({**SHAPE, "model_type": kind}, 1000), 512, 16)
+    layout = Layout(16, sizes.get("tensor", 1), sizes.get("pipeline", 1), context=sizes.get("sequence", 1))
+    held = sum(each.numel() for each in trained.parameters())
+    few = 512 + (16 * 512 if kind == "gpt_neox" else 0)  # the last norm; biases of what is summed are whole
+    assert held == pytest.approx(parameters_on_gpu(job, layout), abs=few)
+    if "sequence" not in sizes:  # whose attention reads where documents end
+        stage = trained.stages[0] if "pipeline" in sizes else loss.hidden
+        assert stage(torch.zeros(2, 64, dtype=torch.int64)).shape == (2, 64, 512)
+
+
+def test_tensors_stay_within_a_node(world: Group) -> None:
+    mesh = Mesh(world, {"tensor": 4, "pipeline": 2})
+    assert mesh.rows(("tensor",)).tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+    assert mesh.rows(("pipeline",))[0].tolist() == [0, 8]
+    assert mesh.sizes["data"] == 2
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"tensor_parallel": 3, "processes": 3}, "tensor_parallel=3 does not divide the model's num_attention_heads=4"),
+    ({"tensor_parallel": 4, "processes": 2}, "need a multiple of 4 processes, and processes=2: set processes=4"),
+    ({"pipeline_parallel": 2, "processes": 2}, "set micro_batch_size=16"),
+    ({"pipeline_parallel": 2, "processes": 2, "zero_stage": 3}, "set zero_stage=0 and engine=torch"),
+    ({"pipeline_parallel": 2, "processes": 2, "micro_batch_size": 4, "pipeline_interleave": 8}, "6 stages at most"),
+    ({"sequence_parallel": 3, "processes": 3}, "does not divide sequence_length=128"),
+    ({"expert_parallel": 2, "processes": 2}, "needs a model of experts"),
+    ({"tensor_parallel": 2, "processes": 2, "optimizer": "muon"}, "optimizer=adamw"),
+    ({"processes": 3}, "processes=3 does not divide global_batch_size=32"),
+])
+def test_what_cannot_be_is_refused_with_what_can(fields: dict[str, Any], message: str) -> None:
+    given = {"global_batch_size": 32 if fields["processes"] != 3 or len(fields) == 1 else 33, **fields}
+    with pytest.raises(ValidationError, match=message):
+        LifecycleConfig.model_validate({"pretrain": given})
+    assert TrainConfig().micro_batches == 1
