@@ -6,7 +6,7 @@ every gradient's norm that the runs log.
     python -m benchmarks.engines [--steps 24] [--only NAME ...]
 
 The last line is JSON: by name the largest relative difference of a loss (`loss`) and of a gradient's norm (`grad_norm`)
-from one process; `worst` over all. Where an engine cannot run here (NVMe without libaio), it is named under `left_out`."""
+from one process; `worst` over all. What cannot run here (NVMe without libaio) is named under `left_out`."""
 
 import argparse
 import json
@@ -34,7 +34,8 @@ ENGINES: dict[str, str] = {
     "tp2": "processes=2 tensor_parallel=2", "pp2": "processes=2 pipeline_parallel=2",
     "pp2_interleaved": "processes=2 pipeline_parallel=2 pipeline_interleave=2",
     "sp2": "processes=2 sequence_parallel=2", "tp2_pp2": "processes=4 tensor_parallel=2 pipeline_parallel=2",
-    "tp2_fsdp2": "processes=4 tensor_parallel=2 engine=fsdp", "sp2_fsdp4": "processes=4 sequence_parallel=2 engine=fsdp",
+    "tp2_fsdp2": "processes=4 tensor_parallel=2 engine=fsdp",
+    "sp2_fsdp4": "processes=4 sequence_parallel=2 engine=fsdp",
     "pp2_dp2": "processes=4 pipeline_parallel=2 micro_batch_size=1",
 }
 OF_EXPERTS: dict[str, str] = {"ep2": "processes=2 expert_parallel=2", "ep2_pp2": "", "ep2_tp2": (
@@ -44,7 +45,8 @@ OF_EXPERTS: dict[str, str] = {"ep2": "processes=2 expert_parallel=2", "ep2_pp2":
 def run(fields: str, extra: tuple[str, ...], store: Path, steps: int) -> dict[tuple[str, int], float]:
     """Run the stages; returns what pretraining logged, by name and step. Raises RuntimeError: the run failed."""
     words = [f"pretrain.{each}" for each in fields.format(scratch=store.parent / "nvme").split()]
-    command = [sys.executable, "-c", "from workflows.cli import main; raise SystemExit(main())", "run", "--preset", "tiny", "--store", str(store), *COMMON,
+    command = [sys.executable, "-c", "from workflows.cli import main; raise SystemExit(main())", "run", "--preset",
+               "tiny", "--store", str(store), *COMMON,
                f"pretrain.tokens={steps * 8 * 128}", *extra, *words]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)

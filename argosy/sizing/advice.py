@@ -70,8 +70,9 @@ def _changes(job: Job, now: Layout, usable: float) -> Iterator[tuple[str, Propos
     if now.zero:
         yield f"processes={more.gpus}, which divide the states further", fit(job, more, usable)
     if job.model.kv_heads % (2 * now.tensor) == 0:
-        zero, engine = (3, "fsdp") if now.data > 1 and job.shardable else (0, "torch")
-        wider = replace(now, gpus=2 * now.gpus, tensor=2 * now.tensor, zero=zero, engine=engine, offload="none")
+        shards = now.data > 1 and job.shardable
+        wider = replace(now, gpus=2 * now.gpus, tensor=2 * now.tensor, zero=3 if shards else 0,
+                        engine="fsdp" if shards else "torch", offload="none")
         words = " ".join(f"{name}={value}" for name, value in (fields(wider) or {}).items())
         yield f"{words}, which divide each block", fit(job, wider, usable)
     shorter = replace(job, sequence_length=max(2, job.sequence_length // 2), micro_batch_size=1)

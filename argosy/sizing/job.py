@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from argosy.sizing.architecture import Architecture
@@ -148,7 +148,9 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
     """Read the layout that a phase of training has, on so many processes."""
     engine: Any = engine_of(config, on_cpu=on_cpu)
     zero = 3 if engine == "fsdp" else config["zero_stage"]
-    axes = (config.get(f"{axis}_parallel", 1) for axis in ("tensor", "pipeline", "expert"))
-    return Layout(processes, *axes, zero=zero, engine=engine, shard=config.get("shard_size", 0),
-                  offload=config.get("offload", "none"), context=config.get("sequence_parallel", 1),
-                  recompute="full" if config.get("recompute") == "full" else "none")
+    axes = {ours: config.get(f"{name}_parallel", 1) for ours, name in
+            (("tensor", "tensor"), ("pipeline", "pipeline"), ("expert", "expert"), ("context", "sequence"))}
+    plain = Layout(processes, zero=zero, engine=engine, shard=config.get("shard_size", 0),
+                   offload=config.get("offload", "none"),
+                   recompute="full" if config.get("recompute") == "full" else "none")
+    return replace(plain, **axes)
