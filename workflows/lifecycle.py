@@ -140,7 +140,7 @@ class LifecycleConfig(Config):
         """Check that the new model's shapes can be shared out over processes as each phase says."""
         phases = {"pretrain": self.pretrain, "long_context": self.long_context, "anneal": self.anneal}
         for stage, config in phases.items() if self.start is None else ():
-            if config and (problem := config.shape_problem(self.pretrain.model.model_dump())):
+            if config and (problem := config.shape_problem(self.pretrain.model.shapes)):
                 raise ValueError(f"{stage}.{problem}")
         return self
 

@@ -77,9 +77,19 @@ def save_weights(model: Any, directory: Path, weights: Mapping[str, Any] | None 
     if weights is None:
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())
                    if name not in tied}
-    save_file(dict(weights), directory / "model.safetensors", metadata={"format": "pt"})
+    save_file(_as_published(model, weights), directory / "model.safetensors", metadata={"format": "pt"})
     model.config.architectures = [type(model).__name__]
     model.config.dtype = torch.float32
     model.config.save_pretrained(directory)
     if model.can_generate():
         model.generation_config.save_pretrained(directory)
+
+
+def _as_published(model: Any, weights: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the weights by the names of the published models, each expert's by itself, which transformers joins."""
+    if not hasattr(model.config, "num_local_experts"):
+        return dict(weights)
+    from transformers.core_model_loading import revert_weight_conversion
+
+    parts = revert_weight_conversion(model, dict(weights))
+    return {name: tensor.contiguous() for name, tensor in sorted(parts.items())}

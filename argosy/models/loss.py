@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from argosy.errors import InputError
 from argosy.models.attention import Choice, arguments, choose
+from argosy.models.experts import use_experts
+from argosy.models.routing import routing_of
 from argosy.tokens.windows import IGNORED
 
 CHUNK_ROWS = 256
@@ -102,13 +104,16 @@ class LossModule(nn.Module):
         self.channels = channels
         self._dtype, self._z_loss = dtype, z_loss
         self.offset: int | None = None  # of the part of each sample that this process trains on, under parallelism
+        self.routing = routing_of(model)
+        if self.routing:
+            use_experts(model)
         model.set_attn_implementation(choose(attention, next(model.parameters()).device, sequence_length))
 
     def forward(
         self, inputs: Tensor, targets: Tensor, channels: Tensor | None = None, documents: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the summed loss in nats (differentiable), and detached nats: by channel, (channels,), float64, or of
-        each token, (samples * length,), where no `channels` are given.
+        """Return the summed loss in nats (differentiable; while training, with that of routers), and detached nats: by
+        channel, (channels,), float64, or of each token, (samples * length,), where no `channels` are given.
 
         `inputs`, `targets`, `channels`: (samples, length), int64; a target of IGNORED costs nothing. `documents`:
         (samples, length); where given, attention stays within equal numbers."""
@@ -117,6 +122,8 @@ class LossModule(nn.Module):
     def hidden(self, given: Tensor, documents: Tensor | None = None) -> Tensor:
         """Return the last hidden states, (samples, length, hidden_size), of tokens (samples, length), or of hidden
         states that other blocks made. `documents`: (samples, whole length)."""
+        if self.routing and self.training:
+            self.routing.begin()
         place = arguments(self.model.config, documents, self._dtype)
         place["input_ids" if given.ndim == 2 else "inputs_embeds"] = given
         if self.training and self.offset is not None:
@@ -129,6 +136,8 @@ class LossModule(nn.Module):
         """Return the loss of hidden states, as `forward` does."""
         weight = self.model.get_output_embeddings().weight
         loss, nats = linear_cross_entropy(hidden.flatten(0, 1), weight, targets.flatten(), self._z_loss, self._dtype)
+        if self.routing and self.training:
+            loss = loss + self.routing.loss(targets)
         if channels is None:
             return loss, nats
         index = torch.arange(self.channels, device=nats.device).unsqueeze(1)

@@ -32,6 +32,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
                   "num_key_value_heads": 4, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
                   "decoder_sparse_step": 1, "mlp_only_layers": None},
 }  # fmt: skip
+MIXTURES = ("mixtral", "qwen3_moe")  # types with experts
 _UNSET = {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"}
 _DERIVED = {"num_key_value_heads", "head_dim"}  # where they are null
 _COUNTS = {*_DERIVED, "moe_intermediate_size", "num_experts", "num_experts_per_tok", "decoder_sparse_step"}
@@ -214,7 +215,22 @@ def of_pipeline(model: Mapping[str, Any], vocab_size: int) -> Architecture:
 
     `vocab_size`: of the tokenizer. Raises InputError: the type of model is not known here."""
     head = model["hidden_size"] // model["num_attention_heads"]
-    return read_architecture({**model, "vocab_size": vocab_size, "head_dim": head}, "pretrain.model")
+    sizes = expert_fields(model["model_type"], model["intermediate_size"], model.get("experts"))
+    return read_architecture({**model, **sizes, "vocab_size": vocab_size, "head_dim": head}, "pretrain.model")
+
+
+def expert_fields(kind: str, intermediate_size: int, experts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what transformers calls `intermediate_size` and the `experts` of `pretrain.model`, which may be None."""
+    if not experts:
+        return {"intermediate_size": intermediate_size}
+    fields = {"num_experts_per_tok": experts["per_token"], "router_aux_loss_coef": experts["balance_loss"],
+              "router_z_loss_coef": experts["router_z_loss"]}
+    own = experts["intermediate_size"] or intermediate_size
+    if kind == "mixtral":
+        return {**fields, "intermediate_size": own, "num_local_experts": experts["count"]}
+    return {**fields, "intermediate_size": intermediate_size, "moe_intermediate_size": own,
+            "num_experts": experts["count"], "norm_topk_prob": experts["normalized"],
+            "mlp_only_layers": list(experts["dense_layers"])}
 
 
 def open_architecture(directory: Path) -> Architecture:

@@ -1,12 +1,14 @@
 """Config and outputs of the phases of training."""
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream
 from argosy.models.export import Export
+from argosy.sizing.architecture import expert_fields
+from argosy.training.experts import ExpertsConfig, experts_problem
 from argosy.training.numerics import NumericsConfig
 
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -166,7 +168,8 @@ class ModelConfig(Config):
     """A Llama-type model of transformers; the vocabulary comes from the tokenizer."""
 
     model_type: str = "llama"
-    """An architecture of `AutoModelForCausalLM` with these fields (llama, qwen3, mistral)."""
+    """An architecture of `AutoModelForCausalLM` with these fields (llama, qwen3, mistral; with experts mixtral,
+    qwen3_moe)."""
     hidden_size: PositiveInt = 128
     """Width of the residual stream."""
     intermediate_size: PositiveInt = 352
@@ -185,9 +188,20 @@ class ModelConfig(Config):
     """The output layer shares the input embedding's weights."""
     initializer_range: Annotated[float, Field(gt=0)] = 0.02
     """Standard deviation of the initial weights."""
+    experts: Annotated[ExpertsConfig | None, ADDED] = None
+    """Experts that tokens are routed to, such as `{count: 8, per_token: 2}`; null for a dense model."""
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """Return the fields by the names that transformers has for them, but for `rope_theta`."""
+        fields = self.model_dump(exclude={"rope_theta", "experts"})
+        experts = self.experts.model_dump() if self.experts else None
+        return fields | expert_fields(self.model_type, self.intermediate_size, experts)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if problem := experts_problem(self.experts, self.model_type, self.num_hidden_layers):
+            raise ValueError(problem)
         if self.hidden_size % (2 * self.num_attention_heads):
             raise ValueError(
                 f"hidden_size={self.hidden_size} must be num_attention_heads={self.num_attention_heads} times an even "

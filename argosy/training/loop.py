@@ -18,6 +18,7 @@ from argosy.store.step_files import STATE
 from argosy.tokens.mixture import Mixture
 from argosy.training.config import ChannelLoss, TrainConfig
 from argosy.training.engines.base import Engine
+from argosy.training.expert_load import ExpertLoad
 from argosy.training.heldout import HeldoutLoss
 from argosy.training.optim import learning_rate
 from argosy.training.parallel import Group
@@ -133,6 +134,7 @@ class Loop:
         self.mixture, self.heldout, self.exporter = mixture, heldout, exporter
         self._states = StateStore(context.out / STATE, engine, partial(state_of_another, config, context.out))
         self._losses = LossWindow(mixture.names, engine.group)
+        self._experts = ExpertLoad(engine.module, engine.group)
         self._results: dict[str, dict[str, ChannelLoss]] = {}
         points = config.heldout_points
         self._evaluations = {max(1, round(config.steps * n / points)) for n in range(1, points + 1)}
@@ -160,6 +162,7 @@ class Loop:
             self._results["before"] = self._evaluate(0)
             return 0
         self._losses.restore(saved)
+        self._experts.restore(saved)
         self._results = {when: {name: ChannelLoss(**loss) for name, loss in result.items()}
                          for when, result in saved["heldout"].items()}
         print(f"continuing after step {saved['step']}", flush=True)
@@ -179,12 +182,12 @@ class Loop:
         if saving:
             heldout = {when: {name: loss.model_dump() for name, loss in result.items()}
                        for when, result in self._results.items()}
-            self._states.save(step, {**self._losses.state(), "heldout": heldout})
+            self._states.save(step, {**self._losses.state(), **self._experts.state(), "heldout": heldout})
 
     def _log(self, step: int, rate: float, norm: Tensor) -> str:
         """Log the losses since the last time; returns a note for the live view."""
         self._losses.check(step)
-        values = self._losses.take()
+        values = self._losses.take() | self._experts.metrics(self.context)
         loss = values["train/loss"]
         tokens = step * self.config.tokens_per_step
         total = float(self.exporter.tokens_before + tokens)

@@ -50,11 +50,12 @@ class MuonAdamW(torch.optim.AdamW):
             momenta = [_local(self._momentum(parameter)) for parameter in parameters]
             grads = [_local(parameter.grad) for parameter in parameters if parameter.grad is not None]
             torch._foreach_lerp_(momenta, grads, 1 - MOMENTUM)
-            nesterov = _whole(torch._foreach_lerp(grads, momenta, MOMENTUM), parameters)
-            updates = _parts(orthogonalize(torch.stack(nesterov)).to(parameters[0].dtype).unbind(), parameters)
+            nesterov = torch.stack(_whole(torch._foreach_lerp(grads, momenta, MOMENTUM), parameters))
+            update = orthogonalize(nesterov.flatten(0, -3)).view_as(nesterov)  # each expert's matrix by itself
+            updates = _parts(update.to(parameters[0].dtype).unbind(), parameters)
             weights = [_local(parameter) for parameter in parameters]
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_add_(weights, updates, alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
+            torch._foreach_add_(weights, updates, alpha=-group["lr"] * 0.2 * max(shape[-2:]) ** 0.5)
 
     def _momentum(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]
@@ -111,8 +112,8 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
     if (head := model.get_output_embeddings()) is not None:  # a stage of a pipeline may have none
         embedding.add(id(head.weight))
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    matrices = [p for p in parameters if p.ndim == 2 and id(p) not in embedding]
-    others = [p for p in parameters if p.ndim != 2 or id(p) in embedding]
+    matrices = [p for p in parameters if p.ndim > 1 and id(p) not in embedding]  # of experts too, in one tensor
+    others = [p for p in parameters if p.ndim < 2 or id(p) in embedding]
     adamw: dict[str, Any] = {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "fused": True}
     if config.optimizer == "muon":
         groups = [{"params": matrices, "weight_decay": config.weight_decay, "muon": True},

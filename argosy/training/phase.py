@@ -6,6 +6,7 @@ from typing import Any
 from argosy.data.split import derive_seed
 from argosy.errors import InputError
 from argosy.models.export import Exporter
+from argosy.sizing.architecture import MIXTURES
 from argosy.step.contract import StepContext
 from argosy.store.step_files import given_directory
 from argosy.tokens.mixture import Mixture
@@ -31,9 +32,10 @@ def train_phase(
     Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
     not a number any more."""
     check_vocabulary(config.tokenized, model.config.vocab_size)
-    if experts := getattr(model.config, "num_local_experts", 0) or getattr(model.config, "num_experts", 0):
-        raise InputError(f"the model ({model.config.model_type}) routes tokens to {experts} experts, and the loss here "
-                         "does not keep them balanced: choose a dense model, such as llama, qwen3 or mistral")
+    experts = getattr(model.config, "num_local_experts", 0) or getattr(model.config, "num_experts", 0)
+    if experts and model.config.model_type not in MIXTURES:
+        raise InputError(f"the model ({model.config.model_type}) routes tokens to {experts} experts in a way that the "
+                         f"losses here do not know: choose {' or '.join(MIXTURES)}, or a dense model")
     _check_length(config, model.config)
     train = read_channels(config.tokenized, "train")
     # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
@@ -72,11 +74,11 @@ def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int
     causal model of this type."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    fields = config.model_dump(exclude={"model_type", "rope_theta"})
+    fields = config.shapes
     fields["rope_parameters"] = {"rope_type": "default", "rope_theta": config.rope_theta}
     fields["head_dim"] = config.hidden_size // config.num_attention_heads
     try:
-        architecture = AutoConfig.for_model(config.model_type, vocab_size=vocab_size, **fields, **special_ids)
+        architecture = AutoConfig.for_model(fields.pop("model_type"), vocab_size=vocab_size, **fields, **special_ids)
         return AutoModelForCausalLM.from_config(architecture, dtype="float32")
     except (ValueError, KeyError) as error:
         raise InputError(f"model.model_type={config.model_type!r} is not a causal model of transformers: {error}; "

@@ -173,11 +173,10 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
 
     hints = {}
     for each in found.fitting:
-        named = None if each.job.model.experts else fields(each.layout)
+        named = fields(each.layout)
         if named is None:
             scores = each.layout.recompute == "selective"
-            computed = "recomputation of the scores alone" if scores else "this division"
-            what = "training of experts" if each.job.model.experts else computed
+            what = "recomputation of the scores alone" if scores else "this division"
             hints[each.name] = f"no field sets it: {what} is not in Argosy's engines"
             continue
         values = {**named, "micro_batch_size": each.job.micro_batch_size}

@@ -184,7 +184,7 @@ def test_a_loss_that_is_not_a_number_names_step_and_channel(data: Path, tmp_path
 @pytest.mark.parametrize(("fields", "message"), [
     ({"sequence_length": 65}, r"sequence_length=65 .*max_position_embeddings=64"),
     ({"model": {**MODEL, "model_type": "lama"}}, r"model_type='lama'.*llama"),
-    ({"model": {**MODEL, "model_type": "mixtral"}}, r"mixtral.* 8 experts.*dense"),
+    ({"model": {**MODEL, "model_type": "olmoe"}}, r"olmoe.* 64 experts.*mixtral or qwen3_moe, or a dense"),
     ({"resume": "pretrain-ab/state/step-00000004"}, r"resume=.*was not written"),
     ({"mixture": {"fr": 1.0}}, r"mixture\.fr.*en, zh"),
     ({"tokenizer": "/nowhere"}, r"tokenizer\.json.*train_tokenizer"),
