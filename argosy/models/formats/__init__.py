@@ -1,0 +1,1 @@
+"""Weights in the layouts of other trainers: Megatron-Core's and torchtitan's, to and from that of transformers."""
