@@ -135,7 +135,8 @@ def _by_expert(expert: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _combined(rows: Tensor, order: Tensor, weights: Tensor) -> Tensor:
     """Return the weighted sum of each token's rows, (tokens, H), of rows that are in another `order`."""
-    return (rows[order.argsort()].view(*weights.shape, -1) * weights.unsqueeze(-1)).sum(dim=1)
+    back = rows[order.argsort()].view(*weights.shape, rows.shape[1])
+    return (back * weights.unsqueeze(-1)).sum(dim=1)
 
 
 def _feed_forward(rows: Tensor, ends: Tensor, gate_up_proj: Tensor, down_proj: Tensor, act: Act) -> Tensor:
