@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from argosy.step.contract import Progress, StepContext
+from argosy.tokens.mixture import Batch
 from argosy.tracking.tracker import Tracker
 from tests.tokenizer_fixtures import make_bpe
 
@@ -127,3 +128,35 @@ class Devices:
     def elsewhere(self) -> list[str]:
         """The classes of the models that were never put on the device."""
         return [type(model).__name__ for model in self.made if id(model) not in self._moved]
+
+
+TINY_MODEL = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
+              "num_attention_heads": 2, "num_key_value_heads": 2}
+
+
+def tiny_engine(channels: int = 1, **fields: Any) -> Any:
+    """An engine of one process around a model of one block, whose weights are always the same."""
+    import torch
+
+    from argosy.training.config import ModelConfig, TrainConfig
+    from argosy.training.engines import make_engine
+    from argosy.training.parallel import Group
+    from argosy.training.phase import build_model
+
+    torch.manual_seed(0)
+    config = TrainConfig(**{"sequence_length": 16, "global_batch_size": 4, "dtype": "float32", **fields})
+    return make_engine(build_model(ModelConfig.model_validate(TINY_MODEL), 64, {}), channels, config, Group())
+
+
+def random_batch(number: int, channels: int = 1) -> Batch:
+    """Four samples of 16 tokens, those of one number always the same; the channels take turns."""
+    ids = np.random.default_rng(number).integers(0, 64, (4, 17))
+    places = np.arange(64).reshape(4, 16) % channels
+    return Batch(ids[:, :-1].copy(), ids[:, 1:].copy(), places, np.zeros((4, 16), np.int64))
+
+
+def weights_of(engine: Any) -> Any:
+    """All weights of an engine, one after the other."""
+    import torch
+
+    return torch.cat([each.detach().flatten() for each in engine.module.parameters()])

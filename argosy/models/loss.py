@@ -21,7 +21,8 @@ CHUNK_ROWS = 256
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float, dtype: torch.dtype
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float, dtype: torch.dtype,
+        shares: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         need_grad = ctx.needs_input_grad[0]
         rows, matrix = hidden.to(dtype), weight.to(dtype)
@@ -33,25 +34,26 @@ class _LinearCrossEntropy(torch.autograd.Function):
             chunk = slice(start, start + CHUNK_ROWS)
             target = targets[chunk]
             scored = target != IGNORED
+            share = scored if shares is None else scored * shares[chunk]
             index = target.clamp(min=0).unsqueeze(1)
             logits = (rows[chunk] @ matrix.T).float()
             log_z = logits.logsumexp(dim=1)
             nats[chunk] = (log_z - logits.gather(1, index).squeeze(1)) * scored
             if z_loss:
-                penalty += (log_z.square() * scored).sum()
+                penalty += (log_z.square() * share).sum()
             if grad_hidden is None or grad_weight is None:
                 continue
             grad = logits.sub_(log_z.unsqueeze(1)).exp_()
             if z_loss:
                 grad *= (1 + 2 * z_loss * log_z).unsqueeze(1)
             grad.scatter_add_(1, index, grad.new_full(index.shape, -1.0))
-            low = (grad.mul_(scored.unsqueeze(1))).to(dtype)
+            low = (grad.mul_(share.unsqueeze(1))).to(dtype)
             torch.mm(low, matrix, out=grad_hidden[chunk])
             grad_weight += low.T @ rows[chunk]
         ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.hidden_dtype = hidden.dtype
         ctx.mark_non_differentiable(nats)
-        return nats.sum() + z_loss * penalty, nats
+        return (nats if shares is None else nats * shares).sum() + z_loss * penalty, nats
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -59,11 +61,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
         scale = grads[0]
         if grad_hidden.dtype == torch.float16:  # a scaled loss may exceed its range
             grad_hidden = grad_hidden.float()
-        return (grad_hidden * scale).to(ctx.hidden_dtype), grad_weight * scale, None, None, None
+        return (grad_hidden * scale).to(ctx.hidden_dtype), grad_weight * scale, None, None, None, None
 
 
 def linear_cross_entropy(
-    hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float = 0.0, dtype: torch.dtype = torch.float32
+    hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float = 0.0, dtype: torch.dtype = torch.float32,
+    shares: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the cross-entropy of `hidden @ weight.T` against `targets`.
 
@@ -73,11 +76,12 @@ def linear_cross_entropy(
         targets: (tokens,), int64; IGNORED rows cost nothing.
         z_loss: weight of log(Z)^2.
         dtype: of the matrix products; the softmax is float32.
+        shares: (tokens,), float32: what each token's loss is multiplied by in the sum; None is 1.
 
     Returns:
         The summed loss in nats (differentiable, z-loss included) and the nats of each token, (tokens,), detached."""
     with torch.autocast(hidden.device.type, enabled=False):
-        loss, nats = _LinearCrossEntropy.apply(hidden, weight, targets, z_loss, dtype)  # type: ignore[no-untyped-call]
+        loss, nats = _LinearCrossEntropy.apply(hidden, weight, targets, z_loss, dtype, shares)  # type: ignore[no-untyped-call]
     return loss, nats
 
 
@@ -103,6 +107,7 @@ class LossModule(nn.Module):
         self.model = model
         self.channels = channels
         self._dtype, self._z_loss = dtype, z_loss
+        self.weights: Tensor | None = None  # of the channels, (channels,), float32; None is 1 each
         self.offset: int | None = None  # of the part of each sample that this process trains on, under parallelism
         self.routing = routing_of(model)
         if self.routing:
@@ -135,9 +140,15 @@ class LossModule(nn.Module):
     def score(self, hidden: Tensor, targets: Tensor, channels: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the loss of hidden states, as `forward` does."""
         weight = self.model.get_output_embeddings().weight
-        loss, nats = linear_cross_entropy(hidden.flatten(0, 1), weight, targets.flatten(), self._z_loss, self._dtype)
+        shares = None if channels is None or self.weights is None else self.weights[channels.flatten()]
+        loss, nats = linear_cross_entropy(hidden.flatten(0, 1), weight, targets.flatten(), self._z_loss, self._dtype,
+                                          shares)
         if self.routing and self.training:
-            loss = loss + self.routing.loss(targets)
+            routing = self.routing.loss(targets)
+            if shares is not None:  # the sum is divided by the sum of weights, and no more by the number of targets
+                scored = targets.flatten() != IGNORED
+                routing = routing * (shares * scored).sum() / scored.sum().clamp(min=1)
+            loss = loss + routing
         if channels is None:
             return loss, nats
         index = torch.arange(self.channels, device=nats.device).unsqueeze(1)

@@ -127,8 +127,9 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
     length, attention = config["sequence_length"], config.get("attention", "auto")
     if attention == "auto":
         attention = "varlen" if not on_cpu or length > MASKED_LENGTH else "eager" if length <= EAGER_LENGTH else "sdpa"
+    micro = 0 if config["micro_batch_size"] == "auto" else config["micro_batch_size"]
     return Job(
-        model, length, config["global_batch_size"], config["micro_batch_size"], config["tokens"], config["optimizer"],
+        model, length, config["global_batch_size"], micro, config["tokens"], config["optimizer"],
         "float32" if config["dtype"] == "float32" else "autocast",
         config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused",
     )
@@ -140,6 +141,7 @@ def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:
     if engine != "auto":
         return engine
     own = config["optimizer"] != "adamw" or config["dtype"] == "float16" or config.get("fp8")
+    own = own or config["micro_batch_size"] == "auto"  # its micro-batches are counted beforehand
     own = own or any(config.get(f"{axis}_parallel", 1) > 1 for axis in ("tensor", "pipeline", "sequence", "expert"))
     return "torch" if (on_cpu or own) and not config["zero_stage"] else "deepspeed"
 

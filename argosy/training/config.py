@@ -45,8 +45,9 @@ class TrainConfig(NumericsConfig):
     """Budget of the phase, rounded up to whole steps."""
     global_batch_size: PositiveInt = 32
     """Samples of an optimizer step, over all processes."""
-    micro_batch_size: Annotated[int, Field(ge=0)] = 0
-    """Samples of one forward and backward of a process, at most; 0 means all of a process's."""
+    micro_batch_size: Annotated[int, Field(ge=0)] | Literal["auto"] = 0
+    """Samples of one forward and backward of a process, at most; 0 means all of a process's, auto the largest number
+    that fits: tried on a GPU, by the planner's figure where processes wait for each other, and on a CPU."""
     learning_rate: Rate = 3e-3
     """Highest learning rate."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.1
@@ -67,6 +68,8 @@ class TrainConfig(NumericsConfig):
     """End of the schedule, as a share of `learning_rate`."""
     z_loss: Annotated[float, Field(ge=0)] = 0.0
     """Weight of log(Z)^2 (Chowdhery et al. 2022), which keeps logits from drifting."""
+    loss_weights: Annotated[dict[str, Rate], ADDED] = Field({})
+    """Weight of a channel's targets in the loss, such as {code: 0.5}; 1 where none is given."""
     document_mask: bool = True
     """Attention stays within a document; else within the sample."""
     threads: PositiveInt = 1
@@ -109,6 +112,9 @@ class TrainConfig(NumericsConfig):
         if self.optimizer == "muon" and self.tensor_parallel > 1:
             raise ValueError(f"optimizer=muon needs whole matrices, which tensor_parallel={self.tensor_parallel} cuts "
                              "up: set tensor_parallel=1 (engine=fsdp shards weights all the same), or optimizer=adamw")
+        if stages > 1 and self.micro_batch_size == "auto":
+            raise ValueError(f"micro_batch_size=auto is not for pipeline_parallel={stages}, whose schedule counts "
+                             "them: give a number (argosy size proposes one)")
         if stages > 1 and self.micro_batches % stages:
             share = self.global_batch_size // self.sample_groups
             fit = [size for size in range(1, share + 1) if share % size == 0 and share // size % stages == 0]
@@ -133,7 +139,8 @@ class TrainConfig(NumericsConfig):
     @property
     def micro_batch(self) -> int:
         """Return the samples of one forward and backward of a process."""
-        return micro_batch("global_batch_size", self.global_batch_size, self.micro_batch_size, self.sample_groups)
+        size = 0 if self.micro_batch_size == "auto" else self.micro_batch_size
+        return micro_batch("global_batch_size", self.global_batch_size, size, self.sample_groups)
 
     @property
     def micro_batches(self) -> int:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from argosy.config.explain import likely
 from argosy.data.split import derive_seed
 from argosy.errors import InputError
 from argosy.models.export import Exporter
@@ -13,6 +14,7 @@ from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels, read_index
 from argosy.training.config import ContinueConfig, ModelConfig, TrainConfig, TrainOutputs
 from argosy.training.engines import make_engine
+from argosy.training.engines.fitting import explained
 from argosy.training.heldout import HeldoutLoss
 from argosy.training.loop import Loop
 from argosy.training.parallel import join_group
@@ -44,11 +46,15 @@ def train_phase(
         print(warning, flush=True)
     scored = read_channels(config.tokenized, "heldout")
     heldout = HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
-    engine = make_engine(model, len(mixture.names), config, join_group(context))
-    if isinstance(config, ContinueConfig) and config.carry_optimizer:
-        carry_optimizer(config, engine)
-    exporter = Exporter(context, stage, tokenizer, tokens_before)
-    results = Loop(config, context, engine, mixture, heldout, exporter).run()
+    exporter, group = Exporter(context, stage, tokenizer, tokens_before), join_group(context)
+    weights = _loss_weights(config, mixture.names)
+    with explained(config, model, group):
+        engine = make_engine(model, len(mixture.names), config, group)
+        if config.loss_weights:
+            engine.weigh(weights)
+        if isinstance(config, ContinueConfig) and config.carry_optimizer:
+            carry_optimizer(config, engine)
+        results = Loop(config, context, engine, mixture, heldout, exporter).run()
     if config.keep_optimizer:
         keep_optimizer(config, engine, context.out)
     exports = [exporter.describe(name, step, step * config.tokens_per_step)
@@ -57,6 +63,14 @@ def train_phase(
         exports=exports, final=exports[-1].path, heldout=results["after"], heldout_before=results["before"],
         epochs=mixture.epochs(config.steps * config.global_batch_size),
     )
+
+
+def _loss_weights(config: TrainConfig, channels: tuple[str, ...]) -> list[float]:
+    """List the weights of the channels in the loss. Raises InputError: a name is no channel's."""
+    for name in config.loss_weights:
+        if name not in channels:
+            raise InputError(f"loss_weights.{name}: no channel of the mixture has this name; {likely(name, channels)}")
+    return [config.loss_weights.get(name, 1.0) for name in channels]
 
 
 def _check_length(config: TrainConfig, model: Any) -> None:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 def make_engine(model: Any, channels: int, config: "TrainConfig", group: "Group") -> "Engine":
     """Return the engine that the config names, around `model`, whose losses are by `channels` channels."""
     from argosy.sizing.job import engine_of
+    from argosy.training.engines.fitting import with_micro_batch
 
+    config = with_micro_batch(config, model, group)
     if config.pipeline_parallel > 1:
         from argosy.training.engines.pipeline import PipelineEngine
 

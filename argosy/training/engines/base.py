@@ -1,7 +1,7 @@
 """What every engine does: one optimizer step over this process's share of a batch, its state, its weights."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from argosy.models.loss import LossModule
 from argosy.tokens.mixture import Batch
 from argosy.tokens.windows import IGNORED
 from argosy.training.config import TrainConfig
+from argosy.training.engines.fitting import MicroBatch
 from argosy.training.engines.parts import WEIGHT, Parts, Whole, write_parts
 from argosy.training.parallel import Group
 from argosy.training.parallelism.mesh import Mesh
@@ -34,6 +35,8 @@ class Engine(ABC):
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
         set_precision(model, config, group.device)
         self.config, self.group = config, group
+        self.micro_batch = MicroBatch(config, group)
+        self.channel_weights: Tensor | None = None
         dtype = getattr(torch, config.dtype)
         if problem := config.shape_problem(model.config.to_dict()):
             raise InputError(problem)
@@ -69,16 +72,28 @@ class Engine(ABC):
         scored = torch.from_numpy(batch.channels[:, own][batch.targets[:, own] != IGNORED])
         counts = torch.bincount(scored, minlength=self.module.channels).double().to(self.group.device)
         counts *= self.mesh.counts
-        sums = self._accumulate(tensors, self.group.sum(counts.sum())) * self.mesh.counts
+        targets = self.group.sum((counts if self.channel_weights is None else counts * self.channel_weights).sum())
+        sums = self.micro_batch.run(lambda: self._accumulate(tensors, targets), self._forget) * self.mesh.counts
         return sums, counts, self._update(learning_rate)
 
     def _accumulate(self, tensors: list[Tensor], targets: Tensor) -> Tensor:
         """Add the gradients of all micro-batches; returns summed nats by channel."""
         sums = torch.zeros(self.module.channels, dtype=torch.float64, device=self.group.device)
-        parts = list(zip(*(torch.split(tensor, self.config.micro_batch) for tensor in tensors), strict=True))
+        parts = list(zip(*(torch.split(tensor, self.micro_batch.size) for tensor in tensors), strict=True))
         for number, part in enumerate(parts):
             sums += self._backward(part, targets, last=number == len(parts) - 1)
         return sums
+
+    def _forget(self) -> None:
+        """Drop the gradients of an attempt that ran out of memory, and what the allocator keeps of it."""
+        for _, parameter in self._named:
+            parameter.grad = None
+        torch.cuda.empty_cache()
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Have the targets of each channel weigh so much in the loss, (channels,)."""
+        self.channel_weights = torch.tensor(weights, dtype=torch.float64, device=self.group.device)
+        self.module.weights = self.channel_weights.float()
 
     def _tensors(self, batch: Batch) -> list[Tensor]:
         """Return the arguments of the loss module, on the device."""

@@ -1,6 +1,6 @@
 """Plain torch where each process has some blocks of the model: 1F1B over the micro-batches of a step."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -61,6 +61,12 @@ class PipelineEngine(TorchEngine):
         for key, whole in super()._state():
             if self._first or key.partition("/")[2] != self.shares.twice:
                 yield key, whole
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Have the last stage, which has the loss, weigh the targets of each channel."""
+        super().weigh(weights)
+        if self.module.last is not None:
+            self.module.last.weights = self.module.weights
 
     def weights(self) -> dict[str, Tensor] | None:
         """Return the whole weights on rank 0, as Engine.weights does; each stage sends its own."""

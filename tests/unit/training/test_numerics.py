@@ -6,54 +6,32 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 
 from argosy.errors import InputError
-from argosy.tokens.mixture import Batch
 from argosy.training import precision
 from argosy.training.config import ContinueConfig, ModelConfig, TrainConfig
 from argosy.training.engines.scaling import LossScale
-from argosy.training.engines.torch import TorchEngine
-from argosy.training.parallel import Group
 from argosy.training.phase import build_model
 from argosy.training.precision import set_precision
 from argosy.training.resume import carry_optimizer, keep_optimizer
-
-TINY = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2,
-                   num_key_value_heads=2)
-
-
-def engine(**fields: Any) -> TorchEngine:
-    torch.manual_seed(0)
-    config = TrainConfig(**{"sequence_length": 16, "global_batch_size": 4, "dtype": "float32", **fields})
-    return TorchEngine(build_model(TINY, 64, {}), 1, config, Group())
-
-
-def batch(number: int) -> Batch:
-    ids = np.random.default_rng(number).integers(0, 64, (4, 17))
-    zeros = np.zeros((4, 16), np.int64)
-    return Batch(ids[:, :-1].copy(), ids[:, 1:].copy(), zeros, zeros)
-
-
-def weights(trained: TorchEngine) -> torch.Tensor:
-    return torch.cat([each.detach().flatten() for each in trained.module.parameters()])
+from tests.training_fixtures import TINY_MODEL, random_batch, tiny_engine, weights_of
 
 
 def goes_on(tmp_path: Path, **fields: Any) -> None:
     """Train four steps, and two with a state between them: the weights are the same to the bit."""
     tmp_path.mkdir(exist_ok=True)
-    whole, first, second = (engine(**fields) for _ in range(3))
+    whole, first, second = (tiny_engine(**fields) for _ in range(3))
     for step in range(4):
-        whole.train_step(batch(step), 1e-2)
-        (first if step < 2 else second).train_step(batch(step), 1e-2)
+        whole.train_step(random_batch(step), 1e-2)
+        (first if step < 2 else second).train_step(random_batch(step), 1e-2)
         if step == 1:
             first.save(tmp_path)
             second.load(tmp_path)
-    assert torch.equal(weights(whole), weights(second))
-    assert not torch.equal(weights(first), weights(second))
+    assert torch.equal(weights_of(whole), weights_of(second))
+    assert not torch.equal(weights_of(first), weights_of(second))
 
 
 @pytest.mark.parametrize(("fields", "message"), [
@@ -108,7 +86,8 @@ def test_a_gpu_that_can_gets_tf32_and_8_bits_for_the_blocks(monkeypatch: pytest.
     torchao["torchao.float8"].convert_to_float8_training = convert  # type: ignore[attr-defined]
     before = torch.get_float32_matmul_precision()
     try:
-        set_precision(build_model(TINY, 64, {}), TrainConfig(tf32=True, fp8=True), torch.device("cuda"))
+        model = build_model(ModelConfig.model_validate(TINY_MODEL), 64, {})
+        set_precision(model, TrainConfig(tf32=True, fp8=True), torch.device("cuda"))
         assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)
@@ -124,9 +103,9 @@ def _float16_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_float16_here")
 def test_float16_learns_what_float32_does(tmp_path: Path) -> None:
-    half, full = engine(dtype="float16"), engine()
+    half, full = tiny_engine(dtype="float16"), tiny_engine()
     for step in range(3):
-        ours, theirs = (each.train_step(batch(step), 1e-2) for each in (half, full))
+        ours, theirs = (each.train_step(random_batch(step), 1e-2) for each in (half, full))
         assert float(ours[0].sum()) == pytest.approx(float(theirs[0].sum()), rel=2e-3)
         assert float(ours[2]) == pytest.approx(float(theirs[2]), rel=2e-2)
     goes_on(tmp_path, dtype="float16")
@@ -134,20 +113,20 @@ def test_float16_learns_what_float32_does(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_float16_here")
 def test_a_gradient_that_overflows_skips_the_step_and_halves_the_scale(tmp_path: Path) -> None:
-    trained = engine(dtype="float16")
+    trained = tiny_engine(dtype="float16")
     assert trained._scale is not None
     trained._scale.restore(torch.tensor([2.0**40, 7, 0], dtype=torch.float64))
-    before = weights(trained)
-    assert not trained.train_step(batch(0), 1e-2)[2].isfinite()
-    assert torch.equal(weights(trained), before)
+    before = weights_of(trained)
+    assert not trained.train_step(random_batch(0), 1e-2)[2].isfinite()
+    assert torch.equal(weights_of(trained), before)
     assert trained.measures() == {"train/loss_scale": 2.0**39, "train/skipped_steps": 1.0}
     trained.save(tmp_path)
-    other = engine(dtype="float16")
+    other = tiny_engine(dtype="float16")
     other.load(tmp_path)
     assert other.measures() == trained.measures()
-    while not other.train_step(batch(0), 1e-2)[2].isfinite():
+    while not other.train_step(random_batch(0), 1e-2)[2].isfinite():
         pass
-    assert not torch.equal(weights(other), before)
+    assert not torch.equal(weights_of(other), before)
 
 
 def test_the_scale_is_that_of_torch() -> None:
@@ -211,18 +190,18 @@ def test_an_optimizer_goes_on_in_equal_bytes(tmp_path: Path, torchao: dict[str, 
 
 @pytest.mark.parametrize("fields", [{}, {"optimizer": "muon"}, {"optimizer": "adafactor"}])
 def test_a_phase_with_the_optimizer_of_the_one_before_is_one_run(tmp_path: Path, fields: dict[str, Any]) -> None:
-    whole, before, after = (engine(keep_optimizer=True, **fields) for _ in range(3))
+    whole, before, after = (tiny_engine(keep_optimizer=True, **fields) for _ in range(3))
     for step in range(2):
-        whole.train_step(batch(step), 1e-2)
-        before.train_step(batch(step), 1e-2)
+        whole.train_step(random_batch(step), 1e-2)
+        before.train_step(random_batch(step), 1e-2)
     keep_optimizer(before.config, before, tmp_path)
     after.module.load_state_dict(before.module.state_dict())  # what the checkpoint gives
     given = ContinueConfig(carry_optimizer=True, checkpoint=str(tmp_path), **fields)
     carry_optimizer(given, after)
     for step in range(2, 4):
-        whole.train_step(batch(step), 1e-2)
-        after.train_step(batch(step), 1e-2)
-    assert torch.equal(weights(whole), weights(after))
+        whole.train_step(random_batch(step), 1e-2)
+        after.train_step(random_batch(step), 1e-2)
+    assert torch.equal(weights_of(whole), weights_of(after))
     other = ContinueConfig(carry_optimizer=True, checkpoint=str(tmp_path),
                            optimizer="adamw" if fields else "adafactor")
     with pytest.raises(InputError, match=r"cannot go on with what \w+ kept .*: set optimizer="):
@@ -234,4 +213,4 @@ def test_a_phase_with_the_optimizer_of_the_one_before_is_one_run(tmp_path: Path,
 def test_adamw_of_8_bits_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     with pytest.raises(InputError, match=r"adamw_8bit needs the package torchao, .*; or optimizer=adafactor"):
-        engine(optimizer="adamw_8bit")
+        tiny_engine(optimizer="adamw_8bit")
