@@ -1,9 +1,14 @@
 """Checks of a pipeline's inputs before anything runs: what a step would refuse minutes or hours later."""
 
 from collections.abc import Collection
+from pathlib import Path
 
 from argosy.data.sources import RESERVED_CHANNEL, check_channels, input_channels
+from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
+from argosy.step.machine import usable_gpus
+from argosy.store.files import read_record
+from argosy.training.config import TrainConfig
 from evals.task import TaskSpec
 from evals.task_sources import check_there
 from steps.data import FILES, DataConfig, check_files
@@ -16,6 +21,7 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     `stages`: those that are to run. Raises InputError: one of them would refuse what it reads."""
     if "data" in stages:
         check_files(config.data)
+    _check_phases(config, stages)
     mixtures = {name: stage.mixture for name, stage in config if name in stages and getattr(stage, "mixture", None)}
     channels = _channels(config.data) if mixtures else None
     if channels is not None:
@@ -24,6 +30,21 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     for suite, which in config.evaluate.suites.items() if "evaluate" in stages else ():
         if which != "none":
             _check_suite(suite)
+
+
+def _check_phases(config: LifecycleConfig, stages: Collection[str]) -> None:
+    """Check that each phase of training can be computed by the devices that it has, and divides the model it has."""
+    for name, phase in config:
+        if name not in stages or not isinstance(phase, TrainConfig):
+            continue
+        given = config.resources.get(name)
+        gpus = given.gpus if given else None
+        on_cpu = not (usable_gpus() if gpus is None else gpus)
+        file = Path(config.start.model) / "config.json" if config.start and config.start.model else None
+        shapes = read_record(file) if file and phase.divides else {}
+        problem = (phase.cpu_problem() if on_cpu else "") or (phase.shape_problem(shapes) if shapes else "")
+        if problem:
+            raise InputError(f"{name}.{problem}")
 
 
 def _channels(data: DataConfig) -> set[str] | None:

@@ -1,6 +1,6 @@
 """In which numbers a phase computes and with which optimizer. What cannot go together is refused with what can."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -70,3 +70,19 @@ class NumericsConfig(EngineConfig):
         if self.fp8 and (self.zero_stage or self.engine == "deepspeed"):
             return "fp8=true is for engine=torch, ddp and fsdp: set one of these (with zero_stage=0), or fp8=false"
         return ""
+
+    def cpu_problem(self) -> str:
+        """Say which field a CPU cannot compute, and what can; "" where it can compute all."""
+        for name, wrong, instead, why in _OF_GPUS:
+            if getattr(self, name) == wrong:
+                return f"{name}={str(wrong).lower()} {why}, and this phase runs on a CPU: set {name}={instead}"
+        return ""
+
+
+_OF_GPUS: tuple[tuple[str, Any, str, str], ...] = (
+    ("dtype", "float16", "bfloat16, or float32", "scales its loss for the GPUs that have no bfloat16"),
+    ("tf32", True, "false", "needs a GPU of compute capability 8.0 or more"),
+    ("fp8", True, "false", "needs a GPU of compute capability 8.9 or more"),
+    ("quantized_communication", True, "false", "needs GPUs"),
+    ("attention", "flex", "varlen, which needs no mask either, or auto", "has a backward on GPUs alone"),
+)

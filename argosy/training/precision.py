@@ -40,13 +40,12 @@ def set_precision(model: Any, config: "NumericsConfig", device: "torch.device") 
 
 def _problem(config: "NumericsConfig", capability: tuple[int, int] | None) -> str:
     """Say what the device lacks. `capability`: of the GPU; None: it is a CPU."""
-    where = "this phase runs on a CPU" if capability is None else "this GPU is of {}.{}".format(*capability)
-    if config.dtype == "float16" and capability is None:
-        return ("dtype=float16 scales its loss for the GPUs that have no bfloat16, and this phase runs on a CPU: set "
-                "dtype=bfloat16, or float32")
-    if config.tf32 and (capability or (0, 0)) < _AMPERE:
+    if capability is None:
+        return config.cpu_problem()
+    where = "this GPU is of {}.{}".format(*capability)
+    if config.tf32 and capability < _AMPERE:
         return f"tf32=true needs a GPU of compute capability 8.0 or more, and {where}: set tf32=false"
-    if config.fp8 and (capability or (0, 0)) < _ADA:
+    if config.fp8 and capability < _ADA:
         return f"fp8=true needs a GPU of compute capability 8.9 or more, and {where}: set fp8=false"
     if config.fp8:
         return missing("fp8=true", "torchao", "set fp8=false")
