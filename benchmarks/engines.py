@@ -38,7 +38,7 @@ ENGINES: dict[str, str] = {
     "sp2_fsdp4": "processes=4 sequence_parallel=2 engine=fsdp",
     "pp2_dp2": "processes=4 pipeline_parallel=2 micro_batch_size=1",
 }
-OF_EXPERTS: dict[str, str] = {"ep2": "processes=2 expert_parallel=2", "ep2_pp2": "", "ep2_tp2": (
+OF_EXPERTS: dict[str, str] = {"ep2": "processes=2 expert_parallel=2", "ep2_tp2": (
     "processes=4 expert_parallel=2 tensor_parallel=2")}
 
 

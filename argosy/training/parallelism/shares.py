@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from argosy.models.experts import parallelize_experts
 from argosy.training.parallelism.mesh import DENSE, Mesh
 from argosy.training.parallelism.tensor import divide_tensors
 
@@ -20,6 +21,8 @@ class Shares:
         self._mesh = mesh
         dimensions, self._summed = divide_tensors(model, mesh)
         self._cuts = {name: ("tensor", dimension) for name, dimension in dimensions.items()}
+        if mesh.sizes["expert"] > 1:
+            self._cuts |= dict.fromkeys(parallelize_experts(model, mesh.over("expert")), ("expert", 0))
         self.twice = ""
         """Name of a weight that two pipeline stages hold."""
 

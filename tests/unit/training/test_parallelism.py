@@ -1,6 +1,7 @@
 """One model over many processes, as one of them sees it, in a world that is not there."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,10 +13,10 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from argosy.models.loss import LossModule
-from argosy.sizing.architecture import of_pipeline
+from argosy.sizing.architecture import MIXTURES, of_pipeline
 from argosy.sizing.job import Job, Layout
 from argosy.sizing.memory import parameters_on_gpu
-from argosy.training.config import TrainConfig
+from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.parallel import Group
 from argosy.training.parallelism.mesh import Mesh
 from argosy.training.parallelism.pipeline import Pipeline
@@ -36,19 +37,28 @@ def world() -> Iterator[Group]:
 
 
 def make(kind: str) -> Any:
-    return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, vocab_size=1000, head_dim=32, **SHAPE))
+    return AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(**described(kind).shapes, vocab_size=1000, head_dim=32))
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt_neox"])
-@pytest.mark.parametrize("sizes", [{"tensor": 4}, {"tensor": 2, "sequence": 2}, {"pipeline": 4, "tensor": 2}])
+def described(kind: str) -> ModelConfig:
+    experts = {"count": 8} if kind in MIXTURES else None
+    return ModelConfig.model_validate({**SHAPE, "model_type": kind, "experts": experts})
+
+
+@pytest.mark.parametrize(("kind", "sizes"), [
+    *product(("llama", "qwen3", "gpt_neox"), ({"tensor": 4}, {"tensor": 2, "sequence": 2},
+                                              {"pipeline": 4, "tensor": 2})),
+    ("qwen3_moe", {"expert": 4, "tensor": 2}), ("mixtral", {"expert": 8})])
 def test_a_process_holds_what_the_planner_says(world: Group, kind: str, sizes: dict[str, int]) -> None:
     model, mesh = make(kind), Mesh(world, sizes)
     Shares(model, mesh)
     loss = LossModule(model, 1, torch.float32, 0.0, 64)
     divide_sequence(model, mesh)
     trained: Any = Pipeline(loss, mesh, 1) if "pipeline" in sizes else loss
-    job = Job(of_pipeline({**SHAPE, "model_type": kind}, 1000), 512, 16)
-    layout = Layout(16, sizes.get("tensor", 1), sizes.get("pipeline", 1), context=sizes.get("sequence", 1))
+    job = Job(of_pipeline(described(kind).model_dump(), 1000), 512, 16)
+    layout = Layout(16, *(sizes.get(axis, 1) for axis in ("tensor", "pipeline", "expert")),
+                    context=sizes.get("sequence", 1))
     held = sum(each.numel() for each in trained.parameters())
     few = 512 + (16 * 512 if kind == "gpt_neox" else 0)  # the last norm; biases of what is summed are whole
     assert held == pytest.approx(parameters_on_gpu(job, layout), abs=few)
