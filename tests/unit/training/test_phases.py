@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 import torch
 from pydantic import ValidationError
+from torch.nn.utils.rnn import pad_sequence
 
 from argosy.errors import InputError, StepError
 from argosy.models.load import load_model
+from argosy.tokens.reader import read_channels
+from argosy.tokens.windows import IGNORED
 from argosy.tracking.tracker import Tracker
+from argosy.training.heldout import HeldoutLoss
 from argosy.training.phase import open_tokenizer
 from steps import anneal, long_context, pretrain
 from tests.training_fixtures import Devices, Recorder, digests, make_data, run_here
@@ -54,6 +58,28 @@ def test_exports_load_and_equal_save_pretrained(pretrained: tuple[Path, Any, Rec
         assert (tmp_path / name).read_bytes() == (path / name).read_bytes()
     ids = open_tokenizer(path)("ela", return_tensors="pt").input_ids
     assert model.generate(ids, max_new_tokens=4, do_sample=False).shape[1] > ids.shape[1]
+
+
+def test_the_trainer_of_transformers_goes_on_where_an_export_ends(data: Path, pretrained: tuple[Path, Any, Recorder],
+                                                                  tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    out, outputs, _ = pretrained
+    rows = HeldoutLoss(read_channels(str(data), "heldout"), BASE["sequence_length"], 20_000)._rows["en"]
+
+    def collate(batch: list[Any]) -> dict[str, torch.Tensor]:
+        ids = [torch.tensor(row.tokens) for row in batch]
+        labels = [torch.tensor([IGNORED, *row.targets]) for row in batch]
+        return {"input_ids": pad_sequence(ids, batch_first=True),
+                "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED)}
+
+    given = TrainingArguments(str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, save_strategy="no",
+                              remove_unused_columns=False, max_steps=3, learning_rate=1e-3,
+                              per_device_train_batch_size=len(rows), per_device_eval_batch_size=len(rows))
+    trainer = Trainer(AutoModelForCausalLM.from_pretrained(out / outputs.final), given, collate, rows, rows)
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(outputs.heldout["en"].nats, abs=1e-5)
+    trainer.train()
+    assert trainer.evaluate()["eval_loss"] < outputs.heldout["en"].nats
 
 
 def test_losses_fall_and_are_logged_by_channel(pretrained: tuple[Path, Any, Recorder]) -> None:

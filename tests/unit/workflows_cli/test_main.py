@@ -26,7 +26,7 @@ def test_every_command_has_help(name: str, argosy: Argosy) -> None:
         (["pln"], "there is no command 'pln'; nearest: plan"),
         (["plan", "--bogus"], "plan does not take --bogus"),
         (["status", "extra"], "status does not take extra"),
-        (["plan", "--preset", "tiy"], "preset is 'tiy', allowed: continue, demo, finetune, tiny; nearest: tiny"),
+        (["plan", "--preset", "tiy"], "preset is 'tiy', allowed: 7b-8gpu, continue, demo, finetune"),
         (["plan", "sft.lerning_rate=1"], "sft.lerning_rate is not a field; nearest: sft.learning_rate"),
         (["plan", "clean.filters=[{name: gopher_quality, min_word: 3}]"],
          "clean.filters is wrong: filter gopher_quality: min_word is not a field; nearest: min_words"),

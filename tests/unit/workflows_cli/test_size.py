@@ -1,12 +1,22 @@
 """`argosy size`: tables, JSON and refusals; and the section of `argosy plan`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from argosy.sizing.gpus import GPUS
+from argosy.sizing.job import read_job, read_layout
+from argosy.sizing.layouts import propose
+from argosy.sizing.memory import memory
 from tests.command_line import Argosy
+from workflows.cli.options import trained_model
+from workflows.compose import compose
 
 LLAMA = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336,
          "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}  # fmt: skip
+H100 = GPUS["h100"]
 RUN = ("pretrain.sequence_length=4096", "pretrain.global_batch_size=512", "pretrain.tokens=1000000000000",
        "pretrain.optimizer=adamw")
 
@@ -39,6 +49,32 @@ def test_size_of_a_model_that_is_there_already(tmp_path: Path, argosy: Argosy) -
     assert "llama of 8.03 B parameters" in argosy(*given).out
     hub = f"start.model=org/name@{'0' * 40}"
     assert "is of the hub, and not here" in argosy("size", "--preset", "continue", hub, code=2).err
+
+
+@pytest.mark.parametrize(("preset", "stages"), [
+    ("7b-8gpu", ("pretrain", "anneal")), ("continue", ("pretrain", "anneal")), ("finetune", ("sft",)),
+])  # fmt: skip
+def test_a_preset_for_models_of_use_is_planned_and_sized(preset: str, stages: tuple[str, ...], tmp_path: Path,
+                                                        argosy: Argosy) -> None:
+    (tmp_path / "texts.txt").write_text("A text.")
+    given = ["--preset", preset, f"data.inputs={tmp_path / 'texts.txt'}"]
+    given += [] if preset == "7b-8gpu" else [f"start.model={model_at(tmp_path / 'there')}"]
+    planned = argosy("plan", *given).out
+    assert [name for name in stages if f"\n{name} " not in planned] == []
+    found = json.loads(argosy("size", *given, "--json").out)
+    assert found["fitting"]
+
+
+def test_the_layout_of_the_preset_for_eight_gpus_is_a_proposal_and_fits() -> None:
+    config = compose("7b-8gpu", None, ["data.inputs=x.txt"])
+    model = trained_model(config)
+    assert 6.5e9 < model.parameters() < 7.5e9
+    for phase in (config.pretrain, config.anneal):
+        assert phase is not None
+        job, layout = read_job(phase.model_dump(), model), read_layout(phase.model_dump(), 8)
+        assert memory(job, layout).total <= H100.usable
+        proposed = propose(replace(job, micro_batch_size=0), H100.usable, 8, 8).fitting
+        assert (layout, job.micro_batch_size) in [(each.layout, each.job.micro_batch_size) for each in proposed]
 
 
 def test_size_as_json_has_what_the_tables_say(tmp_path: Path, argosy: Argosy) -> None:
