@@ -78,8 +78,8 @@ def experts(job: Job) -> Iterator[Kept]:
     plain = job.kernels == "transformers"
     a = size.residual if plain else size.product  # autocast leaves the experts' products as they are
     yield Kept("router", 4 * model.experts + 36 * chosen, "sequence")
-    yield Kept("experts' input and output", 2 * a * hidden * chosen, "tensor")
-    yield Kept("experts", (4 if plain else 3) * a * inner * chosen, "tensor")
+    yield Kept("experts' input and output", 2 * a * hidden * chosen, "sequence")
+    yield Kept("experts", (4 if plain else 3) * a * inner * chosen, "sequence")
 
 
 def block(job: Job, *, sparse: bool = False) -> list[Kept]:

@@ -43,7 +43,7 @@ def on_gpu(job: Job, layout: Layout) -> Iterator[tuple[Weight, float, int]]:
             continue
         if weight.part != "embedding":
             size *= 1.0 if weight.part == "head" else stage
-        if weight.part in ("attention", "mlp", "experts"):  # the vocabulary's are whole, as the loss takes few tokens
+        if weight.part in ("attention", "mlp"):  # the vocabulary's are whole, as the loss takes few tokens
             size /= layout.tensor
         if weight.part == "experts":
             size /= layout.expert
