@@ -87,7 +87,7 @@ def main() -> None:
                 try:
                     found[name] = difference(one, run(fields, extra, store, args.steps))
                 except RuntimeError as error:
-                    left_out[name] = str(error).strip().splitlines()[-1]
+                    left_out[name] = str(error).strip()[-600:]
                 print(f"{name:16} {found.get(name) or left_out.get(name)}", flush=True)
     worst = {kind: max(each[kind] for each in found.values()) for kind in ("loss", "grad_norm")}  # type: ignore[index]
     print(json.dumps({"worst": worst, "left_out": left_out, **found}))
