@@ -43,8 +43,12 @@ def make_model(directory: Path, kind: str, tokenizer: Any, *, rows: int = 448, t
 
     if kind != "gpt_neox":
         fields = {"num_key_value_heads": 2, **fields}
-    if kind == "qwen3":
+    if kind in ("qwen3", "qwen3_moe"):
         fields = {"head_dim": 16, **fields}
+    if kind in ("mixtral", "qwen3_moe"):
+        fields = {"num_local_experts": 4, "num_experts_per_tok": 2, **fields}
+    if kind == "qwen3_moe":
+        fields = {"moe_intermediate_size": 48, "norm_topk_prob": True, **fields}
     torch.manual_seed(seed)
     config = AutoConfig.for_model(kind, vocab_size=rows, tie_word_embeddings=tied, bos_token_id=None,
                                   eos_token_id=tokenizer.eos_token_id, pad_token_id=None, initializer_range=0.1,

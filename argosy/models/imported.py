@@ -13,7 +13,7 @@ from argosy.models.chat import check_ends
 from argosy.models.load import load_model, loading
 from argosy.tokens.tokenizer import ASSISTANT, CHAT_TEMPLATE, END, EOS, PAD, USER
 
-TYPES = ("gpt_neox", "llama", "mistral", "qwen2", "qwen3")
+TYPES = ("gpt_neox", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe")
 MOST = 128  # the largest multiple that a table is padded to
 _NO_CLOCK = "{%- set strftime_now = no_clock %}"  # an undefined name: the template has its own date then, or refuses
 

@@ -80,6 +80,8 @@ def run_trainer(trainer: Any, stage: Stage[PosttrainingConfig], names: Mapping[s
     trainer.add_callback(_callback(stage.context, stage.group, {**COMMON, **names}))
     resume = latest_state(Path(trainer.args.output_dir), PREFIX, stage.group.rank)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    if hasattr(trainer.model.config, "output_router_logits"):  # set for the balance loss, and generating fails with it
+        trainer.model.config.output_router_logits = False
     return trainer.state.global_step, int(trainer.state.num_input_tokens_seen)
 
 

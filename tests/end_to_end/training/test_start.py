@@ -33,7 +33,8 @@ TRAIN: dict[str, Any] = {"sequence_length": 32, "global_batch_size": 4, "micro_b
 
 def prepare(root: Path, kind: str, *, tied: bool = False, **fields: Any) -> Path:
     """Make a model, start from it, and tokenize documents and conversations with its tokenizer."""
-    tokenizer = make_sentencepiece(TEXTS * 3, 480) if kind in ("llama", "mistral") else make_qwen_tokenizer()
+    sentencepiece = kind in ("llama", "mistral", "mixtral")
+    tokenizer = make_sentencepiece(TEXTS * 3, 480) if sentencepiece else make_qwen_tokenizer()
     make_model(root / "model", kind, tokenizer, rows=512, tied=tied, **fields)
     run_here(start, root / "start", model=root / "model")
     with JsonlWriters(root) as writers:
@@ -58,7 +59,8 @@ def nats(model: Any, ids: list[int]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("kind", "tied"), [
-    ("qwen3", True), ("qwen2", False), ("llama", False), ("llama", True), ("mistral", False), ("gpt_neox", False),
+    ("qwen3", True), ("qwen2", False), ("llama", False), ("mistral", False), ("gpt_neox", False), ("mixtral", True),
+    ("qwen3_moe", False),
 ])  # fmt: skip
 def test_losses_before_the_first_step_are_transformers_own(tmp_path: Path, qwen: Path, kind: str, tied: bool) -> None:
     root = qwen if kind == "qwen3" else prepare(tmp_path, kind, tied=tied)
@@ -126,6 +128,14 @@ def test_sft_learns_the_answers_in_the_models_own_template(qwen: Path, tmp_path:
     final = tmp_path / outputs.final
     assert read_json(final / "generation_config.json")["eos_token_id"]
     assert (final / "chat_template.jinja").read_bytes() == (qwen / "model/chat_template.jinja").read_bytes()
+
+
+def test_a_mixture_of_experts_answers_after_its_fine_tuning(tmp_path: Path) -> None:
+    root = prepare(tmp_path, "qwen3_moe")
+    outputs = run_here(sft, tmp_path / "out", Recorder(), checkpoint=root / "start", data=root / "data", max_steps=1,
+                       batch_size=8, micro_batch_size=8, dtype="float32", heldout_limit=2, max_new_tokens=2)
+    config = read_json(tmp_path / "out" / outputs.final / "config.json")
+    assert (config["output_router_logits"], config["router_aux_loss_coef"]) == (False, 0.001)
 
 
 def test_preferences_are_learnt_from_the_model_itself(qwen: Path, tmp_path: Path) -> None:

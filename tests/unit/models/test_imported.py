@@ -101,7 +101,7 @@ def test_a_date_in_the_template_is_not_the_days(tmp_path: Path) -> None:
 def test_other_types_and_quantized_weights_are_refused(tmp_path: Path) -> None:
     path = make_model(tmp_path, "qwen2", make_qwen_tokenizer())
     config = json.loads((path / "config.json").read_text())
-    for change, words in (({"model_type": "phi"}, "is of the type 'phi', allowed: gpt_neox, llama, mistral, qwen2"),
+    for change, words in (({"model_type": "phi"}, "is of the type 'phi', allowed: gpt_neox, llama, mistral, mixtral"),
                           ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "are quantized")):
         (path / "config.json").write_text(json.dumps({**config, **change}))
         with pytest.raises(InputError, match=words):

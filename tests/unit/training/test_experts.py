@@ -10,14 +10,18 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import load_model
 from argosy.models.loss import LossModule
+from argosy.scoring.model import LanguageModel
+from argosy.sizing.architecture import of_pipeline
 from argosy.tokens.windows import IGNORED
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.optim import MuonAdamW, make_optimizer
 from argosy.training.phase import build_model
 from steps import pretrain
 from tests.training_fixtures import Recorder, digests, make_data, run_here
+from workflows.compose import compose
 
 EXPERTS: dict[str, Any] = {"count": 4, "per_token": 2, "balance_loss": 0.1, "router_z_loss": 0.05}
 MODEL: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -105,11 +109,26 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def train(data: Path, out: Path, tracker: Recorder, kind: str = "qwen3_moe") -> Any:
-    model = {**MODEL, "model_type": kind, "initializer_range": 0.02, "experts": {**EXPERTS, "balance_loss": 0.01}}
-    return run_here(pretrain, out, tracker, tokenized=data, tokenizer=data, model=model, sequence_length=32,
-                    global_batch_size=8, micro_batch_size=4, tokens=6 * 256, log_every=3, save_every=2,
-                    heldout_points=1, learning_rate=1e-2, dtype="float32")
+PRESET = compose("moe", None, ()).pretrain
+SMALL: dict[str, Any] = {"sequence_length": 32, "global_batch_size": 8, "micro_batch_size": 4, "tokens": 6 * 256,
+                         "warmup_tokens": 0, "log_every": 3, "save_every": 2, "heldout_points": 1, "dtype": "float32",
+                         "mixture": {}, "exports": (1.0,), "threads": 1}
+
+
+def train(data: Path, out: Path, tracker: Recorder, **model: Any) -> Any:
+    """Train the preset's model, smaller and shorter, with other fields of the model."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, **model}
+    given = {**PRESET.model_dump(), **SMALL, "model": {**PRESET.model.model_dump(), **sizes}}
+    return run_here(pretrain, out, tracker, **{**given, "tokenized": data, "tokenizer": data})
+
+
+def test_the_presets_model_is_sized_as_it_is_built() -> None:
+    found = of_pipeline(PRESET.model.model_dump(), 3072)
+    with torch.device("meta"):
+        model = build_model(PRESET.model, 3072, {})
+    assert found.parameters() == sum(each.numel() for each in model.parameters())
+    idle = sum(each.numel() for name, each in model.named_parameters() if ".experts." in name) * 12 // 16
+    assert found.active_parameters == found.parameters() - idle
 
 
 def test_a_phase_logs_loads_and_resumes_with_the_same(data: Path, tmp_path: Path) -> None:
@@ -126,11 +145,11 @@ def test_a_phase_logs_loads_and_resumes_with_the_same(data: Path, tmp_path: Path
     assert list(table) == ["0", "1"]
     for block, shares in table.items():
         assert sum(shares) == pytest.approx(1.0, abs=1e-5)
-        assert logged[f"train/experts/max_load/{block}"] == pytest.approx(4 * max(shares), abs=1e-5)
-        assert logged[f"train/experts/min_load/{block}"] == pytest.approx(4 * min(shares), abs=1e-5)
+        assert logged[f"train/experts/max_load/{block}"] == pytest.approx(16 * max(shares), abs=1e-4)
+        assert logged[f"train/experts/min_load/{block}"] == pytest.approx(16 * min(shares), abs=1e-4)
         assert 0 < logged[f"train/experts/entropy/{block}"] <= 1
-    assert logged["train/experts/max_load"] == pytest.approx(4 * max(max(each) for each in table.values()), abs=1e-5)
-    assert logged["train/balance_loss"] > 1.9  # 2 of even routing to 2 experts
+    assert logged["train/experts/max_load"] == max(logged[f"train/experts/max_load/{block}"] for block in table)
+    assert logged["train/balance_loss"] > 3.9  # 4 of even routing to 4 experts
     assert logged["train/router_z_loss"] > 0
     assert outputs.heldout["en"].bpb < outputs.heldout_before["en"].bpb
 
@@ -139,10 +158,14 @@ def test_a_phase_logs_loads_and_resumes_with_the_same(data: Path, tmp_path: Path
 def test_exports_are_those_of_save_pretrained(data: Path, tmp_path: Path, kind: str) -> None:
     from safetensors import safe_open
 
-    outputs = train(data, tmp_path / "out", Recorder(), kind)
+    outputs = train(data, tmp_path / "out", Recorder(), model_type=kind)
     path = tmp_path / "out" / outputs.final
-    model = load_model(path)
-    assert (model.config.router_aux_loss_coef, model.config.router_z_loss_coef) == (0.01, 0.05)
+    model = load_model(path).eval()
+    assert (model.config.router_aux_loss_coef, model.config.router_z_loss_coef) == (0.01, 0.001)
+    evaluated = LanguageModel.load(find_checkpoint(tmp_path / "out"))
+    ids = torch.tensor([[evaluated.prefix_token, *evaluated.encode(["ela elo"], special=False)[0]]])
+    loss = model(input_ids=ids, labels=ids).loss * (ids.shape[1] - 1)
+    assert evaluated.loglikelihood([("", "ela elo")])[0].logprob == pytest.approx(-float(loss.detach()), abs=1e-4)
     model.save_pretrained(tmp_path / "again")
     assert (tmp_path / "again/config.json").read_bytes() == (path / "config.json").read_bytes()
     with safe_open(tmp_path / "again/model.safetensors", "pt") as a, safe_open(path / "model.safetensors", "pt") as b:
