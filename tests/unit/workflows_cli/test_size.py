@@ -53,16 +53,18 @@ def test_size_of_a_model_that_is_there_already(tmp_path: Path, argosy: Argosy) -
 
 @pytest.mark.parametrize(("preset", "stages"), [
     ("7b-8gpu", ("pretrain", "anneal")), ("continue", ("pretrain", "anneal")), ("finetune", ("sft",)),
+    ("moe", ("pretrain", "sft")),
 ])  # fmt: skip
 def test_a_preset_for_models_of_use_is_planned_and_sized(preset: str, stages: tuple[str, ...], tmp_path: Path,
                                                         argosy: Argosy) -> None:
     (tmp_path / "texts.txt").write_text("A text.")
     given = ["--preset", preset, f"data.inputs={tmp_path / 'texts.txt'}"]
-    given += [] if preset == "7b-8gpu" else [f"start.model={model_at(tmp_path / 'there')}"]
+    given += [] if preset in ("7b-8gpu", "moe") else [f"start.model={model_at(tmp_path / 'there')}"]
     planned = argosy("plan", *given).out
     assert [name for name in stages if f"\n{name} " not in planned] == []
     found = json.loads(argosy("size", *given, "--json").out)
     assert found["fitting"]
+    assert (found["parameters"]["active"] < found["parameters"]["total"]) == (preset == "moe")
 
 
 def test_the_layout_of_the_preset_for_eight_gpus_is_a_proposal_and_fits() -> None:
