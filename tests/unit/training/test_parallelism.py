@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from argosy.sizing.architecture import MIXTURES, of_pipeline
 from argosy.sizing.job import Job, Layout
 from argosy.sizing.memory import parameters_on_gpu
 from argosy.training.config import ModelConfig, TrainConfig
+from argosy.training.engines.base import Engine
 from argosy.training.parallel import Group
 from argosy.training.parallelism.mesh import Mesh
 from argosy.training.parallelism.pipeline import Pipeline
@@ -65,6 +68,18 @@ def test_a_process_holds_what_the_planner_says(world: Group, kind: str, sizes: d
     if not {"sequence", "expert"} & sizes.keys():  # where documents end, and who is routed where, is read
         stage = trained.stages[0] if "pipeline" in sizes else loss.hidden
         assert stage(torch.zeros(2, 64, dtype=torch.int64)).shape == (2, 64, 512)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"tensor": 2}, {"pipeline": 2, "sequence": 2}, {"expert": 4, "tensor": 2}])
+def test_the_samples_of_a_step_are_the_same_however_it_is_divided(world: Group, sizes: dict[str, int]) -> None:
+    """Each sample is of as many processes as share a copy of the model, and the order is that of one process."""
+    config = TrainConfig(global_batch_size=32, tokens=10**6)
+    copies = prod(size for axis, size in sizes.items() if axis != "expert")
+    seen: list[int] = []
+    for rank in range(16):
+        engine: Any = SimpleNamespace(config=config, mesh=Mesh(Group(rank, 16), sizes))
+        seen += Engine.positions(engine, 3)
+    assert sorted(seen) == sorted([*range(96, 128)] * copies)
 
 
 def test_tensors_stay_within_a_node(world: Group) -> None:
