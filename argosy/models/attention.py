@@ -188,7 +188,7 @@ def packed_attention(
         whole: Any = varlen_attn(q, k, v, packed.ends, packed.ends, packed.length, packed.length, scale=scaling,
                                  window_size=(window - 1 if window else -1, 0), enable_gqa=key.shape[1] != heads)
     else:
-        whole = _by_pieces([q, k, v], packed.pieces(window, dtype), dropout, scaling)
+        whole = _by_pieces([q, k, v], packed, window, dropout, scaling)
     return whole.view(samples, length, heads, value.shape[3]), None
 
 
@@ -200,11 +200,13 @@ def has_kernel(query: Tensor, dropout: float) -> bool:
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # pieces differ from batch to batch
-def _by_pieces(flat: list[Tensor], pieces: list[Piece], dropout: float, scaling: float | None) -> Tensor:
+def _by_pieces(
+    flat: list[Tensor], packed: Packed, window: int | None, dropout: float, scaling: float | None
+) -> Tensor:
     """Attend piece by piece; tensors are (tokens, heads, head size). Each costs memory in proportion to its tokens."""
     query, key, value = (each.transpose(0, 1).unsqueeze(0) for each in flat)
     done = []
-    for piece in pieces:
+    for piece in packed.pieces(window, query.dtype):
         rows, columns = slice(piece.rows.start, piece.rows.stop), slice(piece.columns.start, piece.columns.stop)
         done.append(scaled_dot_product_attention(
             query[:, :, rows], key[:, :, columns], value[:, :, columns], piece.mask, dropout, piece.mask is None,

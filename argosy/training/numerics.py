@@ -24,11 +24,13 @@ class NumericsConfig(EngineConfig):
     attention: Annotated[Literal["auto", "eager", "sdpa", "flex", "varlen"], ADDED] = "auto"
     """varlen needs the documents' ends and no mask (FlashAttention on GPUs, torch's fused attention on a CPU), flex
     (GPUs) a mask of blocks, eager and sdpa one of all pairs. auto is varlen on GPUs, and above 512 tokens on a CPU."""
+    compile: Annotated[bool, ADDED] = False
+    """torch.compile for the blocks (Ansel et al. 2024): faster steps after the first ones, which take minutes."""
 
     @model_validator(mode="after")
     def _check_numerics(self) -> Self:
         for problem in (self._optimizer_problem(), self._float16_problem(), self._fp8_problem(),
-                        self._pipeline_problem()):
+                        self._pipeline_problem(), self._compile_problem()):
             if problem:
                 raise ValueError(problem)
         return self
@@ -69,6 +71,16 @@ class NumericsConfig(EngineConfig):
             return f"fp8=true is with dtype=bfloat16, and this is {self.dtype}: set dtype=bfloat16, or fp8=false"
         if self.fp8 and (self.zero_stage or self.engine == "deepspeed"):
             return "fp8=true is for engine=torch, ddp and fsdp: set one of these (with zero_stage=0), or fp8=false"
+        return ""
+
+    def _compile_problem(self) -> str:
+        if not self.compile:
+            return ""
+        if self.recompute == "selective":
+            return ("compile=true and recompute=selective exclude each other, since a compiled block shows no single "
+                    "operations: set recompute=full or none, or compile=false")
+        if divided := next((name for name, size in self.divisors.items() if size > 1), ""):
+            return f"compile=true is for whole blocks, which {divided} divides: set {divided}=1, or compile=false"
         return ""
 
     def cpu_problem(self) -> str:

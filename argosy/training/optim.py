@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from argosy.errors import InputError
+from argosy.training.blocks import no_compiler
 from argosy.training.config import TrainConfig
 from argosy.training.precision import missing
 
@@ -130,6 +131,8 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
 def _adamw_8bit(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
     if problem := missing("optimizer=adamw_8bit", "torchao", "optimizer=adafactor, which needs less memory still"):
         raise InputError(problem)
+    if problem := no_compiler(groups[0]["params"][0].device):  # it compiles its update
+        raise InputError(f"optimizer=adamw_8bit: {problem}; or set optimizer=adafactor")
     from torchao.optim import AdamW8bit
 
     made: torch.optim.Optimizer = AdamW8bit(groups, lr=config.learning_rate, betas=(config.beta1, config.beta2))

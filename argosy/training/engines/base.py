@@ -14,6 +14,7 @@ from argosy.errors import InputError
 from argosy.models.loss import LossModule
 from argosy.tokens.mixture import Batch
 from argosy.tokens.windows import IGNORED
+from argosy.training.blocks import compile_blocks
 from argosy.training.config import TrainConfig
 from argosy.training.engines.fitting import MicroBatch
 from argosy.training.engines.parts import WEIGHT, Parts, Whole, write_parts
@@ -42,6 +43,8 @@ class Engine(ABC):
             raise InputError(problem)
         self.mesh = Mesh(group, {name.removesuffix("_parallel"): size for name, size in config.divisors.items()})
         _recompute(model, config.recompute)
+        if config.compile:
+            compile_blocks(model, group.device)
         self.shares = Shares(model, self.mesh)
         self.module: Any = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length,
                                       config.attention)

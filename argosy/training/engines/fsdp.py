@@ -5,11 +5,12 @@ Zhao et al. 2023, "PyTorch FSDP". One shard for each copy is data parallelism wh
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from argosy.training.blocks import blocks
 from argosy.training.engines.torch import TorchEngine
 from argosy.training.parallelism.mesh import DENSE
 
@@ -59,9 +60,3 @@ class FSDPEngine(TorchEngine):
         if not tensor.ndim or not isinstance(parameter, DTensor):
             return here
         return distribute_tensor(here, parameter.device_mesh, parameter.placements, src_data_rank=None)
-
-
-def blocks(model: Any) -> list[Any]:
-    """List the blocks of a causal model: the longest of its lists of modules."""
-    lists: list[list[Any]] = [list(each) for each in model.get_decoder().children() if isinstance(each, nn.ModuleList)]
-    return max(lists, key=len)

@@ -11,7 +11,7 @@ import torch
 from pydantic import ValidationError
 
 from argosy.errors import InputError
-from argosy.training import precision
+from argosy.training import blocks, optim, precision
 from argosy.training.config import ContinueConfig, ModelConfig, TrainConfig
 from argosy.training.engines.scaling import LossScale
 from argosy.training.phase import build_model
@@ -39,6 +39,8 @@ def goes_on(tmp_path: Path, **fields: Any) -> None:
     ({"optimizer": "adamw_8bit", "engine": "fsdp"}, "needs whole blocks of 256 .* engine=fsdp .*: set engine=torch"),
     ({"dtype": "float16", "engine": "deepspeed"}, "engine=torch, ddp and fsdp alone: .* or dtype=bfloat16"),
     ({"fp8": True, "dtype": "float32"}, "fp8=true is with dtype=bfloat16, and this is float32"),
+    ({"compile": True, "recompute": "selective"}, "compile=true and recompute=selective exclude each other"),
+    ({"compile": True, "tensor_parallel": 2, "processes": 2}, "which tensor_parallel divides: set tensor_parallel=1"),
     ({"fp8": True, "zero_stage": 2}, "fp8=true is for engine=torch, ddp and fsdp"),
 ])
 def test_what_cannot_go_together_is_refused_with_what_can(fields: dict[str, Any], message: str) -> None:
@@ -182,8 +184,10 @@ class _Momentum8bit(torch.optim.Optimizer):
                 parameter -= group["lr"] * state["exp_avg"].value() / (1 - 0.9 ** state["step"])
 
 
-def test_an_optimizer_goes_on_in_equal_bytes(tmp_path: Path, torchao: dict[str, ModuleType]) -> None:
+def test_an_optimizer_goes_on_in_equal_bytes(tmp_path: Path, torchao: dict[str, ModuleType],
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
     torchao["torchao.optim"].AdamW8bit = _Momentum8bit  # type: ignore[attr-defined]
+    monkeypatch.setattr(optim, "no_compiler", lambda device: "")
     for optimizer in ("adafactor", "adamw_8bit"):
         goes_on(tmp_path / optimizer, optimizer=optimizer)
 
@@ -208,6 +212,36 @@ def test_a_phase_with_the_optimizer_of_the_one_before_is_one_run(tmp_path: Path,
         carry_optimizer(other, after)
     with pytest.raises(InputError, match="kept no optimizer; set keep_optimizer=true of that phase"):
         carry_optimizer(given.model_copy(update={"checkpoint": str(tmp_path / "none")}), after)
+
+
+def test_compiled_blocks_keep_their_names_and_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiled: list[Any] = []
+
+    def noted(call: Any, **options: Any) -> Any:  # the compiler itself takes half a minute of a core
+        return lambda *args, **named: compiled.append(call) or call(*args, **named)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(torch, "compile", noted)
+    monkeypatch.setattr(blocks, "no_compiler", lambda device: "")
+    plain, made = tiny_engine(), tiny_engine(compile=True)
+    ours, theirs = (each.train_step(random_batch(0), 1e-2) for each in (made, plain))
+    assert len(compiled) == 1  # the model has one block
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=0)
+    assert list(made.weights()) == list(plain.weights())
+    made.save(tmp_path)
+    plain.load(tmp_path)
+    assert torch.equal(weights_of(made), weights_of(plain))
+
+
+@pytest.mark.usefixtures("torchao")
+def test_without_a_compiler_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks.shutil, "which", lambda program: None)  # type: ignore[attr-defined]
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(InputError, match=r"compile=true: .* there is neither g\+\+ nor clang.* or set compile=false"):
+        tiny_engine(compile=True)
+    with pytest.raises(InputError, match=r"adamw_8bit: torch.compile needs a C compiler.*or set optimizer=adafactor"):
+        tiny_engine(optimizer="adamw_8bit")
+    monkeypatch.setattr(blocks.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
+    assert "triton" in blocks.no_compiler(torch.device("cuda"))
 
 
 def test_adamw_of_8_bits_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
