@@ -156,7 +156,8 @@ def _curves(tracker: Tracker, last: Model) -> None:
             tokens = starts[last.stage] + done * (last.tokens - starts[last.stage])
             values = {f"train/loss/{c}": 1.2 + 0.2 * i + 6 * math.exp(-tokens / 3e5) + rng.gauss(0, 0.05)
                       for i, c in enumerate(CHANNELS)}
-            values |= {"train/loss": sum(values.values()) / len(values), "train/tokens": tokens, "train/lr": 1e-3}
+            values |= {"train/loss": sum(values.values()) / len(values), "train/tokens": tokens, "train/lr": 1e-3,
+                       "perf/tokens_per_second": 9e3, "time/forward_ms": 30.0, "time/backward_ms": 60.0}
             if step % 20 == 0:
                 fall = 2 * math.exp(-tokens / 4e5)
                 values |= {f"heldout/bpb/{c}": 1 + 0.1 * i + fall for i, c in enumerate(CHANNELS)}

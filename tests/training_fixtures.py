@@ -10,24 +10,31 @@ import numpy as np
 
 from argosy.step.contract import Progress, StepContext
 from argosy.tokens.mixture import Batch
+from argosy.tracking.spool import OF_THE_RUN
 from argosy.tracking.tracker import Tracker
 from tests.tokenizer_fixtures import make_bpe
 
 
 class Recorder(Tracker):
-    """Keeps what is logged, once each; a crash at a chosen optimizer step stands for a killed process."""
+    """Keeps what is logged, once each; a crash at a chosen optimizer step stands for a killed process.
+
+    `watched` has what tells how a run went, in which equal runs differ."""
 
     def __init__(self, crash_at: int | None = None) -> None:
         super().__init__(None)
         self.crash_at = crash_at
         self.logged: dict[tuple[str, int], float] = {}
+        self.watched: dict[tuple[str, int], float] = {}
         self.models: dict[str, tuple[int, int]] = {}
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         if step == self.crash_at:
             raise KeyboardInterrupt
         for name, value in values.items():
-            assert self.logged.setdefault((name, step), value) == value
+            if name.startswith(OF_THE_RUN):
+                self.watched[name, step] = value
+            else:
+                assert self.logged.setdefault((name, step), value) == value
 
     def model(self, name: str, path: Path, *, stage: str, step: int, tokens: int,
               tags: Mapping[str, str] | None = None) -> None:

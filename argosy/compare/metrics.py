@@ -36,6 +36,9 @@ TRAINING_METRICS: dict[str, Metric] = {  # of training and post-training
     "train/margin": Metric("higher"),
     "train/reward_chosen": Metric("higher"),
     "train/*": _NEITHER,  # learning rate, tokens, norms
+    "time/*": Metric("neither", "ms"),  # how a run went, which is not how good its model is
+    "perf/*": _NEITHER,
+    "memory/*": Metric("neither", "MiB"),
     "rlhf/reward*": Metric("higher"),
     "rlhf/kl_coef": _NEITHER,
     "rlhf/kl*": Metric("lower", "nats a token"),

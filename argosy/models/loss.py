@@ -16,6 +16,8 @@ from argosy.models.routing import routing_of
 from argosy.tokens.windows import IGNORED
 
 CHUNK_ROWS = 256
+_CACHED = 2**20  # bytes of logits that the softmax of a CPU works on at a time: they stay in its cache
+_FEWEST_ROWS = 16  # of them; torch sums a single row in another order, over its threads
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -25,6 +27,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         shares: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         need_grad = ctx.needs_input_grad[0]
+        in_place = hidden.device.type == "cpu" and dtype == weight.dtype  # to the same bytes
         rows, matrix = hidden.to(dtype), weight.to(dtype)
         nats = torch.zeros(len(targets), dtype=torch.float32, device=hidden.device)
         penalty = torch.zeros((), dtype=torch.float32, device=hidden.device)
@@ -35,21 +38,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
             target = targets[chunk]
             scored = target != IGNORED
             share = scored if shares is None else scored * shares[chunk]
-            index = target.clamp(min=0).unsqueeze(1)
             logits = (rows[chunk] @ matrix.T).float()
-            log_z = logits.logsumexp(dim=1)
-            nats[chunk] = (log_z - logits.gather(1, index).squeeze(1)) * scored
+            log_z = _softmax(logits, target, nats[chunk], share, z_loss, need_grad=need_grad)
             if z_loss:
                 penalty += (log_z.square() * share).sum()
             if grad_hidden is None or grad_weight is None:
                 continue
-            grad = logits.sub_(log_z.unsqueeze(1)).exp_()
-            if z_loss:
-                grad *= (1 + 2 * z_loss * log_z).unsqueeze(1)
-            grad.scatter_add_(1, index, grad.new_full(index.shape, -1.0))
-            low = (grad.mul_(share.unsqueeze(1))).to(dtype)
+            low = logits.to(dtype)
             torch.mm(low, matrix, out=grad_hidden[chunk])
-            grad_weight += low.T @ rows[chunk]
+            if in_place and len(low) == CHUNK_ROWS:  # a lone row is multiplied in another order
+                grad_weight.addmm_(low.T, rows[chunk])
+            else:
+                grad_weight += low.T @ rows[chunk]
         ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.hidden_dtype = hidden.dtype
         ctx.mark_non_differentiable(nats)
@@ -62,6 +62,34 @@ class _LinearCrossEntropy(torch.autograd.Function):
         if grad_hidden.dtype == torch.float16:  # a scaled loss may exceed its range
             grad_hidden = grad_hidden.float()
         return (grad_hidden * scale).to(ctx.hidden_dtype), grad_weight * scale, None, None, None, None
+
+
+def _softmax(logits: Tensor, targets: Tensor, nats: Tensor, shares: Tensor, z_loss: float, *,
+             need_grad: bool) -> Tensor:
+    """Write the nats of each row, (rows,), and in place of `logits`, (rows, vocabulary), their gradient times `shares`,
+    (rows,), where that is needed; returns the logarithms of the sums, (rows,).
+
+    Rows do not depend on each other, so that a CPU takes as many at a time as its cache holds."""
+    on_cpu = logits.device.type == "cpu"
+    rows = max(_FEWEST_ROWS, _CACHED // (4 * logits.shape[1])) if on_cpu else len(logits)
+    parts = max(1, len(logits) // rows)
+    sums = []
+    split = (each.tensor_split(parts) for each in (logits, targets, nats, shares))
+    for part, target, found, share in zip(*split, strict=True):
+        scored = target != IGNORED
+        index = target.clamp(min=0).unsqueeze(1)
+        log_z = part.logsumexp(dim=1)
+        torch.mul(log_z - part.gather(1, index).squeeze(1), scored, out=found)
+        sums.append(log_z)
+        if not need_grad:
+            continue
+        part.sub_(log_z.unsqueeze(1)).exp_()
+        if z_loss:
+            part *= (1 + 2 * z_loss * log_z).unsqueeze(1)
+        part.scatter_add_(1, index, part.new_full(index.shape, -1.0))
+        if not (on_cpu and bool((share == 1).all())):  # a GPU would have to be waited for
+            part.mul_(share.unsqueeze(1))
+    return torch.cat(sums)
 
 
 def linear_cross_entropy(
@@ -83,6 +111,12 @@ def linear_cross_entropy(
     with torch.autocast(hidden.device.type, enabled=False):
         loss, nats = _LinearCrossEntropy.apply(hidden, weight, targets, z_loss, dtype, shares)  # type: ignore[no-untyped-call]
     return loss, nats
+
+
+def sum_by_channel(nats: Tensor, channels: Tensor, count: int) -> Tensor:
+    """Return the sums of `nats` by channel, (count,), float64; `channels`: of each of them, 0 to count - 1."""
+    index = torch.arange(count, device=nats.device).unsqueeze(1)
+    return (nats.double() * (channels.reshape(1, -1) == index)).sum(dim=1)
 
 
 class LossModule(nn.Module):
@@ -151,8 +185,7 @@ class LossModule(nn.Module):
             loss = loss + routing
         if channels is None:
             return loss, nats
-        index = torch.arange(self.channels, device=nats.device).unsqueeze(1)
-        return loss, (nats.double() * (channels.reshape(1, -1) == index)).sum(dim=1)
+        return loss, sum_by_channel(nats, channels, self.channels)
 
     def around(self, model: Any) -> "LossModule":
         """Return the same losses around another model, such as a part of this one."""

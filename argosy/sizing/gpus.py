@@ -70,6 +70,20 @@ def find_gpu(name: str) -> Gpu:
     return GPUS[name.lower()]
 
 
+_DEVICES = {
+    "NVIDIA H100 80GB HBM3": "h100", "NVIDIA H200": "h200", "NVIDIA H800": "h800", "NVIDIA H20": "h20",
+    "NVIDIA B200": "b200", "NVIDIA A100-SXM4-80GB": "a100", "NVIDIA A100 80GB PCIe": "a100",
+    "NVIDIA A100-SXM4-40GB": "a100-40", "NVIDIA A100-PCIE-40GB": "a100-40", "NVIDIA A800-SXM4-80GB": "a800",
+    "NVIDIA A800 80GB PCIe": "a800", "AMD Instinct MI300X": "mi300x", "NVIDIA L40S": "l40s", "NVIDIA L4": "l4",
+    "NVIDIA A10": "a10", "NVIDIA GeForce RTX 4090": "rtx4090",
+}  # whole names: an H100 PCIe or an A10G has another peak
+
+
+def gpu_of(device: str) -> Gpu | None:
+    """Return the type of the GPU that its driver calls `device`; None where its peak is not known here."""
+    return GPUS[_DEVICES[device]] if device in _DEVICES else None
+
+
 def divisors(number: int, among: Iterable[int]) -> list[int]:
     """List those `among` numbers that divide `number`."""
     return [each for each in among if number % each == 0]

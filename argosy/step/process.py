@@ -105,13 +105,25 @@ def peak_rss_mb() -> float:
     return round(max(_own_peak_kb(), children) / 1024, 1)
 
 
+def memory_mb() -> dict[str, float]:
+    """Return this process's resident memory in MiB: `resident` is now (Linux alone), `peak` its highest."""
+    now = _status_kb("VmRSS")
+    return ({} if now is None else {"resident": now / 1024}) | {"peak": _own_peak_kb() / 1024}
+
+
 def _own_peak_kb() -> int:
-    try:
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmHWM:")[2].split()[0])
-    except (OSError, IndexError, ValueError):
+    peak = _status_kb("VmHWM")
+    if peak is None:
         scale = 1024 if sys.platform == "darwin" else 1
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // scale
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // scale
+    return peak
+
+
+def _status_kb(field: str) -> int | None:
+    try:
+        return int(Path("/proc/self/status").read_text().partition(f"{field}:")[2].split()[0])
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def timestamp() -> str:

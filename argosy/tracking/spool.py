@@ -18,6 +18,7 @@ from typing import Any
 from argosy.store.files import write_atomic
 
 SPOOL = "spool.jsonl"
+OF_THE_RUN = ("time/", "perf/", "memory/")  # before metrics that tell how a run went: two equal runs differ in them
 HEADLINE = "headline/"  # before the metrics of MLflow alone, which sum others up
 PIPELINES = ".pipelines"  # below the store: a directory with a spool for each pipeline run
 PENDING_BYTES = 16 * 2**20  # of lines that a failing disk did not take, tried again with the next ones

@@ -30,6 +30,20 @@ def micro_batch(name: str, size: int, micro: int, processes: int) -> int:
     return micro
 
 
+class ProfileConfig(Config):
+    """The optimizer steps that torch's profiler traces."""
+
+    steps: tuple[int, int]
+    """First and last of them; a phase begins with step 1."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        first, last = self.steps
+        if not 1 <= first <= last:
+            raise ValueError(f"steps=[{first}, {last}] must be 1 or more and rise, such as [10, 15]")
+        return self
+
+
 class TrainConfig(NumericsConfig):
     """Config of every phase: data, length, batch, optimizer, schedule, held-out evaluation, exports."""
 
@@ -87,6 +101,10 @@ class TrainConfig(NumericsConfig):
     """Steps between two logged training losses."""
     save_every: Annotated[PositiveInt, RUNTIME] = 200
     """Steps between two resumable states."""
+    profile: Annotated[ProfileConfig | None, RUNTIME] = None
+    """Steps that torch's profiler traces, such as `{steps: [10, 15]}`."""
+    tensorboard: Annotated[bool, RUNTIME] = False
+    """Whether what is logged is written as event files for TensorBoard too."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -98,6 +116,9 @@ class TrainConfig(NumericsConfig):
         if self.warmup_tokens >= self.tokens:
             raise ValueError(f"warmup_tokens={self.warmup_tokens} is not below tokens={self.tokens}, so that the "
                              "learning rate would never be reached: lower it")
+        if self.profile and self.profile.steps[1] > self.steps:
+            raise ValueError(f"profile.steps={list(self.profile.steps)} ends after the phase, which has {self.steps} "
+                             "steps")
         return self
 
     def _check_parallelism(self) -> None:

@@ -1,7 +1,6 @@
 """The loop: optimizer steps from the newest state to the end, with logs, held-out losses, states and exports."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from argosy.training.config import ChannelLoss, TrainConfig
 from argosy.training.engines.base import Engine
 from argosy.training.expert_load import ExpertLoad
 from argosy.training.heldout import HeldoutLoss
+from argosy.training.monitoring.meter import Meter
+from argosy.training.monitoring.trace import Events, Trace
 from argosy.training.optim import learning_rate
 from argosy.training.parallel import Group
 from argosy.training.resume import state_of_another
@@ -135,25 +136,36 @@ class Loop:
         self._states = StateStore(context.out / STATE, engine, partial(state_of_another, config, context.out))
         self._losses = LossWindow(mixture.names, engine.group)
         self._experts = ExpertLoad(engine.module, engine.group)
+        self._meter = Meter(config, engine.group, engine.module.model, engine.clock)
+        self._trace, self._events = Trace(config.profile, context), Events(config.tensorboard, context)
         self._results: dict[str, dict[str, ChannelLoss]] = {}
         points = config.heldout_points
         self._evaluations = {max(1, round(config.steps * n / points)) for n in range(1, points + 1)}
 
     def run(self) -> dict[str, dict[str, ChannelLoss]]:
         """Train to the end; returns the held-out losses at the start and at the end, as `before` and `after`."""
-        note = ""
-        first = self._resume()
-        self._logged = (first, time.monotonic())
-        for step in range(first + 1, self.config.steps + 1):
-            rate = learning_rate(self.config, step - 1)
-            sums, counts, norm = self.engine.train_step(self.mixture.batch(self.engine.positions(step - 1)), rate)
-            self._losses.add(sums, counts)
-            if step % self.config.log_every == 0 or step == self.config.steps:
-                note = self._log(step, rate, norm)
+        note, tokens = "", self.config.tokens_per_step
+        for step in range(self._resume() + 1, self.config.steps + 1):
+            with self._trace.step(step):
+                note = self._step(step) or note
             self._after(step)
-            tokens = self.config.tokens_per_step
             self.context.progress.update(step * tokens, self.config.steps * tokens, "tokens", note)
         return self._results
+
+    def _step(self, step: int) -> str:
+        """Take an optimizer step and log it where that is due; returns the log's note for the live view."""
+        clock, note = self.engine.clock, ""
+        clock.start()
+        rate = learning_rate(self.config, step - 1)
+        batch = self.mixture.batch(self.engine.positions(step - 1))
+        clock.lap("read")
+        sums, counts, norm = self.engine.train_step(batch, rate)
+        self._losses.add(sums, counts)
+        if step % self.config.log_every == 0 or step == self.config.steps:
+            note = self._log(step, rate, norm)
+        clock.lap("log")
+        clock.stop()
+        return note
 
     def _resume(self) -> int:
         """Continue from the newest state, or evaluate the model before training; returns the steps done."""
@@ -187,27 +199,28 @@ class Loop:
     def _log(self, step: int, rate: float, norm: Tensor) -> str:
         """Log the losses since the last time; returns a note for the live view."""
         self._losses.check(step)
-        values = self._losses.take() | self._experts.metrics(self.context)
-        loss = values["train/loss"]
+        values, watched = self._losses.take() | self._experts.metrics(self.context), self._meter.metrics()
+        loss, speed = values["train/loss"], watched["perf/tokens_per_second"]
         tokens = step * self.config.tokens_per_step
         total = float(self.exporter.tokens_before + tokens)
-        self.context.tracker.metrics(
-            {**values, "train/lr": rate, "train/grad_norm": float(norm), "train/tokens": total,
-             **self.engine.measures()}, step=step)
-        since, begun = self._logged
-        self._logged = (step, time.monotonic())
-        speed = (step - since) * self.config.tokens_per_step / max(self._logged[1] - begun, 1e-9)
+        own = {"train/lr": rate, "train/grad_norm": float(norm), "train/tokens": total, **self.engine.measures()}
+        self._metrics({**values, **own, **watched}, step)
         channels = " ".join(f"{name.removeprefix('train/loss/')} {value:.3f}" for name, value in values.items()
                             if name.startswith("train/loss/"))
         print(f"step {step}/{self.config.steps}  {tokens:,} tokens  loss {loss:.4f}  [{channels}]  lr {rate:.2e}  "
               f"grad {float(norm):.2f}  {speed:,.0f} tok/s", flush=True)
-        return f"loss {loss:.3f}"
+        mfu = f", MFU {watched['perf/mfu']:.0%}" if "perf/mfu" in watched else ""
+        return f"loss {loss:.3f}, {speed:,.0f} tok/s{mfu}"
+
+    def _metrics(self, values: Mapping[str, float], step: int) -> None:
+        self.context.tracker.metrics(values, step=step)
+        self._events.add(values, step)
 
     def _evaluate(self, step: int) -> dict[str, ChannelLoss]:
         result = self.heldout.by_channel(self.engine.module)
         metrics = {f"heldout/{kind}/{name}": value for name, loss in result.items()
                    for kind, value in loss.model_dump().items()}
-        self.context.tracker.metrics(metrics, step=step)
+        self._metrics(metrics, step)
         channels = " ".join(f"{name} {loss.bpb:.3f}" for name, loss in result.items())
         print(f"step {step}/{self.config.steps}  held-out bits per byte: {channels}", flush=True)
         return result

@@ -133,6 +133,11 @@ def _tip(kind: Kind, q: Point) -> str:
     return text if q[2] is None else f"{text} [{value_text(kind, q[2])}, {value_text(kind, q[3])}]"
 
 
+_OF_PHASES = (("train/loss/", "Training loss by channel", "nats a token"),
+              ("heldout/bpb/", "Held-out text by channel", "bits a byte, lower is better"),
+              ("perf/tokens_per_second", "Training speed", "tokens a second, evaluations and exports aside"),
+              ("time/", "Time of a step by part", "milliseconds, means since the last log"))
+
 # Of post-training, by what the metric's name ends in; in this order. Others are in MLflow.
 POSTTRAINING = (("rlhf/reward", "Mean reward of the answers"), ("rlhf/kl", "KL to the start, nats a token"),
                 ("train/loss", "Loss"), ("train/token_accuracy", "Right next tokens"),
@@ -150,12 +155,11 @@ def _pretraining(stages: Sequence[Stage]) -> Iterator[Chart]:
     for phases in _lines([s for s in stages if s.curves.get("train/tokens")]):
         name = phases[0].name if len(phases) == 1 else f"{phases[0].name} to {phases[-1].name}"
         marks = [(s.tokens_at(0) or 0.0, s.name) for s in phases]
-        for prefix, title, note in (("train/loss/", "Training loss by channel", "nats a token"),
-                                    ("heldout/bpb/", "Held-out text by channel", "bits a byte, lower is better")):
-            names = sorted({name for s in phases for name in s.curves if name.startswith(prefix)})
-            series = [Series(name.removeprefix(prefix), [(x, value) for s in phases
-                                                         for step, value in s.curves.get(name, ())
-                                                         if (x := s.tokens_at(step)) is not None]) for name in names]
+        for prefix, title, note in _OF_PHASES:
+            names = sorted({each for s in phases for each in s.curves if each.startswith(prefix)})
+            series = [Series(each.removeprefix(prefix).removesuffix("_ms") or "all processes",
+                             [(x, value) for s in phases for step, value in s.curves.get(each, ())
+                              if (x := s.tokens_at(step)) is not None]) for each in names]
             if series:
                 yield Chart(f"{title}: {name}", note, "tokens", series, marks)
 

@@ -18,6 +18,7 @@ from argosy.training.blocks import compile_blocks
 from argosy.training.config import TrainConfig
 from argosy.training.engines.fitting import MicroBatch
 from argosy.training.engines.parts import WEIGHT, Parts, Whole, write_parts
+from argosy.training.monitoring.meter import Clock
 from argosy.training.parallel import Group
 from argosy.training.parallelism.mesh import Mesh
 from argosy.training.parallelism.sequence import divide_sequence
@@ -31,7 +32,8 @@ class Engine(ABC):
     """One optimizer step at a time over this process's share of a global batch.
 
     Attributes:
-        module: the loss module, on the group's device."""
+        module: the loss module, on the group's device.
+        clock: the times of a step's parts, which the step's laps are of."""
 
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
         set_precision(model, config, group.device)
@@ -48,6 +50,9 @@ class Engine(ABC):
         self.shares = Shares(model, self.mesh)
         self.module: Any = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length,
                                       config.attention)
+        self.clock = Clock(group.device)
+        model.get_decoder().register_forward_hook(lambda *_: self.clock.lap("forward"))
+        self.module.register_forward_hook(lambda *_: self.clock.lap("loss"))
         if config.sequence_parallel > 1:
             divide_sequence(model, self.mesh)
             self.module.offset = self._own_positions.start
@@ -76,8 +81,12 @@ class Engine(ABC):
         counts = torch.bincount(scored, minlength=self.module.channels).double().to(self.group.device)
         counts *= self.mesh.counts
         targets = self.group.sum((counts if self.channel_weights is None else counts * self.channel_weights).sum())
+        self.clock.lap("collate")
         sums = self.micro_batch.run(lambda: self._accumulate(tensors, targets), self._forget) * self.mesh.counts
-        return sums, counts, self._update(learning_rate)
+        self.clock.lap("backward")
+        norm = self._update(learning_rate)
+        self.clock.lap("optimizer")
+        return sums, counts, norm
 
     def _accumulate(self, tensors: list[Tensor], targets: Tensor) -> Tensor:
         """Add the gradients of all micro-batches; returns summed nats by channel."""
@@ -85,6 +94,7 @@ class Engine(ABC):
         parts = list(zip(*(torch.split(tensor, self.micro_batch.size) for tensor in tensors), strict=True))
         for number, part in enumerate(parts):
             sums += self._backward(part, targets, last=number == len(parts) - 1)
+            self.clock.lap("backward")
         return sums
 
     def _forget(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from argosy.tracking.spool import OF_THE_RUN
 from tests import posttraining_fixtures
 from tests.processes import until
 from tests.training_fixtures import digests, make_data
@@ -74,12 +75,12 @@ def whole(given: Path, name: str, **fields: Any) -> Path:
 
 
 def metrics(out: Path) -> dict[tuple[str, int], float]:
-    """The spool's metrics by name and step, each of which is there once."""
+    """The spool's metrics by name and step, each of which is there once; without those that tell how a run went."""
     records = [json.loads(line) for line in (out / "tracking/spool.jsonl").read_text().splitlines()]
     points = [(name, record["step"], value) for record in records if record["kind"] == "metrics"
               for name, value in record["values"].items()]
     assert max(Counter(point[:2] for point in points).values()) == 1
-    return {(name, step): value for name, step, value in points}
+    return {(name, step): value for name, step, value in points if not name.startswith(OF_THE_RUN)}
 
 
 def outputs(out: Path) -> Any:

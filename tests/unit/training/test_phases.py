@@ -16,6 +16,7 @@ from argosy.tokens.reader import read_channels
 from argosy.tokens.windows import IGNORED
 from argosy.tracking.tracker import Tracker
 from argosy.training.heldout import HeldoutLoss
+from argosy.training.monitoring.meter import PARTS
 from argosy.training.phase import open_tokenizer
 from steps import anneal, long_context, pretrain
 from tests.training_fixtures import Devices, Recorder, digests, make_data, run_here
@@ -91,6 +92,18 @@ def test_losses_fall_and_are_logged_by_channel(pretrained: tuple[Path, Any, Reco
         assert tracker.logged["train/loss/" + name, 12] < tracker.logged["train/loss/" + name, 5]
     assert {step for name, step in tracker.logged if name == "train/loss"} == {5, 10, 12}
     assert tracker.logged["train/tokens", 10] == 2560
+
+
+def test_times_speed_and_memory_of_a_step_are_logged(pretrained: tuple[Path, Any, Recorder]) -> None:
+    watched = pretrained[2].watched
+    for step in (5, 10, 12):
+        found = {name: value for (name, at), value in watched.items() if at == step}
+        assert found.keys() == {*(f"time/{part}_ms" for part in (*PARTS, "step")), "perf/tokens_per_second",
+                                "memory/resident_mb", "memory/peak_mb"}  # a CPU's peak is not known: no MFU
+        assert found["time/step_ms"] == pytest.approx(sum(found[f"time/{part}_ms"] for part in PARTS))
+        assert found["perf/tokens_per_second"] == pytest.approx(256 / found["time/step_ms"] * 1000)
+        assert all(found[f"time/{part}_ms"] > 0 for part in PARTS if step > 5 or part != "log")
+        assert 0 < found["memory/resident_mb"] <= found["memory/peak_mb"]
 
 
 def test_the_rate_that_is_logged_is_the_optimizers_and_the_schedules(
