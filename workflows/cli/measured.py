@@ -1,0 +1,158 @@
+"""`argosy size --measure`: the planner's best layouts, tried on this machine for a few steps each."""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from argosy.errors import InputError, StepError
+from argosy.step.machine import usable_cores, usable_gpus, usable_memory_gb
+from argosy.store.files import write_atomic
+from argosy.text.display import columns
+from workflows.lifecycle import LifecycleConfig
+
+if TYPE_CHECKING:
+    from argosy.sizing.architecture import Architecture
+    from argosy.sizing.choice import Candidate
+    from argosy.sizing.gpus import Gpu
+    from workflows.local.measure import Measured
+
+LAYOUTS = 4
+_PATIENCE = 600.0  # seconds, of one layout
+_OTHERS = ("zero", "fsdp", "shard", "offload", "tensor", "sequence", "pipeline", "expert", "recompute", "optimizer",
+           "precision", "kernels", "loss", "mfu")
+Row = tuple["Candidate", "Measured | str", float]
+
+
+def add_measure(parser: argparse.ArgumentParser) -> None:
+    """Add --measure and --out."""
+    parser.add_argument("--measure", type=int, nargs="?", const=3, default=0, metavar="STEPS",
+                        help=f"train {LAYOUTS} layouts for STEPS steps (default: 3) on this machine's GPUs, else its "
+                             "cores, and name the fastest")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="with --measure: YAML of the fastest one's fields")
+
+
+def measure_layouts(args: argparse.Namespace, config: LifecycleConfig, model: "Architecture") -> int:
+    """Try the layouts and print the table. Raises InputError: another option says otherwise; StepError: none ran."""
+    from argosy.sizing.choice import candidates
+    from argosy.sizing.gpus import MFU
+    from argosy.sizing.job import read_job
+    from argosy.training.config import TrainConfig
+
+    _check(args)
+    phase = getattr(config, args.stage).model_dump(include=set(TrainConfig.model_fields))
+    on_gpu = bool(usable_gpus())
+    count = args.gpus or len(usable_gpus()) or usable_cores()
+    if on_gpu and count > len(usable_gpus()):
+        raise InputError(f"--gpus is {count}, and --measure sees {len(usable_gpus())} GPUs here: give as many or fewer")
+    phase = {**phase, "processes": 1} | ({} if on_gpu else {"threads": max(1, usable_cores() // count)})
+    found = candidates(read_job(phase, model, on_cpu=not on_gpu), _device(args, phase, count, on_gpu=on_gpu), count,
+                       MFU, lambda values: _allowed(TrainConfig, phase, values, on_gpu=on_gpu), LAYOUTS)
+    if not found:
+        raise InputError(f"no layout of {count} processes fits and divides {args.stage}'s batch: lower its "
+                         "global_batch_size, sequence_length or model, or give another --gpus")
+    task = {"steps": args.measure, **_model_of(args, config)}
+    rows = [_try(each, {**task, "config": {**phase, **each.values}}, model, on_gpu=on_gpu) for each in found]
+    return _report(args, rows, phase)
+
+
+def _check(args: argparse.Namespace) -> None:
+    given = [name for name in _OTHERS if getattr(args, name) not in (None, False)]
+    if args.measure < 1:
+        raise InputError(f"--measure is {args.measure}, allowed: a whole number of steps from 1 on")
+    if given:
+        raise InputError(f"--measure tries the planner's layouts of the config as it is: leave out --{given[0]}")
+    if args.nodes > 1:
+        raise InputError(f"--nodes is {args.nodes}, and --measure tries this machine alone: leave it out")
+
+
+def _device(args: argparse.Namespace, phase: Mapping[str, Any], count: int, *, on_gpu: bool) -> "Gpu":
+    from argosy.sizing.choice import of_cpu
+    from argosy.sizing.gpus import GPUS, find_gpu
+
+    if not on_gpu:
+        from workflows.local.measure import matmul_rate
+
+        dtype = phase["dtype"] if phase["dtype"] != "float16" else "float32"
+        return of_cpu(usable_memory_gb() * 1e9 / count, matmul_rate(dtype, phase["threads"]))
+    if args.gpu:
+        return find_gpu(args.gpu)
+    import torch
+
+    name = torch.cuda.get_device_name(0).lower()
+    known = sorted((each for each in GPUS if each in name.replace(" ", "")), key=len)
+    if not known:
+        raise InputError(f"the GPU here is a {name}, which the planner does not know: name the nearest with --gpu")
+    return GPUS[known[-1]]
+
+
+def _allowed(cls: Any, phase: Mapping[str, Any], values: Mapping[str, Any], *, on_gpu: bool) -> bool:
+    """Tell whether a phase can have these fields; nothing is moved to a CPU's memory on a CPU."""
+    from pydantic import ValidationError
+
+    try:
+        cls.model_validate({**phase, **values})
+    except ValidationError:
+        return False
+    return on_gpu or "offload" not in values
+
+
+def _model_of(args: argparse.Namespace, config: LifecycleConfig) -> dict[str, Any]:
+    directory = args.model_dir or (Path(config.start.model) if config.start else None)
+    if directory:
+        return {"directory": str(directory)}
+    return {"model": config.pretrain.model.model_dump(), "vocab_size": config.tokenizer.vocab_size}
+
+
+def _try(each: "Candidate", task: dict[str, Any], model: "Architecture", *, on_gpu: bool) -> Row:
+    from argosy.sizing.job import read_job, read_layout
+    from argosy.sizing.memory import memory
+    from workflows.local.measure import measure
+
+    config = task["config"]
+    layout = read_layout(config, config["processes"], on_cpu=not on_gpu)
+    predicted = memory(read_job(config, model, on_cpu=not on_gpu), layout, context=0).total
+    print(f"trying {each.name}", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return each, measure(task, Path(folder), _PATIENCE), predicted
+        except StepError as error:
+            return each, str(error), predicted
+
+
+def _report(args: argparse.Namespace, rows: list[Row], phase: Mapping[str, Any]) -> int:
+    tokens = phase["global_batch_size"] * phase["sequence_length"]
+    ran = [(each, found) for each, found, _ in rows if not isinstance(found, str)]
+    if not ran:
+        raise StepError(f"no layout ran; the first: {rows[0][1]}")
+    order = sorted(ran, key=lambda row: row[1].seconds)
+    best = order[0][0]
+    text = f"{args.stage}:\n" + "".join(f"  {name}: {value}\n" for name, value in best.values.items())
+    if args.out:
+        write_atomic(args.out, text)
+    if args.json:
+        data = [{"name": each.name, "values": each.values, "predicted": {"tokens_a_second": tokens / each.seconds,
+                                                                        "peak": predicted},
+                 "measured": {"error": found} if isinstance(found, str) else asdict(found)}
+                for each, found, predicted in rows]
+        print(json.dumps({"layouts": data, "best": best.values}, indent=1))
+        return 0
+    print(_table(rows, tokens))
+    same = [each.name for each, _ in order] == [each.name for each, _ in ran]
+    print(f"\nThe measured order is {'that' if same else 'not that'} of the planner. The fastest is {best.name}:\n\n"
+          f"{text}", end="")
+    return 0
+
+
+def _table(rows: list[Row], tokens: int) -> str:
+    lines = [("LAYOUT", "MICRO-BATCH", "TOKENS/S PREDICTED", "MEASURED", "GB PREDICTED", "MEASURED", "")]
+    for each, found, predicted in rows:
+        seen = ("", "", found) if isinstance(found, str) else (
+            f"{found.tokens_a_second:,.0f}", f"{found.peak / 1e9:.2f}", "")
+        lines.append((each.name, str(each.values["micro_batch_size"]), f"{tokens / each.seconds:,.0f}", seen[0],
+                      f"{predicted / 1e9:.2f}", seen[1], seen[2]))
+    return columns(lines, right=(1, 2, 3, 4, 5))

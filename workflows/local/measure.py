@@ -1,0 +1,170 @@
+"""A few optimizer steps of a phase on this machine: tokens a second and peak memory.
+
+`measure` starts the processes; each is `python -m workflows.local.measure FOLDER`, trains a model of random weights on
+random tokens, and leaves `rank-N.json` there. Nothing of a store is touched."""
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import StepError
+from argosy.step.process import DIE_WITH_PARENT, die_with_parent, make_deterministic, thread_environment
+
+TASK = "task.json"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was seen of one layout."""
+
+    seconds: float
+    """Of an optimizer step: the fastest after the first, since other work on the machine only slows one."""
+    tokens_a_second: float
+    peak: float
+    """Bytes of the fullest process: of tensors on a GPU; on a CPU by which it grew, DeepSpeed included."""
+
+
+def measure(task: Mapping[str, Any], folder: Path, patience: float) -> Measured:
+    """Train as many steps as `task` says, in as many processes as its config does.
+
+    Args:
+        task: `config` (fields of a phase), `model` (fields of pretrain.model, with `vocab_size`) or `directory` (of a
+            model's config.json), `steps`.
+        folder: an empty directory for its files.
+        patience: seconds after which it has failed.
+
+    Raises StepError: a process failed, with its last line, or they took longer."""
+    config = task["config"]
+    world = int(config.get("processes", 1))
+    (folder / TASK).write_text(json.dumps(task))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    common = {**os.environ, **thread_environment(int(config.get("threads", 1))), DIE_WITH_PARENT: str(os.getpid()),
+              "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
+              "MASTER_PORT": str(port)}
+    _wait([_start(folder, rank, common) for rank in range(world)], folder, time.monotonic() + patience)
+    found = [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(world)]
+    seconds = max(each["seconds"] for each in found)
+    tokens = config["global_batch_size"] * config["sequence_length"]
+    return Measured(seconds, tokens / seconds, max(each["peak"] for each in found))
+
+
+def _start(folder: Path, rank: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    with (folder / f"rank-{rank}.log").open("wb") as log:
+        return subprocess.Popen([sys.executable, "-m", "workflows.local.measure", str(folder)], stdout=log,
+                                stderr=subprocess.STDOUT,
+                                env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+
+
+def _wait(ranks: "list[subprocess.Popen[bytes]]", folder: Path, until: float) -> None:
+    """Wait for all; one that fails ends the others. Raises StepError: one failed, or it is too late."""
+    try:
+        while any(each.poll() is None for each in ranks):
+            failed = [number for number, each in enumerate(ranks) if each.poll()]
+            if failed or time.monotonic() > until:
+                break
+            time.sleep(0.05)
+        failed = [number for number, each in enumerate(ranks) if each.poll()]
+        if failed:
+            lines = (folder / f"rank-{failed[0]}.log").read_text(errors="replace").strip().splitlines()
+            raise StepError(f"rank {failed[0]} failed: {lines[-1] if lines else 'killed, most likely for memory'}")
+        if any(each.poll() is None for each in ranks):
+            raise StepError("its steps took longer than was waited for")
+    finally:
+        for each in ranks:
+            each.kill()
+            each.wait()
+
+
+def matmul_rate(dtype: str, threads: int) -> float:
+    """Return the operations a second of a product of matrices in `dtype`, of so many threads of this CPU."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    size = 1024
+    a, b = (torch.randn(size, size, dtype=getattr(torch, dtype)) for _ in range(2))
+    best = float("inf")
+    for _ in range(4):
+        start = time.perf_counter()
+        a @ b
+        best = min(best, time.perf_counter() - start)
+    torch.set_num_threads(before)
+    return float(2 * size**3 / best)
+
+
+def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
+    """Train the task's steps as one of its processes; returns `seconds` of a step and `peak` bytes."""
+    import torch
+
+    from argosy.step.contract import Progress, StepContext
+    from argosy.tracking.tracker import Tracker
+    from argosy.training.config import TrainConfig
+    from argosy.training.engines import make_engine
+    from argosy.training.parallel import join_group
+
+    task = json.loads((folder / TASK).read_text())
+    config = TrainConfig.model_validate(task["config"])
+    make_deterministic(config.seed, config.threads)
+    group = join_group(StepContext(folder, Tracker(None), Progress(None), rank, world, rank))
+    model = _model(task)
+    before = _resident() - sum(each.nbytes for each in model.parameters())  # the libraries are loaded now
+    engine = make_engine(model, 1, config, group)
+    batch = _batch(config, len(engine.positions(0)), model.config.vocab_size)
+    times = []
+    for _ in range(1 + int(task["steps"])):
+        group.barrier()
+        start = time.perf_counter()
+        float(engine.train_step(batch, config.learning_rate)[2])  # waits for the device
+        group.barrier()
+        times.append(time.perf_counter() - start)
+    on_gpu = group.device.type == "cuda"
+    peak = torch.cuda.max_memory_allocated() if on_gpu else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"seconds": min(times[1:]), "peak": float(peak if on_gpu else max(0, peak - before))}
+
+
+def _resident() -> int:
+    """Return the bytes of this process's memory; its peak so far, where /proc is not there."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _model(task: Mapping[str, Any]) -> Any:
+    if task.get("directory"):
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(task["directory"]), dtype="float32")
+    from argosy.training.config import ModelConfig
+    from argosy.training.phase import build_model
+
+    return build_model(ModelConfig.model_validate(task["model"]), int(task["vocab_size"]), {})
+
+
+def _batch(config: Any, samples: int, vocab_size: int) -> Any:
+    """Make random tokens, each sample one document."""
+    import numpy as np
+
+    from argosy.tokens.mixture import Batch
+
+    shape = (samples, config.sequence_length)
+    tokens = np.random.default_rng(0).integers(0, vocab_size, (samples, config.sequence_length + 1))
+    return Batch(tokens[:, :-1].copy(), tokens[:, 1:].copy(), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    own, everyone = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    where = Path(sys.argv[1])
+    (where / f"rank-{own}.json").write_text(json.dumps(run_rank(where, own, everyone)))
+    os._exit(0)  # the others have ended too: nothing is left to take down in order
