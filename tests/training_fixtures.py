@@ -137,8 +137,8 @@ class Devices:
         return [type(model).__name__ for model in self.made if id(model) not in self._moved]
 
 
-TINY_MODEL = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
-              "num_attention_heads": 2, "num_key_value_heads": 2}
+TINY_MODEL: dict[str, Any] = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
+                              "num_attention_heads": 2, "num_key_value_heads": 2}
 
 
 def tiny_engine(channels: int = 1, **fields: Any) -> Any:

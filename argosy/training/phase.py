@@ -33,19 +33,8 @@ def train_phase(
 
     Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
     not a number any more."""
-    check_vocabulary(config.tokenized, model.config.vocab_size)
-    experts = getattr(model.config, "num_local_experts", 0) or getattr(model.config, "num_experts", 0)
-    if experts and model.config.model_type not in MIXTURES:
-        raise InputError(f"the model ({model.config.model_type}) routes tokens to {experts} experts in a way that the "
-                         f"losses here do not know: choose {' or '.join(MIXTURES)}, or a dense model")
-    _check_length(config, model.config)
-    train = read_channels(config.tokenized, "train")
-    # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
-    mixture = Mixture(train, config.mixture, config.sequence_length, derive_seed("sampling", config.seed, stage))
-    if warning := mixture.deviations(config.steps * config.global_batch_size):
-        print(warning, flush=True)
-    scored = read_channels(config.tokenized, "heldout")
-    heldout = HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
+    _check_model(config, model.config)
+    mixture, heldout = _data(config, stage)
     exporter, group = Exporter(context, stage, tokenizer, tokens_before), join_group(context)
     weights = _loss_weights(config, mixture.names)
     with explained(config, model, group):
@@ -73,12 +62,28 @@ def _loss_weights(config: TrainConfig, channels: tuple[str, ...]) -> list[float]
     return [config.loss_weights.get(name, 1.0) for name in channels]
 
 
-def _check_length(config: TrainConfig, model: Any) -> None:
-    """Check that the model of config `model` can be trained at this length."""
+def _check_model(config: TrainConfig, model: Any) -> None:
+    """Check that the model of config `model` can be trained on these data, with these losses and at this length."""
+    check_vocabulary(config.tokenized, model.vocab_size)
+    experts = getattr(model, "num_local_experts", 0) or getattr(model, "num_experts", 0)
+    if experts and model.model_type not in MIXTURES:
+        raise InputError(f"the model ({model.model_type}) routes tokens to {experts} experts in a way that the losses "
+                         f"here do not know: choose {' or '.join(MIXTURES)}, or a dense model")
     longest = model.max_position_embeddings
     if config.sequence_length > longest:
         raise InputError(f"sequence_length={config.sequence_length} exceeds the model's max_position_embeddings="
                          f"{longest}: lower the one or raise the other")
+
+
+def _data(config: TrainConfig, stage: str) -> tuple[Mixture, HeldoutLoss]:
+    """Open what a phase trains on and what it is evaluated on."""
+    train = read_channels(config.tokenized, "train")
+    # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
+    mixture = Mixture(train, config.mixture, config.sequence_length, derive_seed("sampling", config.seed, stage))
+    if warning := mixture.deviations(config.steps * config.global_batch_size):
+        print(warning, flush=True)
+    scored = read_channels(config.tokenized, "heldout")
+    return mixture, HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
 
 
 def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None]) -> Any:

@@ -50,6 +50,8 @@ class MicroBatch:
         result = None
         with suppress(torch.OutOfMemoryError):  # a traceback that is kept would keep the attempt's tensors alive
             result = attempt()
+        if self._group.world == 1:  # nobody to agree with, and nothing to wait for
+            return result
         failed = torch.tensor(float(result is None), device=self._group.device)
         return None if float(self._group.sum(failed)) else result
 

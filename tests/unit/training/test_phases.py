@@ -170,7 +170,8 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
     from transformers import AutoConfig
 
     fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "exports": (1.0,)}
-    longer_fields = {**fields, "sequence_length": 96, "rope_theta": 5e4, "tokens": 4000, "keep_optimizer": True}
+    longer_fields = {**fields, "sequence_length": 96, "rope_theta": 5e4, "tokens": 4000, "keep_optimizer": True,
+                     "loss_weights": {"en": 0.5}, "micro_batch_size": "auto"}
     tracker = Recorder()
     longer = run_here(long_context, tmp_path / "long", tracker, **longer_fields)
     architecture = AutoConfig.from_pretrained(tmp_path / "long" / longer.final)
