@@ -42,7 +42,7 @@ def download(name: str) -> Path:
             raise StepError(f"start.model is {name!r}: the hub answers {status}: run it again later") from error
         raise InputError(f"start.model is {name!r}, which the hub does not give: {_first_line(error)}; correct the "
                          "name and the commit, or set HF_TOKEN where the model is private or gated") from error
-    except OSError as error:  # no network, offline, no space
+    except Exception as error:  # no network, offline, no space; a connection that breaks is an error of its HTTP client
         raise StepError(f"start.model is {name!r}, which cannot be downloaded: {_first_line(error)}; copy the model "
                         "to a directory, and name that") from error
 

@@ -1,21 +1,25 @@
 """The start step: what it leaves, for a directory, a checkpoint of ours and a name of the hub."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import Mock
 
 import pytest
 
 from argosy.errors import InputError, StepError
 from argosy.models.checkpoint import open_final
+from argosy.models.hub import download
 from argosy.models.load import load_model
 from steps import start
 from tests.posttraining_fixtures import make_checkpoint
 from tests.started_models import make_model, make_qwen_tokenizer
 from tests.step_fixtures import run_step
 
-NAME = "org/tiny@0123456789abcdef0123456789abcdef01234567"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+NAME = f"org/tiny@{COMMIT}"
 
 
 def run(out: Path, **config: Any) -> dict[str, Any]:
@@ -74,3 +78,55 @@ def test_without_a_model_it_says_what_to_give(tmp_path: Path) -> None:
         run(tmp_path / "out")
     with pytest.raises(InputError, match=r"has neither outputs\.json .* nor config\.json"):
         run(tmp_path / "out", model=str(tmp_path))
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """A hub that has one model of one file, and notes what it is asked."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        listing = json.dumps([{"type": "file", "path": "config.json", "size": 2, "oid": "a" * 40}])
+        self.answer(listing.encode() if "/api/" in self.path else b"{}")
+
+    def do_HEAD(self) -> None:
+        self.answer(b"{}")
+
+    def answer(self, data: bytes) -> None:
+        self.send_response(200)
+        for name, value in (("Content-Type", "application/json"), ("ETag", f'"{"a" * 40}"'),
+                            ("X-Repo-Commit", COMMIT), ("Content-Length", str(len(data)))):
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_model_of_the_hub_is_downloaded_at_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+    from huggingface_hub import constants
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        here = f"http://127.0.0.1:{server.server_port}"
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, here)
+        for name, value in (("ENDPOINT", here), ("HUGGINGFACE_CO_URL_TEMPLATE", template), ("HF_HUB_OFFLINE", False),
+                            ("HF_HUB_CACHE", str(tmp_path))):
+            monkeypatch.setattr(constants, name, value)
+        directory = download(NAME)
+        server.shutdown()
+    assert (directory / "config.json").read_text() == "{}"
+    models = [path for path in _Hub.asked if "org/tiny" in path]
+    assert models
+    assert all(COMMIT in path for path in models)
+
+    def break_off(*_: object, **__: object) -> None:
+        raise RuntimeError("peer closed connection")  # of the HTTP client, which is no OSError
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", break_off)
+    with pytest.raises(StepError, match="cannot be downloaded: peer closed connection; copy the model to a directory"):
+        download(NAME)
