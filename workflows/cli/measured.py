@@ -30,7 +30,7 @@ Row = tuple["Candidate", "Measured | str", float]
 
 def add_measure(parser: argparse.ArgumentParser) -> None:
     """Add --measure and --out."""
-    parser.add_argument("--measure", type=int, nargs="?", const=3, default=0, metavar="STEPS",
+    parser.add_argument("--measure", type=int, nargs="?", const=3, metavar="STEPS",
                         help=f"train {LAYOUTS} layouts for STEPS steps (default: 3) on this machine's GPUs, else its "
                              "cores, and name the fastest")
     parser.add_argument("--out", type=Path, metavar="FILE", help="with --measure: YAML of the fastest one's fields")

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     from argosy.sizing.report import Question, as_data, in_words
 
     job, phase = _job(args)
-    if args.measure:
+    if args.measure is not None:
         return measure_layouts(args, load_config(args), job.model)
     if args.out:
         raise InputError("--out is of --measure: give that too, or leave it out")

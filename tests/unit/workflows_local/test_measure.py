@@ -59,4 +59,5 @@ def test_the_fastest_layout_is_named_and_written(tmp_path: Path, argosy: Argosy,
     assert out.read_text().startswith(best.rstrip() if not tried[-1]["zero_stage"] else best)
     assert out.read_text() in said
     assert "leave out --zero" in argosy(*given, "--zero", "1", code=2).err
+    assert "--measure is 0, allowed" in argosy("size", "--preset", "tiny", "--measure", "0", code=2).err
     assert "--out is of --measure" in argosy("size", "--out", str(out), code=2).err
