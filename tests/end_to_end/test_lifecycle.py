@@ -2,12 +2,15 @@
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
 from argosy.store.step_files import read_outputs
+from tests.command_line import Argosy
 from tests.end_to_end.crash import Crasher, run
+from tests.html_tags import check_self_contained
 from tests.store_comparison import differences
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
@@ -56,6 +59,32 @@ def test_run_again_it_runs_nothing(store: Path) -> None:
     attempts = {path: path.read_bytes() for path in store.glob("*/run.json")}
     assert f"0 to run, {len(attempts)} done already" in run(store)
     assert {path: path.read_bytes() for path in store.glob("*/run.json")} == attempts
+
+
+def test_a_sweep_shares_the_stages_before_it_and_costs_its_new_points_alone(
+    store: Path, tmp_path: Path, argosy: Argosy, no_mlflow: None
+) -> None:
+    for name in ("data", "clean", "tokenizer", "tokenize"):
+        [directory] = store.glob(f"{name}-*")
+        shutil.copytree(directory, tmp_path / directory.name)
+    grid = ["sweep", "--preset", "tiny", "--store", str(tmp_path), "pretrain.weight_decay=0.1,0.01"]
+    ran = argosy(*grid, "pretrain.learning_rate=1e-3,1e-2", "--cores", "1", "--json")
+    found = json.loads(ran.out)
+    assert "4 points (2 of pretrain.weight_decay x 2 of pretrain.learning_rate): 4 to run, 0 reused" in ran.err
+    assert [each["settings"]["pretrain.learning_rate"] for each in found["settings"]] == [0.01, 0.01, 0.001, 0.001]
+    of_point = {each["name"]: each["bpb"] for each in found["points"]}
+    for directory in tmp_path.glob("pretrain-*"):
+        heldout = read_outputs(directory)["heldout"]
+        assert of_point[directory.name.split("-", 1)[1].rpartition("-")[0]] == pytest.approx(
+            {channel: each["bpb"] for channel, each in heldout.items()}, rel=1e-5)
+    assert "is at the grid's edge, the highest" in json.dumps(found["sentences"])
+    [report] = tmp_path.glob("sweep-*/report.html")
+    assert {"verdict", "charts"} <= check_self_contained(report.read_text(encoding="utf-8"))
+    more = argosy(*grid, "pretrain.learning_rate=1e-3,3e-3,1e-2", "--seeds", "2", "--dry-run").out
+    assert "12 points" in more
+    assert "8 to run, 4 reused" in more
+    assert "as fast as the points that have run" in more
+    assert not list(tmp_path.glob("last_run.json"))  # argosy status goes on telling of the lifecycle
 
 
 def test_killed_at_random_moments_it_ends_in_the_same_bytes(store: Path, tmp_path: Path) -> None:

@@ -87,9 +87,9 @@ def _finished(store: Path) -> Iterator[tuple[str, Path]]:
 
 def generating_step(directory: Path, notes: list[str]) -> TrainingStep | None:
     """The training step in `directory` with its checkpoints that generate text (a reward model does not); None where
-    there are none. Checkpoints that are gone are noted and left out."""
+    there are none, or it is a point of a sweep. Checkpoints that are gone are noted and left out."""
     step = training_step(directory)
-    if step is None:
+    if step is None or step.record["part"]:  # a point of a sweep is no model of anybody's
         return None
     gone = [name for name, path in step.exports.items() if not (directory / path / "config.json").is_file()]
     if gone:

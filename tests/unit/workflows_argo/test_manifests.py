@@ -12,7 +12,7 @@ from argosy.errors import InputError
 from workflows.argo.attempts import LATE
 from workflows.argo.handoff import assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
-from workflows.argo.manifests.templates import evaluate_template, lifecycle_template
+from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
 from workflows.argo.pod.fit import check_node, mebibytes, memory_mb, need
 from workflows.argo.pod.outputs import pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
@@ -149,7 +149,7 @@ def test_the_webhook_is_in_a_secret_that_the_judge_alone_reads() -> None:
 def test_a_plan_and_an_exit_handler_whose_image_is_not_there_end(name: str, given: int, limit: int) -> None:
     """The deadline is of the pod, from when the node took it: pulling the image counts."""
     profile = Profile.model_validate({"storage": {"claim": "a"}, "plan_deadline_s": given})
-    for template in (lifecycle_template(profile), evaluate_template(profile)):
+    for template in (lifecycle_template(profile), evaluate_template(profile), sweep_template(profile)):
         [found] = [each for each in template.to_dict()["spec"]["templates"] if each["name"] == name]
         assert found["activeDeadlineSeconds"] == limit
         assert f"not ({LATE})" in found["retryStrategy"]["expression"]  # another attempt would end alike

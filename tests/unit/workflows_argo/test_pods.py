@@ -13,7 +13,7 @@ from argosy.store.step_files import OUTPUTS, PROGRESS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
 from workflows.argo.attempts import NONE, failures_digest, stopped
 from workflows.argo.handoff import GIVEN, SHARE, tasks_of
-from workflows.argo.manifests.templates import evaluate_template, lifecycle_template
+from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
 from workflows.argo.pod.__main__ import main
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
 from workflows.argo.pod.run import ArgoProgress, LateSender
@@ -115,7 +115,7 @@ def test_what_is_wrong_fails_in_the_plan_with_the_laptop_s_words(
 
 def test_a_misspelt_parameter_of_the_workflow_is_refused_by_the_plan(profiles: Path) -> None:
     """The expression for their names was tried with Argo 4.1.2's own package `util/template`."""
-    for template in (lifecycle_template, evaluate_template):
+    for template in (lifecycle_template, evaluate_template, sweep_template):
         spec = template(load_profile("laptop")).to_dict()["spec"]
         [plan_] = [each["container"] for each in spec["templates"] if each["name"] == "plan"]
         fields = plan_["args"][plan_["args"].index("--fields") + 1]
@@ -198,7 +198,7 @@ def test_a_retry_that_starts_nothing_says_how_to_go_on(profiles: Path, tmp_path:
 
 
 def test_the_exit_handler_s_arguments_do_not_grow_with_the_failures() -> None:
-    for template in (lifecycle_template, evaluate_template):
+    for template in (lifecycle_template, evaluate_template, sweep_template):
         spec = template(load_profile("laptop")).to_dict()["spec"]
         [finish] = [each for each in spec["templates"] if each["name"] == "finish"]
         values = [each["value"] for each in finish["container"]["env"]] + finish["container"]["args"]

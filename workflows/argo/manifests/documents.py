@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from argosy.store.files import make_directory, write_atomic
-from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, nightly_template
+from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, nightly_template, sweep_template
 from workflows.argo.profile.profile import Profile, config_map
 
 RECONCILER = "argosy-reconciler"
@@ -55,7 +55,8 @@ def _metadata(profile: Profile, name: str) -> dict[str, Any]:
 
 def manifests(profile: Profile) -> dict[str, list[Manifest]]:
     """Make all documents, by file name (without .yaml)."""
-    templates = (lifecycle_template(profile).to_dict(), evaluate_template(profile).to_dict(), nightly_template(profile))
+    made = (lifecycle_template(profile), evaluate_template(profile), sweep_template(profile))
+    templates = (*(each.to_dict() for each in made), nightly_template(profile))
     return {
         "rights": list(rights(profile)),
         "profile": [_profile(profile)],

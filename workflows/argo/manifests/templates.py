@@ -1,5 +1,5 @@
-"""The WorkflowTemplates `lifecycle`, with the promotion that may follow the comparison, and `evaluate`, with the
-CronWorkflow that starts it every night."""
+"""The WorkflowTemplates `lifecycle`, with the promotion that may follow the comparison, `sweep`, and `evaluate`, with
+the CronWorkflow that starts it every night."""
 
 from typing import Any
 
@@ -9,9 +9,12 @@ from hera.workflows import models as m
 from workflows.argo.handoff import EVALUATE, WEBHOOK, tasks_of
 from workflows.argo.manifests.containers import REPORT, WORKFLOW, Tail, container, parameter, report_task, retry
 from workflows.argo.manifests.workflow import PLAN, Planned, common_fields, form_field, workflow_template
+from workflows.argo.pod.plan import SWEEP_FIELDS
 from workflows.argo.profile.profile import Profile
 from workflows.compose import DEFAULT_PRESET, preset_names
 from workflows.lifecycle import every_stage
+from workflows.sweep import NAME as SWEEP
+from workflows.sweep import every_sweep_stage
 
 APPROVE, PROMOTE, APPROVED = "approve", "promote", "promote-approved"
 DECISIONS = ["promote", "keep"]
@@ -96,6 +99,35 @@ def lifecycle_fields(profile: Profile, stages: list[str]) -> list[Parameter]:
                   "when a person has approved", ["no", "ask", "yes"]),
         *common_fields(profile),
     ]
+
+
+def sweep_template(profile: Profile) -> WorkflowTemplate:
+    """Make the template `sweep`: the stages up to pretraining, with a pod for each point, and their comparison."""
+    nodes = every_sweep_stage()
+    form = {str(each.name): each for each in lifecycle_fields(profile, [])}
+    return workflow_template(
+        profile,
+        Planned(
+            name=SWEEP,
+            title="Argosy: a sweep of small models",
+            description="Pretrains a small model for each point of a grid, compares their held-out losses with the "
+            "noise of seeds, and says which setting a large model takes. Points that have run are reused.",
+            fields=[
+                form["preset"], form["config"],
+                form_field("overrides", "", "stage.field=value, one a line; fields of pretrain with several values are "
+                           "the grid: pretrain.learning_rate=1e-3,3e-3,1e-2"),
+                form_field("seeds", "", "Seeds of each point. Empty: one, or as overrides say"),
+                form_field("channel", "", "Held-out channel to compare by. Empty: the mean over all"),
+                form_field("target-parameters", "", "Of the large model, embeddings aside, such as 1e9. Empty: none"),
+                form_field("target-width", "", "Its hidden_size, where one size is swept. Empty: none"),
+                *common_fields(profile),
+            ],
+            tasks=tasks_of(nodes),
+            plan_args=["--preset", parameter("preset"), *(f"--{name}={parameter(name)}" for name in SWEEP_FIELDS)],
+            plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
+            after=report_task(profile, SWEEP, "Succeeded"),
+        ),
+    )
 
 
 JUDGE = "judge"

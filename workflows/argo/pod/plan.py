@@ -1,8 +1,12 @@
 """The plan pod: it plans as the laptop does, and hands each task its batches as output parameters."""
 
 import argparse
+import contextlib
+import math
 import os
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from argosy.config.explain import likely
@@ -19,17 +23,22 @@ from workflows.compose import compose
 from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.plan import Plan, describe, plan
+from workflows.sweep import NAME, Question, every_sweep_stage, read_sweep, sweep_nodes
+
+SWEEP_FIELDS = ("seeds", "channel", "target-parameters", "target-width")  # of the template `sweep`, beside the common
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that the template fills in; config and overrides: ARGOSY_CONFIG, ARGOSY_OVERRIDES."""
-    parser.add_argument("template", choices=["lifecycle", "evaluate"])
+    parser.add_argument("template", choices=["lifecycle", "evaluate", NAME])
     parser.add_argument("--image-tag", default="")
     parser.add_argument("--priority", default="")
     parser.add_argument("--preset", default="")
     parser.add_argument("--from", dest="first", default="")
     parser.add_argument("--to", dest="last", default="")
     parser.add_argument("--promote", default="no")
+    for name in SWEEP_FIELDS:
+        parser.add_argument(f"--{name}", default="")
     parser.add_argument("--fields", default="", help="the template's parameters")
     parser.add_argument("--outputs", type=Path, default=Path(OUTPUTS))
 
@@ -47,7 +56,7 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
             from workflows.argo.pod.nightly import plan_night
 
             return plan_night(profile, arguments)
-        return _plan_lifecycle(profile, arguments)
+        return _plan_sweep(profile, arguments) if arguments.template == NAME else _plan_lifecycle(profile, arguments)
 
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
@@ -65,6 +74,30 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _plan_sweep(profile: Profile, arguments: argparse.Namespace) -> int:
+    seeds, target, width = (_number(arguments, name) for name in ("seeds", "target-parameters", "target-width"))
+    with _given() as (file, overrides):
+        sweep = read_sweep(arguments.preset or None, file, overrides, int(seeds))
+    sweep = replace(sweep, points=tuple(with_devices(point, profile) for point in sweep.points))
+    root = Path(profile.storage.root)
+    question = Question(arguments.channel or "all", target, int(width))
+    planned = plan(sweep_nodes(sweep, question, root, together=1), root)  # a pod for each point, up to `batches`
+    check_node(planned.to_run, profile)
+    hand_over(planned, sweep.first, sweep.line, tasks_of(every_sweep_stage()), profile, arguments)
+    return 0
+
+
+def _number(arguments: argparse.Namespace, name: str) -> float:
+    text = getattr(arguments, name.replace("-", "_")).strip()
+    try:
+        found = float(text or 0)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < math.inf or (name != "target-parameters" and found != int(found)):
+        raise InputError(f"{name} is {text!r}, allowed: a number, 0 or more, or nothing")
+    return found
+
+
 def hand_over(
     planned: Plan, config: Config, line: str, tasks: list[Task], profile: Profile, arguments: argparse.Namespace
 ) -> None:
@@ -74,7 +107,7 @@ def hand_over(
     pipeline = pipeline_of(Path(planned.store), plan_digest(planned), arguments.workflow, todo=len(planned.to_run))
     batches = {task: deal(task, [node for node in nodes if node.to_run], pipeline, profile.batches)
                for task, nodes in assign(planned.nodes, tasks).items()}
-    compare = next((node.dir for node in planned.nodes if node.name == "compare"), "")
+    compare = next((node.dir for node in planned.nodes if node.name in ("compare", NAME)), "")
     handoff = Handoff(
         store=planned.store, line=line, pipeline=pipeline,
         nodes={node.id: node.model_dump(mode="json") for node in planned.to_run},
@@ -93,14 +126,22 @@ def hand_over(
 
 def _config(preset: str) -> LifecycleConfig:
     """Compose preset, ARGOSY_CONFIG (YAML) and ARGOSY_OVERRIDES (one a line)."""
+    with _given() as (file, overrides):
+        return compose(preset or None, file, overrides)
+
+
+@contextlib.contextmanager
+def _given() -> Iterator[tuple[Path | None, list[str]]]:
+    """Give the config as a file, if there is any, and the overrides; errors inside call the file `config`."""
     overrides = [line.strip() for line in os.environ.get("ARGOSY_OVERRIDES", "").splitlines() if line.strip()]
     text = os.environ.get("ARGOSY_CONFIG", "")
     if not text.strip():
-        return compose(preset or None, None, overrides)
+        yield None, overrides
+        return
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config"
         file.write_text(text, encoding="utf-8")
         try:
-            return compose(preset or None, file, overrides)
+            yield file, overrides
         except InputError as error:
             raise InputError(str(error).replace(str(file), "config")) from None

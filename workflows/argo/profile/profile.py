@@ -79,10 +79,10 @@ class Profile(Config):
 
 @lru_cache(maxsize=1)
 def stage_names() -> tuple[str, ...]:
-    """List the stages whose pods a profile may place: those of the graph, and the judge of a night."""
+    """List the stages whose pods a profile may place: those of the graph, a night's judge, and the end of a sweep."""
     from workflows.lifecycle import every_stage
 
-    return (*dict.fromkeys(node.name for node in every_stage()), "judge")
+    return (*dict.fromkeys(node.name for node in every_stage()), "judge", "sweep")
 
 
 def config_map(profile: str) -> str:

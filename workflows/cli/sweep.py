@@ -1,0 +1,193 @@
+"""`argosy sweep`: small models side by side, with settings that differ; which setting a large one takes."""
+
+import argparse
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from argosy.errors import InputError
+from argosy.store.files import make_directory, read_json, read_record
+from argosy.store.step_files import RUN
+from argosy.sweep.grid import STAGE
+from argosy.text.display import duration
+from workflows.cli.cluster import MORE, add_cluster, on_argo, start
+from workflows.cli.command import Command, add_budget, add_store, positive
+from workflows.cli.options import add_config, config_file, trained_model
+from workflows.compose import DEFAULT_PRESET, preset_of
+from workflows.inputs import check_inputs
+from workflows.plan import Plan, PlannedNode, describe, plan
+from workflows.sweep import NAME, Question, Sweep, read_sweep, sweep_nodes
+
+HELP = f"""fields with several values are the axes of the grid; all others are as in argosy run:
+  argosy sweep pretrain.learning_rate=1e-3,3e-3,1e-2 pretrain.weight_decay=0.1,0.01 --seeds 3
+  argosy sweep pretrain.learning_rate=1e-3,3e-3,1e-2 pretrain.model.hidden_size=64,128,256 --target-parameters 1e9
+  argosy sweep 'pretrain.model=[{{hidden_size: 64, num_hidden_layers: 4}}, {{hidden_size: 128}}]' --seeds 3
+Add values, and run it again: points that have run are reused, and only the new ones cost. docs/sweep.md tells more.
+
+{MORE}"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_config(parser)
+    parser.add_argument("--seeds", type=positive, default=0, metavar="N",
+                        help="seeds of each point, from the config's on, so that noise is known (default: one)")
+    parser.add_argument("--channel", default="all", metavar="NAME",
+                        help="held-out channel to compare by (default: the mean over all)")
+    parser.add_argument("--target-parameters", type=_amount, default=0.0, metavar="N",
+                        help="of the large model, embedding and output layer aside, such as 1e9: the power law over "
+                             "sizes gives its learning rate")
+    parser.add_argument("--target-width", type=positive, default=0, metavar="N",
+                        help="its hidden_size: where one size was swept, the learning rate scales as 1 / width (muP)")
+    parser.add_argument("--dry-run", action="store_true", help="show points, tokens, hours and the plan alone")
+    parser.add_argument("--gpu", metavar="TYPE", help="for the hours, such as h100 (default: as points that have run)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_store(parser)
+    add_budget(parser)
+    add_cluster(parser, "local")
+
+
+def _amount(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a number above 0, such as 1e9")
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, run or submit, print the table and what follows."""
+    file = config_file(args)
+    sweep = read_sweep(args.preset, file, args.overrides, args.seeds)
+    question = Question(args.channel, args.target_parameters, args.target_width)
+    if on_argo(args):
+        return _submit(args, sweep)
+    planned = plan(sweep_nodes(sweep, question, args.store), args.store)
+    check_inputs(sweep.first, {node.name for node in planned.to_run})
+    out = sys.stderr if args.json else sys.stdout
+    print(summary(sweep, planned, args.gpu), file=out)
+    if args.dry_run:
+        print(describe(planned), file=out)
+        return 0
+    make_directory(args.store.absolute())
+    code = _execute(planned, sweep, args)
+    again = plan(sweep_nodes(sweep, question, args.store), args.store)
+    if code == 1 and _diverged(planned, again):  # they are results too: the comparison names them
+        print(f"{_diverged(planned, again)} points diverged; the others are compared", file=sys.stderr)
+        code = _execute(again, sweep, args)
+    return _show(again, code, json_=args.json)
+
+
+def _diverged(before: Plan, after: Plan) -> int:
+    return len(_points(before)) - len(_points(after))
+
+
+def _execute(planned: Plan, sweep: Sweep, args: argparse.Namespace) -> int:
+    """Run as `argosy run` does, apart from its note of the last run, which stays the lifecycle's."""
+    from workflows.local.runner import run_plan
+    from workflows.local.scheduler import Budget
+    from workflows.local.shipping import Shipping
+
+    told = contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext()
+    with told, Shipping(planned, sweep.line, sweep.first) as shipping:
+        result = run_plan(planned, budget=Budget(args.cores, args.memory), observers=[shipping], plain=args.plain)
+    return 1 if result.signal else result.exit_code
+
+
+def _show(planned: Plan, code: int, *, json_: bool) -> int:
+    """Print what the comparison found, where it is done."""
+    from argosy.sweep.page import table
+    from steps.sweep import RECORD, REPORT
+
+    directory = Path(planned.nodes[-1].dir)
+    if code or not (directory / RECORD).is_file():
+        return code
+    record = read_json(directory / RECORD)
+    if json_:
+        print(json.dumps(record, indent=1, ensure_ascii=False))
+        return code
+    print(table(record))
+    print("\n".join(sentence["text"] for sentence in record["sentences"]))
+    print(f"report: {directory / REPORT}")
+    return code
+
+
+def summary(sweep: Sweep, planned: Plan, gpu: str | None) -> str:
+    """Say how many points there are, what of them is to run, and how long that takes, as far as that is known."""
+    points = _points(planned)
+    to_run = [node for node in points if node.to_run]
+    tokens = sum(json.loads(node.config)["tokens"] for node in to_run)
+    axes = " x ".join(f"{len(axis.values)} of {axis.field}" for axis in sweep.grid.axes)
+    left = len(sweep.points) - len(points)
+    lines = [f"{len(sweep.points)} points ({axes}): {len(to_run)} to run, {len(points) - len(to_run)} reused"
+             + (f", {left} diverged before" if left else ""), f"{tokens:,} tokens to train on"]
+    return "\n".join([*lines, *_hours(points, sweep, gpu)])
+
+
+def _points(planned: Plan) -> list[PlannedNode]:
+    return [node for node in planned.nodes if node.name == STAGE]
+
+
+def _hours(points: Sequence[PlannedNode], sweep: Sweep, gpu: str | None) -> list[str]:
+    """Tell how long the new points take together: on a GPU as the planner sees it, else as fast as those that ran.
+
+    Raises InputError: there is no such type of GPU."""
+    from argosy.sizing.gpus import MFU, find_gpu
+
+    work = {node.id: _flops(node, sweep) for node in points}
+    todo = sum(work[node.id] for node in points if node.to_run)
+    if not todo:
+        return []
+    if gpu:
+        seconds = todo / (find_gpu(gpu).flops * MFU)
+        how = f"on one {gpu} at MFU {MFU:g}, which is assumed (small models reach less)"
+    else:
+        done = [node for node in points if not node.to_run]
+        took = {node.id: float(read_record(Path(node.dir, RUN)).get("seconds") or 0) for node in done}
+        if not any(took.values()):
+            return [f"{todo:.2g} FLOPs; hours are known once a point has run in this store, or with --gpu TYPE"]
+        seconds = todo * sum(took.values()) / sum(work[name] for name, each in took.items() if each)
+        how = "one after the other, as fast as the points that have run"
+    return [f"{todo:.2g} FLOPs: {duration(seconds)} {how}"]
+
+
+def _flops(node: PlannedNode, sweep: Sweep) -> float:
+    """Return the FLOPs of a point; 0 where the shapes of its model are not known here."""
+    from argosy.sizing.architecture import of_pipeline
+    from argosy.sizing.compute import training_flops
+    from argosy.sizing.job import read_job, read_layout
+
+    config = json.loads(node.config)
+    try:
+        model = (of_pipeline(config["model"], sweep.first.tokenizer.vocab_size) if sweep.first.start is None
+                 else trained_model(sweep.first))
+    except InputError:
+        return 0.0
+    job = read_job(config, model)
+    return float(training_flops(job, read_layout(config, node.resources.processes), job.tokens))
+
+
+def _submit(args: argparse.Namespace, sweep: Sweep) -> int:
+    """Submit the template `sweep`, whose first pod plans as this command does."""
+    from workflows.argo.client.api import check_files, config_text
+
+    if args.json or args.dry_run or args.gpu:
+        raise InputError("--json, --dry-run and --gpu are of a sweep on this machine: leave them out with --on argo")
+    if any("\n" in override for override in args.overrides):
+        raise InputError("an override has a line break in it: write it in a file for --config")
+    check_files(sweep.first)
+    file = config_file(args)
+    preset = args.preset or (preset_of(file).stem if file else DEFAULT_PRESET)
+    given = {"config": config_text(file), "overrides": "\n".join(args.overrides), "channel": args.channel}
+    given |= {"seeds": str(args.seeds), "target-parameters": f"{args.target_parameters:g}",
+              "target-width": str(args.target_width)}
+    start(args, NAME, {"preset": preset} | {name: value for name, value in given.items() if value})
+    return 0
+
+
+COMMAND = Command("sweep", "small models side by side: the setting that a large one takes", 24, configure, run, HELP)
