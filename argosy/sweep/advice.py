@@ -47,8 +47,9 @@ class Study:
     sentences: list[Sentence] = field(default_factory=list)
 
     def say(self, kind: Kind, text: str) -> None:
-        """Add a sentence."""
-        self.sentences.append(Sentence(kind, text))
+        """Add a sentence; a field or a setting at its beginning is written as it is."""
+        plain = not {".", "=", ":"} & set(text.split()[0])
+        self.sentences.append(Sentence(kind, text[0].upper() + text[1:] if plain else text))
 
 
 def study(runs: Runs, target: Target) -> Study:
@@ -65,7 +66,8 @@ def study(runs: Runs, target: Target) -> Study:
         found.say("note", f"{RATE} was not varied, and its best value changes with the size: sweep it too, with "
                           f"{LEAST} values or more, before a large model")
         _take_rest(found, sizes)
-    found.sentences += [Sentence("note", text) for text in _notes(runs)]
+    for text in _notes(runs):
+        found.say("note", text)
     return found
 
 
@@ -90,7 +92,7 @@ def _say_best(found: Study, size: str, ranked: Sequence[Ranked]) -> None:
         text += "; with one run of each setting nobody can tell that from noise: add --seeds 3"
     elif len(ranked) > 1:
         text += ", which noise does not explain"
-    found.say("note", text[0].upper() + text[1:] if size else text)
+    found.say("note", text)
     for edge in edges(ranked):
         found.say("worse", f"{_named(size)}{edge}")
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from argosy.compare.page.chart import BOTTOM, LEFT, RIGHT, TOP, Scale, on_axis, path_of, ticks
@@ -57,7 +57,7 @@ def _row(each: Mapping[str, Any]) -> tuple[str, ...]:
     error = "" if each["standard_error"] is None else f"{each['standard_error']:.4f}"
     behind = f"{each['behind']:.4f}" if each["behind"] else ""
     verdict = "" if each["verdict"] == "diverged" else _VERDICTS.get(each["verdict"], each["verdict"])
-    return (each["size"], f"{each['parameters']:,}", each["label"], loss, error, str(each["runs"]), behind, verdict)
+    return (each["size"], f"{each['parameters']:,}" if each["parameters"] else "", each["label"], loss, error, str(each["runs"]), behind, verdict)
 
 
 def record(study: Study) -> dict[str, Any]:
@@ -127,8 +127,11 @@ def _law_plot(study: Study) -> Plot:
     measured = [(size, math.log10(each.value), math.log10(each.low), math.log10(each.high))
                 for size, each in zip(sizes, law.optima, strict=True)]
     line = [(size, math.log10(law.at(size).value), math.nan, math.nan) for size in sizes]
-    return _plot("The best learning rate over parameters", "base-10 logarithm of the rate; bars: 95 %",
-                 "parameters without embeddings, logarithmic", {"optimum": measured, "power law": line})
+    plot = _plot("The best learning rate over parameters", "both logarithmic; bars: 95 %",
+                 "parameters without embeddings", {"optimum": measured, "power law": line})
+    dots, fitted = plot.lines  # optima are points, and the law is a line
+    return replace(plot, lines=[(*dots[:2], "", dots[3]), (*fitted[:3], [])],
+                   y_ticks=[(y, f"{10 ** float(text):.2g}") for y, text in plot.y_ticks])
 
 
 def _plot(title: str, note: str, x_name: str, series: Mapping[str, Sequence[Any]]) -> Plot:
