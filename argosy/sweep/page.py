@@ -57,7 +57,8 @@ def _row(each: Mapping[str, Any]) -> tuple[str, ...]:
     error = "" if each["standard_error"] is None else f"{each['standard_error']:.4f}"
     behind = f"{each['behind']:.4f}" if each["behind"] else ""
     verdict = "" if each["verdict"] == "diverged" else _VERDICTS.get(each["verdict"], each["verdict"])
-    return (each["size"], f"{each['parameters']:,}" if each["parameters"] else "", each["label"], loss, error, str(each["runs"]), behind, verdict)
+    parameters = f"{each['parameters']:,}" if each["parameters"] else ""
+    return (each["size"], parameters, each["label"], loss, error, str(each["runs"]), behind, verdict)
 
 
 def record(study: Study) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def test_one_size_scales_by_width_under_adam_alone() -> None:
     assert "Yang et al. 2022" in said(found, "best")
     muon = study(Runs([*points(SIZES[:1], optimizer="muon")], [RATE]), Target(width=1000))
     assert muon.take == {}
-    assert "the rule 1 / width is Adam's, and pretrain.optimizer is muon" in said(muon, "worse")
+    assert "The rule 1 / width is Adam's, and pretrain.optimizer is muon" in said(muon, "worse")
 
 
 def test_a_difference_that_noise_explains_is_said_so_and_one_that_it_does_not_is_too() -> None:
