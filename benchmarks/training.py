@@ -19,7 +19,7 @@ from argosy.step.process import thread_environment
 from benchmarks.side_by_side import Side, answer
 from benchmarks.training_sides import SIDES, THREADS, config
 
-TURNS = {"1m": (10, 16), "27m": (3, 8)}  # measured steps of a turn, and rounds
+TURNS = {"1m": (10, 16), "29m": (3, 8)}  # measured steps of a turn, and rounds
 WORST = {"trainer_ratio": min, "loop_ratio": min, "channel_cost": max}
 
 
