@@ -71,6 +71,9 @@ class NumericsConfig(EngineConfig):
             return f"fp8=true is with dtype=bfloat16, and this is {self.dtype}: set dtype=bfloat16, or fp8=false"
         if self.fp8 and (self.zero_stage or self.engine == "deepspeed"):
             return "fp8=true is for engine=torch, ddp and fsdp: set one of these (with zero_stage=0), or fp8=false"
+        if self.fp8 and self.tensor_parallel > 1:
+            return (f"fp8=true is for whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
+                    "tensor_parallel=1, or fp8=false")
         return ""
 
     def _compile_problem(self) -> str:

@@ -16,6 +16,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from argosy.errors import InputError
 from argosy.training.blocks import no_compiler
 from argosy.training.config import TrainConfig
+from argosy.training.parallel import local_part
 from argosy.training.precision import missing
 
 MOMENTUM = 0.95
@@ -48,13 +49,13 @@ class MuonAdamW(torch.optim.AdamW):
             if parameter.grad is not None:
                 by_shape.setdefault(tuple(parameter.shape), []).append(parameter)
         for shape, parameters in by_shape.items():
-            momenta = [_local(self._momentum(parameter)) for parameter in parameters]
-            grads = [_local(parameter.grad) for parameter in parameters if parameter.grad is not None]
+            momenta = [local_part(self._momentum(parameter)) for parameter in parameters]
+            grads = [local_part(parameter.grad) for parameter in parameters if parameter.grad is not None]
             torch._foreach_lerp_(momenta, grads, 1 - MOMENTUM)
             nesterov = torch.stack(_whole(torch._foreach_lerp(grads, momenta, MOMENTUM), parameters))
             update = orthogonalize(nesterov.flatten(0, -3)).view_as(nesterov)  # each expert's matrix by itself
             updates = _parts(update.to(parameters[0].dtype).unbind(), parameters)
-            weights = [_local(parameter) for parameter in parameters]
+            weights = [local_part(parameter) for parameter in parameters]
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
             torch._foreach_add_(weights, updates, alpha=-group["lr"] * 0.2 * max(shape[-2:]) ** 0.5)
 
@@ -64,11 +65,6 @@ class MuonAdamW(torch.optim.AdamW):
             state["momentum_buffer"] = torch.zeros_like(parameter)
         buffer: Tensor = state["momentum_buffer"]
         return buffer
-
-
-def _local(tensor: Tensor) -> Tensor:
-    """Return what this process holds of a tensor; of FSDP's shards, its own."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _whole(locals_: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:

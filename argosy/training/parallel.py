@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from argosy.step.contract import StepContext
 from argosy.step.ranks import rank_timeout
@@ -43,8 +44,8 @@ class Group:
         """Replace each gradient by its sum over all processes, or those of a `group` of torch.distributed.
 
         All of them are sent as one tensor, always of one layout: the order of summation is then the same in every step,
-        before and after a resumption."""
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        before and after a resumption. Of FSDP's shards each sends its own, which those of the group have alike."""
+        gradients = [local_part(parameter.grad) for parameter in parameters if parameter.grad is not None]
         if self.world == 1 or not gradients:
             return
         flat = torch.cat([gradient.flatten() for gradient in gradients])
@@ -70,6 +71,11 @@ class Group:
         """Return this process's part of `rows`, whose number the processes divide."""
         size = len(rows) // self.world
         return rows[self.rank * size : (self.rank + 1) * size]
+
+
+def local_part(tensor: Tensor) -> Tensor:
+    """Return what this process holds of a tensor; of FSDP's shards, its own."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def join_group(context: StepContext) -> Group:

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from argosy.models.experts import parallelize_experts
+from argosy.training.parallel import local_part
 from argosy.training.parallelism.mesh import DENSE, Mesh
 from argosy.training.parallelism.tensor import divide_tensors
 
@@ -52,7 +53,7 @@ class Shares:
 
         Returns:
             The norm before, ()."""
-        grads = [_local(each.grad) for each in named.values()]
+        grads = [local_part(each.grad) for each in named.values()]
         norms = torch.stack(torch._foreach_norm(grads)).double()
         copies = torch.tensor([self._copies(name, each) for name, each in named.items()], device=norms.device)
         norm = self._mesh.group.sum((norms.square() / copies).sum()).sqrt().float()
@@ -73,7 +74,3 @@ class Shares:
             for dimension, placement in enumerate(parameter.placements):
                 copies //= mesh.size(dimension) if placement.is_shard() else 1
         return copies * 2 if name == self.twice else copies
-
-
-def _local(tensor: Any) -> Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

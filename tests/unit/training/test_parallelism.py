@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 from pydantic import ValidationError
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -21,7 +23,7 @@ from argosy.sizing.memory import parameters_on_gpu
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.engines.base import Engine
 from argosy.training.parallel import Group
-from argosy.training.parallelism.mesh import Mesh
+from argosy.training.parallelism.mesh import DENSE, Mesh
 from argosy.training.parallelism.pipeline import Pipeline
 from argosy.training.parallelism.sequence import divide_sequence
 from argosy.training.parallelism.shares import Shares
@@ -32,11 +34,16 @@ SHAPE = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 8, 
 
 
 @pytest.fixture
-def world() -> Iterator[Group]:
+def processes() -> Iterator[Group]:
     dist.init_process_group("fake", rank=0, world_size=16, store=FakeStore())  # type: ignore[no-untyped-call]
-    with FakeTensorMode():  # shapes alone
-        yield Group(0, 16)
+    yield Group(0, 16)
     dist.destroy_process_group()
+
+
+@pytest.fixture
+def world(processes: Group) -> Iterator[Group]:
+    with FakeTensorMode():  # shapes alone
+        yield processes
 
 
 def make(kind: str) -> Any:
@@ -89,6 +96,20 @@ def test_tensors_stay_within_a_node(world: Group) -> None:
     assert mesh.sizes["data"] == 2
 
 
+def test_shards_have_sums_over_tensor_parallel_processes_too(processes: Group) -> None:
+    """Qwen3's norms of queries and keys, which each process applies to its own heads, under fsdp."""
+    model, mesh = make("qwen3"), Mesh(processes, {"tensor": 2})
+    shares = Shares(model, mesh)
+    shards = DeviceMesh("cpu", mesh.rows(DENSE)[0].tolist())
+    named: dict[str, Any] = {name: torch.nn.Parameter(DTensor.from_local(torch.ones(4), shards, [Shard(0)]))
+                             for name, _ in model.named_parameters() if name.endswith("q_norm.weight")}
+    for each in named.values():
+        each.grad = each.detach().clone()
+    shares.sum_parts(named)
+    assert len(named) == SHAPE["num_hidden_layers"]
+    assert all(isinstance(each.grad, DTensor) for each in named.values())
+
+
 @pytest.mark.parametrize(("fields", "message"), [
     ({"tensor_parallel": 3, "processes": 3}, "tensor_parallel=3 does not divide the model's num_attention_heads=4"),
     ({"tensor_parallel": 4, "processes": 2}, "need a multiple of 4 processes, and processes=2: set processes=4"),
@@ -98,6 +119,7 @@ def test_tensors_stay_within_a_node(world: Group) -> None:
     ({"sequence_parallel": 3, "processes": 3}, "does not divide sequence_length=128"),
     ({"expert_parallel": 2, "processes": 2}, "needs a model of experts"),
     ({"tensor_parallel": 2, "processes": 2, "optimizer": "muon"}, "optimizer=adamw"),
+    ({"tensor_parallel": 2, "processes": 2, "fp8": True}, "fp8=true is for whole matrices"),
     ({"processes": 3}, "processes=3 does not divide global_batch_size=32"),
 ])
 def test_what_cannot_be_is_refused_with_what_can(fields: dict[str, Any], message: str) -> None:
