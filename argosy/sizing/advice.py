@@ -1,6 +1,6 @@
 """What to change when a GPU's memory is full, in the order in which practitioners do, with what each change needs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,12 +25,14 @@ def held(found: Memory, most: int = 4) -> str:
     return ", ".join(f"{name} {gigabytes(size)}" for name, size in parts if size) + " GB"
 
 
-def advice(config: Mapping[str, Any], model: Architecture, processes: int, capacity: float) -> list[str]:
+def advice(config: Mapping[str, Any], model: Architecture, processes: int, capacity: float,
+           allowed: Callable[[Mapping[str, Any]], bool] = lambda values: True) -> list[str]:
     """Return what to change, the first to try first; the list ends with the first change that fits by itself.
 
     Args:
         config: the fields of a phase of training (`TrainConfig`).
         capacity: bytes of a GPU's memory.
+        allowed: whether the phase can have these fields in place of its own; what it cannot have is not named.
 
     Returns:
         A line for each: the fields, the memory that the estimate gives for them, and whether that fits."""
@@ -42,12 +44,19 @@ def advice(config: Mapping[str, Any], model: Architecture, processes: int, capac
         lines.append("so that it should fit: look for other processes on the GPU, and set PYTORCH_ALLOC_CONF="
                      "expandable_segments:True against gaps")
     goal = min(usable, _LESS * needed.total)
-    for words, tried in _changes(job, now, goal):
+
+    def possible(tried: Proposal) -> bool:
+        values = _fields(tried, config)
+        return values is not None and allowed(values)
+
+    for words, tried in _changes(job, now, goal, config):
+        if not possible(tried):
+            continue
         verdict = "" if tried.fits else ", not enough by itself"
         lines.append(f"{words}: {gigabytes(tried.memory.total)} GB a GPU{verdict}")
         if tried.fits:
             return lines
-    together = propose(job, goal, processes, processes, most=1).fitting
+    together = propose(job, goal, processes, processes, most=1, allowed=possible).fitting
     for each in together:
         lines.append(f"together: {each.name}, micro_batch_size={each.job.micro_batch_size}: "
                      f"{gigabytes(each.memory.total)} GB a GPU")
@@ -56,7 +65,20 @@ def advice(config: Mapping[str, Any], model: Architecture, processes: int, capac
     return lines
 
 
-def _changes(job: Job, now: Layout, usable: float) -> Iterator[tuple[str, Proposal]]:
+def _fields(tried: Proposal, config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the fields that a layout is set by in place of the present one's; None: the engines do not have it."""
+    named = fields(tried.layout)
+    if named is None:
+        return None
+    plain = {"processes": 1, "engine": "auto", "zero_stage": 0, "shard_size": 0, "offload": "none",
+             **{f"{axis}_parallel": 1 for axis in ("tensor", "pipeline", "sequence", "expert")}}
+    if tried.layout.offload == "none":
+        plain["offload_to"] = "cpu"
+    own = {"micro_batch_size": tried.job.micro_batch_size, "sequence_length": tried.job.sequence_length}
+    return {**plain, **named, **own}
+
+
+def _changes(job: Job, now: Layout, usable: float, config: Mapping[str, Any]) -> Iterator[tuple[str, Proposal]]:
     """Yield each change with what it comes to, at the micro-batch that fits it best."""
     first = fit(job, now, usable)
     if first.job.micro_batch_size < now.micro_batch(job):
@@ -64,13 +86,15 @@ def _changes(job: Job, now: Layout, usable: float) -> Iterator[tuple[str, Propos
     for layout in _layouts(job, now):
         tried = fit(job, layout, usable)
         named = {name: value for name, value in (fields(layout) or {}).items() if name != "processes"}
+        if "zero_stage" in named and config["engine"] not in ("auto", "deepspeed"):
+            named["engine"] = "deepspeed"
         words = " ".join(f"{name}={value}" for name, value in {**named, **_micro(tried, now)}.items())
         yield words, tried
     more = replace(now, gpus=2 * now.gpus)
     if now.zero:
         yield f"processes={more.gpus}, which divide the states further", fit(job, more, usable)
     if job.model.kv_heads % (2 * now.tensor) == 0:
-        shards = now.data > 1 and job.shardable
+        shards = now.data > 1 and now.pipeline * now.expert == 1
         wider = replace(now, gpus=2 * now.gpus, tensor=2 * now.tensor, zero=3 if shards else 0,
                         engine="fsdp" if shards else "torch", offload="none")
         words = " ".join(f"{name}={value}" for name, value in (fields(wider) or {}).items())

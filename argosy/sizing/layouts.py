@@ -3,7 +3,7 @@
 Data parallelism alone while it fits; then ZeRO's stages, offload before the third; then experts, tensors and pipelines,
 which no layout has that does without them; recomputation, which costs a third more arithmetic, last."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from argosy.errors import InputError
@@ -62,6 +62,8 @@ def describe(layout: Layout) -> str:
 def fields(layout: Layout) -> dict[str, str | int] | None:
     """Return the fields of a phase that set the layout; None: Argosy's engines do not divide a model that way."""
     if layout.sequence or layout.recompute == "selective" or (_divides(layout) and layout.engine == "deepspeed"):
+        return None
+    if layout.zero and layout.pipeline * layout.expert > 1:
         return None
     found: dict[str, str | int] = {"processes": layout.gpus} if layout.gpus > 1 else {}
     axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
@@ -135,11 +137,13 @@ def _parallel(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     node = min(gpus, per_node)
     widths = divisors(model.kv_heads, divisors(model.heads, divisors(gpus, (2, 4, 8, 16))))
     widths = [width for width in widths if width <= node]
-    if model.experts:
+    if model.experts and job.shardable:  # the others need whole tensors, of all experts
         for expert in divisors(model.experts, divisors(gpus, range(2, node + 1))):
             yield Layout(gpus, expert=expert, engine="torch")
+    if not job.divisible:  # they need whole matrices
+        widths = []
     for width in widths:
-        several = gpus > width and job.shardable
+        several = gpus > width
         yield Layout(gpus, tensor=width, zero=3 if several else 0, engine="fsdp" if several else "torch")
     width = max(widths, default=1)
     for stages in divisors(model.layers, divisors(gpus // width, range(2, gpus // width + 1))):
@@ -159,15 +163,17 @@ def fit(job: Job, layout: Layout, usable: float) -> Proposal:
     return Proposal(layout, tried, found, found.total <= usable)
 
 
-def propose(job: Job, usable: float, gpus: int, per_node: int, most: int = 3) -> Proposals:
-    """Try the layouts in order, until `most` are worth a look. `usable`: bytes of a GPU; `per_node`: GPUs of a node."""
+def propose(job: Job, usable: float, gpus: int, per_node: int, most: int = 3,
+            allowed: Callable[[Proposal], bool] = lambda tried: True) -> Proposals:
+    """Try the layouts in order, until `most` are worth a look. `usable`: bytes of a GPU; `per_node`: GPUs of a node;
+    `allowed`: whether what fits can be had at all."""
     fitting: list[Proposal] = []
     failing: list[Proposal] = []
     for layout in ladder(job, gpus, per_node):
         tried = fit(job, layout, usable)
         if not tried.fits:
             failing += [] if fitting else [tried]
-        elif _worth(tried, fitting):
+        elif allowed(tried) and _worth(tried, fitting):
             fitting.append(tried)
         if len(fitting) == most:
             break

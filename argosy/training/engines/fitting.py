@@ -4,11 +4,13 @@ A process that waits for no other within a micro-batch tries: what runs out of m
 Where processes exchange weights or states meanwhile one of them would wait for ever, and a CPU's memory is not the
 device's to refuse: there the planner (argosy/sizing) says beforehand what fits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from argosy.errors import InputError, StepError
@@ -90,6 +92,15 @@ def _capacity(group: Group) -> float:
     return usable_memory_gb() * 1e9 / group.world
 
 
+def _allowed(config: TrainConfig, model: Any, values: Mapping[str, Any]) -> bool:
+    """Tell whether the phase can have these fields in place of its own."""
+    try:
+        other = TrainConfig.model_validate({**config.model_dump(include=set(TrainConfig.model_fields)), **values})
+    except ValidationError:
+        return False
+    return not other.shape_problem(model.config.to_dict())
+
+
 @contextmanager
 def explained(config: TrainConfig, model: Any, group: Group) -> Iterator[None]:
     """Say what to change where the memory runs out, in the planner's order. Raises StepError."""
@@ -99,7 +110,8 @@ def explained(config: TrainConfig, model: Any, group: Group) -> Iterator[None]:
         reason = str(error).splitlines()[0] if str(error) else "the device has no more"
         fields = config.model_dump() | ({"micro_batch_size": 1} if config.micro_batch_size == "auto" else {})
         try:
-            lines = advice(fields, read_architecture(model.config.to_dict()), group.world, _capacity(group))
+            lines = advice(fields, read_architecture(model.config.to_dict()), group.world, _capacity(group),
+                           partial(_allowed, config, model))
         except InputError as unknown:
             lines = [f"set micro_batch_size=1, then recompute=full (the planner cannot say more: {unknown})"]
         raise StepError(f"memory ran out ({reason}). What to change, the first to try first:\n  "

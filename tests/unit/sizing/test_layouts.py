@@ -1,6 +1,8 @@
 """Proposals in the order of practice, their traffic and time, and advice when memory runs out."""
 
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from argosy.sizing.layouts import check_layout, fields, ladder, propose
 from argosy.sizing.memory import parameters_on_gpu
 from argosy.sizing.traffic import traffic
 from argosy.training.config import TrainConfig
+from argosy.training.engines import fitting
 
 H100 = GPUS["h100"]
 
@@ -161,6 +164,21 @@ def test_advice_goes_from_the_cheapest_change_to_one_that_fits() -> None:
     assert "offload=optimizer" in lines[4]
     assert all("not enough" in line for line in lines[1:-1])
     assert "not enough" not in lines[-1]
+
+
+@pytest.mark.parametrize(("given", "never"), [
+    ({"pipeline_parallel": 2, "micro_batch_size": 1}, "fsdp"), ({"tensor_parallel": 2}, "zero_stage"),
+    ({"dtype": "float16"}, "zero_stage"), ({"optimizer": "muon"}, "tensor_parallel")])
+def test_advice_names_what_the_phase_can_have(given: dict[str, Any], never: str) -> None:
+    config = TrainConfig.model_validate({"sequence_length": 4096, "global_batch_size": 64, "processes": 4, **given})
+    shapes = {"num_attention_heads": 64, "num_hidden_layers": 80}
+    model = SimpleNamespace(config=SimpleNamespace(to_dict=lambda: shapes))
+    lines = advice(config.model_dump(), B70, 4, H100.memory, partial(fitting._allowed, config, model))
+    assert any("recompute=full" in line for line in lines)
+    assert not [line for line in lines if never in line]
+    assert len([line for line in lines if line.startswith("micro_batch_size")]) <= 1
+    assert {each.tensor for each in ladder(job_of(B70, optimizer="muon"), 8, 8)} == {1}
+    assert fields(Layout(8, pipeline=2, zero=3, engine="fsdp")) is None
 
 
 def test_advice_for_one_gpu_ends_with_recomputation_or_says_that_nothing_helps() -> None:
