@@ -28,7 +28,7 @@ class Diverged(Config):
 
 
 class SweepConfig(Config):
-    """What is compared, and for which large model."""
+    """Config of the step."""
 
     points: Upstreams = ()
     """Directories of the pretrain steps."""

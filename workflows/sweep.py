@@ -32,7 +32,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of the points, as of `SweepConfig`."""
+    """Options of the comparison, as of `SweepConfig`."""
 
     channel: str = "all"
     target_parameters: float = 0.0

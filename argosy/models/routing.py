@@ -1,4 +1,4 @@
-"""What the routers of a mixture of experts cost a loss, and how evenly they spread tokens.
+"""Losses of a mixture's routers, and how evenly these spread tokens.
 
 The balance loss is that of Fedus et al. 2021, "Switch Transformers" (equations 4 to 6), over all routers together, as
 transformers' `load_balancing_loss_func` computes it: experts * sum over experts of (tokens sent to it) * (mean

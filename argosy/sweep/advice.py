@@ -1,4 +1,4 @@
-"""What a sweep says to whoever trains the large model: which setting to take, and what the grid cannot tell."""
+"""Advice to whoever trains the large model: which setting to take, and what the grid cannot tell."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which settings of a size are better than others beyond noise, and where the grid ends too early."""
+"""Tests which settings of a size are better than others beyond noise, and where the grid ends too early."""
 
 import math
 from collections.abc import Mapping, Sequence

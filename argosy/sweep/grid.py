@@ -33,7 +33,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Grid:
-    """What is the same in all points, and what differs."""
+    """Fields that all points share, and the axes in which they differ."""
 
     fixed: tuple[str, ...]
     """Overrides that every point has."""

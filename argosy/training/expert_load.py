@@ -1,4 +1,4 @@
-"""What one watches of a mixture's routers: their losses, and the share of the tokens that each expert gets."""
+"""Log of a mixture's routers: their losses, and the share of the tokens that each expert gets."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What an optimizer keeps, as plain tensors by name: moments of 8 bits are several tensors that act as one."""
+"""State of an optimizer as plain tensors by name: moments of 8 bits are several tensors that act as one."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a device computes matrix products in: refusals, TensorFloat-32, 8 bits, bfloat16 on a CPU.
+"""Precision of a device's matrix products: refusals, TensorFloat-32, 8 bits, bfloat16 on a CPU.
 
 A CPU may have no instructions for bfloat16. torch then multiplies number by number, 20 to 50 times slower than in
 float32. What the instructions compute is cheap to repeat: a product of two bfloat16 numbers is exact in float32, sums

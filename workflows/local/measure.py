@@ -23,7 +23,7 @@ TASK = "task.json"
 
 @dataclass(frozen=True)
 class Measured:
-    """What was seen of one layout."""
+    """Measurement of one layout."""
 
     seconds: float
     """Of an optimizer step: the fastest after the first, since other work on the machine only slows one."""

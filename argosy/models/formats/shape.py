@@ -17,7 +17,7 @@ EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 @dataclass(frozen=True)
 class Shape:
-    """What a config says of the weights."""
+    """Describes the weights of a config."""
 
     kind: str
     layers: int

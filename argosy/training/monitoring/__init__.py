@@ -1,1 +1,1 @@
-"""What one watches of a phase: times, speed, memory, and traces for other tools."""
+"""Measurements of a phase: times, speed, memory, and traces for other tools."""

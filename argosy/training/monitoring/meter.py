@@ -1,4 +1,4 @@
-"""What one watches while a phase trains: the time of each part of a step, speed, use of the device, memory."""
+"""Meter of a phase: the time of each part of a step, speed, use of the device, memory."""
 
 import time
 from itertools import pairwise

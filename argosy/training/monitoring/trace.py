@@ -1,4 +1,4 @@
-"""What a phase records for other tools: a trace of torch's profiler, event files for TensorBoard."""
+"""Records for other tools: a trace of torch's profiler, event files for TensorBoard."""
 
 import os
 from collections.abc import Iterator, Mapping

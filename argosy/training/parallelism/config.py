@@ -1,4 +1,4 @@
-"""How many processes share one copy of a model, by what each of them has of it."""
+"""Fields that share one copy of a model out over processes, by what each of them has of it."""
 
 from collections.abc import Mapping
 from math import prod

@@ -1,4 +1,4 @@
-"""How a model's weights are shared out over the mesh: their parts, the sums of their gradients, the gradient's norm."""
+"""Cuts a model's weights over the mesh: their parts, the sums of their gradients, the gradient's norm."""
 
 from collections.abc import Mapping
 from typing import Any
