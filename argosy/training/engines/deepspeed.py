@@ -25,6 +25,7 @@ class DeepSpeedEngine(Engine):
     """Stage 0 partitions nothing, 1 the optimizer, 2 gradients too, 3 weights too."""
 
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
+        _check_biases(model, config)
         super().__init__(model, channels, config, group)
         on_gpu = group.device.type == "cuda"
         if config.quantized_communication and not on_gpu:
@@ -158,6 +159,18 @@ class DeepSpeedEngine(Engine):
             parameter.ds_tensor.data.copy_(own)
         else:
             safe_set_local_optimizer_state(parameter, own, kind)
+
+
+def _check_biases(model: Any, config: TrainConfig) -> None:
+    """Refuse what would be wrong gradients: stage 3 adds a bias in place to the product that selective recomputation
+    keeps, so that the recomputed output has it twice. Raises InputError."""
+    if config.zero_stage < 3 or config.recompute != "selective":
+        return
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and module.bias is not None:
+            raise InputError(f"recompute=selective under zero_stage=3 is for layers without biases, and {name} of this "
+                             f"{model.config.model_type} model has one: set recompute=full, zero_stage=2, or "
+                             "engine=fsdp with zero_stage=0")
 
 
 def settings(config: TrainConfig, world: int) -> dict[str, Any]:

@@ -16,12 +16,14 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from argosy.errors import InputError
 from argosy.models.loss import LossModule
 from argosy.sizing.architecture import MIXTURES, of_pipeline
 from argosy.sizing.job import Job, Layout
 from argosy.sizing.memory import parameters_on_gpu
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.engines.base import Engine
+from argosy.training.engines.deepspeed import DeepSpeedEngine, _check_biases
 from argosy.training.parallel import Group
 from argosy.training.parallelism.mesh import DENSE, Mesh
 from argosy.training.parallelism.pipeline import Pipeline
@@ -108,6 +110,16 @@ def test_shards_have_sums_over_tensor_parallel_processes_too(processes: Group) -
     shares.sum_parts(named)
     assert len(named) == SHAPE["num_hidden_layers"]
     assert all(isinstance(each.grad, DTensor) for each in named.values())
+
+
+def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> None:
+    """DeepSpeed adds a bias in place to a product that is kept: gradients were off by a part in 300."""
+    config = TrainConfig(zero_stage=3, recompute="selective")
+    with FakeTensorMode(), pytest.raises(InputError, match=r"query_key_value of this gpt_neox model has one: set rec"):
+        DeepSpeedEngine(make("gpt_neox"), 1, config, Group())
+    for kind, given in (("llama", config), ("gpt_neox", TrainConfig(zero_stage=3, recompute="full"))):
+        with FakeTensorMode():
+            _check_biases(make(kind), given)
 
 
 @pytest.mark.parametrize(("fields", "message"), [
