@@ -28,12 +28,17 @@ def set_precision(model: Any, config: "NumericsConfig", device: "torch.device") 
     Raises InputError: the device, or what is installed, cannot compute it; says what can."""
     import torch
 
+    from argosy.models.experts import mixtures
+
     speed_up_bfloat16()
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
     if problem := _problem(config, capability):
         raise InputError(problem)
     if config.tf32:
         torch.set_float32_matmul_precision("high")
+    if config.fp8 and mixtures(model):
+        raise InputError(f"fp8=true computes linear layers, and the experts of this model ({model.config.model_type}) "
+                         "are none: set fp8=false")
     if config.fp8:
         _to_float8(model)
 

@@ -51,6 +51,10 @@ class MeshConfig(ParallelConfig):
             return problem
         if problem := _indivisible("sequence_parallel", parts, {name: size // width for name, size in heads.items()}):
             return problem + (f", as tensor_parallel={width} leaves a process so many" if width > 1 else "")
+        drops = next((name for name, value in shapes.items() if name.endswith("dropout") and value), "")
+        if drops and width * parts > 1:
+            return (f"tensor_parallel={width} and sequence_parallel={parts} would each draw other numbers than one "
+                    f"process for {drops}={shapes[drops]}: set both to 1")
         stages, blocks = self.pipeline_parallel * self.pipeline_interleave, shapes["num_hidden_layers"]
         if blocks < stages:
             return (f"pipeline_parallel times pipeline_interleave is {stages}, and the model has num_hidden_layers="

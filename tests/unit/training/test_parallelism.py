@@ -91,6 +91,12 @@ def test_the_samples_of_a_step_are_the_same_however_it_is_divided(world: Group, 
     assert sorted(seen) == sorted([*range(96, 128)] * copies)
 
 
+def test_dropout_is_not_drawn_by_several() -> None:
+    config = TrainConfig(processes=2, tensor_parallel=2)
+    assert "attention_dropout=0.1" in config.shape_problem({**SHAPE, "attention_dropout": 0.1})
+    assert not config.shape_problem({**SHAPE, "attention_dropout": 0.0})
+
+
 def test_tensors_stay_within_a_node(world: Group) -> None:
     mesh = Mesh(world, {"tensor": 4, "pipeline": 2})
     assert mesh.rows(("tensor",)).tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
