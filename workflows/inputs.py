@@ -22,11 +22,12 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     if "data" in stages:
         check_files(config.data)
     _check_phases(config, stages)
-    mixtures = {name: stage.mixture for name, stage in config if name in stages and getattr(stage, "mixture", None)}
-    channels = _channels(config.data) if mixtures else None
+    named = {f"{name}.{field}": getattr(stage, field) for name, stage in config if name in stages
+             for field in ("mixture", "loss_weights") if getattr(stage, field, None)}
+    channels = _channels(config.data) if named else None
     if channels is not None:
-        for name, mixture in mixtures.items():
-            check_channels(mixture, channels | {RESERVED_CHANNEL}, f"{name}.mixture")
+        for where, weights in named.items():
+            check_channels(weights, channels | {RESERVED_CHANNEL}, where)
     for suite, which in config.evaluate.suites.items() if "evaluate" in stages else ():
         if which != "none":
             _check_suite(suite)
