@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from argosy.errors import InputError
+from argosy.models.collectives import exchange
 
 EXPERTS = "argosy_experts"  # what this is called among transformers' experts functions
 Act = Callable[[Tensor], Tensor]
@@ -67,11 +68,11 @@ def exchange_tokens(hidden: Tensor, top_k_index: Tensor, top_k_weights: Tensor, 
     dist.all_to_all_single(received, sent, group=group)
     there, here = (each.view(size, local).sum(dim=1).tolist() for each in (sent, received))
     rows = hidden[order // top_k_index.shape[1]].to(_dtype(hidden))
-    rows = _Exchange.apply(rows, there, here, group)  # type: ignore[no-untyped-call]
+    rows = exchange(rows, group, there, here)
     expert = torch.arange(local, device=rows.device).repeat(size).repeat_interleave(received)
     sort, ends = _by_expert(expert, local)
     rows = _feed_forward(rows[sort], ends, gate_up_proj, down_proj, act)[sort.argsort()]
-    rows = _Exchange.apply(rows, here, there, group)  # type: ignore[no-untyped-call]
+    rows = exchange(rows, group, here, there)
     return _combined(rows, order, top_k_weights).to(hidden.dtype)
 
 
@@ -107,24 +108,6 @@ def parallelize_experts(model: Any, group: Any) -> list[str]:
             cut.append(f"{name}.{kind}")
         module.expert_group = group
     return cut
-
-
-class _Exchange(torch.autograd.Function):
-    """Sends `there[i]` rows, in order, to process i and receives `here[i]` from it."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, there: list[int], here: list[int], group: Any) -> Tensor:
-        ctx.sizes, ctx.group = (here, there), group
-        received = rows.new_empty(sum(here), *rows.shape[1:])
-        dist.all_to_all_single(received, rows.contiguous(), here, there, group=group)
-        return received
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        here, there = ctx.sizes
-        received = grads[0].new_empty(sum(there), *grads[0].shape[1:])
-        dist.all_to_all_single(received, grads[0].contiguous(), there, here, group=ctx.group)
-        return received, None, None, None
 
 
 def _by_expert(expert: Tensor, count: int) -> tuple[Tensor, Tensor]:

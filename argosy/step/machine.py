@@ -1,6 +1,7 @@
-"""What this process may use of the machine: cores, memory and GPUs; affinity and cgroup limits count."""
+"""What this process may use of the machine: cores, memory, GPUs, a port; affinity and cgroup limits count."""
 
 import os
+import socket
 from pathlib import Path
 
 GPUS = "CUDA_VISIBLE_DEVICES"
@@ -36,3 +37,11 @@ def usable_gpus() -> tuple[str, ...]:
     if visible is not None:
         return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
     return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from argosy.errors import InputError
+from argosy.models.experts import mixtures
 
 _COMPILERS = {"cpu": ("CXX", "g++", "clang++"), "cuda": ("CC", "gcc", "clang")}  # a variable, then programs
 
@@ -42,7 +43,7 @@ def compile_blocks(model: Any, device: torch.device) -> None:
     Raises InputError: there is no compiler, or the blocks note what their routers do, which a compiled one does not."""
     if problem := no_compiler(device):
         raise InputError(f"compile=true: {problem}; or set compile=false")
-    if getattr(model.config, "num_local_experts", 0) or getattr(model.config, "num_experts", 0):
+    if mixtures(model):
         raise InputError(f"compile=true is for dense models, and {model.config.model_type} routes tokens to experts: "
                          "set compile=false")
     for block in blocks(model):

@@ -1,9 +1,10 @@
 """Config and outputs of the phases of training."""
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream
 from argosy.models.export import Export
@@ -122,7 +123,7 @@ class TrainConfig(NumericsConfig):
         return self
 
     def _check_parallelism(self) -> None:
-        """Check that the samples and the optimizer can be shared out as the fields of parallelism say."""
+        """Check that the samples can be shared out as the fields of parallelism say."""
         parts, stages = self.sequence_parallel, self.pipeline_parallel
         if self.sequence_length % parts:
             raise ValueError(f"sequence_parallel={parts} does not divide sequence_length={self.sequence_length}; "
@@ -130,9 +131,6 @@ class TrainConfig(NumericsConfig):
         if parts > 1 and self.attention not in ("auto", "varlen"):
             raise ValueError(f"sequence_parallel={parts} knows whole samples by their documents' ends alone, and not "
                              f"attention={self.attention}: set attention=varlen, or auto")
-        if self.optimizer == "muon" and self.tensor_parallel > 1:
-            raise ValueError(f"optimizer=muon needs whole matrices, which tensor_parallel={self.tensor_parallel} cuts "
-                             "up: set tensor_parallel=1 (engine=fsdp shards weights all the same), or optimizer=adamw")
         if stages > 1 and self.micro_batch_size == "auto":
             raise ValueError(f"micro_batch_size=auto is not for pipeline_parallel={stages}, whose schedule counts "
                              "them: give a number (argosy size proposes one)")
@@ -181,6 +179,14 @@ class TrainConfig(NumericsConfig):
     def export_steps(self) -> dict[str, int]:
         """Return the checkpoints' names with the step after which each is exported."""
         return {export_name(fraction): max(1, round(fraction * self.steps)) for fraction in self.exports}
+
+
+def with_fields(phase: Mapping[str, Any], values: Mapping[str, Any]) -> TrainConfig | None:
+    """Return a phase with other `values` for some of its fields; None where it cannot have them."""
+    try:
+        return TrainConfig.model_validate({**phase, **values})
+    except ValidationError:
+        return None
 
 
 class ContinueConfig(TrainConfig):

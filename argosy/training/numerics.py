@@ -39,6 +39,9 @@ class NumericsConfig(EngineConfig):
         if self.optimizer == "muon" and self.zero_stage:
             return ("optimizer=muon needs whole matrices, which ZeRO cuts up: set zero_stage=0 (engine=fsdp "
                     "shards weights all the same), or optimizer=adamw")
+        if self.optimizer == "muon" and self.tensor_parallel > 1:
+            return (f"optimizer=muon needs whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
+                    "tensor_parallel=1 (engine=fsdp shards weights all the same), or optimizer=adamw")
         if self.optimizer not in ("adafactor", "adamw_8bit"):
             return ""
         what = "rows and columns" if self.optimizer == "adafactor" else "blocks of 256 numbers"

@@ -51,7 +51,7 @@ def measure_layouts(args: argparse.Namespace, config: LifecycleConfig, model: "A
         raise InputError(f"--gpus is {count}, and --measure sees {len(usable_gpus())} GPUs here: give as many or fewer")
     phase = {**phase, "processes": 1} | ({} if on_gpu else {"threads": max(1, usable_cores() // count)})
     found = candidates(read_job(phase, model, on_cpu=not on_gpu), _device(args, phase, count, on_gpu=on_gpu), count,
-                       MFU, lambda values: _allowed(TrainConfig, phase, values, on_gpu=on_gpu), LAYOUTS)
+                       MFU, lambda values: _allowed(phase, values, on_gpu=on_gpu), LAYOUTS)
     if not found:
         raise InputError(f"no layout of {count} processes fits and divides {args.stage}'s batch: lower its "
                          "global_batch_size, sequence_length or model, or give another --gpus")
@@ -90,15 +90,11 @@ def _device(args: argparse.Namespace, phase: Mapping[str, Any], count: int, *, o
     return GPUS[known[-1]]
 
 
-def _allowed(cls: Any, phase: Mapping[str, Any], values: Mapping[str, Any], *, on_gpu: bool) -> bool:
+def _allowed(phase: Mapping[str, Any], values: Mapping[str, Any], *, on_gpu: bool) -> bool:
     """Tell whether a phase can have these fields; nothing is moved to a CPU's memory on a CPU."""
-    from pydantic import ValidationError
+    from argosy.training.config import with_fields
 
-    try:
-        cls.model_validate({**phase, **values})
-    except ValidationError:
-        return False
-    return on_gpu or "offload" not in values
+    return with_fields(phase, values) is not None and (on_gpu or "offload" not in values)
 
 
 def _model_of(args: argparse.Namespace, config: LifecycleConfig) -> dict[str, Any]:

@@ -5,8 +5,6 @@ random tokens, and leaves `rank-N.json` there. Nothing of a store is touched."""
 
 import json
 import os
-import resource
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import StepError
-from argosy.step.process import DIE_WITH_PARENT, die_with_parent, make_deterministic, thread_environment
+from argosy.step.machine import free_port
+from argosy.step.process import DIE_WITH_PARENT, die_with_parent, make_deterministic, memory_mb, thread_environment
 
 TASK = "task.json"
 
@@ -45,12 +44,9 @@ def measure(task: Mapping[str, Any], folder: Path, patience: float) -> Measured:
     config = task["config"]
     world = int(config.get("processes", 1))
     (folder / TASK).write_text(json.dumps(task))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     common = {**os.environ, **thread_environment(int(config.get("threads", 1))), DIE_WITH_PARENT: str(os.getpid()),
               "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
-              "MASTER_PORT": str(port)}
+              "MASTER_PORT": str(free_port())}
     _wait([_start(folder, rank, common) for rank in range(world)], folder, time.monotonic() + patience)
     found = [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(world)]
     seconds = max(each["seconds"] for each in found)
@@ -117,7 +113,8 @@ def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
     make_deterministic(config.seed, config.threads)
     group = join_group(StepContext(folder, Tracker(None), Progress(None), rank, world, rank))
     model = _model(task)
-    before = _resident() - sum(each.nbytes for each in model.parameters())  # the libraries are loaded now
+    loaded = memory_mb()  # the libraries are there now; some systems tell the peak alone
+    before = loaded.get("resident", loaded["peak"]) * 2**20 - sum(each.nbytes for each in model.parameters())
     engine = make_engine(model, 1, config, group)
     batch = _batch(config, len(engine.positions(0)), model.config.vocab_size)
     times = []
@@ -128,16 +125,8 @@ def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
         group.barrier()
         times.append(time.perf_counter() - start)
     on_gpu = group.device.type == "cuda"
-    peak = torch.cuda.max_memory_allocated() if on_gpu else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"seconds": min(times[1:]), "peak": float(peak if on_gpu else max(0, peak - before))}
-
-
-def _resident() -> int:
-    """Return the bytes of this process's memory; its peak so far, where /proc is not there."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    except OSError:
-        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = torch.cuda.max_memory_allocated() if on_gpu else max(0.0, memory_mb()["peak"] * 2**20 - before)
+    return {"seconds": min(times[1:]), "peak": float(peak)}
 
 
 def _model(task: Mapping[str, Any]) -> Any:

@@ -3,7 +3,6 @@
 
 import logging
 import os
-import socket
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from argosy.errors import InputError
+from argosy.step.machine import free_port
 from argosy.training.config import TrainConfig
 from argosy.training.engines.base import Engine
 from argosy.training.engines.parts import WEIGHT, Parts, Whole
@@ -28,8 +28,6 @@ class DeepSpeedEngine(Engine):
         _check_biases(model, config)
         super().__init__(model, channels, config, group)
         on_gpu = group.device.type == "cuda"
-        if config.quantized_communication and not on_gpu:
-            raise InputError("quantized_communication=true needs GPUs, and this phase runs on a CPU: leave it out")
         _prepare_environment(on_gpu)
         import deepspeed
 
@@ -203,7 +201,5 @@ def _prepare_environment(on_gpu: bool) -> None:
     if not on_gpu:
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     if "WORLD_SIZE" not in os.environ:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1",
+                          MASTER_PORT=str(free_port()))

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from argosy.errors import InputError, StepError
@@ -20,7 +19,7 @@ from argosy.sizing.gpus import RESERVE
 from argosy.sizing.job import read_job, read_layout
 from argosy.sizing.layouts import fit
 from argosy.step.machine import usable_memory_gb
-from argosy.training.config import TrainConfig
+from argosy.training.config import TrainConfig, with_fields
 from argosy.training.parallel import Group
 
 
@@ -94,11 +93,8 @@ def _capacity(group: Group) -> float:
 
 def _allowed(config: TrainConfig, model: Any, values: Mapping[str, Any]) -> bool:
     """Tell whether the phase can have these fields in place of its own."""
-    try:
-        other = TrainConfig.model_validate({**config.model_dump(include=set(TrainConfig.model_fields)), **values})
-    except ValidationError:
-        return False
-    return not other.shape_problem(model.config.to_dict())
+    other = with_fields(config.model_dump(include=set(TrainConfig.model_fields)), values)
+    return other is not None and not other.shape_problem(model.config.to_dict())
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from argosy.models.attention import packed_attention
-from argosy.training.parallelism.collectives import exchange
+from argosy.models.collectives import exchange
 from argosy.training.parallelism.mesh import Mesh
 
 _NAME = "argosy_sequence"

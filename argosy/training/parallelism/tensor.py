@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from argosy.errors import InputError
-from argosy.training.parallelism.collectives import copy_to, sum_of
+from argosy.models.collectives import copy_to, sum_of
 from argosy.training.parallelism.mesh import Mesh
 
 _COLUMNS, _ROWS, _SUMMED = "colwise", "rowwise", "replicated_with_grad_allreduce"

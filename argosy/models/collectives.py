@@ -34,18 +34,19 @@ class _Sum(torch.autograd.Function):
 
 class _Exchange(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, group: Any) -> Tensor:
-        ctx.group = group
-        return _exchange(tensor, group)
+    def forward(ctx: Any, rows: Tensor, there: list[int] | None, here: list[int] | None, group: Any) -> Tensor:
+        ctx.sizes, ctx.group = (here, there), group
+        return _exchange(rows, there, here, group)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return _exchange(grads[0], ctx.group), None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        here, there = ctx.sizes  # what came is what goes
+        return _exchange(grads[0], here, there, ctx.group), None, None, None
 
 
-def _exchange(tensor: Tensor, group: Any) -> Tensor:
-    received = torch.empty_like(tensor, memory_format=torch.contiguous_format)
-    dist.all_to_all_single(received, tensor.contiguous(), group=group)
+def _exchange(rows: Tensor, there: list[int] | None, here: list[int] | None, group: Any) -> Tensor:
+    received = rows.new_empty(len(rows) if here is None else sum(here), *rows.shape[1:])
+    dist.all_to_all_single(received, rows.contiguous(), here, there, group=group)
     return received
 
 
@@ -62,7 +63,7 @@ def sum_of(tensor: Tensor, group: Any) -> Tensor:
     return total
 
 
-def exchange(tensor: Tensor, group: Any) -> Tensor:
-    """Send the i-th of equal parts along the first dimension to process i; returns what the others sent, in order."""
-    received: Tensor = _Exchange.apply(tensor, group)  # type: ignore[no-untyped-call]
+def exchange(rows: Tensor, group: Any, there: list[int] | None = None, here: list[int] | None = None) -> Tensor:
+    """Send `there[i]` rows, in order, to process i and receive `here[i]` from it; None: equal parts of them."""
+    received: Tensor = _Exchange.apply(rows, there, here, group)  # type: ignore[no-untyped-call]
     return received
