@@ -2,6 +2,8 @@
 
 python -m steps.dpo --config '{"checkpoint": SFT_DIR, "data": DIR}' --out DIR"""
 
+from typing import Any
+
 from pydantic import Field
 
 from argosy.config.schema import Rate
@@ -32,14 +34,14 @@ def run(config: DPOConfig, context: StepContext) -> PosttrainingOutputs:
     batches = (stage.source.pad_id, config.micro_batch_size)
     before = pair_logprobs(reference, heldout, *batches)
 
-    def evaluate() -> dict[str, float]:
+    def evaluate(model: Any) -> dict[str, float]:
         return dpo_metrics(implicit_margins(pair_logprobs(model, heldout, *batches), before, config.beta))
 
     settings = (config.beta, config.label_smoothing)
     return stage.run("dpo", model, evaluate, lambda: train_dpo(stage, model, reference, pairs, *settings))
 
 
-STEP = Step("dpo", DPOConfig, run, version=2, needs="train")
+STEP = Step("dpo", DPOConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

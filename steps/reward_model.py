@@ -2,6 +2,8 @@
 
 python -m steps.reward_model --config '{"checkpoint": SFT_DIR, "data": DIR}' --out DIR"""
 
+from typing import Any
+
 from argosy.posttraining.config import PosttrainingOutputs, PreferenceConfig
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
@@ -21,13 +23,13 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     pairs, heldout = read_pairs(stage)
     model = load_reward_model(stage.source, config.seed)
 
-    def evaluate() -> dict[str, float]:
+    def evaluate(model: Any) -> dict[str, float]:
         return preference_metrics(model, heldout, stage.source.pad_id, config.micro_batch_size)
 
     return stage.run("reward_model", model, evaluate, lambda: train_reward_model(stage, model, pairs))
 
 
-STEP = Step("reward_model", RewardModelConfig, run, version=2, needs="train")
+STEP = Step("reward_model", RewardModelConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

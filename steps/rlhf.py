@@ -2,11 +2,16 @@
 
 python -m steps.rlhf --config '{"checkpoint": SFT_DIR, "reward_model": RM_DIR, "data": DIR}' --out DIR"""
 
+from typing import TYPE_CHECKING, Any
+
 from argosy.errors import InputError
 from argosy.posttraining.config import PosttrainingOutputs
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
+
+if TYPE_CHECKING:
+    from argosy.posttraining.stage import Trained
 
 
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
@@ -34,12 +39,12 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
 
     evaluations: list[PolicyEvaluation] = []
 
-    def evaluate() -> dict[str, float]:
+    def evaluate(policy: Any) -> dict[str, float]:
         evaluations.append(evaluate_policy(policy, reference, source.tokenizer, heldout, rewards, decoding))
         first, last = evaluations[0], evaluations[-1]
         return last.metrics if first is last else last.metrics | last.gain(first)
 
-    def train() -> tuple[int, int]:
+    def train() -> "Trained":
         if config.method == "ppo":
             from argosy.posttraining.rl.ppo import train_ppo
 
@@ -51,7 +56,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run("rlhf", policy, evaluate, train)
 
 
-STEP = Step("rlhf", RLHFConfig, run, version=2, needs="train")
+STEP = Step("rlhf", RLHFConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

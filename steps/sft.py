@@ -2,7 +2,7 @@
 
 python -m steps.sft --config '{"checkpoint": DIR, "data": DIR}' --out DIR"""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -39,7 +39,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     model = source.causal_model()
     decoding = source.decoding(config.max_new_tokens)
 
-    def evaluate() -> dict[str, float]:
+    def evaluate(model: Any) -> dict[str, float]:
         return {
             "heldout/instruction_loss": instruction_loss(model, heldout, source.pad_id, config.micro_batch_size),
             "heldout/exact_match": exact_match(model, source.tokenizer, heldout, decoding),
@@ -48,7 +48,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(config.stage, model, evaluate, lambda: finetune(stage, model, train))
 
 
-STEP = Step("sft", SFTConfig, run, version=2, needs="train")
+STEP = Step("sft", SFTConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

@@ -3,16 +3,14 @@
 The gradient of the logits is made while a chunk's logits are in the cache (the method of Liger Kernel, Hsu et al.
 2024, here in plain torch). On a CPU it halves the time that the output layer costs a small model."""
 
-import copy
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from argosy.errors import InputError
-from argosy.models.attention import Choice, arguments, choose
-from argosy.models.experts import use_experts
-from argosy.models.routing import routing_of
+from argosy.models.attention import Choice
+from argosy.models.packed import PackedModel
 from argosy.tokens.windows import IGNORED
 
 CHUNK_ROWS = 256
@@ -119,34 +117,27 @@ def sum_by_channel(nats: Tensor, channels: Tensor, count: int) -> Tensor:
     return (nats.double() * (channels.reshape(1, -1) == index)).sum(dim=1)
 
 
-class LossModule(nn.Module):
+class LossModule(PackedModel):
     """A causal model whose forward gives losses instead of logits: one pass, nothing of the vocabulary's size kept.
 
     Args:
         model: a transformers causal model with a decoder and a linear output layer without bias.
         channels: number of channels that losses are summed by.
-        dtype: of matrix products.
         z_loss: weight of log(Z)^2.
-        sequence_length, attention: decide the attention function.
+        dtype, sequence_length, attention: see PackedModel.
 
     Raises InputError: the output layer has another form; the device has no such attention."""
 
     def __init__(self, model: Any, channels: int, dtype: torch.dtype, z_loss: float, sequence_length: int,
                  attention: Choice = "auto") -> None:
-        super().__init__()
         head = model.get_output_embeddings()
         if head is None or getattr(head, "bias", None) is not None:
             raise InputError(f"a {model.config.model_type} model has no linear output layer without bias: "
                              "choose model_type llama, qwen3 or mistral")
-        self.model = model
+        super().__init__(model, dtype, sequence_length, attention)
         self.channels = channels
-        self._dtype, self._z_loss = dtype, z_loss
+        self._z_loss = z_loss
         self.weights: Tensor | None = None  # of the channels, (channels,), float32; None is 1 each
-        self.offset: int | None = None  # of the part of each sample that this process trains on, under parallelism
-        self.routing = routing_of(model)
-        if self.routing:
-            use_experts(model)
-        model.set_attn_implementation(choose(attention, next(model.parameters()).device, sequence_length))
 
     def forward(
         self, inputs: Tensor, targets: Tensor, channels: Tensor | None = None, documents: Tensor | None = None
@@ -157,19 +148,6 @@ class LossModule(nn.Module):
         `inputs`, `targets`, `channels`: (samples, length), int64; a target of IGNORED costs nothing. `documents`:
         (samples, length); where given, attention stays within equal numbers."""
         return self.score(self.hidden(inputs, documents), targets, channels)
-
-    def hidden(self, given: Tensor, documents: Tensor | None = None) -> Tensor:
-        """Return the last hidden states, (samples, length, hidden_size), of tokens (samples, length), or of hidden
-        states that other blocks made. `documents`: (samples, whole length)."""
-        if self.routing and self.training:
-            self.routing.begin()
-        place = arguments(self.model.config, documents, self._dtype)
-        place["input_ids" if given.ndim == 2 else "inputs_embeds"] = given
-        if self.training and self.offset is not None:
-            place["position_ids"] = self.offset + torch.arange(given.shape[1], device=given.device).unsqueeze(0)
-        with torch.autocast(given.device.type, dtype=self._dtype, enabled=self._dtype != torch.float32):
-            states: Tensor = self.model.get_decoder()(use_cache=False, **place).last_hidden_state
-        return states
 
     def score(self, hidden: Tensor, targets: Tensor, channels: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the loss of hidden states, as `forward` does."""
@@ -186,9 +164,3 @@ class LossModule(nn.Module):
         if channels is None:
             return loss, nats
         return loss, sum_by_channel(nats, channels, self.channels)
-
-    def around(self, model: Any) -> "LossModule":
-        """Return the same losses around another model, such as a part of this one."""
-        other = copy.copy(self)
-        other._modules = {**self._modules, "model": model}
-        return other

@@ -7,10 +7,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import RUNTIME, Measured, ParallelConfig, Rate, Seed, Upstream
+from argosy.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
 from argosy.errors import InputError
 from argosy.models.export import Export
-from argosy.training.config import micro_batch
+from argosy.training.config import TrainConfig, micro_batch
+from argosy.training.numerics import NumericsConfig
 
 POOL = 16  # batches that are sorted by length together
 
@@ -49,8 +50,8 @@ def training_order(
 PositiveInt = Annotated[int, Field(gt=0)]
 
 
-class PosttrainingConfig(ParallelConfig):
-    """Data, optimizer and bookkeeping of a post-training step."""
+class PosttrainingConfig(NumericsConfig):
+    """Data, optimizer and bookkeeping of a post-training step; engine and precision as in the phases of training."""
 
     checkpoint: Upstream = ""
     """Directory of the training step that this one continues; its `final` export is loaded."""
@@ -70,19 +71,24 @@ class PosttrainingConfig(ParallelConfig):
     """Tokens of the longest example; 0 means the checkpoint's context."""
     learning_rate: Rate = 1e-3
     """Highest learning rate."""
-    schedule: Literal["linear", "cosine", "constant_with_warmup"] = "cosine"
-    """Course of the learning rate after the warm-up."""
+    schedule: Literal["cosine", "wsd", "linear", "constant"] = "cosine"
+    """Course of the learning rate after the warm-up; wsd holds, then falls linearly over its last `decay_fraction`."""
+    decay_fraction: Annotated[float, Field(gt=0, le=1), ADDED] = 0.2
+    """Last part of what follows the warm-up, over which wsd falls."""
+    final_learning_rate: Annotated[float, Field(ge=0, le=1), ADDED] = 0.0
+    """End of the schedule, as a share of `learning_rate`."""
     warmup_ratio: float = Field(default=0.05, ge=0, lt=1)
     """Part of the steps over which the learning rate rises from 0."""
     weight_decay: float = Field(default=0.0, ge=0)
     """Decoupled weight decay."""
+    beta1: Annotated[float, Field(ge=0, lt=1), ADDED] = 0.9
+    """Decay of AdamW's mean of gradients."""
+    beta2: Annotated[float, Field(ge=0, lt=1), ADDED] = 0.999
+    """Decay of AdamW's mean of squared gradients."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """Norm to which gradients are clipped."""
     threads: PositiveInt = 1
     """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
-    dtype: Literal["float32", "bfloat16"] | None = None
-    """Precision of matrix products; weights and optimizer are float32 either way. The default is the method's own:
-    float32 for ppo, bfloat16 for all others."""
     heldout_limit: PositiveInt = 128
     """Number of held-out records that are evaluated before and after."""
     log_every: Annotated[PositiveInt, RUNTIME] = 5
@@ -93,6 +99,9 @@ class PosttrainingConfig(ParallelConfig):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _ = self.micro_batch
+        if divided := next((name for name, size in self.divisors.items() if size > 1), ""):
+            raise ValueError(f"{divided}={getattr(self, divided)} is not for this step, whose examples are of several "
+                             f"lengths: set {divided}=1 (engine=fsdp or zero_stage=3 shards the weights)")
         if self.save_every % self.log_every:
             raise ValueError(
                 f"save_every={self.save_every} is not a multiple of log_every={self.log_every}: "
@@ -118,6 +127,17 @@ class PosttrainingConfig(ParallelConfig):
     def micro_batch(self) -> int:
         """Return the examples of one forward and backward of a process."""
         return micro_batch("batch_size", self.batch_size, self.micro_batch_size, self.processes)
+
+    def phase(self, steps: int, samples: int, length: int) -> TrainConfig:
+        """Return what an engine and the schedule of the learning rate read: a phase of `steps` optimizer steps of
+        `samples` examples over all processes, of at most `length` tokens each."""
+        shared = self.model_dump(include=set(TrainConfig.model_fields) - {"micro_batch_size"})
+        if self.engine == "auto" and not self.zero_stage:
+            shared["engine"] = "torch"
+        tokens = steps * samples * length
+        micro = micro_batch("batch_size", samples, self.micro_batch_size, self.sample_groups)
+        return TrainConfig(**{**shared, "tokens": tokens, "global_batch_size": samples, "micro_batch_size": micro,
+                              "sequence_length": length, "warmup_tokens": int(self.warmup_ratio * tokens)})
 
 
 class PreferenceConfig(PosttrainingConfig):

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from argosy.data.rejects import Rejects, read_records
 from argosy.errors import InputError, StepError
@@ -24,8 +24,16 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 C = TypeVar("C", bound=PosttrainingConfig, covariant=True)
 _C = TypeVar("_C", bound=PosttrainingConfig)
-Trained = tuple[int, int]  # optimizer steps, and tokens of the stage
 NAME = "final"
+
+
+class Trained(NamedTuple):
+    """The end of training: optimizer steps, tokens of the stage, and the whole model on the device (None: the one that
+    was given)."""
+
+    steps: int
+    tokens: int
+    model: Any = None
 
 
 @dataclass(frozen=True)
@@ -51,15 +59,16 @@ class Stage(Generic[C]):
             self.rejects.write(self.context.out)
 
     def run(
-        self, name: str, model: Any, evaluate: Callable[[], Mapping[str, float]], train: Callable[[], Trained]
+        self, name: str, model: Any, evaluate: Callable[[Any], Mapping[str, float]], train: Callable[[], Trained]
     ) -> PosttrainingOutputs:
-        """Evaluate `model`, train it in place, evaluate it again, and export it as the stage `name`.
+        """Evaluate `model`, train it, evaluate what came of it, and export that as the stage `name`.
 
         Raises StepError: a result is not a finite number."""
-        before = evaluate()
+        before = evaluate(model)
         self.context.tracker.metrics(before, step=0)
-        step, tokens = train()
-        after = evaluate()
+        step, tokens, trained = train()
+        model = model if trained is None else trained
+        after = evaluate(model)
         check_heldout(before, after, step)
         self.context.tracker.metrics(after, step=step)
         exporter = Exporter(self.context, name, self.source.tokenizer, self.source.tokens, chat=True)

@@ -41,7 +41,7 @@ def _shared(stage: Stage[PosttrainingConfig]) -> dict[str, Any]:
         "per_device_train_batch_size": config.micro_batch,
         "gradient_accumulation_steps": config.batch_size // (config.micro_batch * stage.group.world),
         "learning_rate": config.learning_rate,
-        "lr_scheduler_type": config.schedule,
+        "lr_scheduler_type": "constant_with_warmup" if config.schedule == "constant" else config.schedule,
         "warmup_steps": config.warmup_ratio,
         "weight_decay": config.weight_decay,
         "max_grad_norm": config.max_grad_norm,
@@ -82,7 +82,7 @@ def run_trainer(trainer: Any, stage: Stage[PosttrainingConfig], names: Mapping[s
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     if hasattr(trainer.model.config, "output_router_logits"):  # set for the balance loss, and generating fails with it
         trainer.model.config.output_router_logits = False
-    return trainer.state.global_step, int(trainer.state.num_input_tokens_seen)
+    return Trained(trainer.state.global_step, int(trainer.state.num_input_tokens_seen))
 
 
 def _callback(context: StepContext, group: Group, names: Mapping[str, str]) -> Any:

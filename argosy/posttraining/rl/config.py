@@ -57,6 +57,8 @@ class RLHFConfig(PosttrainingConfig):
     batch_size: PositiveInt = 64
     """Answers of an optimizer step (ppo: of a rollout), over all processes."""
     micro_batch_size: PositiveInt = 64
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Precision of matrix products, in sampling and in training: in fewer bits the two differ more."""
     learning_rate: Rate = 3e-4
     max_new_tokens: PositiveInt = 32
     """Tokens of the longest answer."""
@@ -80,11 +82,6 @@ class RLHFConfig(PosttrainingConfig):
             raise ValueError(
                 f"micro_batch_size={self.micro_batch} is not a multiple of group.size={self.group.size}; "
                 "a group must not be cut"
-            )
-        if self.method == "ppo" and self.dtype == "bfloat16":
-            raise ValueError(
-                "dtype=bfloat16 is not for method=ppo, which computes in float32: leave dtype out, or choose "
-                "method=grpo or rloo"
             )
         if self.method == "ppo" and self.batch_size // self.processes % self.ppo.minibatches:
             of = f" / processes={self.processes}" if self.processes > 1 else ""

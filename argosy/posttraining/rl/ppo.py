@@ -89,7 +89,7 @@ def train_ppo(
         context.progress.update(run.step, total, "steps", note)
         if run.step % config.save_every == 0 or run.step == total:
             run.save(context.out / "state")
-    return run.step, run.tokens
+    return Trained(run.step, run.tokens)
 
 
 def _start(stage: Stage[RLHFConfig], policy: Any, reference: Any, total: int) -> _Run:
@@ -106,7 +106,8 @@ def _start(stage: Stage[RLHFConfig], policy: Any, reference: Any, total: int) ->
         eps=1e-5,
     )
     updates = total * config.ppo.epochs * config.ppo.minibatches
-    scheduler = get_scheduler(config.schedule, optimizer, round(config.warmup_ratio * updates), updates)
+    course = "constant_with_warmup" if config.schedule == "constant" else config.schedule
+    scheduler = get_scheduler(course, optimizer, round(config.warmup_ratio * updates), updates)
     controller = KLController(config.kl_coef, config.ppo.kl_target, config.ppo.kl_horizon)
     return _Run(Models(policy, reference, value), optimizer, scheduler, controller, stage.group)
 

@@ -1,5 +1,6 @@
 """Engines that run the forward, the backward and the optimizer: one switch, `engine`, under one loop."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -8,8 +9,12 @@ if TYPE_CHECKING:
     from argosy.training.parallel import Group
 
 
-def make_engine(model: Any, channels: int, config: "TrainConfig", group: "Group") -> "Engine":
-    """Return the engine that the config names, around `model`, whose losses are by `channels` channels."""
+def make_engine(
+    model: Any, channels: int, config: "TrainConfig", group: "Group", wrap: Callable[[Any], Any] | None = None
+) -> "Engine":
+    """Return the engine that the config names, around `model`, whose losses are by `channels` channels.
+
+    `wrap`: makes the module of another loss of the model, on its device (`Engine`); None: that of a language model."""
     from argosy.sizing.job import engine_of
     from argosy.training.engines.fitting import with_micro_batch
 
@@ -21,11 +26,11 @@ def make_engine(model: Any, channels: int, config: "TrainConfig", group: "Group"
     if config.engine in ("fsdp", "ddp") and group.world > 1:
         from argosy.training.engines.fsdp import FSDPEngine
 
-        return FSDPEngine(model, channels, config, group)
+        return FSDPEngine(model, channels, config, group, wrap)
     if engine_of(config.model_dump(), on_cpu=group.device.type == "cpu") == "deepspeed":
         from argosy.training.engines.deepspeed import DeepSpeedEngine
 
-        return DeepSpeedEngine(model, channels, config, group)
+        return DeepSpeedEngine(model, channels, config, group, wrap)
     from argosy.training.engines.torch import TorchEngine
 
-    return TorchEngine(model, channels, config, group)
+    return TorchEngine(model, channels, config, group, wrap)

@@ -1,7 +1,7 @@
 """What every engine does: one optimizer step over this process's share of a batch, its state, its weights."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,21 @@ from argosy.training.precision import set_precision
 _ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
 
 
+Wrap = Callable[[Any], Any] | None
+
+
 class Engine(ABC):
     """One optimizer step at a time over this process's share of a global batch.
+
+    Args:
+        wrap: makes the module of `model`, on its device; None: LossModule. The module has the model as `model`, and its
+            forward returns the loss of a micro-batch as a sum, (), and sums to be logged, (k,) float64, detached.
 
     Attributes:
         module: the loss module, on the group's device.
         clock: the times of a step's parts, which the step's laps are of."""
 
-    def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
+    def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
         set_precision(model, config, group.device)
         self.config, self.group = config, group
         self.micro_batch = MicroBatch(config, group)
@@ -48,8 +55,9 @@ class Engine(ABC):
         if config.compile:
             compile_blocks(model, group.device)
         self.shares = Shares(model, self.mesh)
-        self.module: Any = LossModule(model.to(group.device), channels, dtype, config.z_loss, config.sequence_length,
-                                      config.attention)
+        model = model.to(group.device)
+        self.module: Any = wrap(model) if wrap else LossModule(model, channels, dtype, config.z_loss,
+                                                               config.sequence_length, config.attention)
         self.clock = Clock(group.device)
         model.get_decoder().register_forward_hook(lambda *_: self.clock.lap("forward"))
         self.module.register_forward_hook(lambda *_: self.clock.lap("loss"))
@@ -88,14 +96,28 @@ class Engine(ABC):
         self.clock.lap("optimizer")
         return sums, counts, norm
 
+    def update(self, parts: Sequence[tuple[Any, ...]], total: Tensor | float,
+               learning_rate: float) -> tuple[Tensor, Tensor]:
+        """Take an optimizer step over micro-batches, as many in each process, one a forward of the module.
+
+        `total`: what the summed losses of all processes are divided by. Returns the modules' sums, (k,), of this
+        process alone, and the gradient's norm before clipping, ()."""
+        sums = self._sum_parts(parts, torch.as_tensor(total, device=self.group.device))
+        norm = self._update(learning_rate)
+        self.clock.lap("optimizer")
+        return sums, norm
+
     def _accumulate(self, tensors: list[Tensor], targets: Tensor) -> Tensor:
         """Add the gradients of all micro-batches; returns summed nats by channel."""
-        sums = torch.zeros(self.module.channels, dtype=torch.float64, device=self.group.device)
-        parts = list(zip(*(torch.split(tensor, self.micro_batch.size) for tensor in tensors), strict=True))
+        parts = zip(*(torch.split(tensor, self.micro_batch.size) for tensor in tensors), strict=True)
+        return self._sum_parts(list(parts), targets)
+
+    def _sum_parts(self, parts: Sequence[tuple[Any, ...]], total: Tensor) -> Tensor:
+        sums: Tensor | float = 0.0
         for number, part in enumerate(parts):
-            sums += self._backward(part, targets, last=number == len(parts) - 1)
+            sums = sums + self._backward(part, total, last=number == len(parts) - 1)
             self.clock.lap("backward")
-        return sums
+        return torch.as_tensor(sums)
 
     def _forget(self) -> None:
         """Drop the gradients of an attempt that ran out of memory, and what the allocator keeps of it."""
@@ -129,6 +151,11 @@ class Engine(ABC):
     @abstractmethod
     def _update(self, learning_rate: float) -> Tensor:
         """Clip, step, zero; returns the gradient's norm before clipping."""
+
+    @property
+    def holds_whole(self) -> bool:
+        """Whether each process has all of the model as plain tensors, so that it can generate with it."""
+        return True
 
     def measures(self) -> dict[str, float]:
         """Return what the engine adds to the log."""

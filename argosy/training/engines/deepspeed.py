@@ -13,7 +13,7 @@ from torch import Tensor
 from argosy.errors import InputError
 from argosy.step.machine import free_port
 from argosy.training.config import TrainConfig
-from argosy.training.engines.base import Engine
+from argosy.training.engines.base import Engine, Wrap
 from argosy.training.engines.parts import WEIGHT, Parts, Whole
 from argosy.training.optim import make_optimizer
 from argosy.training.parallel import Group
@@ -24,9 +24,9 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 class DeepSpeedEngine(Engine):
     """Stage 0 partitions nothing, 1 the optimizer, 2 gradients too, 3 weights too."""
 
-    def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
+    def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
         _check_biases(model, config)
-        super().__init__(model, channels, config, group)
+        super().__init__(model, channels, config, group, wrap)
         on_gpu = group.device.type == "cuda"
         _prepare_environment(on_gpu)
         import deepspeed
@@ -36,10 +36,16 @@ class DeepSpeedEngine(Engine):
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
         deepspeed.init_distributed("nccl" if on_gpu else "gloo", auto_mpi_discovery=False, verbose=False)
         self._accumulation = config.global_batch_size // (config.micro_batch * group.world)
-        if config.zero_stage == 3:  # the loss reads the output layer's weight outside of its own forward
-            deepspeed.zero.register_external_parameter(self.module, model.get_output_embeddings().weight)
+        head = model.get_output_embeddings()
+        if config.zero_stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
+            deepspeed.zero.register_external_parameter(self.module, head.weight)
         self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
                                             config=settings(config, group.world))[0]
+
+    @property
+    def holds_whole(self) -> bool:
+        """Whether each process has all weights: up to stage 2."""
+        return self.config.zero_stage < 3
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
         sums: Tensor

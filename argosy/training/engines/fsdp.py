@@ -30,6 +30,11 @@ class FSDPEngine(TorchEngine):
                 each.set_force_sum_reduction_for_comms(True)  # gloo knows sums alone
         return model
 
+    @property
+    def holds_whole(self) -> bool:
+        """Whether each process has plain tensors: none has."""
+        return False
+
     def _make_mesh(self) -> DeviceMesh:
         """Return the mesh (replicas, shards) of the processes that have the same part of the model."""
         ranks = torch.from_numpy(self.mesh.rows(DENSE))

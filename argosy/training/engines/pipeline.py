@@ -31,6 +31,11 @@ class PipelineEngine(TorchEngine):
                                ScheduleInterleaved1F1B(stages, **given))
         return self.module
 
+    @property
+    def holds_whole(self) -> bool:
+        """Whether each process has all of the model: none has."""
+        return False
+
     def _stage(self, index: int, stage: Any) -> PipelineStage:
         samples, length = self.config.micro_batch, self.config.sequence_length // self.config.sequence_parallel
         tokens = torch.empty(samples, length, dtype=torch.int64, device="meta")

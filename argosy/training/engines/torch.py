@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from argosy.training.config import TrainConfig
-from argosy.training.engines.base import Engine
+from argosy.training.engines.base import Engine, Wrap
 from argosy.training.engines.parts import WEIGHT, Parts, Whole
 from argosy.training.engines.scaling import LOSS_SCALE, LossScale
 from argosy.training.optim import make_optimizer
@@ -19,8 +19,8 @@ from argosy.training.parallel import Group
 class TorchEngine(Engine):
     """Every process holds the model; gradients are summed after the last backward, in one order."""
 
-    def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group) -> None:
-        super().__init__(model, channels, config, group)
+    def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
+        super().__init__(model, channels, config, group, wrap)
         self._optimizer = make_optimizer(self._wrap(model), config)
         self._scale = LossScale(group.device) if config.dtype == "float16" else None
 

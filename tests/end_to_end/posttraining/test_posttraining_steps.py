@@ -94,7 +94,7 @@ def follow(log: Recorder, model: Any, rate: float, losses: Iterable[Callable[[],
         optimizer.step()
 
 
-PLAIN: dict[str, Any] = {"log_every": 1, "schedule": "constant_with_warmup", "warmup_ratio": 0, "batch_size": 16}
+PLAIN: dict[str, Any] = {"log_every": 1, "schedule": "constant", "warmup_ratio": 0, "batch_size": 16}
 
 
 def test_sft_steps_equal_plain_torch(root: Path) -> None:

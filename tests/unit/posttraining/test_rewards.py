@@ -68,7 +68,7 @@ def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> Non
         ({"processes": 64}, "ppo.minibatches=2 does not divide batch_size=64 / processes=64"),
         ({"save_every": 7, "log_every": 5}, "save_every=7 is not a multiple of log_every=5"),
         ({"method": "ppo", "ppo": {"minibatches": 7}}, "ppo.minibatches=7 does not divide"),
-        ({"method": "ppo", "dtype": "bfloat16"}, "dtype=bfloat16 is not for method=ppo, which computes in float32"),
+        ({"tensor_parallel": 2, "processes": 2}, "tensor_parallel=2 is not for this step"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
