@@ -1,16 +1,18 @@
 """The layouts that are worth a try on a machine, by the time that the planner expects of a step."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from argosy.sizing.compute import bubble, training_flops
 from argosy.sizing.gpus import Gpu
 from argosy.sizing.job import Job, Layout
 from argosy.sizing.layouts import Proposal, fields, fit, ladder
+from argosy.sizing.memory import parameters_on_gpu, states
 from argosy.sizing.traffic import traffic
 
-ALIKE = 0.02  # shorter by less than this share is no reason to try a layout that is less simple
+_OPERATIONS = 40  # of a block's forward in transformers' Llama, run one at a time
+ALIKE = 0.05  # shorter by less than this share is no reason to try a layout that is less simple
 Values = dict[str, Any]
 
 
@@ -29,12 +31,39 @@ class Candidate:
         return self.proposal.name
 
 
+@dataclass(frozen=True)
+class Speed:
+    """What one of several processes of a CPU does while the others do the same."""
+
+    flops: float
+    """Operations a second of a matrix product."""
+    bandwidth: float
+    """Bytes a second that go through the memory."""
+    links: Mapping[str, float]
+    """Bytes a second that it sends to the others, by kind of collective."""
+    latency: float
+    """Seconds of a message, however short."""
+    operation: float
+    """Seconds of an operation, however small."""
+
+
 def step_seconds(job: Job, layout: Layout, gpu: Gpu, mfu: float, per_node: int) -> float:
-    """Return the time of an optimizer step: arithmetic at `mfu` of the peak, and traffic of which nothing is hidden."""
+    """Return the time of an optimizer step: arithmetic at `mfu` of the peak, what each operation costs however small,
+    traffic of which nothing is hidden, and the optimizer's way through the memory."""
     tokens = job.global_batch_size * job.sequence_length
-    work = training_flops(job, layout, tokens) * (1 + bubble(job, layout))
+    work = training_flops(job, layout, tokens) / (layout.gpus * gpu.flops * mfu)
+    anew = 4 if layout.recompute == "full" else 3  # forwards' worth of operations, a backward being two
+    blocks = -(-job.model.layers // layout.pipeline)
+    small = layout.accumulation(job) * blocks * anew * _OPERATIONS * gpu.operation
     sent = sum(each.seconds(gpu) for each in traffic(job, layout, per_node))
-    return work / (layout.gpus * gpu.flops * mfu) + sent
+    return (work + small) * (1 + bubble(job, layout)) + sent + _update_bytes(job, layout) / gpu.bandwidth
+
+
+def _update_bytes(job: Job, layout: Layout) -> float:
+    """Count what the optimizer reads and writes: gradients once, weights and its state there and back."""
+    shards = layout.shards if layout.zero else 1
+    weights = parameters_on_gpu(job, layout) * (2 * job.bytes.weight + job.bytes.gradient) / shards
+    return weights + 2 * states(job, layout)["optimizer"]
 
 
 def candidates(job: Job, gpu: Gpu, gpus: int, mfu: float, allowed: Callable[[Values], bool],
@@ -57,11 +86,8 @@ def candidates(job: Job, gpu: Gpu, gpus: int, mfu: float, allowed: Callable[[Val
     return sorted(found, key=lambda each: each.seconds)[:most]
 
 
-def of_cpu(memory: float, flops: float) -> Gpu:
-    """Return a process's share of a CPU as a type of GPU: bytes of memory, operations a second of a matrix product.
-
-    Processes exchange 1 GB a second over the loopback, which is assumed."""
-    return replace(_CPU, memory=memory, flops=flops)
-
-
-_CPU = Gpu("cpu", memory=0.0, flops=0.0, bandwidth=1e10, link=1e9, network=1e9, price=0.0)
+def of_cpu(memory: float, speed: Speed) -> Gpu:
+    """Return a process's share of a CPU as a type of GPU. `memory`: its bytes."""
+    best = max(speed.links.values())
+    reached = {kind: each / best for kind, each in speed.links.items()}
+    return Gpu("cpu", memory, speed.flops, speed.bandwidth, best, best, speed.latency, speed.operation, 0.0, reached)

@@ -1,13 +1,14 @@
 """Types of GPUs: what their makers' data sheets say, and a price that is an assumption."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from argosy.config.explain import likely
 from argosy.errors import InputError
 
 GIB = 2.0**30
 RESERVE = 0.08  # of the memory: the allocator's gaps, and what nobody counted
+LATENCY = 2e-5  # of a collective of NCCL's within a node: an assumption
 MFU = 0.4  # Llama 3 (Dubey et al. 2024, table 4) reaches 0.38 to 0.43 with fused kernels
 
 
@@ -26,8 +27,14 @@ class Gpu:
     """Bytes a second that it sends to others of its node."""
     network: float
     """Bytes a second that it sends to other nodes, as such nodes are usually built."""
+    latency: float
+    """Seconds that a message to others takes, however short."""
+    operation: float
+    """Seconds that an operation takes, however small, of which nothing is hidden."""
     price: float
     """Dollars an hour, in round numbers of rented ones: an assumption that --price replaces."""
+    reached: Mapping[str, float] = field(default_factory=dict)
+    """Share of the link that a collective reaches, by its kind; 1 where none is given."""
 
     @property
     def usable(self) -> float:
@@ -42,7 +49,8 @@ class Gpu:
 
 def _gpu(name: str, gib: float, tera: float, giga: float, link: float, network: float, price: float) -> Gpu:
     """`gib` of memory, 1e12 operations, 1e9 bytes of bandwidth, of links and of network, a second."""
-    return Gpu(name, gib * GIB, tera * 1e12, giga * 1e9, link * 1e9, network * 1e9, price)
+    # A GPU's operations queue up while it works: none is waited for.
+    return Gpu(name, gib * GIB, tera * 1e12, giga * 1e9, link * 1e9, network * 1e9, LATENCY, 0.0, price)
 
 
 # NVLink's and PCIe's data sheets count both directions: links here are one.

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,10 +76,11 @@ def _device(args: argparse.Namespace, phase: Mapping[str, Any], count: int, *, o
     from argosy.sizing.gpus import GPUS, find_gpu
 
     if not on_gpu:
-        from workflows.local.measure import matmul_rate
+        from workflows.local.measure import measure_speed
 
-        dtype = phase["dtype"] if phase["dtype"] != "float16" else "float32"
-        return of_cpu(usable_memory_gb() * 1e9 / count, matmul_rate(dtype, phase["threads"]))
+        with tempfile.TemporaryDirectory() as folder:
+            speed = measure_speed({**phase, "processes": count}, Path(folder))
+        return of_cpu(usable_memory_gb() * 1e9 / count, speed)
     if args.gpu:
         return find_gpu(args.gpu)
     import torch
@@ -121,6 +123,8 @@ def _try(each: "Candidate", task: dict[str, Any], model: "Architecture", *, on_g
 
 
 def _report(args: argparse.Namespace, rows: list[Row], phase: Mapping[str, Any]) -> int:
+    from argosy.sizing.choice import ALIKE
+
     tokens = phase["global_batch_size"] * phase["sequence_length"]
     ran = [(each, found) for each, found, _ in rows if not isinstance(found, str)]
     if not ran:
@@ -138,9 +142,9 @@ def _report(args: argparse.Namespace, rows: list[Row], phase: Mapping[str, Any])
         print(json.dumps({"layouts": data, "best": best.values}, indent=1))
         return 0
     print(_table(rows, tokens))
-    same = [each.name for each, _ in order] == [each.name for each, _ in ran]
-    print(f"\nThe measured order is {'that' if same else 'not that'} of the planner. The fastest is {best.name}:\n\n"
-          f"{text}", end="")
+    same = all(later[1].seconds > earlier[1].seconds * (1 - ALIKE) for earlier, later in pairwise(ran))
+    print(f"\nThe measured order is {'that' if same else 'not that'} of the planner (differences below {ALIKE:.0%} "
+          f"aside). The fastest is {best.name}:\n\n{text}", end="")
     return 0
 
 

@@ -8,16 +8,20 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from argosy.errors import StepError
+from argosy.sizing.choice import Speed
 from argosy.step.machine import free_port
 from argosy.step.process import DIE_WITH_PARENT, die_with_parent, make_deterministic, memory_mb, thread_environment
 
 TASK = "task.json"
+_SPEED_S = 120.0  # seconds, after which something is wrong
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter")
+_MOVED = 2**25  # bytes
 
 
 @dataclass(frozen=True)
@@ -42,16 +46,33 @@ def measure(task: Mapping[str, Any], folder: Path, patience: float) -> Measured:
 
     Raises StepError: a process failed, with its last line, or they took longer."""
     config = task["config"]
+    found = _run(task, folder, patience)
+    seconds = max(each["seconds"] for each in found)
+    tokens = config["global_batch_size"] * config["sequence_length"]
+    return Measured(seconds, tokens / seconds, max(each["peak"] for each in found))
+
+
+def measure_speed(config: Mapping[str, Any], folder: Path) -> Speed:
+    """Measure what one of a phase's `processes` does on this CPU while all do the same; the slowest one counts.
+
+    Raises StepError: they failed."""
+    found = _run({"config": dict(config), "steps": 0}, folder, _SPEED_S)
+    flops, bandwidth = (min(each[name] for each in found) for name in ("flops", "bandwidth"))
+    latency, operation = (max(each[name] for each in found) for name in ("latency", "operation"))
+    links = {kind: min(each[kind] for each in found) for kind in COLLECTIVES}
+    return Speed(flops, bandwidth, links, latency, operation)
+
+
+def _run(task: Mapping[str, Any], folder: Path, patience: float) -> list[dict[str, float]]:
+    """Run the task's processes; returns what each of them found."""
+    config = task["config"]
     world = int(config.get("processes", 1))
     (folder / TASK).write_text(json.dumps(task))
     common = {**os.environ, **thread_environment(int(config.get("threads", 1))), DIE_WITH_PARENT: str(os.getpid()),
               "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
               "MASTER_PORT": str(free_port())}
     _wait([_start(folder, rank, common) for rank in range(world)], folder, time.monotonic() + patience)
-    found = [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(world)]
-    seconds = max(each["seconds"] for each in found)
-    tokens = config["global_batch_size"] * config["sequence_length"]
-    return Measured(seconds, tokens / seconds, max(each["peak"] for each in found))
+    return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(world)]
 
 
 def _start(folder: Path, rank: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
@@ -81,25 +102,52 @@ def _wait(ranks: "list[subprocess.Popen[bytes]]", folder: Path, until: float) ->
             each.wait()
 
 
-def matmul_rate(dtype: str, threads: int) -> float:
-    """Return the operations a second of a product of matrices in `dtype`, of so many threads of this CPU."""
+def _speed(dtype: str, group: Any) -> dict[str, float]:
+    """Measure, as one of the group's processes, the numbers of Speed."""
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    size = 1024
+    size = 768
     a, b = (torch.randn(size, size, dtype=getattr(torch, dtype)) for _ in range(2))
+    memory, small = torch.randn(_MOVED // 4), torch.randn(8)
+    copy = torch.empty_like(memory)
+    product, moved, operation = (_fastest(each, group) for each in (
+        lambda: a @ b, lambda: copy.copy_(memory), lambda: [small + 1 for _ in range(100)]))
+    return {"flops": 2 * size**3 / product, "bandwidth": 2 * memory.nbytes / moved, "operation": operation / 100,
+            **_links(group)}
+
+
+def _links(group: Any) -> dict[str, float]:
+    """Measure bytes a second by kind of collective, as rings count them, and the latency of a short one."""
+    import torch
+    import torch.distributed as dist
+
+    if group.world == 1:
+        return {"latency": 0.0, **dict.fromkeys(COLLECTIVES, 1e9)}
+    part = torch.randn(_MOVED // 16 // group.world)
+    whole, short = torch.randn(len(part) * group.world), torch.randn(8)
+    latency = _fastest(lambda: dist.all_reduce(short), group)
+    works = (lambda: dist.all_reduce(whole), lambda: dist.all_gather_into_tensor(whole, part),
+             lambda: dist.reduce_scatter_tensor(part, whole))
+    ring = (group.world - 1) / group.world * whole.nbytes
+    return {"latency": latency, **{
+        kind: ring * (2 if kind == "all-reduce" else 1) / max(_fastest(work, group) - latency, 1e-9)
+        for kind, work in zip(COLLECTIVES, works, strict=True)}}
+
+
+def _fastest(work: Callable[[], object], group: Any) -> float:
+    """Return the seconds of the fastest of some runs, which all processes begin together."""
     best = float("inf")
-    for _ in range(4):
+    for _ in range(8):
+        group.barrier()
         start = time.perf_counter()
-        a @ b
+        work()
         best = min(best, time.perf_counter() - start)
-    torch.set_num_threads(before)
-    return float(2 * size**3 / best)
+    return best
 
 
 def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
-    """Train the task's steps as one of its processes; returns `seconds` of a step and `peak` bytes."""
+    """Train the task's steps as one of its processes; returns `seconds` of a step and `peak` bytes, or with no steps
+    the numbers of Speed."""
     import torch
 
     from argosy.step.contract import Progress, StepContext
@@ -112,6 +160,8 @@ def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
     config = TrainConfig.model_validate(task["config"])
     make_deterministic(config.seed, config.threads)
     group = join_group(StepContext(folder, Tracker(None), Progress(None), rank, world, rank))
+    if not task["steps"]:
+        return _speed("float32" if config.dtype == "float16" else config.dtype, group)
     model = _model(task)
     loaded = memory_mb()  # the libraries are there now; some systems tell the peak alone
     before = loaded.get("resident", loaded["peak"]) * 2**20 - sum(each.nbytes for each in model.parameters())

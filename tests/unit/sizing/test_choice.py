@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from argosy.sizing.architecture import read_architecture
-from argosy.sizing.choice import ALIKE, candidates, of_cpu, step_seconds
+from argosy.sizing.choice import ALIKE, Speed, candidates, of_cpu, step_seconds
 from argosy.sizing.gpus import GPUS
 from argosy.sizing.job import Job, Layout
 from argosy.training.config import TrainConfig
@@ -28,14 +28,27 @@ def test_the_fastest_comes_first_and_each_is_a_config() -> None:
         assert "tensor_parallel" not in each.values
 
 
-def test_a_step_is_its_arithmetic_and_its_traffic() -> None:
-    """By hand: 6 operations for a token and a parameter that multiplies, and the scores; two processes send as well."""
+def test_a_step_is_its_arithmetic_its_traffic_and_its_update() -> None:
+    """By hand: 6 operations for a token and a parameter that multiplies, and the scores; two processes send as well;
+    AdamW reads weights, gradients and two moments, and writes all but the gradients."""
     job = Job(B8, 4096, 8, 1)
     tokens, scores = 8 * 4096, 12 * 4096 * 4096 * 32
-    alone = step_seconds(job, Layout(1), H100, 0.4, 1)
-    assert alone == pytest.approx(tokens * (6 * (B8.parameters("attention", "mlp", "head")) + scores)
-                                  / (H100.flops * 0.4))
-    two = step_seconds(job, Layout(2), H100, 0.4, 2)
-    assert two - alone / 2 == pytest.approx(4 * B8.parameters() / H100.link)
-    cpu = of_cpu(16e9, 1e11)
-    assert step_seconds(job, Layout(1), cpu, 0.4, 1) == pytest.approx(alone * H100.flops / 1e11)
+    update = 28 * B8.parameters() / H100.bandwidth
+    work = tokens * (6 * (B8.parameters("attention", "mlp", "head")) + scores) / (H100.flops * 0.4)
+    assert step_seconds(job, Layout(1), H100, 0.4, 1) == pytest.approx(work + update)
+    two = step_seconds(job, Layout(2, engine="torch"), H100, 0.4, 2)
+    assert two == pytest.approx(work / 2 + update + 4 * B8.parameters() / H100.link + H100.latency)
+
+
+def test_a_cpu_is_what_its_processes_measured() -> None:
+    """By hand, of FSDP2 over two: a block is gathered twice and its gradients are summed once, by collectives of other
+    speeds, and so is what is around the blocks; each operation of a block costs its least."""
+    links = {"all-reduce": 4e9, "all-gather": 2e9, "reduce-scatter": 1e9}
+    cpu = of_cpu(16e9, Speed(1e12, 1e10, links, 1e-3, 1e-5))
+    job = Job(B8, 4096, 2, 1)
+    alone = step_seconds(job, Layout(1), H100, 0.4, 1) - 28 * B8.parameters() / H100.bandwidth
+    half = 4 * B8.parameters() / 2
+    sent = 2 * half / 2e9 + half / 1e9 + 3 * 33 * 1e-3
+    expected = alone / 2 * H100.flops / 1e12 + 32 * 3 * 40 * 1e-5 + sent + 14 * B8.parameters() / 1e10
+    fsdp = Layout(2, zero=3, engine="fsdp")
+    assert step_seconds(job, fsdp, cpu, 0.4, 2) == pytest.approx(expected)
