@@ -33,6 +33,7 @@ from argosy.config.explain import likely
 from argosy.config.schema import Config, Role, Seed, models_at
 from argosy.errors import InputError
 from argosy.posttraining.rl.config import RLHFConfig
+from argosy.posttraining.sft_config import SFTConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig
@@ -41,7 +42,6 @@ from steps.dpo import DPOConfig
 from steps.long_context import LongContextConfig
 from steps.pretrain import PretrainConfig
 from steps.reward_model import RewardModelConfig
-from steps.sft import SFTConfig
 from steps.start import StartConfig
 from steps.tokenize import TokenizeConfig
 from steps.train_tokenizer import TrainTokenizerConfig

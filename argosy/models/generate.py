@@ -1,6 +1,7 @@
 """Generation of text: answers of a model to prompts, sampled or greedy, and greedy decoding of many prompts at once."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,7 @@ def generate(model: Any, prompts: Sequence[Sequence[int]], decoding: Decoding) -
     answers: list[list[int]] = [[] for _ in prompts]
     was_training = model.training
     model.eval()
-    with torch.random.fork_rng(), torch.no_grad():
+    with torch.random.fork_rng(), torch.no_grad(), _padded(model):
         torch.manual_seed(decoding.seed)
         for batch in by_length(prompts, decoding.batch_size):
             rows = _generate_batch(model, [prompts[index] for index in batch], decoding)
@@ -41,6 +42,21 @@ def generate(model: Any, prompts: Sequence[Sequence[int]], decoding: Decoding) -
                 answers[index] = cut(row, decoding.stop_ids)
     model.train(was_training)
     return answers
+
+
+@contextmanager
+def _padded(model: Any) -> Iterator[None]:
+    """Have the model know padding and a cache, which an attention of packed documents (argosy.models.attention) does
+    not."""
+    own = model.config._attn_implementation
+    if own in ("eager", "sdpa"):
+        yield
+        return
+    model.set_attn_implementation("sdpa")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(own)
 
 
 def cut(ids: Sequence[int], stop_ids: Sequence[int]) -> list[int]:

@@ -12,6 +12,20 @@ from argosy.models.experts import use_experts
 from argosy.models.routing import routing_of
 
 
+def places(documents: Tensor) -> tuple[Tensor, Tensor]:
+    """Return of each token its position within its document, and the tokens of that document.
+
+    `documents`: (samples, length), the number of each token's document, equal ones side by side; so are both results
+    shaped, int64."""
+    index = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    border = documents[:, 1:] != documents[:, :-1]
+    edge = torch.ones_like(border[:, :1])
+    starts = torch.where(torch.cat([edge, border], dim=1), index, 0).cummax(dim=1).values
+    ends = torch.where(torch.cat([border, edge], dim=1), index + 1, documents.shape[1])
+    ends = ends.flip(1).cummin(dim=1).values.flip(1)
+    return index - starts, ends - starts
+
+
 class PackedModel(nn.Module):
     """A model with a decoder, whose attention stays within documents.
 

@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -53,6 +53,9 @@ PositiveInt = Annotated[int, Field(gt=0)]
 class PosttrainingConfig(NumericsConfig):
     """Data, optimizer and bookkeeping of a post-training step; engine and precision as in the phases of training."""
 
+    rows_of_one_length: ClassVar[bool] = False
+    """Whether a sample can be shared out over processes."""
+
     checkpoint: Upstream = ""
     """Directory of the training step that this one continues; its `final` export is loaded."""
     data: Upstream = ""
@@ -99,7 +102,8 @@ class PosttrainingConfig(NumericsConfig):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _ = self.micro_batch
-        if divided := next((name for name, size in self.divisors.items() if size > 1), ""):
+        divided = next((name for name, size in self.divisors.items() if size > 1), "")
+        if divided and not self.rows_of_one_length:
             raise ValueError(f"{divided}={getattr(self, divided)} is not for this step, whose examples are of several "
                              f"lengths: set {divided}=1 (engine=fsdp or zero_stage=3 shards the weights)")
         if self.save_every % self.log_every:
@@ -126,7 +130,7 @@ class PosttrainingConfig(NumericsConfig):
     @property
     def micro_batch(self) -> int:
         """Return the examples of one forward and backward of a process."""
-        return micro_batch("batch_size", self.batch_size, self.micro_batch_size, self.processes)
+        return micro_batch("batch_size", self.batch_size, self.micro_batch_size, self.sample_groups)
 
     def phase(self, steps: int, samples: int, length: int) -> TrainConfig:
         """Return what an engine and the schedule of the learning rate read: a phase of `steps` optimizer steps of

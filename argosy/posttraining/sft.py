@@ -1,105 +1,155 @@
-"""Supervised fine-tuning on conversations (the loss is on the assistant's tokens alone) and its held-out evaluation."""
+"""Supervised fine-tuning on conversations (the loss is on the assistant's tokens) and its held-out evaluation."""
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from argosy.data.schemas import turns_of
+import numpy as np
+import torch
+from torch import Tensor
+
+from argosy.data.schemas import ParseError, check_text, turns_of
+from argosy.data.split import derive_seed
 from argosy.models.chat import check_length, encode_answers, encode_prompt
+from argosy.models.export import Exporter
 from argosy.models.generate import Decoding, generate
 from argosy.models.logprobs import by_length, pad_right
-from argosy.posttraining.config import PosttrainingConfig
+from argosy.models.loss import LossModule
+from argosy.models.packed import places
+from argosy.posttraining.rows import Rows, Sample
+from argosy.posttraining.sft_config import SFTConfig
 from argosy.posttraining.stage import Stage, Trained
-from argosy.posttraining.trainer import run_trainer, trainer_arguments
 from argosy.tokens.windows import IGNORED
+from argosy.training.config import TrainConfig
+from argosy.training.engines import make_engine
+from argosy.training.engines.fitting import explained
+from argosy.training.engines.whole import WholeModel
+from argosy.training.loop import Loop
+from argosy.training.phase import loss_weights
+
+CHANNEL = "default"  # of a record that names none
 
 
-@dataclass(frozen=True)
-class Conversation:
-    """A conversation to learn from.
+def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> Callable[[dict[str, Any]], Sample]:
+    """Return a function that makes a Sample of a JSON record, or raises ParseError with the reason.
 
-    Attributes:
-        input_ids: the rendered conversation.
-        labels: the same ids, IGNORED but for the assistant's words (`encode_answers`). The end-of-turn token counts
-            too, so that the model learns to stop.
-        prompt_ids: the conversation up to the answer of its last turn.
-        answer: that turn's text."""
+    `prompts`: its last answer is to be generated."""
 
-    input_ids: list[int]
-    labels: list[int]
-    prompt_ids: list[int]
-    answer: str
-
-
-def conversation_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]], Conversation]:
-    """Return a function that makes a Conversation of a JSON record, or raises ParseError with the reason."""
-
-    def parse(record: dict[str, Any]) -> Conversation:
+    def parse(record: dict[str, Any]) -> Sample:
+        channel = str(record.get("channel") or CHANNEL)
+        if "text" in record and "messages" not in record:
+            text = tokenizer(check_text(record, "text"), add_special_tokens=False)["input_ids"]
+            ids = [token for token in (tokenizer.bos_token_id, *text, tokenizer.eos_token_id) if token is not None]
+            return Sample(np.array(ids, np.int32), np.ones(len(ids), np.bool_), channel)
         (messages,) = turns_of("instructions", record, "messages")
-        turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-        ids, mask = encode_answers(tokenizer, messages)
+        ids, marks = encode_answers(tokenizer, messages)
         check_length(ids, max_length)
-        labels = [token if marked else IGNORED for token, marked in zip(ids, mask, strict=True)]
-        prompt = encode_prompt(tokenizer, messages[: turns[-1]])
-        return Conversation(ids, labels, prompt, messages[turns[-1]]["content"])
+        if not any(marks[1:]):
+            raise ParseError("the chat template renders no words of the assistant")
+        sample = Sample(np.array(ids, np.int32), np.array(marks, np.bool_), channel)
+        if not prompts:
+            return sample
+        last = max(index for index, message in enumerate(messages) if message["role"] == "assistant")
+        prompt = tuple(encode_prompt(tokenizer, messages[:last]))
+        return Sample(sample.ids, sample.answers, channel, prompt, messages[last]["content"])
 
     return parse
 
 
-def finetune(stage: Stage[PosttrainingConfig], model: Any, conversations: Sequence[Conversation]) -> Trained:
-    """Train `model` in place on `conversations`.
+class InstructionLoss(LossModule):
+    """The losses of packed conversations: positions begin anew in each, and its embeddings may be noisy.
 
-    The conversations come tokenised and labelled by the chat template, and in the order of training, so
-    TRL prepares nothing: exactly the checked tokens are learnt."""
-    from trl.trainer.sft_config import SFTConfig
-    from trl.trainer.sft_trainer import SFTTrainer
+    NEFTune (Jain et al. 2023): to each number of the embeddings of a conversation of n tokens is added, in training
+    alone, noise that is uniform in +-`noise` / sqrt(n * hidden_size). A row's noise depends on the phase's seed and the
+    row's place in the run, whatever process trains on it, and however often the run was resumed."""
 
-    trainer = SFTTrainer(
-        model=model,
-        args=trainer_arguments(SFTConfig, stage, max_length=None, dataset_kwargs={"skip_prepare_dataset": True}),
-        train_dataset=_dataset(conversations, stage.config),
-        processing_class=stage.source.tokenizer,
-    )
-    return run_trainer(trainer, stage, {"mean_token_accuracy": "train/token_accuracy"})
+    def __init__(self, model: Any, channels: int, phase: TrainConfig, noise: float) -> None:
+        dtype = getattr(torch, phase.dtype)
+        super().__init__(model, channels, dtype, phase.z_loss, phase.sequence_length, phase.attention)
+        self._noise, self._seed = noise, phase.seed
+
+    def hidden(self, given: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        """Return the last hidden states, as PackedModel does; `documents` has numbers that no other row has."""
+        if documents is not None:
+            within, sizes = places(documents)
+            own = slice(self.offset or 0, (self.offset or 0) + given.shape[1])
+            positions = within[:, own]
+            if self._noise and self.training and given.ndim == 2:
+                given = self.model.get_input_embeddings()(given)
+                given = given + self._drawn(documents, sizes, given)[:, own]
+        return super().hidden(given, documents, positions)
+
+    def _drawn(self, documents: Tensor, sizes: Tensor, embedded: Tensor) -> Tensor:
+        """Return the noise of whole rows, (rows, whole length, hidden_size)."""
+        width, generator = embedded.shape[2], torch.Generator(embedded.device)
+        drawn = torch.empty(*documents.shape, width, dtype=embedded.dtype, device=embedded.device)
+        for row, first in zip(drawn, documents[:, 0].tolist(), strict=True):
+            row.uniform_(-1, 1, generator=generator.manual_seed(derive_seed(self._seed, "noise", first)))
+        return drawn * (self._noise / (sizes * width).sqrt()).unsqueeze(2).to(drawn.dtype)
 
 
-def _dataset(conversations: Sequence[Conversation], config: PosttrainingConfig) -> Any:
-    from datasets import Dataset
+def finetune(stage: Stage[SFTConfig], model: Any, samples: Sequence[Sample], longest: int) -> Trained:
+    """Train `model`, on the step's device, in each of the step's processes, on rows of at most `longest` tokens."""
+    config, group = stage.config, stage.group
+    rows = make_rows(config, samples, longest)
+    steps = config.max_steps or math.ceil(config.epochs * len(rows) / config.batch_size)
+    phase = config.phase(steps, config.batch_size, rows.length)
+    weights = rows.weights(loss_weights(phase, rows.channels), config.prompt_weight)
+    exporter = Exporter(stage.context, config.stage, stage.source.tokenizer, stage.source.tokens, chat=True)
+    with explained(phase, model, group):
+        engine = make_engine(model, len(rows.names), phase, group,
+                             lambda model: InstructionLoss(model, len(rows.names), phase, config.neftune_noise))
+        if config.loss_weights or config.prompt_weight:
+            engine.weigh(weights)
+        Loop(phase, stage.context, engine, rows, None, exporter).run()
+        whole = WholeModel(engine, stage.source.causal_model).refresh()
+    return Trained(phase.steps, phase.steps * phase.tokens_per_step, whole)
 
-    lengths = [len(conversation.input_ids) for conversation in conversations]
-    order = config.order(lengths)
-    columns = {
-        "input_ids": [conversation.input_ids for conversation in conversations],
-        "labels": [conversation.labels for conversation in conversations],
-    }
-    return Dataset.from_dict(columns).select(order)
+
+def make_rows(config: SFTConfig, samples: Sequence[Sample], longest: int) -> Rows:
+    """Lay the samples out in rows, and say how full they are."""
+    if not config.packing:
+        longest = min(longest, max(len(sample.ids) for sample in samples))
+    length = longest - longest % config.sequence_parallel
+    rows = Rows(samples, length, derive_seed("sampling", config.seed, config.stage), packing=config.packing,
+                prompts=config.prompt_weight > 0)
+    rows.limit = None if config.max_steps else math.ceil(config.epochs * len(rows))
+    print(f"{len(samples):,} samples in {len(rows):,} rows of {length:,} tokens, {rows.fill:.0%} full", flush=True)
+    return rows
 
 
-def instruction_loss(model: Any, conversations: Sequence[Conversation], pad_id: int, batch_size: int) -> float:
-    """Return the mean cross-entropy, in nats, of the assistant's tokens (each token weighs the same)."""
-    import torch
-
-    total, tokens = 0.0, 0
+def instruction_loss(model: Any, samples: Sequence[Sample], pad_id: int, batch_size: int) -> dict[str, float]:
+    """Return the mean cross-entropy of the assistant's tokens in nats, as `heldout/instruction_loss`, and that of each
+    channel, where there are several, as `heldout/instruction_loss/<channel>`."""
+    sums: dict[str, Tensor] = {}
     model.eval()
-    with torch.no_grad():
-        for batch in by_length([c.input_ids for c in conversations], batch_size):
-            rows = [conversations[index].input_ids for index in batch]
-            ids = pad_right(rows, pad_id).to(model.device)
-            mask = pad_right([[1] * len(row) for row in rows], 0).to(model.device)
-            labels = pad_right([conversations[index].labels for index in batch], IGNORED).to(model.device)
-            logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
-            target = labels[:, 1:]
-            total += float(
-                torch.nn.functional.cross_entropy(logits.transpose(1, 2), target, ignore_index=IGNORED, reduction="sum")
-            )
-            tokens += int((target != IGNORED).sum())
-    return total / max(tokens, 1)
+    for batch in by_length([sample.ids.tolist() for sample in samples], batch_size):
+        rows = [samples[index] for index in batch]
+        for row, nats in zip(rows, _answer_nats(model, rows, pad_id), strict=True):
+            sums[row.channel] = sums.get(row.channel, torch.zeros(2)) + nats
+    found = {f"/{name}": nats / count for name, (nats, count) in sorted(sums.items())} if len(sums) > 1 else {}
+    total = torch.stack(list(sums.values())).sum(dim=0)
+    return {f"heldout/instruction_loss{name}": float(loss) for name, loss in {"": total[0] / total[1], **found}.items()}
 
 
-def exact_match(model: Any, tokenizer: Any, conversations: Sequence[Conversation], decoding: Decoding) -> float:
-    """Return the part of the conversations whose last turn the model answers with the same text."""
-    answers = generate(model, [conversation.prompt_ids for conversation in conversations], decoding)
+@torch.no_grad()
+def _answer_nats(model: Any, samples: Sequence[Sample], pad_id: int) -> Tensor:
+    """Return of each sample the summed nats of the assistant's tokens and their number, (samples, 2), float64."""
+    ids = pad_right([sample.ids.tolist() for sample in samples], pad_id).to(model.device)
+    mask = pad_right([[1] * len(sample.ids) for sample in samples], 0).to(model.device)
+    labels = pad_right([np.where(sample.answers, sample.ids, IGNORED).tolist() for sample in samples], IGNORED)
+    logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
+    target = labels[:, 1:].to(model.device)
+    nats = torch.nn.functional.cross_entropy(logits.transpose(1, 2), target, ignore_index=IGNORED,
+                                             reduction="none")
+    return torch.stack([nats.double().sum(dim=1), (target != IGNORED).sum(dim=1).double()], dim=1).cpu()
+
+
+def exact_match(model: Any, tokenizer: Any, samples: Sequence[Sample], decoding: Decoding) -> dict[str, float]:
+    """Return as `heldout/exact_match` the part of the conversations whose last turn the model answers with the same
+    text; nothing where there is none."""
+    asked = [(sample.prompt, sample.reply) for sample in samples if sample.reply is not None]
+    answers = generate(model, [prompt for prompt, _ in asked], decoding)
     texts = tokenizer.batch_decode(answers, skip_special_tokens=True)
-    pairs = zip(texts, conversations, strict=True)
-    right = [bool(text.strip() == conversation.answer.strip()) for text, conversation in pairs]
-    return sum(right) / len(right)
+    right = [text.strip() == reply.strip() for text, (_, reply) in zip(texts, asked, strict=True)]
+    return {"heldout/exact_match": sum(right) / len(right)} if right else {}

@@ -5,6 +5,7 @@ So there is no sampler state: a run resumes at any k in O(1), and its global bat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,17 @@ class Batch:
     targets: npt.NDArray[np.int64]
     channels: npt.NDArray[np.int64]  # index into Mixture.names
     documents: npt.NDArray[np.int64]  # which document of its sample a target belongs to
+
+
+class Samples(Protocol):
+    """What a loop trains on: the sample at each position of the run."""
+
+    names: tuple[str, ...]
+    """Of the channels."""
+
+    def batch(self, positions: range) -> Batch:
+        """Stack the samples at these positions."""
+        ...
 
 
 class Mixture:

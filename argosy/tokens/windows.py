@@ -86,6 +86,10 @@ def pack(lengths: Ints, window: int) -> Packing:
     return Packing(ranks, np.concatenate(([0], np.cumsum(np.bincount(bin_of_rank, minlength=bins)))))
 
 
+def _one_each(lengths: Ints, _: int) -> Packing:
+    return Packing(np.arange(len(lengths)), np.arange(len(lengths) + 1))
+
+
 @dataclass(frozen=True)
 class _Block:
     pieces: Pieces
@@ -98,10 +102,12 @@ class ChannelWindows:
     Each epoch packs and orders the documents anew, as a pure function of (seed, channel name, epoch): nothing is
     carried from window to window. Opening costs about a microsecond a document."""
 
-    def __init__(self, channel: TokenizedChannel, length: int, seed: int) -> None:
+    def __init__(self, channel: TokenizedChannel, length: int, seed: int, *, together: bool = True) -> None:
+        """`together`: documents share windows; else each has one, or as many as it fills."""
         self._channel = channel
         self._length = length
         self._seed = seed
+        self._pack_pieces = pack if together else _one_each
         starts = range(0, channel.documents, BLOCK_DOCUMENTS)
         self._blocks = [self._pack(start) for start in starts]
         self._first = np.concatenate(([0], np.cumsum([block.packing.bins for block in self._blocks])))
@@ -126,7 +132,7 @@ class ChannelWindows:
     def _pack(self, start: int) -> _Block:
         offsets = np.asarray(self._channel.offsets[start : start + BLOCK_DOCUMENTS + 1])
         pieces = cut_documents(offsets, self._length)
-        return _Block(pieces, pack(pieces.length, self._length))
+        return _Block(pieces, self._pack_pieces(pieces.length, self._length))
 
     def _shuffle(self, number: int, epoch: int) -> tuple[Ints, npt.NDArray[np.float64]]:
         """Return the pieces by length rank, equal lengths in random order; and the random keys."""

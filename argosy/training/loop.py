@@ -1,5 +1,6 @@
 """The loop: optimizer steps from the newest state to the end, with logs, held-out losses, states and exports."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from argosy.models.export import Exporter
 from argosy.step.contract import StepContext
 from argosy.store.files import publish, temporary_of
 from argosy.store.step_files import STATE
-from argosy.tokens.mixture import Mixture
+from argosy.tokens.mixture import Samples
 from argosy.training.config import ChannelLoss, TrainConfig
 from argosy.training.engines.base import Engine
 from argosy.training.expert_load import ExpertLoad
@@ -25,6 +26,8 @@ from argosy.training.optim import learning_rate
 from argosy.training.parallel import Group
 from argosy.training.resume import state_of_another
 from argosy.training.state import delete_old, latest_state, mark_complete
+
+_ADVICE = "lower learning_rate or max_grad_norm, or lengthen the warm-up"
 
 
 class LossWindow:
@@ -67,7 +70,7 @@ class LossWindow:
         channels = [name for name, ok in zip(self._names, finite[first].tolist(), strict=True) if not ok]
         raise StepError(
             f"the loss at step {step - len(self._steps) + first + 1} is not a finite number, in channel "
-            f"{', '.join(channels)}: lower learning_rate or max_grad_norm, or lengthen warmup_tokens"
+            f"{', '.join(channels)}: {_ADVICE}"
         )
 
     def take(self) -> dict[str, float]:
@@ -84,6 +87,13 @@ class LossWindow:
                 losses[f"train/loss{name}"] = float(nats.sum() / counts.sum())
                 losses |= {f"train/loss_max{name}": float(each.max()), f"train/loss_min{name}": float(each.min())}
         return losses
+
+
+def _check_norm(norm: float, step: int, config: TrainConfig) -> None:
+    """Check that step `step` had a finite gradient, without which its weights are none either; with a scaled loss
+    (float16) it is left out. Raises StepError."""
+    if not math.isfinite(norm) and config.dtype != "float16":
+        raise StepError(f"the norm of the gradient at step {step} is not a finite number: {_ADVICE}")
 
 
 PREFIX = "step-"
@@ -129,23 +139,26 @@ class StateStore:
 class Loop:
     """The optimizer steps of one phase."""
 
-    def __init__(self, config: TrainConfig, context: StepContext, engine: Engine, mixture: Mixture,
-                 heldout: HeldoutLoss, exporter: Exporter) -> None:
+    def __init__(self, config: TrainConfig, context: StepContext, engine: Engine, samples: Samples,
+                 heldout: HeldoutLoss | None, exporter: Exporter) -> None:
+        """`heldout`: None where the step evaluates and exports its model by itself, before and after the loop."""
         self.config, self.context, self.engine = config, context, engine
-        self.mixture, self.heldout, self.exporter = mixture, heldout, exporter
+        self.samples, self.heldout, self.exporter = samples, heldout, exporter
         self._states = StateStore(context.out / STATE, engine, partial(state_of_another, config, context.out))
-        self._losses = LossWindow(mixture.names, engine.group)
+        self._losses = LossWindow(samples.names, engine.group)
         self._experts = ExpertLoad(engine.module, engine.group)
         self._meter = Meter(config, engine.group, engine.module.model, engine.clock)
         self._trace, self._events = Trace(config.profile, context), Events(config.tensorboard, context)
         self._results: dict[str, dict[str, ChannelLoss]] = {}
-        points = config.heldout_points
+        points = config.heldout_points if heldout else 0
+        self._exports = config.export_steps() if heldout else {}
         self._evaluations = {max(1, round(config.steps * n / points)) for n in range(1, points + 1)}
 
     def run(self) -> dict[str, dict[str, ChannelLoss]]:
         """Train to the end; returns the held-out losses at the start and at the end, as `before` and `after`."""
-        note, tokens = "", self.config.tokens_per_step
-        for step in range(self._resume() + 1, self.config.steps + 1):
+        note, tokens, done = "", self.config.tokens_per_step, self._resume()
+        self.engine.module.train()  # a model that was loaded or asked before is in evaluation mode
+        for step in range(done + 1, self.config.steps + 1):
             with self._trace.step(step):
                 note = self._step(step) or note
             self._after(step)
@@ -157,7 +170,7 @@ class Loop:
         clock, note = self.engine.clock, ""
         clock.start()
         rate = learning_rate(self.config, step - 1)
-        batch = self.mixture.batch(self.engine.positions(step - 1))
+        batch = self.samples.batch(self.engine.positions(step - 1))
         clock.lap("read")
         sums, counts, norm = self.engine.train_step(batch, rate)
         self._losses.add(sums, counts)
@@ -182,7 +195,7 @@ class Loop:
 
     def _after(self, step: int) -> None:
         """Evaluate, export and save at the steps that are due."""
-        exports = [name for name, at in self.config.export_steps().items() if at == step]
+        exports = [name for name, at in self._exports.items() if at == step]
         saving = step % self.config.save_every == 0 and step < self.config.steps
         if saving or exports:
             self._losses.check(step)
@@ -199,11 +212,13 @@ class Loop:
     def _log(self, step: int, rate: float, norm: Tensor) -> str:
         """Log the losses since the last time; returns a note for the live view."""
         self._losses.check(step)
+        _check_norm(float(norm), step, self.config)
         values, watched = self._losses.take() | self._experts.metrics(self.context), self._meter.metrics()
         loss, speed = values["train/loss"], watched["perf/tokens_per_second"]
         tokens = step * self.config.tokens_per_step
         total = float(self.exporter.tokens_before + tokens)
-        own = {"train/lr": rate, "train/grad_norm": float(norm), "train/tokens": total, **self.engine.measures()}
+        own = {"train/lr": rate, "train/grad_norm": float(norm), **self.engine.measures()}
+        own |= {"train/tokens": total} if self.heldout else {}  # by which reports know the phases of pretraining
         self._metrics({**values, **own, **watched}, step)
         channels = " ".join(f"{name.removeprefix('train/loss/')} {value:.3f}" for name, value in values.items()
                             if name.startswith("train/loss/"))
@@ -217,6 +232,8 @@ class Loop:
         self._events.add(values, step)
 
     def _evaluate(self, step: int) -> dict[str, ChannelLoss]:
+        if self.heldout is None:
+            return {}
         result = self.heldout.by_channel(self.engine.module)
         metrics = {f"heldout/{kind}/{name}": value for name, loss in result.items()
                    for kind, value in loss.model_dump().items()}

@@ -36,7 +36,7 @@ def train_phase(
     _check_model(config, model.config)
     mixture, heldout = _data(config, stage)
     exporter, group = Exporter(context, stage, tokenizer, tokens_before), join_group(context)
-    weights = _loss_weights(config, mixture.names)
+    weights = loss_weights(config, mixture.names)
     with explained(config, model, group):
         engine = make_engine(model, len(mixture.names), config, group)
         if config.loss_weights:
@@ -54,11 +54,11 @@ def train_phase(
     )
 
 
-def _loss_weights(config: TrainConfig, channels: tuple[str, ...]) -> list[float]:
+def loss_weights(config: TrainConfig, channels: tuple[str, ...]) -> list[float]:
     """List the weights of the channels in the loss. Raises InputError: a name is no channel's."""
     for name in config.loss_weights:
         if name not in channels:
-            raise InputError(f"loss_weights.{name}: no channel of the mixture has this name; {likely(name, channels)}")
+            raise InputError(f"loss_weights.{name}: no channel of the data has this name; {likely(name, channels)}")
     return [config.loss_weights.get(name, 1.0) for name in channels]
 
 

@@ -31,7 +31,7 @@ RUNNER, SENDER = 0.25, 0.1  # their shares of the kills
 RANK = 0.75  # share of those for a step of several processes that one of its ranks gets
 LAST = 0.9  # of the work: when the last kill may come, so that there is somebody to kill
 POLL_S = 0.01
-RANKS = ("pretrain.processes=2", "sft.processes=2", "sft.micro_batch_size=4")  # of the second run, which ends with SFT
+RANKS = ("pretrain.processes=2", "sft.processes=2", "sft.micro_batch_size=2")  # of the second run, which ends with SFT
 FROZEN_S = 30  # after which a rank that is stopped is noticed
 
 

@@ -140,8 +140,8 @@ _OF_PHASES = (("train/loss/", "Training loss by channel", "nats a token"),
 
 # Of post-training, by what the metric's name ends in; in this order. Others are in MLflow.
 POSTTRAINING = (("rlhf/reward", "Mean reward of the answers"), ("rlhf/kl", "KL to the start, nats a token"),
-                ("train/loss", "Loss"), ("train/token_accuracy", "Right next tokens"),
-                ("train/accuracy", "Pairs ranked right"), ("rlhf/length", "Length of answers, tokens"))
+                ("train/loss", "Loss"), ("train/accuracy", "Pairs ranked right"),
+                ("rlhf/length", "Length of answers, tokens"))
 
 
 def stage_curves(found: Comparison, stages: Sequence[Stage]) -> list[tuple[str, list[Chart]]]:

@@ -22,7 +22,7 @@ def make_engine(
     if config.pipeline_parallel > 1:
         from argosy.training.engines.pipeline import PipelineEngine
 
-        return PipelineEngine(model, channels, config, group)
+        return PipelineEngine(model, channels, config, group, wrap)
     if config.engine in ("fsdp", "ddp") and group.world > 1:
         from argosy.training.engines.fsdp import FSDPEngine
 

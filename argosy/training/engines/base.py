@@ -155,7 +155,7 @@ class Engine(ABC):
     @property
     def holds_whole(self) -> bool:
         """Whether each process has all of the model as plain tensors, so that it can generate with it."""
-        return True
+        return not self.mesh.divides
 
     def measures(self) -> dict[str, float]:
         """Return what the engine adds to the log."""

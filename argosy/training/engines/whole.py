@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from argosy.training.engines.base import Engine
 
@@ -24,9 +25,20 @@ class WholeModel:
     def refresh(self) -> Any:
         """Return the model with the weights as they are now, in evaluation mode; every process calls this."""
         if not self.shared:
+            own = dict(self._model.named_parameters())
             with torch.no_grad():
-                own = dict(self._model.named_parameters())
-                for name, whole in self._engine.weights_by_name():
-                    own[name.partition("/")[2]].copy_(whole())
+                self._send(own) if self._engine.config.pipeline_parallel > 1 else self._gather(own)
         self._model.eval()
         return self._model
+
+    def _gather(self, own: dict[str, Any]) -> None:
+        for name, whole in self._engine.weights_by_name():
+            own[name.partition("/")[2]].copy_(whole())
+
+    def _send(self, own: dict[str, Any]) -> None:
+        """Take over what the first process collects of the stages of a pipeline, none of which has all."""
+        weights = self._engine.weights() or {}
+        for name, parameter in own.items():
+            if name in weights:
+                parameter.copy_(weights[name])
+            dist.broadcast(parameter, 0)

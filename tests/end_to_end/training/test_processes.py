@@ -30,7 +30,7 @@ LEARN: dict[str, Any] = {"heldout_limit": 8, "batch_size": 32, "micro_batch_size
 RLHF = {**LEARN, "rewards": {"accept": 1, "format": 1}, "max_new_tokens": 8}
 STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrain": ("pretrain", PRETRAIN),
-    "sft": ("sft", {**LEARN, "micro_batch_size": 16}),
+    "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
     "dpo": ("dpo", {**LEARN, "max_steps": 4}),
     "reward_model": ("reward_model", {**LEARN, "max_steps": 4}),
     "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
@@ -89,7 +89,7 @@ def outputs(out: Path) -> Any:
 
 @pytest.mark.parametrize(("name", "fields"), [
     ("pretrain", {"processes": 2}), ("ppo", {}), ("grpo", {}),
-    ("sft", {"processes": 3, "batch_size": 24, "micro_batch_size": 8}),  # of three, the order of a sum counts
+    ("sft", {"processes": 3}),  # of three, the order of a sum counts
 ])
 def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, name: str, fields: dict[str, Any]) -> None:
     process = start(given, name, tmp_path, **fields)
@@ -106,7 +106,8 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize(("name", "fields"), [
-    ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("sft", {}), ("dpo", {}),
+    ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("sft", {}), ("sft", {"zero_stage": 3}),
+    ("dpo", {}),
     ("reward_model", {}),
 ])
 def test_two_processes_equal_one(given: Path, name: str, fields: dict[str, Any]) -> None:
@@ -114,8 +115,6 @@ def test_two_processes_equal_one(given: Path, name: str, fields: dict[str, Any])
     one, two = metrics(whole(given, name)), metrics(whole(given, name, processes=2, **fields))
     assert one.keys() == two.keys()
     for (metric, step), value in one.items():
-        if metric == "train/token_accuracy":
-            continue  # TRL means it over processes, whatever number of tokens each has
         wide = metric.endswith(("grad_norm", "margin", "reward_chosen", "reward_rejected"))
         assert two[metric, step] == pytest.approx(value, rel=1e-3 if wide else 1e-5, abs=1e-5), (metric, step)
 

@@ -15,10 +15,9 @@ from argosy.errors import InputError
 from argosy.posttraining.config import PosttrainingConfig, training_order
 from argosy.posttraining.preference import preference_parser
 from argosy.posttraining.rl.rewards import hold_out, prompt_parser
-from argosy.posttraining.sft import conversation_parser
+from argosy.posttraining.sft import sample_parser
 from argosy.posttraining.stage import begin
 from argosy.step.contract import Progress, StepContext
-from argosy.tokens.windows import IGNORED
 from argosy.tracking.tracker import Tracker
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
 from tests.step_fixtures import write_lines
@@ -35,24 +34,24 @@ def turns(*pairs: tuple[str, str]) -> list[dict[str, str]]:
 
 def test_loss_is_on_the_assistants_tokens_and_their_end_alone(tokenizer: Any) -> None:
     messages = turns(("user", "say red"), ("assistant", "red 红"), ("user", "and blue"), ("assistant", "blue"))
-    conversation = conversation_parser(tokenizer, 96)({"messages": messages})
+    conversation = sample_parser(tokenizer, 96)({"messages": messages})
     # Built by hand from the pieces of the template, not by the template's own marks.
     pieces = [("<|user|>", 0), ("say red", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("red 红", 1), ("<|end|>", 1),
               ("<|user|>", 0), ("and blue", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("blue", 1), ("<|end|>", 1)]
-    ids, labels = [], []
+    ids, answers = [], []
     for text, counts in pieces:
         piece = tokenizer(text, add_special_tokens=False)["input_ids"]
         ids += piece
-        labels += piece if counts else [IGNORED] * len(piece)
-    assert (conversation.input_ids, conversation.labels) == (ids, labels)
+        answers += [bool(counts)] * len(piece)
+    assert (conversation.ids.tolist(), conversation.answers.tolist()) == (ids, answers)
 
 
 def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> None:
     messages = turns(("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"))
-    conversation = conversation_parser(tokenizer, 96)({"messages": messages})
-    assert conversation.input_ids[: len(conversation.prompt_ids)] == conversation.prompt_ids
-    assert tokenizer.decode(conversation.prompt_ids).endswith("<|user|>c<|end|><|assistant|>")
-    assert conversation.answer == "d"
+    conversation = sample_parser(tokenizer, 96, prompts=True)({"messages": messages})
+    assert tuple(conversation.ids[: len(conversation.prompt)]) == conversation.prompt
+    assert tokenizer.decode(conversation.prompt).endswith("<|user|>c<|end|><|assistant|>")
+    assert conversation.reply == "d"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,8 @@ def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> Non
     [
         ({"messages": turns(("user", "hello"))}, "no message of the assistant"),
         ({"messages": []}, "messages: allowed: a list of 1 or more"),
-        ({"text": "hello"}, "messages is missing"),
+        ({"words": "hello"}, "messages is missing"),
+        ({"text": " "}, "empty text"),
         ({"messages": turns(("user", "hi"), ("assistant", "  "))}, r"messages\.content: empty text"),
         ({"messages": turns(("robot", "hi"))}, r"messages\.role: allowed: 'system', 'user' or 'assistant'"),
         ({"messages": turns(("user", "x" * 200), ("assistant", "y"))}, "longer than 96 tokens"),
@@ -69,7 +69,7 @@ def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> Non
     ],
 )  # fmt: skip
 def test_unusable_records_are_refused_by_name(tokenizer: Any, record: dict[str, Any], reason: str) -> None:
-    parser = preference_parser if "chosen" in record else conversation_parser
+    parser = preference_parser if "chosen" in record else sample_parser
     with pytest.raises(ParseError, match=reason):
         parser(tokenizer, 96)(record)
 
@@ -104,7 +104,7 @@ def test_bad_lines_are_kept_aside_with_their_place(tokenizer: Any, tmp_path: Pat
     only_user = json.dumps({"messages": turns(("user", "a"))})
     (tmp_path / "chat.jsonl").write_bytes(f"{good}\n{{broken\n\n{only_user}\n".encode() + b"\xff\xfe\n")
     rejects = Rejects()
-    read = read_records(tmp_path / "chat.jsonl", conversation_parser(tokenizer, 96), rejects)
+    read = read_records(tmp_path / "chat.jsonl", sample_parser(tokenizer, 96), rejects)
     rejects.write(tmp_path)
     assert len(read) == 1
     assert rejects.counts() == {"invalid JSON": 1, "invalid UTF-8": 1, "no message of the assistant": 1}
@@ -116,9 +116,9 @@ def test_bad_lines_are_kept_aside_with_their_place(tokenizer: Any, tmp_path: Pat
 def test_a_file_without_a_usable_record_is_an_input_error(tokenizer: Any, tmp_path: Path) -> None:
     write_lines(tmp_path / "chat.jsonl", [{"messages": turns(("user", "a"))}] * 2)
     with pytest.raises(InputError, match=r"chat\.jsonl has no usable record: 2 x no message of the assistant"):
-        read_records(tmp_path / "chat.jsonl", conversation_parser(tokenizer, 96), Rejects())
+        read_records(tmp_path / "chat.jsonl", sample_parser(tokenizer, 96), Rejects())
     with pytest.raises(InputError, match="does not exist"):
-        read_records(tmp_path / "none.jsonl", conversation_parser(tokenizer, 96), Rejects())
+        read_records(tmp_path / "none.jsonl", sample_parser(tokenizer, 96), Rejects())
 
 
 def test_order_has_each_example_once_an_epoch_in_batches_of_like_length() -> None:

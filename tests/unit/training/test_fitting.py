@@ -15,7 +15,7 @@ from argosy.training.engines import fitting
 from argosy.training.engines.fitting import explained, with_micro_batch
 from argosy.training.engines.torch import TorchEngine
 from argosy.training.parallel import Group
-from argosy.training.phase import _loss_weights
+from argosy.training.phase import loss_weights
 from tests.training_fixtures import TINY_MODEL, random_batch, tiny_engine, weights_of
 
 
@@ -138,8 +138,8 @@ def test_a_gpu_tries_where_no_process_waits_for_another(
 
 def test_weights_are_of_channels_that_there_are() -> None:
     config = TrainConfig(loss_weights={"code": 0.5})
-    assert _loss_weights(config, ("code", "en")) == [0.5, 1.0]
-    with pytest.raises(InputError, match=r"loss_weights\.code: no channel of the mixture has this name; nearest: mode"):
-        _loss_weights(config, ("en", "mode"))
+    assert loss_weights(config, ("code", "en")) == [0.5, 1.0]
+    with pytest.raises(InputError, match=r"loss_weights\.code: no channel of the data has this name; nearest: mode"):
+        loss_weights(config, ("en", "mode"))
     assert TrainConfig().identity() == TrainConfig(loss_weights={}).identity()
     assert "loss_weights" not in TrainConfig().identity()

@@ -172,7 +172,7 @@ def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
         ("evaluate.suites={probes: some}", "evaluate.suites.probes is 'some', allowed: 'all', 'final' or 'none'"),
         ("evaluate.export=p050", "evaluate is wrong: export is set for each checkpoint by the pipeline"),
         ("pretrain.modle.hidden_size=3", "pretrain.modle is not a field; nearest: pretrain.model"),
-        ("sft.batch_size=9", "sft.batch_size=9: sft is wrong: micro_batch_size=8 does not divide batch_size=9"),
+        ("sft.batch_size=9", "sft.batch_size=9: sft is wrong: micro_batch_size=4 does not divide batch_size=9"),
         ("pretrain.exports=0.5", "pretrain.exports=0.5: pretrain is wrong: exports=[0.5] must rise and end with 1.0"),
         ("preset=demo", "preset=demo: a preset is not an override; use --preset demo"),
         ("sft.conversations=nofile.jsonl", "sft.conversations has 'nofile.jsonl', allowed: the files of the data step, "
@@ -193,7 +193,7 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
     for text, words in (
         ("name: x\npreset: tniy\n", "line 2: preset is 'tniy', allowed: 7b-8gpu, continue, demo, finetune"),
         ("preset: tiny\nresources:\n  sftt: {cores: 1}\n", "line 3: resources.sftt: there is no such stage"),
-        ("preset: tiny\nsft:\n  seed: 1\n  batch_size: 9\n", "line 4: sft is wrong: micro_batch_size=8 does not"),
+        ("preset: tiny\nsft:\n  seed: 1\n  batch_size: 9\n", "line 4: sft is wrong: micro_batch_size=4 does not"),
     ):
         file.write_text(text)
         with pytest.raises(InputError, match=re.escape(f"{file}, {words}")):
