@@ -44,7 +44,7 @@ def measure(size: str, share: float) -> dict[str, float]:
     steps, rounds = TURNS[size]
     sides = {}
     for name in SIDES:
-        with _environment(name):
+        with environment(name):
             sides[name] = Side("benchmarks.training", "--side", name, "--size", size)
         sides[name].ask(steps=steps)  # the first pass allocates
     seconds: dict[str, list[float]] = {name: [] for name in sides}
@@ -63,7 +63,7 @@ def measure(size: str, share: float) -> dict[str, float]:
 
 
 @contextmanager
-def _environment(name: str) -> Iterator[None]:
+def environment(name: str) -> Iterator[None]:
     """Start ours as `argosy run` starts a step; the peers as anybody would, with as many threads."""
     before = dict(os.environ)
     ours = thread_environment(THREADS)

@@ -49,12 +49,12 @@ class Laps:
         """Count a step that has ended."""
         self._done += 1
         if self._done == WARM:
-            self._began = _now()
+            self._began = now()
         if self._done == WARM + self._steps:
-            self.seconds = _now() - self._began
+            self.seconds = now() - self._began
 
 
-def _now() -> float:
+def now() -> float:
     """Return seconds: on a CPU those of the processor, which other work disturbs less and one thread all needs."""
     import torch
 
@@ -114,8 +114,8 @@ def ours(size: str) -> Work:
         if not steps:
             return {"seconds": _channels(mixture, engine.group)}
         with TemporaryDirectory() as folder:
-            tracker, laps = _Last(Path(folder, "tracking")), Laps(steps)
-            context = StepContext(Path(folder), tracker, _Counted(Path(folder, "progress.json"), laps))
+            tracker, laps = Last(Path(folder, "tracking")), Laps(steps)
+            context = StepContext(Path(folder), tracker, Counted(Path(folder, "progress.json"), laps))
             Loop(config(steps), context, engine, mixture, heldout, exporter).run()  # type: ignore[arg-type]
             tracker.close()
         mfu = {"mfu": tracker.last["perf/mfu"]} if "perf/mfu" in tracker.last else {}
@@ -134,16 +134,16 @@ def _channels(mixture: Mixture, group: Any) -> float:
     batch, window, often = mixture.batch(range(config().global_batch_size)), LossWindow(CHANNELS, group), 100
     channels = torch.from_numpy(batch.channels).to(group.device)
     nats = torch.rand(channels.numel(), device=group.device)
-    began = _now()
+    began = now()
     for number in range(often):
         counts = torch.bincount(torch.from_numpy(batch.channels.ravel()), minlength=len(CHANNELS)).double()
         window.add(sum_by_channel(nats, channels, len(CHANNELS)), counts.to(group.device))
         if number % TrainConfig().log_every == 0:
             window.take()
-    return (_now() - began) / often
+    return (now() - began) / often
 
 
-class _Counted(Progress):
+class Counted(Progress):
     """Progress that tells the laps of a step's end too."""
 
     def __init__(self, path: Path, laps: Laps) -> None:
@@ -155,7 +155,7 @@ class _Counted(Progress):
         self._laps.step()
 
 
-class _Last(Tracker):
+class Last(Tracker):
     """Tracker that keeps the last metrics of training."""
 
     last: Mapping[str, float] = {}

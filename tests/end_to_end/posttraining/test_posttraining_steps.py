@@ -1,6 +1,7 @@
 """SFT, reward model, DPO and RLHF on a tiny model: that they learn, what they learn from, and what they export."""
 
 import json
+import random
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -21,9 +22,11 @@ from argosy.posttraining.preference import in_order, preference_parser
 from argosy.posttraining.sft import make_rows, sample_parser
 from argosy.posttraining.sft_config import SFTConfig
 from argosy.posttraining.stage import check_heldout
+from argosy.store.files import remove_temporaries
 from argosy.tokens.windows import IGNORED
+from argosy.training.engines.torch import TorchEngine
 from tests.posttraining_fixtures import make_checkpoint, make_data
-from tests.training_fixtures import Devices, Recorder, run_here
+from tests.training_fixtures import Devices, Recorder, digests, run_here
 
 
 def run(module: Any, out: Path, **values: Any) -> tuple[dict[str, Any], Recorder]:
@@ -116,6 +119,39 @@ def test_sft_steps_equal_plain_torch(root: Path) -> None:
         return torch.stack(found).mean()
 
     follow(log, model, 2e-3, [partial(loss, step) for step in range(3)])
+
+
+def dying(method: Callable[..., Any], calls: int) -> Callable[..., Any]:
+    """The same until it has been called so many times: then a death just after its work."""
+    left = [calls]
+
+    def call(*given: Any, **named: Any) -> Any:
+        found = method(*given, **named)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return found
+
+    return call
+
+
+def test_sft_killed_while_it_trains_and_saves_ends_with_the_same_bytes(root: Path, tmp_path: Path,
+                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    fields: dict[str, Any] = {"checkpoint": root / "base", "data": root / "data", "max_steps": 14, "save_every": 2,
+                              "log_every": 2, "batch_size": 4, "micro_batch_size": 2, "heldout_limit": 4,
+                              "max_new_tokens": 4, "neftune_noise": 5, "dtype": "float32"}
+    whole, log = Recorder(), Recorder()
+    expected = run_here(steps.sft, tmp_path / "whole", whole, **fields)
+    generator = random.Random(5)
+    for name in ("train_step", "save", "train_step", "save"):  # a state whose files are written, and not its mark
+        with monkeypatch.context() as patch:
+            patch.setattr(TorchEngine, name, dying(getattr(TorchEngine, name), generator.randint(1, 2)))
+            with pytest.raises(KeyboardInterrupt):
+                run_here(steps.sft, tmp_path / "cut", log, **fields)
+        remove_temporaries(tmp_path / "cut")  # as the runner does
+    assert run_here(steps.sft, tmp_path / "cut", log, **fields) == expected
+    assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
+    assert log.logged == whole.logged
 
 
 def test_dpo_steps_equal_plain_torch_and_teach_the_preference(root: Path, sft: Any) -> None:

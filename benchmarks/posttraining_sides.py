@@ -1,0 +1,164 @@
+"""The works of the benchmark of post-training, each by our loop and by TRL's trainer.
+
+A work is an entry of WORKS; each of its sides makes a function of a number of steps (TRL's of a layout too), which
+returns the `seconds` of them and what was `done`."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+
+from argosy.step.contract import StepContext
+from argosy.step.process import make_deterministic
+from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
+from argosy.training.config import ModelConfig
+from benchmarks.side_by_side import shared
+from benchmarks.training_sides import THREADS, WARM, Counted, Laps, Last
+
+Turn = Callable[..., dict[str, float]]
+
+
+@dataclass(frozen=True)
+class PeerWork:
+    """Something that ours and TRL's trainer both do.
+
+    Attributes:
+        unit: of what is done in a second.
+        sides: by name, `ours` and `trl`, what makes a side's turn.
+        steps: measured optimizer steps of a turn.
+        rounds: turns of each.
+        layouts: what TRL's trainer may be told about how it divides its batch; the fastest counts."""
+
+    unit: str
+    sides: Mapping[str, Callable[[], Turn]]
+    steps: int
+    rounds: int
+    layouts: Sequence[Mapping[str, Any]] = ({},)
+
+
+FILES = ("alpaca_en_demo", "alpaca_zh_demo", "identity")  # conversations of LLaMA-Factory
+LENGTH, BATCH = 512, 4  # tokens of a row, rows of a step
+CONVERSATIONS = 800
+MODEL = ModelConfig(hidden_size=256, intermediate_size=688, num_hidden_layers=6, num_attention_heads=8,
+                    num_key_value_heads=8, max_position_embeddings=LENGTH)  # 6.8 million parameters
+VOCABULARY = 8192
+RATE = 1e-4
+
+
+def _conversations() -> list[list[dict[str, str]]]:
+    """Return real conversations of one question and one answer each, English and Chinese by turns."""
+    folder = shared("llamafactory_demo")
+    files = [json.loads((folder / f"data__{name}.json").read_text(encoding="utf-8")) for name in FILES]
+    rows = [row for group in zip(*files[:2], strict=False) for row in group] + files[2]
+    return [[{"role": "user", "content": "\n".join(filter(None, (row["instruction"], row.get("input", ""))))},
+             {"role": "assistant", "content": row["output"]}] for row in rows]
+
+
+def start() -> tuple[Any, Any, list[list[dict[str, str]]]]:
+    """Return the model with the weights that both sides begin with, its tokenizer, and the conversations that fit into
+    a row, so that neither side cuts any."""
+    import torch
+    from transformers import AutoTokenizer
+
+    from argosy.training.phase import build_model
+
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(0)
+    every = _conversations()
+    with TemporaryDirectory() as folder:
+        texts = (message["content"] for messages in every for message in messages)
+        save_tokenizer(train_tokenizer(texts, VOCABULARY, split_han=False), Path(folder))
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    fitting = [each for each in every if len(tokenizer.apply_chat_template(each)["input_ids"]) <= LENGTH]
+    return build_model(MODEL, VOCABULARY, special).to(device), tokenizer, fitting[:CONVERSATIONS]
+
+
+def sft_ours() -> Turn:
+    """Make the turn of our SFT as a step runs it, with its determinism, tracker and progress."""
+    make_deterministic(0, THREADS)
+    from argosy.posttraining.rows import Rows
+    from argosy.posttraining.sft import InstructionLoss, make_rows, sample_parser
+    from argosy.posttraining.sft_config import SFTConfig
+    from argosy.training.engines import make_engine
+    from argosy.training.loop import Loop
+    from argosy.training.parallel import Group
+
+    model, tokenizer, conversations = start()
+    config = SFTConfig(max_steps=1, batch_size=BATCH, micro_batch_size=BATCH, learning_rate=RATE, schedule="constant",
+                       warmup_ratio=0.0, save_every=10**9, log_every=1, dtype=_dtype(model))
+    parse = sample_parser(tokenizer, LENGTH)
+    samples = [parse({"messages": messages}) for messages in conversations]
+    rows, whole = make_rows(config, samples, LENGTH), Rows(samples, LENGTH, 0, prompts=True)
+    phase = config.phase(1, BATCH, LENGTH)
+    engine = make_engine(model, len(rows.names), phase, Group(device=model.device),
+                         lambda model: InstructionLoss(model, len(rows.names), phase, 0.0))
+    mean = sum(len(sample.ids) for sample in samples) / len(whole)
+
+    def turn(steps: int) -> dict[str, float]:
+        with TemporaryDirectory() as folder:
+            tracker, laps = Last(Path(folder, "tracking")), Laps(steps)
+            context = StepContext(Path(folder), tracker, Counted(Path(folder, "progress.json"), laps))
+            turned = config.phase(WARM + steps + 1, BATCH, LENGTH).model_copy(update={"log_every": steps})  # one log
+            exporter: Any = SimpleNamespace(tokens_before=0)
+            Loop(turned, context, engine, rows, None, exporter).run()
+            tracker.close()
+        return {"seconds": laps.seconds, "done": mean * BATCH * steps, "loss": tracker.last["train/loss"]}
+
+    return turn
+
+
+def sft_trl() -> Turn:
+    """Make the turn of TRL's SFTTrainer, from its `train()` on; a layout says how many `rows` a forward has."""
+    from datasets import Dataset
+    from transformers import TrainerCallback
+    from trl import SFTConfig, SFTTrainer
+
+    model, tokenizer, conversations = start()
+    gpu, folder = model.device.type == "cuda", TemporaryDirectory()
+    data = Dataset.from_list([{"messages": messages} for messages in conversations])
+
+    class Counting(TrainerCallback):
+        """Callback that tells the laps of a step's end, and keeps the last loss."""
+
+        laps, loss = Laps(1), 0.0
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            self.laps.step()
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            self.loss = float((logs or {}).get("loss", self.loss))
+
+    callback = Counting()
+
+    def turn(steps: int, rows: int) -> dict[str, float]:
+        callback.laps = Laps(steps)
+        arguments = SFTConfig(
+            output_dir=folder.name, max_steps=WARM + steps, per_device_train_batch_size=rows,
+            gradient_accumulation_steps=BATCH // rows, packing=True, max_length=LENGTH, assistant_only_loss=True,
+            learning_rate=RATE, lr_scheduler_type="constant", optim="adamw_torch_fused", logging_steps=steps, bf16=gpu,
+            use_cpu=not gpu, gradient_checkpointing=False, save_strategy="no", report_to="none", disable_tqdm=True,
+            dataloader_pin_memory=gpu, train_sampling_strategy="sequential",
+        )  # fmt: skip
+        trainer = SFTTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer,
+                             callbacks=[callback])
+        packed: Any = trainer.train_dataset
+        mean = sum(map(len, packed["input_ids"])) / len(packed)
+        trainer.train()
+        return {"seconds": callback.laps.seconds, "done": mean * BATCH * steps, "loss": callback.loss}
+
+    return turn
+
+
+def _dtype(model: Any) -> Any:
+    return "bfloat16" if model.device.type == "cuda" else "float32"
+
+
+WORKS: dict[str, PeerWork] = {
+    "sft": PeerWork("tokens/s", {"ours": sft_ours, "trl": sft_trl}, steps=6, rounds=8,
+                    layouts=({"rows": 1}, {"rows": BATCH})),
+}  # fmt: skip
