@@ -138,6 +138,7 @@ class LossModule(PackedModel):
         self.channels = channels
         self._z_loss = z_loss
         self.weights: Tensor | None = None  # of the channels, (channels,), float32; None is 1 each
+        self.skips_ignored = False  # whether no logits are made where a target is IGNORED, as most of a prompt's are
 
     def forward(
         self, inputs: Tensor, targets: Tensor, channels: Tensor | None = None, documents: Tensor | None = None
@@ -152,13 +153,16 @@ class LossModule(PackedModel):
     def score(self, hidden: Tensor, targets: Tensor, channels: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the loss of hidden states, as `forward` does."""
         weight = self.model.get_output_embeddings().weight
+        rows, goals = hidden.flatten(0, 1), targets.flatten()
+        if channels is not None and self.skips_ignored:
+            kept = (goals != IGNORED).nonzero().flatten()
+            rows, goals, channels = rows[kept], goals[kept], channels.flatten()[kept]
         shares = None if channels is None or self.weights is None else self.weights[channels.flatten()]
-        loss, nats = linear_cross_entropy(hidden.flatten(0, 1), weight, targets.flatten(), self._z_loss, self._dtype,
-                                          shares)
+        loss, nats = linear_cross_entropy(rows, weight, goals, self._z_loss, self._dtype, shares)
         if self.routing and self.training:
             routing = self.routing.loss(targets)
             if shares is not None:  # the sum is divided by the sum of weights, and no more by the number of targets
-                scored = targets.flatten() != IGNORED
+                scored = goals != IGNORED
                 routing = routing * (shares * scored).sum() / scored.sum().clamp(min=1)
             loss = loss + routing
         if channels is None:

@@ -67,6 +67,7 @@ class InstructionLoss(LossModule):
         dtype = getattr(torch, phase.dtype)
         super().__init__(model, channels, dtype, phase.z_loss, phase.sequence_length, phase.attention)
         self._noise, self._seed = noise, phase.seed
+        self.skips_ignored = True
 
     def hidden(self, given: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
         """Return the last hidden states, as PackedModel does; `documents` has numbers that no other row has."""
