@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+from argosy.data.schemas import Message
 from argosy.step.contract import StepContext
 from argosy.step.process import make_deterministic
 from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
@@ -48,21 +49,22 @@ VOCABULARY = 8192
 RATE = 1e-4
 
 
-def _conversations() -> list[list[dict[str, str]]]:
+def _conversations() -> list[list[Message]]:
     """Return real conversations of one question and one answer each, English and Chinese by turns."""
     folder = shared("llamafactory_demo")
     files = [json.loads((folder / f"data__{name}.json").read_text(encoding="utf-8")) for name in FILES]
-    rows = [row for group in zip(*files[:2], strict=False) for row in group] + files[2]
+    rows: list[Any] = [row for group in zip(*files[:2], strict=False) for row in group] + files[2]
     return [[{"role": "user", "content": "\n".join(filter(None, (row["instruction"], row.get("input", ""))))},
              {"role": "assistant", "content": row["output"]}] for row in rows]
 
 
-def start() -> tuple[Any, Any, list[list[dict[str, str]]]]:
+def start() -> tuple[Any, Any, list[list[Message]]]:
     """Return the model with the weights that both sides begin with, its tokenizer, and the conversations that fit into
     a row, so that neither side cuts any."""
     import torch
     from transformers import AutoTokenizer
 
+    from argosy.models.chat import encode
     from argosy.training.phase import build_model
 
     torch.set_num_threads(THREADS)
@@ -74,7 +76,7 @@ def start() -> tuple[Any, Any, list[list[dict[str, str]]]]:
         tokenizer = AutoTokenizer.from_pretrained(folder)
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    fitting = [each for each in every if len(tokenizer.apply_chat_template(each)["input_ids"]) <= LENGTH]
+    fitting = [each for each in every if len(encode(tokenizer, each)) <= LENGTH]
     return build_model(MODEL, VOCABULARY, special).to(device), tokenizer, fitting[:CONVERSATIONS]
 
 
@@ -116,7 +118,8 @@ def sft_trl() -> Turn:
     """Make the turn of TRL's SFTTrainer, from its `train()` on; a layout says how many `rows` a forward has."""
     from datasets import Dataset
     from transformers import TrainerCallback
-    from trl import SFTConfig, SFTTrainer
+    from trl.trainer.sft_config import SFTConfig
+    from trl.trainer.sft_trainer import SFTTrainer
 
     model, tokenizer, conversations = start()
     gpu, folder = model.device.type == "cuda", TemporaryDirectory()
