@@ -1,17 +1,17 @@
 """The layouts that are worth a try on a machine, by the time that the planner expects of a step."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from argosy.sizing.compute import bubble, training_flops
+from argosy.sizing.compute import bubble, head_flops, training_flops
 from argosy.sizing.gpus import Gpu
 from argosy.sizing.job import Job, Layout
 from argosy.sizing.layouts import Proposal, fields, fit, ladder
 from argosy.sizing.memory import parameters_on_gpu, states
 from argosy.sizing.traffic import traffic
 
-_OPERATIONS = 40  # of a block's forward in transformers' Llama, run one at a time
+OPERATIONS = 40  # of a block's forward in transformers' Llama, run one at a time
 ALIKE = 0.05  # shorter by less than this share is no reason to try a layout that is less simple
 Values = dict[str, Any]
 
@@ -36,7 +36,7 @@ class Speed:
     """What one of several processes of a CPU does while the others do the same."""
 
     flops: float
-    """Operations a second of a matrix product."""
+    """Operations a second that the model's own forward and backward reach: the MFU is in it."""
     bandwidth: float
     """Bytes a second that go through the memory."""
     links: Mapping[str, float]
@@ -45,18 +45,38 @@ class Speed:
     """Seconds of a message, however short."""
     operation: float
     """Seconds of an operation, however small."""
+    update: float = 0.0
+    whole: float = 0.0
+    engines: Mapping[str, float] = field(default_factory=dict)
+    """These three as those of a Gpu."""
 
 
 def step_seconds(job: Job, layout: Layout, gpu: Gpu, mfu: float, per_node: int) -> float:
     """Return the time of an optimizer step: arithmetic at `mfu` of the peak, what each operation costs however small,
     traffic of which nothing is hidden, and the optimizer's way through the memory."""
     tokens = job.global_batch_size * job.sequence_length
-    work = training_flops(job, layout, tokens) / (layout.gpus * gpu.flops * mfu)
+    work = _flops(job, layout, gpu, tokens) / (gpu.flops * mfu)
     anew = 4 if layout.recompute == "full" else 3  # forwards' worth of operations, a backward being two
     blocks = -(-job.model.layers // layout.pipeline)
-    small = layout.accumulation(job) * blocks * anew * _OPERATIONS * gpu.operation
+    own = gpu.engines.get(engine_name(layout.engine, layout.zero), 0.0)
+    small = layout.accumulation(job) * blocks * (anew * OPERATIONS * gpu.operation + own)
     sent = sum(each.seconds(gpu) for each in traffic(job, layout, per_node))
-    return (work + small) * (1 + bubble(job, layout)) + sent + _update_bytes(job, layout) / gpu.bandwidth
+    update = _update_bytes(job, layout) / gpu.bandwidth + blocks * gpu.update
+    return (work + small) * (1 + bubble(job, layout)) + sent + update
+
+
+def engine_name(engine: str, zero: int) -> str:
+    """Return the key of `Gpu.engines`: `fsdp`, `zero-1`, ...; what has no key adds nothing to plain torch."""
+    return f"zero-{zero}" if engine == "deepspeed" and zero else engine
+
+
+def _flops(job: Job, layout: Layout, gpu: Gpu, tokens: int) -> float:
+    """Return the operations of the GPU that has the most: its part of the blocks, and the output layer, which tensors
+    leave whole and which the last stage of a pipeline has alone."""
+    head = head_flops(job.model, tokens)
+    blocks = (training_flops(job, layout, tokens) - head) / layout.pipeline
+    divided = blocks * (gpu.whole + (1 - gpu.whole) / layout.tensor)
+    return (divided + head) / (layout.data * layout.context)
 
 
 def _update_bytes(job: Job, layout: Layout) -> float:
@@ -90,4 +110,5 @@ def of_cpu(memory: float, speed: Speed) -> Gpu:
     """Return a process's share of a CPU as a type of GPU. `memory`: its bytes."""
     best = max(speed.links.values())
     reached = {kind: each / best for kind, each in speed.links.items()}
-    return Gpu("cpu", memory, speed.flops, speed.bandwidth, best, best, speed.latency, speed.operation, 0.0, reached)
+    return Gpu("cpu", memory, speed.flops, speed.bandwidth, best, best, speed.latency, speed.operation, 0.0, reached,
+               speed.update, speed.whole, speed.engines)

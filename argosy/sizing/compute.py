@@ -25,6 +25,11 @@ def training_flops(job: Job, layout: Layout, tokens: int) -> int:
     return 3 * forward + anew[layout.recompute]
 
 
+def head_flops(model: Architecture, tokens: int) -> int:
+    """Return the FLOPs of the output layer, forward and backward, which is never made anew."""
+    return 6 * model.vocab_size * model.hidden_size * tokens
+
+
 def six_n_d(model: Architecture, tokens: int) -> int:
     """Return 6ND (Kaplan et al. 2020), N being the parameters that a token meets."""
     return 6 * model.active_parameters * tokens

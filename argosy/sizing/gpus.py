@@ -35,6 +35,13 @@ class Gpu:
     """Dollars an hour, in round numbers of rented ones: an assumption that --price replaces."""
     reached: Mapping[str, float] = field(default_factory=dict)
     """Share of the link that a collective reaches, by its kind; 1 where none is given."""
+    update: float = 0.0
+    """Seconds of a block's update beside the bytes that it reads and writes."""
+    whole: float = 0.0
+    """Share of a block's arithmetic that tensor parallelism does not divide: norms, and what is around its matrices."""
+    engines: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that an engine's own code adds to a block's forward and backward, by `engine_name`; none on a GPU, which
+    computes meanwhile."""
 
     @property
     def usable(self) -> float:

@@ -6,7 +6,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from argosy.sizing.architecture import Architecture
     from argosy.sizing.choice import Candidate
     from argosy.sizing.gpus import Gpu
+    from argosy.sizing.job import Job
     from workflows.local.measure import Measured
 
 LAYOUTS = 4
@@ -51,12 +51,14 @@ def measure_layouts(args: argparse.Namespace, config: LifecycleConfig, model: "A
     if on_gpu and count > len(usable_gpus()):
         raise InputError(f"--gpus is {count}, and --measure sees {len(usable_gpus())} GPUs here: give as many or fewer")
     phase = {**phase, "processes": 1} | ({} if on_gpu else {"threads": max(1, usable_cores() // count)})
-    found = candidates(read_job(phase, model, on_cpu=not on_gpu), _device(args, phase, count, on_gpu=on_gpu), count,
-                       MFU, lambda values: _allowed(phase, values, on_gpu=on_gpu), LAYOUTS)
+    task = {"steps": args.measure, **_model_of(args, config)}
+    job = read_job(phase, model, on_cpu=not on_gpu)
+    device = _gpu(args) if on_gpu else _cpu({**task, "config": {**phase, "processes": count}}, job)
+    found = candidates(job, device, count, MFU if on_gpu else 1.0,
+                       lambda values: _allowed(phase, values, on_gpu=on_gpu), LAYOUTS)
     if not found:
         raise InputError(f"no layout of {count} processes fits and divides {args.stage}'s batch: lower its "
                          "global_batch_size, sequence_length or model, or give another --gpus")
-    task = {"steps": args.measure, **_model_of(args, config)}
     rows = [_try(each, {**task, "config": {**phase, **each.values}}, model, on_gpu=on_gpu) for each in found]
     return _report(args, rows, phase)
 
@@ -71,16 +73,19 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--nodes is {args.nodes}, and --measure tries this machine alone: leave it out")
 
 
-def _device(args: argparse.Namespace, phase: Mapping[str, Any], count: int, *, on_gpu: bool) -> "Gpu":
+def _cpu(task: dict[str, Any], job: "Job") -> "Gpu":
+    """Measure a process's share of this CPU, with as many processes as the task has."""
     from argosy.sizing.choice import of_cpu
+    from workflows.local.probe import probe
+
+    print("measuring this machine", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        return of_cpu(usable_memory_gb() * 1e9 / task["config"]["processes"], probe(task, job, Path(folder)))
+
+
+def _gpu(args: argparse.Namespace) -> "Gpu":
     from argosy.sizing.gpus import GPUS, find_gpu
 
-    if not on_gpu:
-        from workflows.local.measure import measure_speed
-
-        with tempfile.TemporaryDirectory() as folder:
-            speed = measure_speed({**phase, "processes": count}, Path(folder))
-        return of_cpu(usable_memory_gb() * 1e9 / count, speed)
     if args.gpu:
         return find_gpu(args.gpu)
     import torch
@@ -123,8 +128,6 @@ def _try(each: "Candidate", task: dict[str, Any], model: "Architecture", *, on_g
 
 
 def _report(args: argparse.Namespace, rows: list[Row], phase: Mapping[str, Any]) -> int:
-    from argosy.sizing.choice import ALIKE
-
     tokens = phase["global_batch_size"] * phase["sequence_length"]
     ran = [(each, found) for each, found, _ in rows if not isinstance(found, str)]
     if not ran:
@@ -142,10 +145,25 @@ def _report(args: argparse.Namespace, rows: list[Row], phase: Mapping[str, Any])
         print(json.dumps({"layouts": data, "best": best.values}, indent=1))
         return 0
     print(_table(rows, tokens))
-    same = all(later[1].seconds > earlier[1].seconds * (1 - ALIKE) for earlier, later in pairwise(ran))
-    print(f"\nThe measured order is {'that' if same else 'not that'} of the planner (differences below {ALIKE:.0%} "
-          f"aside). The fastest is {best.name}:\n\n{text}", end="")
+    print(f"\n{_verdict(ran)} The fastest is {best.name}:\n\n{text}", end="")
     return 0
+
+
+def _verdict(ran: list[tuple["Candidate", "Measured"]]) -> str:
+    """Compare the two orders, where neither the expected nor the measured times of two layouts are alike."""
+    from argosy.sizing.choice import ALIKE
+
+    alike, wrong = [], []
+    for place, (early, first) in enumerate(ran):
+        for late, second in ran[place + 1:]:
+            gap, noise = second.seconds / first.seconds - 1, max(ALIKE, first.noise, second.noise)
+            if abs(gap) <= noise:
+                alike.append(f"{early.name} and {late.name}")
+            elif gap < 0 and late.seconds > (1 + ALIKE) * early.seconds:
+                wrong.append(f"{late.name} was faster than {early.name}")
+    said = f"The measured order is not that of the planner: {'; '.join(wrong)}." if wrong else (
+        "The measured order is that of the planner.")
+    return said + (f" Alike within the noise, so that no order is claimed: {'; '.join(alike)}." if alike else "")
 
 
 def _table(rows: list[Row], tokens: int) -> str:

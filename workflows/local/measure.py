@@ -8,20 +8,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from argosy.errors import StepError
-from argosy.sizing.choice import Speed
 from argosy.step.machine import free_port
 from argosy.step.process import DIE_WITH_PARENT, die_with_parent, make_deterministic, memory_mb, thread_environment
 
 TASK = "task.json"
-_SPEED_S = 120.0  # seconds, after which something is wrong
-COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter")
-_MOVED = 2**25  # bytes
+_MOST = 100  # steps
 
 
 @dataclass(frozen=True)
@@ -31,6 +28,8 @@ class Measured:
     seconds: float
     """Of an optimizer step: the fastest after the first, since other work on the machine only slows one."""
     tokens_a_second: float
+    noise: float
+    """By what share of it the second fastest step took longer."""
     peak: float
     """Bytes of the fullest process: of tensors on a GPU; on a CPU by which it grew, DeepSpeed included."""
 
@@ -46,38 +45,29 @@ def measure(task: Mapping[str, Any], folder: Path, patience: float) -> Measured:
 
     Raises StepError: a process failed, with its last line, or they took longer."""
     config = task["config"]
-    found = _run(task, folder, patience)
-    seconds = max(each["seconds"] for each in found)
-    tokens = config["global_batch_size"] * config["sequence_length"]
-    return Measured(seconds, tokens / seconds, max(each["peak"] for each in found))
+    found = run_ranks(__name__, task, folder, patience)
+    slowest = max(found, key=lambda each: float(each["seconds"]))
+    seconds, tokens = slowest["seconds"], config["global_batch_size"] * config["sequence_length"]
+    return Measured(seconds, tokens / seconds, slowest["noise"], max(each["peak"] for each in found))
 
 
-def measure_speed(config: Mapping[str, Any], folder: Path) -> Speed:
-    """Measure what one of a phase's `processes` does on this CPU while all do the same; the slowest one counts.
+def run_ranks(module: str, task: Mapping[str, Any], folder: Path, patience: float) -> list[dict[str, Any]]:
+    """Run `python -m MODULE FOLDER` in as many processes as the task's config says; returns what each has left.
 
-    Raises StepError: they failed."""
-    found = _run({"config": dict(config), "steps": 0}, folder, _SPEED_S)
-    flops, bandwidth = (min(each[name] for each in found) for name in ("flops", "bandwidth"))
-    latency, operation = (max(each[name] for each in found) for name in ("latency", "operation"))
-    links = {kind: min(each[kind] for each in found) for kind in COLLECTIVES}
-    return Speed(flops, bandwidth, links, latency, operation)
-
-
-def _run(task: Mapping[str, Any], folder: Path, patience: float) -> list[dict[str, float]]:
-    """Run the task's processes; returns what each of them found."""
+    Raises StepError: as `measure` does."""
     config = task["config"]
     world = int(config.get("processes", 1))
     (folder / TASK).write_text(json.dumps(task))
     common = {**os.environ, **thread_environment(int(config.get("threads", 1))), DIE_WITH_PARENT: str(os.getpid()),
               "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
               "MASTER_PORT": str(free_port())}
-    _wait([_start(folder, rank, common) for rank in range(world)], folder, time.monotonic() + patience)
+    _wait([_start(module, folder, rank, common) for rank in range(world)], folder, time.monotonic() + patience)
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(world)]
 
 
-def _start(folder: Path, rank: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+def _start(module: str, folder: Path, rank: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
     with (folder / f"rank-{rank}.log").open("wb") as log:
-        return subprocess.Popen([sys.executable, "-m", "workflows.local.measure", str(folder)], stdout=log,
+        return subprocess.Popen([sys.executable, "-m", module, str(folder)], stdout=log,
                                 stderr=subprocess.STDOUT,
                                 env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
 
@@ -102,52 +92,9 @@ def _wait(ranks: "list[subprocess.Popen[bytes]]", folder: Path, until: float) ->
             each.wait()
 
 
-def _speed(dtype: str, group: Any) -> dict[str, float]:
-    """Measure, as one of the group's processes, the numbers of Speed."""
-    import torch
-
-    size = 768
-    a, b = (torch.randn(size, size, dtype=getattr(torch, dtype)) for _ in range(2))
-    memory, small = torch.randn(_MOVED // 4), torch.randn(8)
-    copy = torch.empty_like(memory)
-    product, moved, operation = (_fastest(each, group) for each in (
-        lambda: a @ b, lambda: copy.copy_(memory), lambda: [small + 1 for _ in range(100)]))
-    return {"flops": 2 * size**3 / product, "bandwidth": 2 * memory.nbytes / moved, "operation": operation / 100,
-            **_links(group)}
-
-
-def _links(group: Any) -> dict[str, float]:
-    """Measure bytes a second by kind of collective, as rings count them, and the latency of a short one."""
-    import torch
-    import torch.distributed as dist
-
-    if group.world == 1:
-        return {"latency": 0.0, **dict.fromkeys(COLLECTIVES, 1e9)}
-    part = torch.randn(_MOVED // 16 // group.world)
-    whole, short = torch.randn(len(part) * group.world), torch.randn(8)
-    latency = _fastest(lambda: dist.all_reduce(short), group)
-    works = (lambda: dist.all_reduce(whole), lambda: dist.all_gather_into_tensor(whole, part),
-             lambda: dist.reduce_scatter_tensor(part, whole))
-    ring = (group.world - 1) / group.world * whole.nbytes
-    return {"latency": latency, **{
-        kind: ring * (2 if kind == "all-reduce" else 1) / max(_fastest(work, group) - latency, 1e-9)
-        for kind, work in zip(COLLECTIVES, works, strict=True)}}
-
-
-def _fastest(work: Callable[[], object], group: Any) -> float:
-    """Return the seconds of the fastest of some runs, which all processes begin together."""
-    best = float("inf")
-    for _ in range(8):
-        group.barrier()
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
 def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
-    """Train the task's steps as one of its processes; returns `seconds` of a step and `peak` bytes, or with no steps
-    the numbers of Speed."""
+    """Train the task's steps as one of its processes; returns `seconds` and `noise` of a step, and `peak`
+    bytes."""
     import torch
 
     from argosy.step.contract import Progress, StepContext
@@ -160,37 +107,48 @@ def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
     config = TrainConfig.model_validate(task["config"])
     make_deterministic(config.seed, config.threads)
     group = join_group(StepContext(folder, Tracker(None), Progress(None), rank, world, rank))
-    if not task["steps"]:
-        return _speed("float32" if config.dtype == "float16" else config.dtype, group)
-    model = _model(task)
+    model = make_model(task)
     loaded = memory_mb()  # the libraries are there now; some systems tell the peak alone
     before = loaded.get("resident", loaded["peak"]) * 2**20 - sum(each.nbytes for each in model.parameters())
     engine = make_engine(model, 1, config, group)
-    batch = _batch(config, len(engine.positions(0)), model.config.vocab_size)
-    times = []
-    for _ in range(1 + int(task["steps"])):
+    batch = random_batch(config, len(engine.positions(0)), model.config.vocab_size)
+    times: list[float] = []
+    steps = 2 + int(task["steps"])
+    while len(times) < steps:
         group.barrier()
         start = time.perf_counter()
         float(engine.train_step(batch, config.learning_rate)[2])  # waits for the device
         group.barrier()
         times.append(time.perf_counter() - start)
+        if len(times) == 2:  # short steps: as many as a second has, so that the fastest had the machine for itself
+            steps = group.agreed(max(steps, min(_MOST, int(1 / times[1]))))
     on_gpu = group.device.type == "cuda"
     peak = torch.cuda.max_memory_allocated() if on_gpu else max(0.0, memory_mb()["peak"] * 2**20 - before)
-    return {"seconds": min(times[1:]), "peak": float(peak)}
+    fastest, second = sorted(times[1:])[:2]
+    return {"seconds": fastest, "noise": second / fastest - 1, "peak": float(peak)}
 
 
-def _model(task: Mapping[str, Any]) -> Any:
+def make_model(task: Mapping[str, Any], blocks: int = 0) -> Any:
+    """Make the task's model with random weights, of at most `blocks` blocks where that is not 0."""
     if task.get("directory"):
         from transformers import AutoConfig, AutoModelForCausalLM
 
-        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(task["directory"]), dtype="float32")
+        config = AutoConfig.from_pretrained(task["directory"])
+        if blocks:
+            config.num_hidden_layers = min(blocks, config.num_hidden_layers)
+            if getattr(config, "layer_types", None):
+                config.layer_types = config.layer_types[:blocks]
+        return AutoModelForCausalLM.from_config(config, dtype="float32")
     from argosy.training.config import ModelConfig
     from argosy.training.phase import build_model
 
-    return build_model(ModelConfig.model_validate(task["model"]), int(task["vocab_size"]), {})
+    model = dict(task["model"])
+    if blocks:
+        model["num_hidden_layers"] = min(blocks, model["num_hidden_layers"])
+    return build_model(ModelConfig.model_validate(model), int(task["vocab_size"]), {})
 
 
-def _batch(config: Any, samples: int, vocab_size: int) -> Any:
+def random_batch(config: Any, samples: int, vocab_size: int) -> Any:
     """Make random tokens, each sample one document."""
     import numpy as np
 

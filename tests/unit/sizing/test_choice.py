@@ -52,3 +52,24 @@ def test_a_cpu_is_what_its_processes_measured() -> None:
     expected = alone / 2 * H100.flops / 1e12 + 32 * 3 * 40 * 1e-5 + sent + 14 * B8.parameters() / 1e10
     fsdp = Layout(2, zero=3, engine="fsdp")
     assert step_seconds(job, fsdp, cpu, 0.4, 2) == pytest.approx(expected)
+
+
+def test_a_block_pays_for_its_update_and_its_engine_however_small_it_is() -> None:
+    """By hand: two micro-batches on each of two processes whose arithmetic and links take no time."""
+    cpu = of_cpu(16e9, Speed(1e40, 1e40, {"all-reduce": 1e40}, 0.0, 1e-5, 100.0, 0.0, {"zero-3": 10.0}))
+    job = Job(B8, 128, 4, 1)
+    plain = 32 * (2 * 3 * 40 * 1e-5 + 100.0)
+    assert step_seconds(job, Layout(2, engine="torch"), cpu, 1.0, 2) == pytest.approx(plain)
+    assert step_seconds(job, Layout(2, zero=3), cpu, 1.0, 2) == pytest.approx(plain + 32 * 2 * 10.0)
+
+
+def test_tensors_leave_the_output_layer_and_what_is_around_the_matrices_whole() -> None:
+    """By hand, where arithmetic alone takes time: the vocabulary's matrix is each process's own work."""
+    cpu = of_cpu(16e9, Speed(1.0, 1e40, {"all-reduce": 1e40}, 0.0, 0.0, whole=0.5))
+    job = Job(B8, 4096, 8, 1)
+    head = 6 * 8 * 4096 * B8.parameters("head")
+    alone = step_seconds(job, Layout(1, engine="torch"), cpu, 1.0, 1)
+    tensors = step_seconds(job, Layout(2, tensor=2, engine="torch"), cpu, 1.0, 2)
+    assert tensors == pytest.approx(head + (alone - head) * (0.5 + 0.5 / 2))
+    stages = step_seconds(job, Layout(2, pipeline=2, engine="torch"), cpu, 1.0, 2)
+    assert stages == pytest.approx((head + (alone - head) / 2) * (1 + 1 / 8))

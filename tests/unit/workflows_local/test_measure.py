@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import workflows.local.measure as measuring
+import workflows.local.probe as probing
 from argosy.errors import StepError
+from argosy.sizing.choice import Speed
 from tests.command_line import Argosy
 from workflows.local.measure import TASK, Measured, measure, run_rank
 
@@ -44,10 +46,12 @@ def test_the_fastest_layout_is_named_and_written(tmp_path: Path, argosy: Argosy,
         tried.append(task["config"])
         if len(tried) == 1:
             raise StepError("rank 1 failed: no memory")
-        return Measured(1 / len(tried), 100.0 * len(tried), 1e9)
+        return Measured(1 / len(tried), 100.0 * len(tried), 0.0, 1e9)
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr(measuring, "measure", measured)
+    links = {"all-reduce": 1e9, "all-gather": 1e9, "reduce-scatter": 3e8}
+    monkeypatch.setattr(probing, "probe", lambda *_: Speed(3e10, 2e10, links, 3e-4, 5e-6, 1e-3, 0.2, {"zero-3": 0.01}))
     out = tmp_path / "best.yaml"
     given = ("size", "--preset", "tiny", "--gpus", "2", "--measure", "2")
     said = argosy(*given, "--out", str(out)).out
