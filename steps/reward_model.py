@@ -4,7 +4,9 @@ python -m steps.reward_model --config '{"checkpoint": SFT_DIR, "data": DIR}' --o
 
 from typing import Any
 
-from argosy.posttraining.config import PosttrainingOutputs, PreferenceConfig
+from pydantic import Field
+
+from argosy.posttraining.config import PositiveInt, PosttrainingOutputs, PreferenceConfig
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
 
@@ -12,21 +14,30 @@ from argosy.step.contract import Step, StepContext
 class RewardModelConfig(PreferenceConfig):
     """Config of the step."""
 
+    stage: str = "reward_model"
+    """Name of the checkpoint in results."""
+    heads: PositiveInt = 1
+    """Heads that vote, each drawn anew: their mean is the reward, their spread says where they do not know."""
+    centering: float = Field(default=0.0, ge=0)
+    """Weight of (r(chosen) + r(rejected))^2, which draws rewards to 0 (0.01 in Eisenstein et al. 2023)."""
+
 
 def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export for AutoModelForSequenceClassification."""
     from argosy.posttraining.stage import begin
 
     stage = begin(config, context)
-    from argosy.posttraining.preference import load_reward_model, preference_metrics, read_pairs, train_reward_model
+    from argosy.posttraining.preferences.examples import read_pairs
+    from argosy.posttraining.preferences.heldout import reward_metrics
+    from argosy.posttraining.preferences.rewards import load_reward_model, train_reward_model
 
     pairs, heldout = read_pairs(stage)
-    model = load_reward_model(stage.source, config.seed)
+    model = load_reward_model(stage.source, config.seed, config.heads)
 
     def evaluate(model: Any) -> dict[str, float]:
-        return preference_metrics(model, heldout, stage.source.pad_id, config.micro_batch_size)
+        return reward_metrics(model, heldout, stage.source.pad_id, config.micro_batch)
 
-    return stage.run("reward_model", model, evaluate, lambda: train_reward_model(stage, model, pairs))
+    return stage.run(config.stage, model, evaluate, lambda: train_reward_model(stage, model, pairs, config.centering))
 
 
 STEP = Step("reward_model", RewardModelConfig, run, version=3, needs="train")

@@ -32,13 +32,13 @@ from argosy.compare.gate.config import Gate
 from argosy.config.explain import likely
 from argosy.config.schema import Config, Role, Seed, models_at
 from argosy.errors import InputError
+from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.sft_config import SFTConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig
 from steps.data import CONVERSATIONS, PREFERENCES, PROMPTS, DataConfig
-from steps.dpo import DPOConfig
 from steps.long_context import LongContextConfig
 from steps.pretrain import PretrainConfig
 from steps.reward_model import RewardModelConfig
@@ -89,7 +89,8 @@ class LifecycleConfig(Config):
     """Also fine-tune a model on the benchmark itself, to show what evaluation makes of it; with `data.inputs` only
     where it is asked for."""
     reward_model: RewardModelConfig = RewardModelConfig()
-    dpo: DPOConfig | None = DPOConfig()
+    dpo: PreferenceMethodConfig | None = PreferenceMethodConfig()
+    """Learning from preferences directly, by its `method`."""
     rlhf: RLHFConfig | None = RLHFConfig()
     evaluate: Evaluation = Evaluation()
     compare: CompareConfig = CompareConfig()
@@ -200,7 +201,7 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     sft = stage("sft", "sft", config.sft, checkpoint=base, data=data) or base
     seen = config.sft.model_copy(update={"stage": "twin", "conversations": TWIN_CONVERSATIONS})
     stage("twin", "sft", seen, checkpoint=base, data=data)
-    stage("dpo", "dpo", config.dpo, checkpoint=sft, data=data)
+    stage("dpo", "preference", config.dpo, checkpoint=sft, data=data)
     reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
     stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data)
 

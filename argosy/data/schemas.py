@@ -101,6 +101,15 @@ class Preference(TypedDict):
 
 
 @with_config(_RECORD)
+class Feedback(TypedDict):
+    """A prompt with a reply that is good (`label` true) or bad."""
+
+    prompt: Messages
+    completion: Messages
+    label: bool
+
+
+@with_config(_RECORD)
 class Prompt(TypedDict):
     """A prompt whose reply a program can check: it is one of `accept`, or JSON whose "answer" is (format json)."""
 
@@ -136,6 +145,12 @@ def _answered(conversation: Conversation) -> Conversation:
     return conversation
 
 
+def _replied(feedback: Feedback) -> Feedback:
+    if any(message["role"] != "assistant" for message in feedback["completion"]):
+        raise PydanticCustomError("wrong_role", "completion has a turn that is not the assistant's")
+    return feedback
+
+
 def _compared(pair: Preference) -> Preference:
     for name, side in (("chosen", pair["chosen"]), ("rejected", pair["rejected"])):
         if any(message["role"] != "assistant" for message in side):
@@ -147,7 +162,8 @@ def _compared(pair: Preference) -> Preference:
 
 SCHEMAS: Mapping[str, Any] = {
     "instructions": Annotated[Conversation, AfterValidator(_answered)],
-    "preferences": Annotated[Preference, AfterValidator(_compared)], "prompts": Prompt, "benchmark": Item,
+    "preferences": Annotated[Preference, AfterValidator(_compared)],
+    "feedback": Annotated[Feedback, AfterValidator(_replied)], "prompts": Prompt, "benchmark": Item,
     "messages": Messages
 }
 

@@ -64,6 +64,13 @@ class PackedModel(nn.Module):
             states: Tensor = self.model.get_decoder()(use_cache=False, **place).last_hidden_state
         return states
 
+    def auxiliary(self, ids: Tensor, weight: Tensor) -> Tensor | float:
+        """Return the losses of the routers in the forward before, as a mean over its tokens `ids`, times `weight`; 0 of
+        a dense model."""
+        if not (self.routing and self.training):
+            return 0.0
+        return self.routing.loss(ids) / ids.numel() * weight
+
     def around(self, model: Any) -> Self:
         """Return the same losses around another model, such as a part of this one."""
         other = copy.copy(self)

@@ -62,6 +62,8 @@ class PosttrainingConfig(NumericsConfig):
     """Directory of the data step."""
     seed: Seed = 0
     """Seed of the examples' order and of all that is sampled."""
+    loss_weights: Annotated[dict[str, Rate], ADDED] = Field({})
+    """Weight of a channel's examples in the loss, such as {code: 0.5}; 1 where none is given."""
     epochs: float = Field(default=1.0, gt=0)
     """Passes over the data."""
     max_steps: int = Field(default=0, ge=0)
@@ -126,6 +128,13 @@ class PosttrainingConfig(NumericsConfig):
                                  f"which processes={self.processes} cannot share out; choose a smaller batch, or "
                                  "processes=1")
         return order
+
+    def batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Return the indices of the examples of each optimizer step, `batch_size` in each: `max_steps` steps, or the
+        nearest to `epochs` passes, at least one."""
+        steps = self.max_steps or max(1, round(self.epochs * len(lengths) / self.batch_size))
+        order = training_order(lengths, self.batch_size, self.epochs, self.seed, steps)
+        return [order[at : at + self.batch_size] for at in range(0, len(order), self.batch_size)]
 
     @property
     def micro_batch(self) -> int:

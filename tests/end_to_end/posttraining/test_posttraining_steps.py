@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-import steps.dpo
+import steps.preference
 import steps.reward_model
 import steps.rlhf
 import steps.sft
 from argosy.data.rejects import Rejects, read_records
 from argosy.errors import StepError
 from argosy.models.load import open_source
-from argosy.posttraining.config import PosttrainingConfig
-from argosy.posttraining.preference import in_order, preference_parser
+from argosy.posttraining.preferences.config import PreferenceMethodConfig
+from argosy.posttraining.preferences.examples import preference_parser
 from argosy.posttraining.sft import make_rows, sample_parser
 from argosy.posttraining.sft_config import SFTConfig
 from argosy.posttraining.stage import check_heldout
@@ -155,13 +155,14 @@ def test_sft_killed_while_it_trains_and_saves_ends_with_the_same_bytes(root: Pat
 
 
 def test_dpo_steps_equal_plain_torch_and_teach_the_preference(root: Path, sft: Any) -> None:
-    outputs, log = run(steps.dpo, root / "dpo", checkpoint=root / "sft", data=root / "data", max_steps=20,
+    outputs, log = run(steps.preference, root / "dpo", checkpoint=root / "sft", data=root / "data", max_steps=20,
                        save_every=10, micro_batch_size=16, beta=0.2, **PLAIN)
     assert outputs["metrics"]["heldout/preference_accuracy/after"] > 0.8
-    assert outputs["metrics"]["heldout/dpo_loss/after"] < outputs["metrics"]["heldout/dpo_loss/before"]
+    assert outputs["metrics"]["heldout/preference_loss/after"] < outputs["metrics"]["heldout/preference_loss/before"]
     source = open_source("checkpoint", str(root / "sft"), "cpu")
     pairs = read_records(root / "data/preferences.jsonl", preference_parser(source.tokenizer, 96), Rejects())
-    ordered = in_order(pairs, PosttrainingConfig(batch_size=16, micro_batch_size=16))
+    config = PreferenceMethodConfig(batch_size=16, micro_batch_size=16, max_steps=20)
+    batches = config.batches([max(map(len, pair.sides)) for pair in pairs])
     model, reference = source.causal_model(), source.causal_model().requires_grad_(False)
 
     def logprob(net: Any, prompt: list[int], ids: list[int]) -> torch.Tensor:
@@ -170,7 +171,7 @@ def test_dpo_steps_equal_plain_torch_and_teach_the_preference(root: Path, sft: A
 
     def loss(step: int) -> torch.Tensor:
         found = []
-        for pair in ordered[step * 16 : (step + 1) * 16]:
+        for pair in (pairs[at] for at in batches[step]):
             better, worse = (logprob(model, pair.prompt_ids, ids) - logprob(reference, pair.prompt_ids, ids)
                              for ids in (pair.chosen_ids, pair.rejected_ids))
             found.append(-torch.nn.functional.logsigmoid(0.2 * (better - worse)))
@@ -212,7 +213,7 @@ def test_the_reference_that_trl_loads_gets_the_weights_that_were_checked(root: P
 
 @pytest.mark.parametrize(("name", "models", "values"), [
     ("sft", 1, {}),
-    ("dpo", 2, {}),  # the policy and its reference
+    ("preference", 1, {}),  # the policy, which is its own reference before it learns
     ("reward_model", 1, {}),
     ("rlhf", 4, {"method": "ppo", "rewards": {"model": 1.0}, "max_new_tokens": 4}),
 ])
@@ -227,7 +228,7 @@ def test_every_model_is_on_the_steps_device(root: Path, reward_model: Any, tmp_p
 
 
 @pytest.mark.parametrize(("name", "log_every", "values"), [
-    ("sft", 1, {}), ("sft", 100, {}), ("dpo", 1, {}), ("reward_model", 100, {}),
+    ("sft", 1, {}), ("sft", 100, {}), ("preference", 1, {}), ("reward_model", 100, {}),
     ("rlhf", 1, {"method": "ppo", "rewards": {"accept": 1.0}, "max_new_tokens": 6}),
     ("rlhf", 100, {"method": "ppo", "rewards": {"accept": 1.0}, "max_new_tokens": 6}),
 ])

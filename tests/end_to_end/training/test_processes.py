@@ -31,7 +31,7 @@ RLHF = {**LEARN, "rewards": {"accept": 1, "format": 1}, "max_new_tokens": 8}
 STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrain": ("pretrain", PRETRAIN),
     "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
-    "dpo": ("dpo", {**LEARN, "max_steps": 4}),
+    "dpo": ("preference", {**LEARN, "max_steps": 4}),
     "reward_model": ("reward_model", {**LEARN, "max_steps": 4}),
     "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
     "grpo": ("rlhf", {**RLHF, "method": "grpo"}),

@@ -17,7 +17,7 @@ from argosy.store.step_files import read_outputs
 from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels
 from argosy.tokens.windows import IGNORED
-from steps import dpo, long_context, pretrain, rlhf, sft, start, tokenize
+from steps import long_context, preference, pretrain, rlhf, sft, start, tokenize
 from tests.end_to_end.crash import run as argosy_run
 from tests.posttraining_fixtures import make_data
 from tests.started_models import make_model, make_qwen_tokenizer
@@ -141,7 +141,7 @@ def test_a_mixture_of_experts_answers_after_its_fine_tuning(tmp_path: Path) -> N
 def test_preferences_are_learnt_from_the_model_itself(qwen: Path, tmp_path: Path) -> None:
     given = {"checkpoint": qwen / "start", "data": qwen / "data", "max_steps": 2, "batch_size": 8,
              "micro_batch_size": 8, "heldout_limit": 8, "dtype": "float32"}
-    outputs = run_here(dpo, tmp_path, Recorder(), **given)
+    outputs = run_here(preference, tmp_path, Recorder(), **given)
     assert outputs.metrics["heldout/dpo_loss/before"] == pytest.approx(math.log(2), abs=1e-6)
     assert outputs.metrics["heldout/dpo_loss/after"] < math.log(2)
 

@@ -11,7 +11,7 @@ from argosy.errors import InputError
 from argosy.models import chat
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import check_files, load_model, open_source
-from argosy.posttraining.preference import load_reward_model
+from argosy.posttraining.preferences.rewards import load_reward_model
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.rollout import load_value_model
 from argosy.scoring.model import LanguageModel

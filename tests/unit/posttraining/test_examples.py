@@ -13,7 +13,7 @@ from argosy.data.rejects import Rejects, read_records
 from argosy.data.schemas import ParseError, parse_record
 from argosy.errors import InputError
 from argosy.posttraining.config import PosttrainingConfig, training_order
-from argosy.posttraining.preference import preference_parser
+from argosy.posttraining.preferences.examples import preference_parser
 from argosy.posttraining.rl.rewards import hold_out, prompt_parser
 from argosy.posttraining.sft import sample_parser
 from argosy.posttraining.stage import begin

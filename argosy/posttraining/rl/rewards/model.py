@@ -8,7 +8,8 @@ from argosy.posttraining.rl.rewards import Reward, RewardSettings, Sample
 def make(settings: RewardSettings) -> Reward:
     """Load the reward model of `settings.reward_model`."""
     from argosy.models.load import open_source
-    from argosy.posttraining.preference import load_reward_model, rewards_of
+    from argosy.posttraining.preferences.heldout import rewards_of
+    from argosy.posttraining.preferences.rewards import load_reward_model
 
     source = open_source("reward_model", settings.reward_model, settings.device)
     model = load_reward_model(source).eval()

@@ -1,0 +1,1 @@
+"""Learning from preferences: examples, methods, reference, loop; and the reward model."""

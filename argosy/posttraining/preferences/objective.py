@@ -1,0 +1,117 @@
+"""The loss of preferences as a module around the policy: what an engine trains."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from argosy.models.attention import Choice
+from argosy.models.linear_logprobs import linear_logprobs
+from argosy.models.packed import PackedModel
+from argosy.posttraining.packing import lay_out, sum_by_sequence
+from argosy.posttraining.preferences.examples import Example, Feedback
+from argosy.posttraining.preferences.methods import Answers, Method, Settings
+from argosy.tokens.windows import IGNORED
+
+SUMS = ("loss", "accuracy", "margin", "count")  # of each channel
+
+
+class PreferenceLoss(PackedModel):
+    """A policy whose forward gives the loss of preferences.
+
+    Args:
+        channels: number of channels that sums are of."""
+
+    def __init__(
+        self, model: Any, method: Method, config: Settings, channels: int, dtype: torch.dtype, length: int,
+        attention: Choice = "auto",
+    ) -> None:
+        super().__init__(model, dtype, length, attention)
+        self._method, self._config, self._channels = method, config, channels
+
+    def forward(
+        self, ids: Tensor, targets: Tensor, documents: Tensor, positions: Tensor, starts: Tensor,
+        reference: Tensor | None = None, channels: Tensor | None = None, weights: Tensor | None = None,
+        usual: Tensor | None = None, good: Tensor | None = None, divergence: Tensor | None = None,
+    ) -> Any:
+        """Return the summed loss of the examples laid out in a row, and sums by channel, (channels * 4,): SUMS.
+
+        Args:
+            ids, targets, documents, positions: as `Packed`; of pairs the chosen side, then the rejected one.
+            starts: (answers,), tokens of each prompt.
+            reference: (answers,), log-probabilities under the reference; None: return the log-probabilities of the
+                answers, (answers,), instead.
+            channels: (examples,), numbers of their channels.
+            weights: (examples,), what their losses are multiplied by.
+            usual: (), mean number of a whole update's scored tokens of a first side, by which likelihoods are divided:
+                each token of the update weighs the same.
+            good, divergence: of a method of single answers."""
+        answers = self._answers(ids, targets, documents, positions, starts, reference, usual)
+        if channels is None or weights is None:
+            return answers.logprobs
+        if self._method.paired:
+            chosen, rejected = _sides(answers)
+            losses = self._method.paired(self._config, chosen, rejected)
+            margins = self._reward(chosen) - self._reward(rejected)
+        else:
+            assert self._method.single
+            assert good is not None
+            assert divergence is not None
+            losses = self._method.single(self._config, answers, good, divergence)
+            margins = torch.where(good, 1.0, -1.0) * (self._reward(answers) - self._config.beta * divergence)
+        loss = (losses * weights).sum() + self.auxiliary(ids, weights.sum())
+        right = (margins > 0).double() + 0.5 * (margins == 0)
+        sums = torch.stack([losses.detach().double(), right, margins.detach().double(), torch.ones_like(right)], dim=1)
+        by_channel = sums.new_zeros(self._channels, len(SUMS)).index_add(0, channels, sums)
+        return loss, by_channel.flatten()
+
+    def _reward(self, answers: Answers) -> Tensor:
+        return self._method.reward(self._config, answers)
+
+    def _answers(
+        self, ids: Tensor, targets: Tensor, documents: Tensor, positions: Tensor, starts: Tensor,
+        reference: Tensor | None, usual: Tensor | None,
+    ) -> Answers:
+        places = (targets.flatten() != IGNORED).nonzero().squeeze(1)  # no logits for the others
+        hidden = self.hidden(ids, documents, positions).flatten(0, 1)[places]
+        weight = self.model.get_output_embeddings().weight
+        found, _ = linear_logprobs(hidden, weight, targets.flatten()[places], dtype=self._dtype)
+        numbers, count = documents.flatten()[places], len(starts)
+        answered = (positions.flatten()[places] + 1 >= starts[numbers]).float()
+        whole = found.new_zeros(count)
+        if self._method.prompts and usual is not None:
+            whole = sum_by_sequence(found, numbers, count) / usual
+        return Answers(sum_by_sequence(found * answered, numbers, count), found.new_zeros(count)
+                       if reference is None else reference, sum_by_sequence(answered, numbers, count), whole)
+
+
+def _sides(answers: Answers) -> tuple[Answers, Answers]:
+    """Return the chosen and the rejected answers of pairs that are laid out side by side."""
+    fields = (answers.logprobs, answers.reference, answers.tokens, answers.likelihood)
+    return Answers(*(each[0::2] for each in fields)), Answers(*(each[1::2] for each in fields))
+
+
+def tensors(examples: Sequence[Example], device: Any, *, prompts: bool) -> tuple[Tensor, ...]:
+    """Lay examples end to end: the first five arguments of PreferenceLoss.
+
+    `prompts`: whether the prompts' tokens of the first side are scored too."""
+    sequences, counted, starts = [], [], []
+    for example in examples:
+        begin = len(example.prompt_ids)
+        for number, ids in enumerate(example.sides):
+            sequences.append(ids)
+            counted.append([(prompts and number == 0) or at >= begin for at in range(len(ids))])
+            starts.append(begin)
+    return (*lay_out(sequences, counted, device), torch.tensor(starts, device=device))
+
+
+def about(examples: Sequence[Example], names: Sequence[str], weights: Sequence[float], device: Any) -> list[Tensor]:
+    """Return the channels of examples, (examples,), and their weights, (examples,), float32."""
+    channels = torch.tensor([names.index(example.channel) for example in examples], device=device)
+    return [channels, torch.tensor(weights, dtype=torch.float32, device=device)[channels]]
+
+
+def labels(examples: Sequence[Example], device: Any) -> Tensor:
+    """Return whether each answer is good, (examples,)."""
+    return torch.tensor([isinstance(each, Feedback) and each.good for each in examples], device=device)

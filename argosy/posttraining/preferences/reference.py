@@ -1,0 +1,73 @@
+"""Log-probabilities of answers under an engine's weights as they are, and under those that training starts from, which
+are computed once and kept."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from argosy.posttraining.preferences.examples import Example
+from argosy.posttraining.preferences.objective import tensors
+from argosy.store.files import publish, temporary_of
+from argosy.training.engines.base import Engine
+
+FOLDER = "reference"
+_BLOCK = 4096  # answers that are kept together: what an interrupted run computes again at most
+
+
+def score(engine: Engine, examples: Sequence[Example], size: int) -> Tensor:
+    """Return the log-probability of each answer of the examples, one after the other, (answers,), float32.
+
+    `size`: examples of a forward. The processes share the forwards, as many each, and each returns all."""
+    group, order = engine.group, _by_length(examples)
+    rows = [order[at : at + size] for at in range(0, len(order), size)]
+    offsets = np.cumsum([0, *(len(example.sides) for example in examples)])
+    found = torch.zeros(int(offsets[-1]), dtype=torch.float32, device=group.device)
+    training = engine.module.training
+    engine.module.eval()
+    with torch.no_grad():
+        for turn in range(-(-len(rows) // group.world)):
+            number = turn * group.world + group.rank
+            row = rows[min(number, len(rows) - 1)]  # forwards may exchange weights: each process makes as many
+            values = engine.module(*tensors([examples[at] for at in row], group.device, prompts=False))
+            places = [place for at in row for place in range(int(offsets[at]), int(offsets[at + 1]))]
+            if number < len(rows):
+                found[torch.tensor(places, device=group.device)] = values.float()
+    engine.module.train(training)
+    return group.sum(found)
+
+
+def kept_reference(engine: Engine, examples: Sequence[Example], size: int, out: Path,
+                   progress: Callable[[int, int], None], folder: str = FOLDER) -> Tensor:
+    """Return `score` of all examples under the weights that training starts from, which the engine still has.
+
+    What is kept below `out` from a run before is read; a block that is missing is computed. `progress`: is told the
+    answers that are done, and all of them."""
+    blocks = [examples[at : at + _BLOCK // 2] for at in range(0, len(examples), _BLOCK // 2)]
+    found: list[Tensor] = []
+    for number, block in enumerate(blocks):
+        path = out / folder / f"{number:05d}.npy"
+        if not engine.group.agreed(path.is_file()):
+            values = score(engine, block, size)
+            if engine.group.rank == 0:
+                _write(path, values)
+            engine.group.barrier()
+        found.append(torch.from_numpy(np.load(path)))
+        progress(sum(map(len, found)), sum(len(example.sides) for example in examples))
+    return torch.cat(found).to(engine.group.device)
+
+
+def _write(path: Path, values: Tensor) -> None:
+    path.parent.mkdir(exist_ok=True)
+    temporary = temporary_of(path)
+    with temporary.open("wb") as file:
+        np.save(file, values.cpu().numpy())
+    publish(temporary, path)
+
+
+def _by_length(examples: Sequence[Example]) -> list[int]:
+    longest: list[Any] = [max(map(len, example.sides)) for example in examples]
+    return sorted(range(len(examples)), key=lambda at: -longest[at])

@@ -1,0 +1,98 @@
+"""The reward model: a language model with a head of one number, or of several that vote, learns which of two answers is
+better.
+
+The loss is that of Bradley and Terry, -log sigmoid(r(chosen) - r(rejected) - margin) (Ouyang et al. 2022, equation 1;
+the margin as in Llama 2, Touvron et al. 2023, equation 2); `centering` draws r(chosen) + r(rejected) to 0 (Eisenstein
+et al. 2023)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from argosy.models.attention import Choice
+from argosy.models.load import Source
+from argosy.models.packed import PackedModel
+from argosy.posttraining.config import PreferenceConfig
+from argosy.posttraining.preferences.examples import Preference, channels_of
+from argosy.posttraining.preferences.learning import Learner, Part, start_engine
+from argosy.posttraining.preferences.objective import about, tensors
+from argosy.posttraining.stage import Stage, Trained
+from argosy.training.config import TrainConfig
+from argosy.training.engines.fitting import explained
+
+NAMES = ("loss", "accuracy", "margin", "spread")
+
+
+class RewardLoss(PackedModel):
+    """A sequence classifier whose forward gives the loss of pairs.
+
+    Args:
+        centering: weight of (r(chosen) + r(rejected))^2.
+        channels: number of channels that sums are of."""
+
+    def __init__(
+        self, model: Any, centering: float, channels: int, dtype: torch.dtype, length: int, attention: Choice = "auto"
+    ) -> None:
+        super().__init__(model, dtype, length, attention)
+        self._centering, self._channels = centering, channels
+
+    def forward(
+        self, ids: Tensor, targets: Tensor, documents: Tensor, positions: Tensor, starts: Tensor, channels: Tensor,
+        weights: Tensor, margins: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the summed loss of pairs, laid out side by side, and sums by channel, (channels * 5,): NAMES, count.
+
+        Args:
+            ids, targets, documents, positions, starts: as of PreferenceLoss.
+            channels, weights, margins: (pairs,)."""
+        states = self.hidden(ids, documents, positions).flatten(0, 1)
+        ends = documents.flatten().bincount(minlength=len(starts)).cumsum(0) - 1
+        rewards = self.model.score(states[ends].to(self.model.score.weight.dtype)).float()
+        chosen, rejected = rewards[0::2], rewards[1::2]  # (pairs, heads)
+        ahead = chosen - rejected
+        each = -logsigmoid(ahead - margins.unsqueeze(1)) + self._centering * (chosen + rejected).square()
+        losses, mean = each.mean(dim=1), ahead.detach().double().mean(dim=1)
+        loss = (losses * weights).sum() + self.auxiliary(ids, weights.sum())
+        right = (mean > 0).double() + 0.5 * (mean == 0)
+        spread = ahead.detach().double().std(dim=1, correction=0)
+        sums = torch.stack([losses.detach().double(), right, mean, spread, torch.ones_like(right)], dim=1)
+        return loss, sums.new_zeros(self._channels, sums.shape[1]).index_add(0, channels, sums).flatten()
+
+
+def load_reward_model(source: Source, seed: int | None = None, heads: int = 1) -> Any:
+    """Load the checkpoint as a sequence classifier, on its device.
+
+    `seed`: of a new head of `heads` outputs; None: the checkpoint has one."""
+    if seed is not None:
+        torch.manual_seed(seed)
+    head = "" if seed is None else r"score\.weight"
+    model = source.load("AutoModelForSequenceClassification", head, **({} if seed is None else {"num_labels": heads}))
+    model.config.pad_token_id = source.tokenizer.pad_token_id
+    return model
+
+
+def train_reward_model(
+    stage: Stage[PreferenceConfig], model: Any, pairs: Sequence[Preference], centering: float
+) -> Trained:
+    """Train `model`, which `load_reward_model` made, on `pairs`."""
+    config, channels, heads = stage.config, channels_of(pairs), model.config.num_labels
+    batches = config.batches([max(map(len, pair.sides)) for pair in pairs])
+
+    def wrap(model: Any, phase: TrainConfig) -> RewardLoss:
+        return RewardLoss(model, centering, len(channels), getattr(torch, phase.dtype), phase.sequence_length,
+                          phase.attention)
+
+    with explained(config.phase(len(batches), config.batch_size, 2), model, stage.group):
+        engine, phase, whole = start_engine(
+            stage, model, pairs, len(batches), wrap, lambda: load_reward_model(stage.source, config.seed, heads))
+        learner, device = Learner(stage, engine, phase, pairs, NAMES), engine.group.device
+
+        def part(row: Sequence[int]) -> Part:
+            chosen = [pairs[at] for at in row]
+            margins = torch.tensor([pair.margin for pair in chosen], device=device)
+            return (*tensors(chosen, device, prompts=False), *about(chosen, channels, learner.weights, device), margins)
+
+        return learner.train(batches, lambda _, rows: [part(row) for row in rows], whole)
