@@ -43,7 +43,7 @@ class PreferenceMethodConfig(PreferenceConfig):
         method = find_method(self.method)
         read = {*method.fields, *(("feedback",) if method.single else ())}
         for name in _OWN:
-            if name in self.model_fields_set and name not in read and getattr(self, name):
+            if name not in read and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} is not of method={self.method}, which reads "
                                  f"{', '.join(sorted(read))}: leave it out")
         return self

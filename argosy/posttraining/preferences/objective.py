@@ -14,6 +14,7 @@ from argosy.posttraining.preferences.examples import Example, Feedback
 from argosy.posttraining.preferences.methods import Answers, Method, Settings
 from argosy.tokens.windows import IGNORED
 
+_ROUNDING = 1e-6  # nats
 SUMS = ("loss", "accuracy", "margin", "count")  # of each channel
 
 
@@ -61,8 +62,8 @@ class PreferenceLoss(PackedModel):
             losses = self._method.single(self._config, answers, good, divergence)
             margins = torch.where(good, 1.0, -1.0) * (self._reward(answers) - self._config.beta * divergence)
         loss = (losses * weights).sum() + self.auxiliary(ids, weights.sum())
-        right = (margins > 0).double() + 0.5 * (margins == 0)
-        sums = torch.stack([losses.detach().double(), right, margins.detach().double(), torch.ones_like(right)], dim=1)
+        detached, ahead = losses.detach().double(), margins.detach().double()
+        sums = torch.stack([detached, right(ahead), ahead, torch.ones_like(ahead)], dim=1)
         by_channel = sums.new_zeros(self._channels, len(SUMS)).index_add(0, channels, sums)
         return loss, by_channel.flatten()
 
@@ -84,6 +85,11 @@ class PreferenceLoss(PackedModel):
             whole = sum_by_sequence(found, numbers, count) / usual
         return Answers(sum_by_sequence(found * answered, numbers, count), found.new_zeros(count)
                        if reference is None else reference, sum_by_sequence(answered, numbers, count), whole)
+
+
+def right(margins: Tensor) -> Tensor:
+    """Return 1 where a margin is positive, and a half where rounding alone keeps it from 0, float64."""
+    return (margins > _ROUNDING).double() + 0.5 * (margins.abs() <= _ROUNDING)
 
 
 def _sides(answers: Answers) -> tuple[Answers, Answers]:

@@ -18,7 +18,7 @@ from argosy.models.packed import PackedModel
 from argosy.posttraining.config import PreferenceConfig
 from argosy.posttraining.preferences.examples import Preference, channels_of
 from argosy.posttraining.preferences.learning import Learner, Part, start_engine
-from argosy.posttraining.preferences.objective import about, tensors
+from argosy.posttraining.preferences.objective import about, right, tensors
 from argosy.posttraining.stage import Stage, Trained
 from argosy.training.config import TrainConfig
 from argosy.training.engines.fitting import explained
@@ -56,9 +56,8 @@ class RewardLoss(PackedModel):
         each = -logsigmoid(ahead - margins.unsqueeze(1)) + self._centering * (chosen + rejected).square()
         losses, mean = each.mean(dim=1), ahead.detach().double().mean(dim=1)
         loss = (losses * weights).sum() + self.auxiliary(ids, weights.sum())
-        right = (mean > 0).double() + 0.5 * (mean == 0)
         spread = ahead.detach().double().std(dim=1, correction=0)
-        sums = torch.stack([losses.detach().double(), right, mean, spread, torch.ones_like(right)], dim=1)
+        sums = torch.stack([losses.detach().double(), right(mean), mean, spread, torch.ones_like(mean)], dim=1)
         return loss, sums.new_zeros(self._channels, sums.shape[1]).index_add(0, channels, sums).flatten()
 
 

@@ -32,6 +32,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrain": ("pretrain", PRETRAIN),
     "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
     "dpo": ("preference", {**LEARN, "max_steps": 4}),
+    "kto": ("preference", {**LEARN, "max_steps": 4, "method": "kto"}),
     "reward_model": ("reward_model", {**LEARN, "max_steps": 4}),
     "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
     "grpo": ("rlhf", {**RLHF, "method": "grpo"}),
@@ -107,15 +108,14 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, name:
 
 @pytest.mark.parametrize(("name", "fields"), [
     ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("sft", {}), ("sft", {"zero_stage": 3}),
-    ("dpo", {}),
-    ("reward_model", {}),
+    ("dpo", {"zero_stage": 3}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
 ])
 def test_two_processes_equal_one(given: Path, name: str, fields: dict[str, Any]) -> None:
     """Both sum the same gradients in another order: a relative 1e-5 in losses, 1e-3 in the norm of gradients."""
     one, two = metrics(whole(given, name)), metrics(whole(given, name, processes=2, **fields))
     assert one.keys() == two.keys()
     for (metric, step), value in one.items():
-        wide = metric.endswith(("grad_norm", "margin", "reward_chosen", "reward_rejected"))
+        wide = metric.endswith(("grad_norm", "margin", "margin/before", "margin/after"))
         assert two[metric, step] == pytest.approx(value, rel=1e-3 if wide else 1e-5, abs=1e-5), (metric, step)
 
 
