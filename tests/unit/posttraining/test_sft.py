@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from argosy.models.attention import PACKED, Choice, choose
 from argosy.models.generate import Decoding, generate
 from argosy.models.packed import places
 from argosy.posttraining.rows import Rows, Sample
-from argosy.posttraining.sft import InstructionLoss, make_rows, sample_parser
+from argosy.posttraining.sft import InstructionLoss, instruction_loss, make_rows, sample_parser
 from argosy.posttraining.sft_config import SFTConfig
 from argosy.tokens.windows import IGNORED
 from argosy.training.config import ModelConfig, TrainConfig
@@ -177,6 +178,55 @@ def test_a_model_trained_with_packed_attention_answers_as_before(model: Any, sam
     trained.set_attn_implementation(choose("varlen", torch.device("cpu"), 80))
     assert generate(trained, prompts, decoding) == expected
     assert trained.config._attn_implementation == PACKED
+
+
+def real_conversations() -> list[list[dict[str, str]]]:
+    """400 questions and answers, English and Chinese, and 100 conversations of three of them."""
+    folder = Path(__file__).resolve().parents[4] / "shared/data/llamafactory_demo"
+    if not folder.is_dir():
+        pytest.skip(f"no test data at {folder}")
+    pairs = []
+    for name in ("alpaca_en_demo", "alpaca_zh_demo"):
+        for row in json.loads((folder / f"data__{name}.json").read_text(encoding="utf-8"))[:200]:
+            pairs.append(messages_of(f"{row['instruction']}\n{row['input']}", row["output"]))
+    return pairs + [pairs[n] + pairs[n + 150] + pairs[n + 300] for n in range(100)]
+
+
+def messages_of(question: str, answer: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_what_is_learnt_of_500_real_conversations(tokenizer: Any, marked: bool) -> None:
+    """Token by token, against what is put together here of the template's pieces."""
+    conversations = [each for each in real_conversations() if each[-1]["content"].strip()]
+    tokenizer = copy.deepcopy(tokenizer)
+    if not marked:
+        tokenizer.chat_template = re.sub(r"\{% (end)?generation %\}", "", tokenizer.chat_template)
+    mark = {name: tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in ("user", "assistant", "end")}
+    parse = sample_parser(tokenizer, 10**6)
+    assert len(conversations) == 500
+    for messages in conversations:
+        ids, answers = [], []
+        for message in messages:
+            words = tokenizer(message["content"], add_special_tokens=False)["input_ids"]
+            ids += [mark[message["role"]], *words, mark["end"]]
+            answers += [False] + [message["role"] == "assistant"] * (len(words) + 1)
+        sample = parse({"messages": messages})
+        assert sample.ids.tolist() == ids
+        assert sample.answers.tolist() == answers
+
+
+def test_held_out_losses_are_of_the_answers_alone_and_by_channel(model: Any, samples: list[Sample]) -> None:
+    found = instruction_loss(model, samples[:7], 2, 3)
+    sums: dict[str, list[float]] = {}
+    for sample in samples[:7]:
+        ids = torch.from_numpy(sample.ids).long()
+        nats = torch.nn.functional.cross_entropy(model(ids[None]).logits[0, :-1], ids[1:], reduction="none")
+        for name in ("", f"/{sample.channel}"):
+            sums.setdefault(name, []).extend(nats[torch.from_numpy(sample.answers)[1:]].tolist())
+    assert found == {f"heldout/instruction_loss{name}": pytest.approx(sum(each) / len(each), rel=1e-5)
+                     for name, each in sums.items()}
 
 
 def test_a_record_with_text_is_learnt_whole(tokenizer: Any) -> None:
