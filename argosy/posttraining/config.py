@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from argosy.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
-from argosy.errors import InputError
 from argosy.models.export import Export
 from argosy.training.config import TrainConfig, micro_batch
 from argosy.training.numerics import NumericsConfig
@@ -62,8 +61,6 @@ class PosttrainingConfig(NumericsConfig):
     """Directory of the data step."""
     seed: Seed = 0
     """Seed of the examples' order and of all that is sampled."""
-    loss_weights: Annotated[dict[str, Rate], ADDED] = Field({})
-    """Weight of a channel's examples in the loss, such as {code: 0.5}; 1 where none is given."""
     epochs: float = Field(default=1.0, gt=0)
     """Passes over the data."""
     max_steps: int = Field(default=0, ge=0)
@@ -115,27 +112,6 @@ class PosttrainingConfig(NumericsConfig):
             )
         return self
 
-    def order(self, lengths: Sequence[int]) -> list[int]:
-        """Return the indices of the examples in the order of training (`training_order`).
-
-        Several processes leave out a last batch that is not full: they would fill it up with examples seen before.
-        Raises InputError: nothing is left."""
-        order = training_order(lengths, self.batch_size, self.epochs, self.seed, self.max_steps)
-        if self.processes > 1:
-            order = order[: len(order) - len(order) % self.batch_size]
-            if not order:
-                raise InputError(f"batch_size={self.batch_size} is more than the {len(lengths)} examples of the data, "
-                                 f"which processes={self.processes} cannot share out; choose a smaller batch, or "
-                                 "processes=1")
-        return order
-
-    def batches(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Return the indices of the examples of each optimizer step, `batch_size` in each: `max_steps` steps, or the
-        nearest to `epochs` passes, at least one."""
-        steps = self.max_steps or max(1, round(self.epochs * len(lengths) / self.batch_size))
-        order = training_order(lengths, self.batch_size, self.epochs, self.seed, steps)
-        return [order[at : at + self.batch_size] for at in range(0, len(order), self.batch_size)]
-
     @property
     def micro_batch(self) -> int:
         """Return the examples of one forward and backward of a process."""
@@ -160,6 +136,15 @@ class PreferenceConfig(PosttrainingConfig):
     """File of the data step to learn from."""
     heldout: str = "preferences_heldout.jsonl"
     """File of the data step that is evaluated before and after."""
+    loss_weights: dict[str, Rate] = Field({})
+    """Weight of a channel's examples in the loss, such as {code: 0.5}; 1 where none is given."""
+
+    def batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Return the indices of the examples of each optimizer step, `batch_size` in each: `max_steps` steps, or as
+        many as come nearest to `epochs` passes, at least one."""
+        steps = self.max_steps or max(1, round(self.epochs * len(lengths) / self.batch_size))
+        order = training_order(lengths, self.batch_size, self.epochs, self.seed, steps)
+        return [order[at : at + self.batch_size] for at in range(0, len(order), self.batch_size)]
 
 
 class PosttrainingOutputs(Measured):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from argosy.config.explain import likely
 from argosy.errors import InputError
-from argosy.posttraining.config import PosttrainingConfig
+from argosy.posttraining.config import PreferenceConfig
 from argosy.posttraining.loop import Updates, Values
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.preferences.divergence import Divergence
@@ -36,7 +36,7 @@ class Learner:
     Attributes:
         names: what the module's sums are of, by channel, the number of examples aside, which comes last."""
 
-    stage: Stage[PosttrainingConfig]
+    stage: Stage[PreferenceConfig]
     engine: Engine
     phase: TrainConfig
     examples: Sequence[Example]
@@ -89,7 +89,7 @@ class Learner:
 
 
 def start_engine(
-    stage: Stage[PosttrainingConfig], model: Any, examples: Sequence[Example], steps: int,
+    stage: Stage[PreferenceConfig], model: Any, examples: Sequence[Example], steps: int,
     wrap: Callable[[Any, TrainConfig], Any], plain: Callable[[], Any],
 ) -> tuple[Engine, TrainConfig, WholeModel]:
     """Return the engine around `model`, its phase, and the whole model that comes of it.

@@ -1,6 +1,7 @@
 """Log-probabilities of answers under an engine's weights as they are, and under those that training starts from, which
-are computed once and kept."""
+are computed once and kept: no second model is in memory."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,12 @@ def kept_reference(engine: Engine, examples: Sequence[Example], size: int, out: 
                    progress: Callable[[int, int], None], folder: str = FOLDER) -> Tensor:
     """Return `score` of all examples under the weights that training starts from, which the engine still has.
 
-    What is kept below `out` from a run before is read; a block that is missing is computed. `progress`: is told the
-    answers that are done, and all of them."""
+    What is kept below `out` from a run before is read; a block that is missing, or is of other tokens (its name has
+    their digest), is computed. `progress`: is told the answers that are done, and all of them."""
     blocks = [examples[at : at + _BLOCK // 2] for at in range(0, len(examples), _BLOCK // 2)]
     found: list[Tensor] = []
     for number, block in enumerate(blocks):
-        path = out / folder / f"{number:05d}.npy"
+        path = out / folder / f"{number:05d}-{_digest(block)}.npy"
         if not engine.group.agreed(path.is_file()):
             values = score(engine, block, size)
             if engine.group.rank == 0:
@@ -66,6 +67,14 @@ def _write(path: Path, values: Tensor) -> None:
     with temporary.open("wb") as file:
         np.save(file, values.cpu().numpy())
     publish(temporary, path)
+
+
+def _digest(examples: Sequence[Example]) -> str:
+    found = hashlib.sha256()
+    for example in examples:
+        for ids in example.sides:
+            found.update(np.array([len(example.prompt_ids), len(ids), *ids], np.int64).tobytes())
+    return found.hexdigest()[:12]
 
 
 def _by_length(examples: Sequence[Example]) -> list[int]:

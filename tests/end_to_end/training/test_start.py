@@ -142,8 +142,8 @@ def test_preferences_are_learnt_from_the_model_itself(qwen: Path, tmp_path: Path
     given = {"checkpoint": qwen / "start", "data": qwen / "data", "max_steps": 2, "batch_size": 8,
              "micro_batch_size": 8, "heldout_limit": 8, "dtype": "float32"}
     outputs = run_here(preference, tmp_path, Recorder(), **given)
-    assert outputs.metrics["heldout/dpo_loss/before"] == pytest.approx(math.log(2), abs=1e-6)
-    assert outputs.metrics["heldout/dpo_loss/after"] < math.log(2)
+    assert outputs.metrics["heldout/preference_loss/before"] == pytest.approx(math.log(2), abs=1e-6)
+    assert outputs.metrics["heldout/preference_loss/after"] < math.log(2)
 
 
 def test_ppo_of_a_type_without_value_model_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from argosy.data.rejects import Rejects, read_records
 from argosy.data.schemas import ParseError, parse_record
 from argosy.errors import InputError
-from argosy.posttraining.config import PosttrainingConfig, training_order
+from argosy.posttraining.config import PosttrainingConfig, PreferenceConfig, training_order
 from argosy.posttraining.preferences.examples import preference_parser
 from argosy.posttraining.rl.rewards import hold_out, prompt_parser
 from argosy.posttraining.sft import sample_parser
@@ -163,11 +163,10 @@ def test_max_steps_is_the_number_of_steps_whatever_the_epochs() -> None:
     assert training_order(lengths, 8, 3, seed=1, max_steps=1) == training_order(lengths, 8, 1, seed=1)[:8]
 
 
-def test_several_processes_leave_out_a_last_batch_that_is_not_full() -> None:
+def test_batches_of_pairs_are_full_and_as_many_whatever_the_processes() -> None:
     lengths = [1 + i % 7 for i in range(21)]
-    config = PosttrainingConfig(batch_size=8, micro_batch_size=4, seed=1)
-    two = config.model_copy(update={"processes": 2})
-    assert len(config.order(lengths)) == 21
-    assert two.order(lengths) == config.order(lengths)[:16]
-    with pytest.raises(InputError, match=r"batch_size=8 is more than the 5 examples .* processes=2 cannot share out"):
-        two.order(lengths[:5])
+    config = PreferenceConfig(batch_size=8, micro_batch_size=4, seed=1)
+    batches = config.batches(lengths)
+    assert [len(batch) for batch in batches] == [8, 8, 8]  # the nearest to one pass
+    assert config.model_copy(update={"processes": 2}).batches(lengths) == batches
+    assert [len(batch) for batch in config.batches(lengths[:3])] == [8]
