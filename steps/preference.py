@@ -21,7 +21,7 @@ def run(config: PreferenceMethodConfig, context: StepContext) -> PosttrainingOut
     from argosy.posttraining.preferences.methods import Answers, find_method
 
     pairs, heldout = read_pairs(stage)
-    model, method = stage.source.causal_model(), find_method(config.method)
+    model, method = stage.model(), find_method(config.method)
     batches = (stage.source.pad_id, config.micro_batch)
     before: list[tuple[Answers, Answers]] = []
 

@@ -29,10 +29,10 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     stage = begin(config, context)
     from argosy.posttraining.preferences.examples import read_pairs
     from argosy.posttraining.preferences.heldout import reward_metrics
-    from argosy.posttraining.preferences.rewards import load_reward_model, train_reward_model
+    from argosy.posttraining.preferences.rewards import start_reward_model, train_reward_model
 
     pairs, heldout = read_pairs(stage)
-    model = load_reward_model(stage.source, config.seed, config.heads)
+    model = start_reward_model(stage, config.heads)
 
     def evaluate(model: Any) -> dict[str, float]:
         return reward_metrics(model, heldout, stage.source.pad_id, config.micro_batch)

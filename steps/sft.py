@@ -22,7 +22,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     train = stage.read(sample_parser(source.tokenizer, longest), *config.conversations)
     heldout = stage.read(sample_parser(source.tokenizer, longest, prompts=True), config.heldout)[: config.heldout_limit]
     stage.keep_rejects()
-    model = source.causal_model()
+    model = stage.model()
     decoding = source.decoding(config.max_new_tokens)
 
     def evaluate(model: Any) -> dict[str, float]:

@@ -8,7 +8,7 @@ from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
 from argosy.step.machine import usable_gpus
 from argosy.store.files import read_record
-from argosy.training.config import TrainConfig
+from argosy.training.numerics import NumericsConfig
 from evals.task import TaskSpec
 from evals.task_sources import check_there
 from steps.data import FILES, DataConfig, check_files
@@ -36,7 +36,7 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
 def _check_phases(config: LifecycleConfig, stages: Collection[str]) -> None:
     """Check that each phase of training can be computed by the devices that it has, and divides the model it has."""
     for name, phase in config:
-        if name not in stages or not isinstance(phase, TrainConfig):
+        if name not in stages or not isinstance(phase, NumericsConfig):
             continue
         given = config.resources.get(name)
         gpus = given.gpus if given else None

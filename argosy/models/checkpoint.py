@@ -42,8 +42,9 @@ def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
         raise InputError(f"checkpoint {root} does not exist; run the training step again, or correct the path")
     if (root / OUTPUTS).is_file():
         path, name = _export_of(root, export)
-    elif (root / "adapter_config.json").is_file():
-        raise InputError(f"checkpoint {root} is an adapter (adapter_config.json): merge it into its model with peft's "
+    elif (root / "adapter_config.json").is_file() and not (root / "base.json").is_file():
+        raise InputError(f"checkpoint {root} is an adapter (adapter_config.json) that does not say where its base is "
+                         "(base.json, as an export of Argosy has): merge it into its model with peft's "
                          "merge_and_unload, save that and name it")
     elif (root / "config.json").is_file():
         path, name = root, root.name

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from argosy.config.schema import Config
+from argosy.models.adapters.files import write_adapter
 from argosy.step.contract import StepContext
 from argosy.store.files import publish, temporary_of, write_json
+
+ADAPTER = "adapter"  # the folder of the adapter in a merged export
 
 
 class Export(Config):
@@ -49,7 +52,7 @@ class Exporter:
         temporary = temporary_of(target)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        save_weights(model, temporary, weights)
+        _save(model, temporary, target, weights)
         self.tokenizer.save_pretrained(temporary)
         total = self.tokens_before + tokens
         write_json(temporary / "argosy.json", {"stage": self.stage, "step": step, "tokens": total, "chat": self.chat})
@@ -66,11 +69,26 @@ class Exporter:
         return f"checkpoints/{name}"
 
 
+def _save(model: Any, directory: Path, place: Path, weights: Mapping[str, Any] | None) -> None:
+    """Write a model that will lie in `place`: one with adapters merged, with the adapter below, or the adapter alone,
+    with the configuration of its base."""
+    from argosy.models.adapters.layers import adapters_of, merged_weights
+
+    adapted = adapters_of(model)
+    if adapted is None:
+        save_weights(model, directory, weights)
+    elif adapted.merge:
+        save_weights(model, directory, merged_weights(model, weights))
+        write_adapter(model, directory / ADAPTER, place / ADAPTER, weights)
+    else:
+        save_config(model, directory)
+        write_adapter(model, directory, place, weights)
+
+
 def save_weights(model: Any, directory: Path, weights: Mapping[str, Any] | None = None) -> None:
     """Write the files of `model.save_pretrained`, the weights (the model's, or those given) as one.
 
     Its own way imports DeepSpeed, to unwrap a model that is never wrapped here: two seconds of a laptop's step."""
-    import torch
     from safetensors.torch import save_file
 
     tied = set(model.all_tied_weights_keys)
@@ -78,8 +96,17 @@ def save_weights(model: Any, directory: Path, weights: Mapping[str, Any] | None 
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())
                    if name not in tied}
     save_file(_as_published(model, weights), directory / "model.safetensors", metadata={"format": "pt"})
+    save_config(model, directory)
+
+
+def save_config(model: Any, directory: Path) -> None:
+    """Write config.json, and how texts are generated."""
+    import torch
+
     model.config.architectures = [type(model).__name__]
     model.config.dtype = torch.float32
+    if getattr(model.config, "quantization_config", None) is not None:  # of the training; what is written is whole
+        del model.config.quantization_config
     model.config.save_pretrained(directory)
     if model.can_generate():
         model.generation_config.save_pretrained(directory)

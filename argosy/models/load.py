@@ -1,27 +1,32 @@
 """Weights of a checkpoint, loaded by transformers and checked: no tensor is missing, left over, of another shape or
 not a number. transformers itself fills what is missing with random numbers and goes on."""
 
+import copy
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from argosy.errors import ArgosyError, InputError, StepError
+from argosy.models.adapters.files import attach, find_base, is_adapter, trained_whole
 from argosy.models.chat import check_template, end_tokens
 from argosy.models.checkpoint import open_final
 from argosy.models.generate import Decoding
 
 OUTPUT_LAYER = r"(lm_head|embed_out)\..*"  # of a language model; a classifier has none
 _AGAIN = "export or download it again, whole"
+_BASES: WeakValueDictionary[tuple[Path, str], Any] = WeakValueDictionary()  # those that adapters share
 
 
 def load_model(
     path: Path, kind: str = "AutoModelForCausalLM", *, dtype: str = "float32", new: str = "", unused: str = "",
     **fields: Any,
 ) -> Any:
-    """Load the weights in `path` into the class of transformers that is named `kind`.
+    """Load the weights in `path` into the class of transformers that is named `kind`; of an adapter, those of its base
+    with the adapter added to them.
 
     Args:
         new: pattern of tensors that the checkpoint may lack, as it lacks those of a new head: they are drawn.
@@ -32,6 +37,10 @@ def load_model(
     StepError: it has disappeared meanwhile."""
     import transformers
 
+    if is_adapter(path):
+        from argosy.models.adapters.layers import merge
+
+        return merge(load_adapted(path, kind, dtype=dtype, new=new, **fields))
     with loading(path):
         model, report = getattr(transformers, kind).from_pretrained(
             path, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **fields)  # fmt: skip
@@ -45,10 +54,51 @@ def load_model(
     return model
 
 
+def load_adapted(path: Path, kind: str = "AutoModelForCausalLM", *, new: str = "", **fields: Any) -> Any:
+    """Load an adapter beside its base, not merged; args and errors as `load_model`."""
+    if "quantization_config" in fields:
+        raise InputError(f"lora.kind=qlora quantizes whole weights, and checkpoint {path} is an adapter beside its "
+                         "base: export it with lora.merge=true, or set lora.kind=lora")
+    if kind.endswith("Classification"):
+        from transformers import AutoConfig
+
+        fields.setdefault("num_labels", AutoConfig.from_pretrained(path).num_labels)
+    heads = "|".join([*([new] if new else []), *(rf"{re.escape(name)}\..*" for name in trained_whole(path))])
+    base = load_model(find_base(path), kind, new=heads, unused=OUTPUT_LAYER, **fields)
+    return _attached(base, path)
+
+
+def load_shared(path: Path, dtype: str = "float32") -> Any:
+    """Load a language model to compute with, not to train: of an adapter, its layers over the tensors of a base that
+    all adapters of it in this process share."""
+    if not is_adapter(path):
+        return load_model(path, dtype=dtype)
+    where = find_base(path)
+    base = _BASES.get((where, dtype))
+    if base is None:
+        base = _BASES[where, dtype] = load_model(where, dtype=dtype)
+    held = {id(tensor): tensor for tensor in (*base.parameters(), *base.buffers())}
+    model = _attached(copy.deepcopy(base, held), path)
+    model.__dict__["shared_base"] = base  # which lives as long as one that shares it
+    return model
+
+
+def _attached(base: Any, path: Path) -> Any:
+    with loading(path):
+        model = attach(base, path)
+    _check_finite(path, ((key, value) for key, value in model.named_parameters() if value.requires_grad))
+    return model
+
+
 def check_files(path: Path) -> None:
-    """Check the weights in `path` as `load_model` does, a tensor at a time, for an engine that reads them itself."""
+    """Check the weights in `path` as `load_model` does, a tensor at a time, for an engine that reads them itself.
+
+    Raises InputError too: they are an adapter, which such an engine would not add."""
     from safetensors import safe_open
 
+    if is_adapter(path):
+        raise InputError(f"checkpoint {path} is an adapter beside its base, which this backend does not load: take "
+                         "backend=transformers, or export the merged model with lora.merge=true")
     files = sorted(path.glob("*.safetensors"))
     load_model(path, **({"device_map": "meta"} if files else {}))
     for file in files:
@@ -101,7 +151,8 @@ class Source:
         tokens: tokens of the model's training, over all its stages.
         context: its longest input in tokens.
         stop_ids: ids that end an answer.
-        device: torch.device on which its models are put."""
+        device: torch.device on which its models are put.
+        quantization: arguments of from_pretrained that load its weights in less bits."""
 
     path: Path
     tokenizer: Any
@@ -109,6 +160,7 @@ class Source:
     context: int
     stop_ids: list[int]
     device: Any
+    quantization: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def pad_id(self) -> int:
@@ -127,10 +179,11 @@ class Source:
         return model
 
     def load(self, kind: str, new: str = "", **fields: Any) -> Any:
-        """Load the weights into the class of transformers that is named `kind`, float32, on the device.
+        """Load the weights into the class of transformers that is named `kind`, float32 or quantized, on the device.
 
         `new`: pattern of the tensors that the checkpoint may lack: of a new head."""
-        return load_model(self.path, kind, new=new, unused=OUTPUT_LAYER if new else "", **fields).to(self.device)
+        more = {**self.quantization, **fields}
+        return load_model(self.path, kind, new=new, unused=OUTPUT_LAYER if new else "", **more).to(self.device)
 
 
 def open_source(field: str, directory: str, device: Any) -> Source:

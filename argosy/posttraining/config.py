@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from argosy.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
+from argosy.models.adapters.config import LoRAConfig
 from argosy.models.export import Export
 from argosy.training.config import TrainConfig, micro_batch
 from argosy.training.numerics import NumericsConfig
@@ -61,6 +62,8 @@ class PosttrainingConfig(NumericsConfig):
     """Directory of the data step."""
     seed: Seed = 0
     """Seed of the examples' order and of all that is sampled."""
+    lora: Annotated[LoRAConfig | None, ADDED] = None
+    """Adapters that are trained in place of the weights, such as `{kind: dora, rank: 8}`; null: the weights are."""
     epochs: float = Field(default=1.0, gt=0)
     """Passes over the data."""
     max_steps: int = Field(default=0, ge=0)
@@ -101,6 +104,8 @@ class PosttrainingConfig(NumericsConfig):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _ = self.micro_batch
+        if problem := self._lora_problem():
+            raise ValueError(problem)
         divided = next((name for name, size in self.divisors.items() if size > 1), "")
         if divided and not self.rows_of_one_length:
             raise ValueError(f"{divided}={getattr(self, divided)} is not for this step, whose examples are of several "
@@ -111,6 +116,27 @@ class PosttrainingConfig(NumericsConfig):
                 "a resumed run would average its metrics over other steps"
             )
         return self
+
+    def _lora_problem(self) -> str:
+        if not self.lora:
+            return ""
+        for name in ("tensor_parallel", "pipeline_parallel", "expert_parallel"):
+            if getattr(self, name) > 1:
+                return (f"lora is for whole layers, which {name}={getattr(self, name)} divides: set {name}=1 "
+                        "(engine=fsdp or zero_stage=3 shards the weights), or lora=null")
+        if self.fp8:
+            return "lora and fp8=true exclude each other: set fp8=false, or lora=null"
+        if self.lora.kind == "qlora" and (self.zero_stage or self.engine not in ("auto", "torch")):
+            return (f"lora.kind=qlora has weights of 4 bits, which engine={self.engine} with zero_stage="
+                    f"{self.zero_stage} would shard: set engine=torch and zero_stage=0, or lora.kind=lora")
+        return ""
+
+    def cpu_problem(self) -> str:
+        """Say which field a CPU cannot compute, and what can; "" where it can compute all."""
+        if self.lora and self.lora.on_gpus_alone:
+            return ("lora.kind=qlora computes with weights of 4 bits, for which bitsandbytes has kernels on CUDA GPUs, "
+                    "and this phase runs on a CPU: set lora.kind=lora")
+        return super().cpu_problem()
 
     @property
     def micro_batch(self) -> int:

@@ -103,7 +103,7 @@ def finetune(stage: Stage[SFTConfig], model: Any, samples: Sequence[Sample], lon
         if config.loss_weights or config.prompt_weight:
             engine.weigh(weights)
         Loop(phase, stage.context, engine, rows, None, exporter).run()
-        whole = WholeModel(engine, stage.source.causal_model).refresh()
+        whole = WholeModel(engine, stage.model).refresh()
     return Trained(phase.steps, phase.steps * phase.tokens_per_step, whole)
 
 

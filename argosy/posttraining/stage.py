@@ -4,8 +4,8 @@ divergence, export."""
 import importlib
 import math
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from argosy.data.rejects import Rejects, read_records
@@ -16,7 +16,7 @@ from argosy.posttraining.config import PosttrainingConfig, PosttrainingOutputs
 from argosy.step.contract import StepContext
 from argosy.step.process import make_deterministic
 from argosy.store.step_files import given_directory
-from argosy.training.precision import speed_up_bfloat16
+from argosy.training.precision import missing, speed_up_bfloat16
 
 if TYPE_CHECKING:
     from argosy.training.parallel import Group
@@ -58,6 +58,22 @@ class Stage(Generic[C]):
         if self.context.rank == 0:
             self.rejects.write(self.context.out)
 
+    def model(self) -> Any:
+        """Load the language model that is trained: with the adapters of `lora`, where that is set.
+
+        Raises InputError: the adapters do not fit the model, or a package is missing."""
+        return self.adapt(self.source.causal_model())
+
+    def adapt(self, model: Any, whole: Sequence[str] = ()) -> Any:
+        """Give a model of the checkpoint's weights the adapters of `lora`, where that is set; returns it.
+
+        `whole`: modules that are trained whole beside them, such as a new head."""
+        if not self.config.lora:
+            return model
+        from argosy.models.adapters.layers import add_adapters
+
+        return add_adapters(model, self.config.lora, self.config.seed, self.source.path, whole)
+
     def run(
         self, name: str, model: Any, evaluate: Callable[[Any], Mapping[str, float]], train: Callable[[], Trained]
     ) -> PosttrainingOutputs:
@@ -88,11 +104,30 @@ def begin(config: _C, context: StepContext) -> Stage[_C]:
     from argosy.training.parallel import join_group
 
     group = join_group(context)
+    if group.device.type == "cpu" and (problem := config.cpu_problem()):
+        raise InputError(problem)
     source = open_source("checkpoint", config.checkpoint, group.device)
     if config.max_length > source.context:
         raise InputError(f"max_length={config.max_length} is more than the {source.context} tokens of the checkpoint's "
                          "context, which it has not learnt beyond; lower it, or set 0 for the context")
+    if config.lora and config.lora.kind == "qlora":
+        source = replace(source, quantization=quantization(group.device, config.dtype))
     return Stage(config, context, group, source)
+
+
+def quantization(device: Any, dtype: str) -> dict[str, Any]:
+    """Return how weights are loaded on a device as NF4 numbers of 4 bits with scales of 8 (Dettmers et al. 2023), for
+    products in `dtype`.
+
+    Raises InputError: bitsandbytes is not installed."""
+    if problem := missing("lora.kind=qlora", "bitsandbytes", "set lora.kind=lora"):
+        raise InputError(problem)
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                                bnb_4bit_compute_dtype=getattr(torch, dtype))
+    return {"quantization_config": config, "device_map": {"": device}}
 
 
 def prepare_process(seed: int, threads: int) -> None:
@@ -117,12 +152,10 @@ def prepare_process(seed: int, threads: int) -> None:
 def _skip_unused_packages() -> None:
     """Let the libraries think that these packages are not installed: importing them costs seconds at each start.
 
-    scipy serves only detection losses, peft only adapters, and accelerate imports DeepSpeed (3 s) to ask whether
-    a model is one of its engines. A run that a DeepSpeed launcher started keeps it."""
+    scipy serves only detection losses, and accelerate imports DeepSpeed (3 s) to ask whether a model is one of its
+    engines. A run that a DeepSpeed launcher started keeps it."""
     unused = [
         ("transformers.utils", "is_scipy_available"),
-        ("transformers.utils", "is_peft_available"),
-        ("accelerate.utils.modeling", "is_peft_available"),
     ]
     if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") != "true":
         unused.append(("accelerate.utils.other", "is_deepspeed_available"))

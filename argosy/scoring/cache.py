@@ -19,7 +19,8 @@ from argosy.scoring.rows import Query, Score
 
 VERSION = 3  # of the meaning of a score; raised by whoever changes it
 _LOG = logging.getLogger(__name__)
-_WEIGHTS = ("*.safetensors", "*.bin", "config.json", "*token*", "vocab*", "merges*", "*.model", "*.index.json")
+_WEIGHTS = ("*.safetensors", "*.bin", "*config.json", "base.json", "*token*", "vocab*", "merges*", "*.model",
+            "*.index.json")
 _SUFFIX = ".scores"
 
 

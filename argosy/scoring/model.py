@@ -9,7 +9,7 @@ from argosy.errors import InputError
 from argosy.models.chat import answer_start, check_ends, end_tokens
 from argosy.models.checkpoint import Checkpoint
 from argosy.models.generate import Decoding, GreedyDecoder, Tokens, before_stops, by_reach, generate, in_batches
-from argosy.models.load import load_model, loading
+from argosy.models.load import load_shared, loading
 from argosy.scoring.cache import ScoreCache, model_directory
 from argosy.scoring.encoder import Encoder, load_encoder
 from argosy.scoring.rows import Score
@@ -70,7 +70,7 @@ class LanguageModel:
         with loading(checkpoint.path):
             encoder = load_encoder(checkpoint.path)
         check_ends(encoder.tokenizer)
-        model = load_model(checkpoint.path, dtype="auto").eval()
+        model = load_shared(checkpoint.path, dtype="auto").eval()
         where = f"cuda:{device % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
         if where == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
             model.set_attn_implementation("eager")

@@ -113,8 +113,7 @@ def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[E
                               phase.attention)
 
     with explained(config.phase(len(batches), config.batch_size, 2), model, stage.group):
-        engine, phase, whole = start_engine(stage, model, examples, len(batches), wrap,
-                                            stage.source.causal_model)
+        engine, phase, whole = start_engine(stage, model, examples, len(batches), wrap, stage.model)
         learner = Learner(stage, engine, phase, examples, ("loss", "accuracy", "margin"))
         progress = partial(stage.context.progress.update, unit="answers", note="of the reference")
         kept = (phase.micro_batch, stage.context.out, progress)

@@ -73,10 +73,15 @@ def load_reward_model(source: Source, seed: int | None = None, heads: int = 1) -
     return model
 
 
+def start_reward_model(stage: Stage[PreferenceConfig], heads: int) -> Any:
+    """Return the reward model that is trained, with a new head, and with adapters where the config has them."""
+    return stage.adapt(load_reward_model(stage.source, stage.config.seed, heads), whole=("score",))
+
+
 def train_reward_model(
     stage: Stage[PreferenceConfig], model: Any, pairs: Sequence[Preference], centering: float
 ) -> Trained:
-    """Train `model`, which `load_reward_model` made, on `pairs`."""
+    """Train `model`, which `start_reward_model` made, on `pairs`."""
     config, channels, heads = stage.config, channels_of(pairs), model.config.num_labels
     batches = config.batches([max(map(len, pair.sides)) for pair in pairs])
 
@@ -86,7 +91,7 @@ def train_reward_model(
 
     with explained(config.phase(len(batches), config.batch_size, 2), model, stage.group):
         engine, phase, whole = start_engine(
-            stage, model, pairs, len(batches), wrap, lambda: load_reward_model(stage.source, config.seed, heads))
+            stage, model, pairs, len(batches), wrap, lambda: start_reward_model(stage, heads))
         learner, device = Learner(stage, engine, phase, pairs, NAMES), engine.group.device
 
         def part(row: Sequence[int]) -> Part:
