@@ -17,7 +17,7 @@ from argosy.step.process import make_deterministic
 from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.training.config import ModelConfig
 from benchmarks.side_by_side import shared
-from benchmarks.training_sides import THREADS, WARM, Counted, Laps, Last
+from benchmarks.training_sides import THREADS, WARM, Counted, Laps, Last, counting
 
 Turn = Callable[..., dict[str, float]]
 
@@ -117,7 +117,6 @@ def sft_ours() -> Turn:
 def sft_trl() -> Turn:
     """Make the turn of TRL's SFTTrainer, from its `train()` on; a layout says how many `rows` a forward has."""
     from datasets import Dataset
-    from transformers import TrainerCallback
     from trl.trainer.sft_config import SFTConfig
     from trl.trainer.sft_trainer import SFTTrainer
 
@@ -125,18 +124,7 @@ def sft_trl() -> Turn:
     gpu, folder = model.device.type == "cuda", TemporaryDirectory()
     data = Dataset.from_list([{"messages": messages} for messages in conversations])
 
-    class Counting(TrainerCallback):
-        """Callback that tells the laps of a step's end, and keeps the last loss."""
-
-        laps, loss = Laps(1), 0.0
-
-        def on_step_end(self, *_: Any, **__: Any) -> None:
-            self.laps.step()
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            self.loss = float((logs or {}).get("loss", self.loss))
-
-    callback = Counting()
+    callback = counting()
 
     def turn(steps: int, rows: int) -> dict[str, float]:
         callback.laps = Laps(steps)

@@ -165,15 +165,12 @@ class Last(Tracker):
         self.last = values if "train/loss" in values else self.last
 
 
-def trainer(size: str) -> Work:
-    """Make the work of the Trainer, from its `train()` on, with its own optimizer and data loader."""
-    from transformers import Trainer, TrainerCallback, TrainingArguments
+def counting() -> Any:
+    """Return a callback of a Trainer that tells its `laps` of a step's end, and keeps the last `loss`."""
+    from transformers import TrainerCallback
 
-    model, mixture, device = start(size)
-    folder, gpu = TemporaryDirectory(), device.type == "cuda"
-
-    class Counted(TrainerCallback):
-        """Callback that tells the laps of a step's end, and keeps the last loss."""
+    class Counting(TrainerCallback):
+        """Callback of laps and loss."""
 
         laps, loss = Laps(1), 0.0
 
@@ -183,7 +180,16 @@ def trainer(size: str) -> Work:
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             self.loss = float((logs or {}).get("loss", self.loss))
 
-    callback = Counted()
+    return Counting()
+
+
+def trainer(size: str) -> Work:
+    """Make the work of the Trainer, from its `train()` on, with its own optimizer and data loader."""
+    from transformers import Trainer, TrainingArguments
+
+    model, mixture, device = start(size)
+    folder, gpu = TemporaryDirectory(), device.type == "cuda"
+    callback = counting()
 
     def work(steps: int) -> dict[str, float]:
         inputs, targets = batches(mixture, steps)
