@@ -39,9 +39,12 @@ def check_template(tokenizer: Any) -> None:
                          "it: train the tokenizer with one, or begin with the model by `start`, which adds one")
 
 
-def encode_prompt(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
-    """Token ids of `messages` up to where the assistant is to answer. Raises ParseError: the template refuses them."""
-    return list(_apply(tokenizer, messages, tokenize=True, return_dict=True, add_generation_prompt=True)["input_ids"])
+def encode_prompt(tokenizer: Any, messages: Sequence[Message], tools: Any = None) -> list[int]:
+    """Token ids of `messages` up to where the assistant is to answer, who may call `tools` (JSON schemas of functions).
+
+    Raises ParseError: the template refuses them."""
+    return list(_apply(tokenizer, messages, tokenize=True, return_dict=True, add_generation_prompt=True,
+                       tools=tools)["input_ids"])
 
 
 def encode(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
@@ -61,23 +64,27 @@ def _apply(tokenizer: Any, messages: Sequence[Message], **how: Any) -> Any:
 _MARK = re.compile(r"\{%-?\s*generation\b")  # {% generation %}, by which a template marks the assistant's words
 
 
-def encode_answers(tokenizer: Any, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
-    """Token ids of the whole conversation, and whether each is of the assistant's words or ends a turn of it.
+def encode_answers(
+    tokenizer: Any, messages: Sequence[Message], tools: Any = None
+) -> tuple[list[int], list[bool]]:
+    """Token ids of the whole conversation, and whether each is of the assistant's words (or calls of `tools`) or ends a
+    turn of it.
 
     A template that marks them with {% generation %} says so itself. Of another one the conversation up to each answer
     is rendered too: what follows it, up to the token that ends the turn, is the answer. Raises ParseError: a message of
     the assistant is not where the shorter conversation ends (names its number), or its words are not as written."""
     if _MARK.search(tokenizer.get_chat_template()):
-        marked = _apply(tokenizer, messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        marked = _apply(tokenizer, messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True,
+                        tools=tools)
         return list(marked["input_ids"]), [bool(each) for each in marked["assistant_masks"]]
-    text: str = _apply(tokenizer, messages, tokenize=False)
-    spans = list(_answer_spans(tokenizer, messages, text))
+    text: str = _apply(tokenizer, messages, tokenize=False, tools=tools)
+    spans = list(_answer_spans(tokenizer, messages, text, tools))
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     starts = [start for start, _ in encoded["offset_mapping"]]
     return list(encoded["input_ids"]), [any(low <= at < high for low, high in spans) for at in starts]
 
 
-def _answer_spans(tokenizer: Any, messages: Sequence[Message], text: str) -> Iterator[tuple[int, int]]:
+def _answer_spans(tokenizer: Any, messages: Sequence[Message], text: str, tools: Any) -> Iterator[tuple[int, int]]:
     """Yield begin and end, in characters of the rendered `text`, of each turn of the assistant."""
     ending = _ending(tokenizer)
     for number, message in enumerate(messages):
@@ -86,7 +93,7 @@ def _answer_spans(tokenizer: Any, messages: Sequence[Message], text: str) -> Ite
         if not number:
             raise ParseError("message 1 is the assistant's: the chat template has no mark of its words, and there is "
                              "nothing before them")
-        before: str = _apply(tokenizer, messages[:number], tokenize=False, add_generation_prompt=True)
+        before: str = _apply(tokenizer, messages[:number], tokenize=False, add_generation_prompt=True, tools=tools)
         if not text.startswith(before):
             raise ParseError(f"message {number + 1}: the chat template renders what comes before it in another way "
                              "than within the whole conversation, so that the assistant's words cannot be told")

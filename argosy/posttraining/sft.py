@@ -42,7 +42,8 @@ def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> 
             ids = [token for token in (tokenizer.bos_token_id, *text, tokenizer.eos_token_id) if token is not None]
             return Sample(np.array(ids, np.int32), np.ones(len(ids), np.bool_), channel)
         (messages,) = turns_of("instructions", record, "messages")
-        ids, marks = encode_answers(tokenizer, messages)
+        tools = record.get("tools")
+        ids, marks = encode_answers(tokenizer, messages, tools)
         check_length(ids, max_length)
         if not any(marks[1:]):
             raise ParseError("the chat template renders no words of the assistant")
@@ -50,7 +51,7 @@ def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> 
         if not prompts:
             return sample
         last = max(index for index, message in enumerate(messages) if message["role"] == "assistant")
-        prompt = tuple(encode_prompt(tokenizer, messages[:last]))
+        prompt = tuple(encode_prompt(tokenizer, messages[:last], tools))
         return Sample(sample.ids, sample.answers, channel, prompt, messages[last]["content"])
 
     return parse

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from argosy.data.schemas import ParseError
-from argosy.models.chat import encode_answers
+from argosy.models.chat import encode_answers, encode_prompt
 from tests.started_models import CHATML, make_qwen_tokenizer
 
 MARKED = CHATML.replace("m.content + '<|im_end|>\\n' }}", "'' }}{%- if m.role == 'assistant' %}{% generation %}"
@@ -47,6 +47,24 @@ def test_it_equals_the_marks_of_the_same_template_with_generation(texts: tuple[s
 def test_words_that_cannot_be_told_are_refused_with_the_messages_number(template: str, reason: str) -> None:
     with pytest.raises(ParseError, match=reason):
         encode_answers(make_qwen_tokenizer(template=template), conversation("s", "q", "words", "q", "more"))
+
+
+CALLING = ("{%- if tools %}{{ '<|im_start|>system\n' + tools[0].name + '<|im_end|>\n' }}{% endif %}" + CHATML.replace(
+    "m.content + '<|im_end|>", "m.content + (m.tool_calls | tojson if m.tool_calls else '') + '<|im_end|>"))
+
+
+def test_calls_of_tools_are_learnt_and_the_tools_are_in_the_prompt() -> None:
+    tokenizer = make_qwen_tokenizer(template=CALLING)
+    messages: list[Any] = [{"role": "user", "content": "Weather?"},
+                           {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look"}}]},
+                           {"role": "user", "content": "sun"}, {"role": "assistant", "content": "It is sunny."}]
+    tools = [{"name": "look"}]
+    ids, mask = encode_answers(tokenizer, messages, tools)
+    assert tokenizer.decode(ids).startswith("<|im_start|>system\nlook<|im_end|>\n<|im_start|>user\nWeather?")
+    assert encode_prompt(tokenizer, messages[:1], tools) == ids[: mask.index(True)]
+    text = tokenizer.decode([token for token, marked in zip(ids, mask, strict=True) if marked])
+    assert text.startswith('[{"function": {"name": "look"}}]<|im_end|>')
+    assert text.endswith("It is sunny.<|im_end|>")
 
 
 def test_an_answer_to_nothing_is_refused() -> None:
