@@ -1,6 +1,8 @@
 """The `benchmarks` section of a suite, and its validation before a model is loaded."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Iterable, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,12 @@ from pydantic import Field, model_validator
 
 from argosy.config.schema import Config
 from argosy.errors import InputError
-from argosy.evaluation.suite import check_names
+from argosy.evaluation.suite import ROOT, NoFileError, check_names, load_suite
 from evals.chain import parse_chain
 from evals.formats import find_format
 from evals.memorisation import Memorisation
 from evals.task import TaskSpec
+from evals.task_sources import read_task, use_hub
 
 
 class Benchmarks(Config):
@@ -81,3 +84,29 @@ def _check_folder(path: str, where: str) -> None:
     if path and not Path(path).is_dir():
         raise InputError(f"{where}.include_path: there is no folder {path}; give one that has YAML of lm-eval's tasks, "
                          "beside the suite or absolute")  # fmt: skip
+
+
+def questions(suites: Iterable[str], made: Collection[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """List what the benchmarks of suites (paths of YAML) ask, as {"question", "choices"}, for decontamination, and why
+    some tasks cannot be listed: those of lm-eval and of a hub are not loaded here, and files may be absent.
+
+    made: files of the data step, whose items the caller has. Raises InputError: a suite is wrong."""
+    found: list[dict[str, Any]] = []
+    not_listed: dict[str, str] = {}
+    for file in suites:
+        suite = load_suite(os.path.abspath(file))
+        section = suite.section("benchmarks", Benchmarks) if suite.benchmarks else Benchmarks()
+        not_listed |= dict.fromkeys(section.lm_eval, "it is a task of lm-eval")
+        for name, spec in section.tasks.items():
+            if spec.lm_eval or use_hub(spec):
+                not_listed[name] = "it is a task of lm-eval" if spec.lm_eval else "its items are on a hub"
+            elif not any(fnmatch(there, pattern) for pattern in spec.files for there in made):
+                try:
+                    items = read_task(spec, Path(os.devnull)).items
+                except NoFileError:
+                    not_listed[name] = f"no file {' or '.join(spec.files)} (set {ROOT} to the folder that has it)"
+                except InputError as error:
+                    not_listed[name] = str(error)
+                else:
+                    found += [{"question": item.question, "choices": getattr(item, "choices", ())} for item in items]
+    return found, not_listed

@@ -5,9 +5,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from argosy.data.records import KINDS
 from argosy.errors import InputError
-from argosy.evaluation.suite import FOLDERS, check_apart, find_suite, load_suite
+from argosy.evaluation.suite import FOLDERS, check_apart, find_suite, load_suite, named_files
 from argosy.training.config import TrainConfig
+from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig, check_suite
 from workflows.graph import Node, Stages
 
@@ -52,6 +54,18 @@ def evaluations(
                     stages("evaluate", "evaluate", each, part=part, batch=config.together, checkpoint=node, **inputs)
                 )
     return [node for node in nodes if node is not None]
+
+
+def decontaminated(data: DataConfig, config: Evaluation) -> DataConfig:
+    """Return the data step's config with the suites that there are, where the user's own records are to hold none of
+    their items, and no suites are named for that."""
+    if data.suites or not any(getattr(data, kind) for kind in KINDS):
+        return data
+    files = [str(find_suite(name, "evaluate.suites")) for name, which in sorted(config.suites.items())
+             if which != "none"]
+    suites = tuple(file for file in files if load_suite(file).benchmarks)
+    named = dict.fromkeys(name for file in suites for name in named_files(file))
+    return data.model_copy(update={"suites": suites, "suite_files": tuple(named)})
 
 
 def exports(node: Node) -> Iterator[str]:

@@ -45,7 +45,7 @@ from steps.reward_model import RewardModelConfig
 from steps.start import StartConfig
 from steps.tokenize import TokenizeConfig
 from steps.train_tokenizer import TrainTokenizerConfig
-from workflows.evaluation import Evaluation, check_without_tokens, evaluations
+from workflows.evaluation import Evaluation, check_without_tokens, decontaminated, evaluations
 from workflows.graph import NEEDED, Node, StageResources, Stages
 
 STAGES = ("data", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context", "anneal", "sft", "twin", "dpo",
@@ -187,7 +187,7 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
 
     Raises InputError: a stage lacks what it needs; says what to add."""
     stage = Stages(config.seed, config.resources, config.chosen())
-    data = stage("data", "data", config.data)
+    data = stage("data", "data", decontaminated(config.data, config.evaluate))
     clean = stage("clean", "clean", config.clean, data=data)
     start = stage("start", "start", config.start)
     tokenizer = stage("tokenizer", "train_tokenizer", config.tokenizer, documents=clean)

@@ -112,13 +112,15 @@ def _provenance(graph: Graph, node: Node) -> str:
 
 def _wired(graph: Graph, node: Node, root: str) -> Config:
     """Fill in the directories of upstream nodes, and absolute paths of external files."""
-    values: dict[str, str | tuple[str, ...]] = {}
+    values: dict[str, str | tuple[str, ...] | dict[str, str]] = {}
     for name, nodes in node.upstream.items():
         paths = tuple(graph.directory(n, root) for n in nodes)
         values[name] = paths[0] if type(node.config).model_fields[name].annotation is str else paths
     for name in node.config.fields_with(Role.EXTERNAL):
         value = getattr(node.config, name)
-        if value:
+        if isinstance(value, dict):
+            values |= {name: {key: os.path.abspath(path) for key, path in value.items()}} if value else {}
+        elif value:
             values[name] = os.path.abspath(value) if isinstance(value, str) else tuple(map(os.path.abspath, value))
     return node.config.model_copy(update=values) if values else node.config
 

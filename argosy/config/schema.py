@@ -35,14 +35,15 @@ Upstream = Annotated[str, Role.UPSTREAM]
 Upstreams = Annotated[tuple[str, ...], Role.UPSTREAM]
 
 
-def _path(text: str) -> str:
+def expand_home(text: str) -> str:
+    """Return a path from outside with ~ as the home. Raises ValueError: it is a URL."""
     if "://" in text:
         raise ValueError(f"{text!r} is a URL, allowed: a path; download it first, and give the path of the file")
     return expanduser(text)
 
 
-External = Annotated[str, Role.EXTERNAL, AfterValidator(_path)]
-Externals = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda paths: tuple(map(_path, paths)))]
+External = Annotated[str, Role.EXTERNAL, AfterValidator(expand_home)]
+Externals = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda paths: tuple(map(expand_home, paths)))]
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every library's generator takes
 Rate = Annotated[float, Field(gt=0)]
@@ -62,7 +63,8 @@ class Config(BaseModel):
         """Yield the field and the path of each path in the fields that have `role`; empty ones are passed over."""
         for field in self.fields_with(role):
             value = getattr(self, field)
-            yield from ((field, path) for path in ([value] if isinstance(value, str) else value or ()) if path)
+            paths = [value] if isinstance(value, str) else value.values() if isinstance(value, dict) else value or ()
+            yield from ((field, path) for path in paths if path)
 
     def identity(self) -> dict[str, Any]:
         """Return the part of this config that decides the result: all but runtime, upstream and external fields."""

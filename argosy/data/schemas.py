@@ -1,4 +1,4 @@
-"""Schemas of the records between the steps: document, conversation, preference, prompt, benchmark item.
+"""Schemas of the records between the steps: document, conversation, preference, feedback, prompt, benchmark item.
 
 The typed dictionaries are what generators make and, through `parse_record`, what the user's own files are held to:
 other keys are kept."""
@@ -68,14 +68,42 @@ _RECORD = ConfigDict(extra="allow", strict=True)
 
 
 @with_config(_RECORD)
+class Function(TypedDict):
+    """A function that the assistant calls, with its arguments by name."""
+
+    name: Text
+    arguments: dict[str, Any]
+
+
+@with_config(_RECORD)
+class ToolCall(TypedDict):
+    """A call of a tool, as OpenAI's interface and chat templates have it, with its arguments as an object."""
+
+    type: Annotated[Literal["function"], Field(default="function")]
+    function: Function
+
+
+@with_config(_RECORD)
 class Message(TypedDict):
-    """A turn of a conversation."""
+    """A turn of a conversation; `content` may be empty beside `tool_calls`, and in what a tool (`tool`) returns."""
 
-    role: Literal["system", "user", "assistant"]
-    content: Text
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: NotRequired[Annotated[list[ToolCall], Field(min_length=1)]]
+    name: NotRequired[str]
+    tool_call_id: NotRequired[str]
 
 
-Messages = Annotated[list[Message], Field(min_length=1)]
+def _said(message: Message) -> Message:
+    if not (message["content"].strip() or message["role"] == "tool" or message.get("tool_calls")):
+        raise PydanticCustomError("no_words", "empty text")
+    if message.get("tool_calls") and message["role"] != "assistant":
+        raise PydanticCustomError("wrong_role", "tool_calls of a turn that is not the assistant's")
+    return message
+
+
+Messages = Annotated[list[Annotated[Message, AfterValidator(_said)]], Field(min_length=1)]
+Tools = Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
 @with_config(_RECORD)
@@ -85,6 +113,7 @@ class Conversation(TypedDict):
     lang: OptionalText
     kind: OptionalText
     messages: Messages
+    tools: NotRequired[Tools]
     fact: NotRequired[str]
 
 
@@ -97,27 +126,37 @@ class Preference(TypedDict):
     prompt: Messages
     chosen: Messages
     rejected: Messages
+    margin: NotRequired[Annotated[float, Field(strict=False)]]
+    tools: NotRequired[Tools]
     fact: NotRequired[str]
 
 
 @with_config(_RECORD)
 class Feedback(TypedDict):
-    """A prompt with a reply that is good (`label` true) or bad."""
+    """A prompt with a reply that people want (`label` true) or do not (Ethayarajh et al. 2024, "KTO")."""
 
     prompt: Messages
     completion: Messages
     label: bool
+    tools: NotRequired[Tools]
 
 
 @with_config(_RECORD)
 class Prompt(TypedDict):
-    """A prompt whose reply a program can check: it is one of `accept`, or JSON whose "answer" is (format json)."""
+    """A prompt for reinforcement learning, and what rewards check its reply by.
+
+    It is one of `accept`, or JSON whose "answer" is (format json); `answer` is a reference, `tests` are Python sources,
+    `schema` is a JSON schema, `pattern` a regular expression."""
 
     lang: OptionalText
     prompt: Messages
-    accept: Annotated[list[Text], Field(min_length=1)]
+    accept: NotRequired[Annotated[list[Text], Field(min_length=1)]]
     format: Annotated[Literal["text", "letter", "json"], Field(default="text")]
     answer: NotRequired[str]
+    tests: NotRequired[Annotated[list[Text], Field(min_length=1)]]
+    schema: NotRequired[dict[str, Any]]
+    pattern: NotRequired[Text]
+    language: NotRequired[Lang]
     fact: NotRequired[str]
 
 
@@ -136,7 +175,7 @@ class Item(TypedDict):
     cluster: NotRequired[str]
 
 
-_OWN = ("empty_text", "no_answer", "wrong_role", "equal_sides")  # types of errors in words of ours
+_OWN = ("empty_text", "no_words", "no_answer", "wrong_role", "equal_sides")  # types of errors in words of ours
 
 
 def _answered(conversation: Conversation) -> Conversation:
@@ -145,26 +184,30 @@ def _answered(conversation: Conversation) -> Conversation:
     return conversation
 
 
-def _replied(feedback: Feedback) -> Feedback:
-    if any(message["role"] != "assistant" for message in feedback["completion"]):
-        raise PydanticCustomError("wrong_role", "completion has a turn that is not the assistant's")
-    return feedback
+def _check_replies(**sides: list[Message]) -> None:
+    for name, side in sides.items():
+        if any(message["role"] != "assistant" for message in side):
+            raise PydanticCustomError("wrong_role", f"{name} has a turn that is not the assistant's")
 
 
 def _compared(pair: Preference) -> Preference:
-    for name, side in (("chosen", pair["chosen"]), ("rejected", pair["rejected"])):
-        if any(message["role"] != "assistant" for message in side):
-            raise PydanticCustomError("wrong_role", f"{name} has a turn that is not the assistant's")
-    if [message["content"] for message in pair["chosen"]] == [message["content"] for message in pair["rejected"]]:
+    _check_replies(chosen=pair["chosen"], rejected=pair["rejected"])
+    chosen, rejected = ([(message["content"], message.get("tool_calls")) for message in pair[side]]
+                        for side in ("chosen", "rejected"))
+    if chosen == rejected:
         raise PydanticCustomError("equal_sides", "chosen and rejected are equal")
     return pair
+
+
+def _judged(feedback: Feedback) -> Feedback:
+    _check_replies(completion=feedback["completion"])
+    return feedback
 
 
 SCHEMAS: Mapping[str, Any] = {
     "instructions": Annotated[Conversation, AfterValidator(_answered)],
     "preferences": Annotated[Preference, AfterValidator(_compared)],
-    "feedback": Annotated[Feedback, AfterValidator(_replied)], "prompts": Prompt, "benchmark": Item,
-    "messages": Messages
+    "feedback": Annotated[Feedback, AfterValidator(_judged)], "prompts": Prompt, "benchmark": Item, "messages": Messages
 }
 
 
@@ -179,6 +222,8 @@ def parse_record(schema: str, value: Any, name: str = "") -> Any:
         place = ".".join(filter(None, [name, *(part for part in first["loc"] if isinstance(part, str))]))
         if first["type"] == "missing":
             raise ParseError(f"{place} is missing") from None
+        if first["type"] == "no_words":
+            place += ".content"
         if first["type"] in _OWN:
             raise ParseError(f"{place}: {first['msg']}" if place else first["msg"]) from None
         place = place or "the record"
@@ -186,12 +231,16 @@ def parse_record(schema: str, value: Any, name: str = "") -> Any:
 
 
 def turns_of(schema: str, record: Mapping[str, Any], *fields: str) -> Iterator[list[Message]]:
-    """Yield the messages in these fields of a record, without keys beside role and content.
+    """Yield the messages in these fields of a record, with the keys alone that a chat template renders.
 
     Raises ParseError: the record does not have the schema of this name."""
     valid = parse_record(schema, record)
     for name in fields:
-        yield [{"role": message["role"], "content": message["content"]} for message in valid[name]]
+        turns: Any = [{key: message[key] for key in _RENDERED if key in message} for message in valid[name]]
+        yield turns
+
+
+_RENDERED = ("role", "content", "tool_calls", "name", "tool_call_id")
 
 
 @cache

@@ -46,6 +46,9 @@ class Identities:
             value = getattr(config, field)
             if isinstance(value, str) and value:
                 found[field] = self.of_path(Path(value), f"{where}.{field}")
+            elif value and isinstance(value, dict):  # what a path is called counts too
+                found[field] = [f"{name}={self.of_path(Path(item), f'{where}.{field}.{name}')}"
+                                for name, item in value.items()]
             elif value:
                 found[field] = [self.of_path(Path(item), f"{where}.{field}") for item in value]
         return found

@@ -62,7 +62,7 @@ def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> Non
         ({"words": "hello"}, "messages is missing"),
         ({"text": " "}, "empty text"),
         ({"messages": turns(("user", "hi"), ("assistant", "  "))}, r"messages\.content: empty text"),
-        ({"messages": turns(("robot", "hi"))}, r"messages\.role: allowed: 'system', 'user' or 'assistant'"),
+        ({"messages": turns(("robot", "hi"))}, r"messages\.role: allowed: 'system', 'user', 'assistant' or 'tool'"),
         ({"messages": turns(("user", "x" * 200), ("assistant", "y"))}, "longer than 96 tokens"),
         ({"prompt": turns(("user", "say red")), "chosen": turns(("assistant", "x" * 200)),
           "rejected": turns(("assistant", "blue"))}, "longer than 96 tokens"),

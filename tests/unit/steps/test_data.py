@@ -1,10 +1,14 @@
 """The data step: the demo's files from a seed, the user's own files, splits that do not leak."""
 
+import gzip
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from argosy.data.jsonl import read_documents, read_jsonl
 from argosy.demo.corpus import DemoConfig
@@ -99,7 +103,7 @@ def test_own_conversations_need_an_answer(tmp_path: Path) -> None:
     assert next(read_jsonl(tmp_path / "out" / "instructions.jsonl"))["messages"] == turns
 
 
-@pytest.mark.parametrize("kind", ["instructions", "preferences", "prompts", "benchmark"])
+@pytest.mark.parametrize("kind", ["instructions", "feedback", "benchmark"])
 def test_an_absent_file_is_named(tmp_path: Path, kind: str) -> None:
     with pytest.raises(InputError, match=rf"data\.{kind}: .*absent.jsonl"):
         make(tmp_path / "out", **{kind: str(tmp_path / "absent.jsonl")})
@@ -110,3 +114,66 @@ def test_a_demo_of_nothing_is_an_error(tmp_path: Path) -> None:
     nothing = SMALL.model_copy(update=dict.fromkeys(makers, 0))
     with pytest.raises(InputError, match="all sizes are 0"):
         make(tmp_path / "out", demo=nothing)
+
+
+def own_files(folder: Path) -> dict[str, Path]:
+    """An array of alpaca's records (one is a benchmark's item), a folder of messages by topic, and feedback."""
+    asked = {"question": "Which of the four rivers flows through the city of Wuhan?", "answer": 0, "lang": "en"}
+    (folder / "chat").mkdir(parents=True)
+    alpaca = [{"instruction": f"Count from {n} to {n + 3}", "output": f"{n}, {n + 1}"} for n in range(40)]
+    bad = [{"instruction": asked["question"], "output": "Yangtze"}, 7]
+    (folder / "alpaca.json").write_text(json.dumps(alpaca + bad))
+    for topic in ("code", "sums"):
+        with gzip.open(folder / "chat" / f"{topic}.jsonl.gz", "wt") as file:
+            for n in range(20):
+                turns = [{"role": role, "content": f"{topic} {n} {role}"} for role in ("user", "assistant")]
+                file.write(json.dumps({"messages": turns}) + "\n")
+    judged = [{"prompt": f"q {n}", "completion": "a", "label": n % 2 == 0} for n in range(30)]
+    (folder / "kto.jsonl").write_text("\n".join(map(json.dumps, judged)))
+    (folder / "items.jsonl").write_text(json.dumps({"id": "a", "choices": ["Yangtze", "Po", "Nile", "Rhine"], **asked}))
+    (folder / "asked.yaml").write_text(f"benchmarks: {{tasks: {{rivers: ['{folder / 'items.jsonl'}']}}}}\n")
+    return {name: folder / name for name in ("alpaca.json", "chat", "kto.jsonl", "asked.yaml")}
+
+
+def test_own_records_have_channels_are_cleaned_and_mixed(tmp_path: Path) -> None:
+    own = own_files(tmp_path / "own")
+    config = {"instructions": {"a": str(own["alpaca.json"]), "chat": str(own["chat"])},
+              "feedback": str(own["kto.jsonl"]), "mixture": {"code": 2, "a": 0.5},
+              "suites": (str(own["asked.yaml"]),), "heldout_share": 0.2}
+    outputs = make(tmp_path / "out", **config)
+    train, heldout, twin = (list(read_jsonl(tmp_path / "out" / f"{name}.jsonl"))
+                            for name in ("instructions", "instructions_heldout", "twin"))
+    count = Counter(record["channel"] for record in train), Counter(record["channel"] for record in heldout)
+    prompts = [{record["messages"][0]["content"] for record in records} for records in (train, heldout)]
+    assert not prompts[0] & prompts[1]
+    assert count[0]["code"] == 2 * (20 - count[1]["code"])
+    assert count[0]["sums"] == 20 - count[1]["sums"]
+    assert 0.3 < count[0]["a"] / (40 - count[1]["a"]) < 0.7
+    assert twin[: len(train)] == train
+    assert (len(twin) > len(train), outputs["rejected"]) == (True, {"not a JSON object": 1})
+    judged = [list(read_jsonl(tmp_path / "out" / f"feedback{name}.jsonl")) for name in ("", "_heldout")]
+    assert sum(map(len, judged)) == 30
+    assert judged[0][0].keys() == {"prompt", "completion", "label", "channel"}
+    report = json.loads((tmp_path / "out/curation.json").read_text())
+    assert report["instructions"]["dropped"] == {"decontamination": {"benchmark item": 1}}
+    assert report["benchmarks_not_checked"] == {}
+    assert [reject["line"] for reject in read_jsonl(tmp_path / "out/rejects/instructions.jsonl")] == [42]
+
+
+@pytest.mark.parametrize(("config", "reason"), [
+    ({"mixture": {"b": 2}}, "data.mixture.b: no record has this channel; there are: a, code, sums"),
+    ({"formats": {"a": "alpacca"}}, "data.formats.a: unknown format 'alpacca'; did you mean 'alpaca'?"),
+    ({"formats": {"b": "alpaca"}}, "data.formats.b: no file has this channel; there are: a, chat, code, sums"),
+    ({"formats": {"a": "sharegpt"}}, "conversations is missing: 41"),
+])  # fmt: skip
+def test_names_of_channels_and_formats_are_checked(tmp_path: Path, config: dict[str, Any], reason: str) -> None:
+    own = own_files(tmp_path / "own")
+    with pytest.raises(InputError, match=re.escape(reason)):
+        make(tmp_path / "out", instructions={"a": str(own["alpaca.json"]), "chat": str(own["chat"])}, **config)
+
+
+def test_two_files_of_one_name_need_channels(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match=r"would both be the channel 'x', allowed: a mapping of channels"):
+        DataConfig(instructions=("a/x.json", "b/x.jsonl"))  # type: ignore[arg-type]
+    assert DataConfig(instructions=("a/x.json", "b/y.jsonl.gz")).instructions == {  # type: ignore[arg-type]
+        "x": "a/x.json", "y": "b/y.jsonl.gz"}

@@ -1,0 +1,33 @@
+"""Prompts for reinforcement learning, with what their rewards check."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from argosy.data.formats import Record, RecordFormat
+from argosy.data.schemas import user
+from argosy.data.turns import to_turns
+
+_REPLIES = ("completion", "response", "chosen", "chosen_messages", "messages", "conversations", "instruction")
+
+
+class Prompt(RecordFormat):
+    """A prompt, as text or messages, or a question; a reference in `answer`, or where verl has it."""
+
+    name = "prompt"
+    keys = "prompt (or question), accept?, answer?, tests?, schema?, pattern?, language?"
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Tell whether there is a prompt without a reply, or a question."""
+        return ("prompt" in record or "question" in record) and not any(key in record for key in _REPLIES)
+
+    def read(self, record: Record) -> Record:
+        """Write the prompt as messages."""
+        given = record.pop("prompt" if "prompt" in record else "question")
+        prompt = [dict(turn) for turn in user(given)] if isinstance(given, str) else to_turns(given, "prompt")
+        found: Record = {"prompt": prompt}
+        model = record.get("reward_model")
+        if "answer" not in record and isinstance(model, dict) and isinstance(model.get("ground_truth"), str):
+            found["answer"] = model["ground_truth"]
+        if isinstance(record.get("answer"), int | float) and not isinstance(record["answer"], bool):
+            found["answer"] = str(record.pop("answer"))
+        return found

@@ -1,0 +1,86 @@
+"""The user's own records: cleaned by the filters of documents, drawn as often as their channel says."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from argosy.cleaning.records import CurationConfig, curate, draw
+from argosy.data.jsonl import JsonlWriters, read_jsonl
+from argosy.errors import InputError
+
+ITEM = {"question": "Which river flows through the city of Wuhan?", "choices": ["Yangtze", "Rhine", "Nile", "Po"]}
+LONG = "Tell me in a few words what the keeper of the old lighthouse wrote into his book on the ninth of May"
+
+
+def chat(question: str, answer: str, channel: str = "a") -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}],
+            "channel": channel}
+
+
+def pair(question: str, chosen: str, rejected: str) -> dict[str, Any]:
+    sides = {"chosen": chosen, "rejected": rejected}
+    return {"prompt": [{"role": "user", "content": question}], "channel": "a",
+            **{side: [{"role": "assistant", "content": text}] for side, text in sides.items()}}
+
+
+def run(out: Path, kind: str, records: list[dict[str, Any]], **config: Any) -> tuple[list[dict[str, Any]], Any]:
+    with JsonlWriters(out) as writers:
+        kept, found = curate(kind, records, CurationConfig(**config), [ITEM], writers)
+    return kept, found.to_json()
+
+
+def test_items_copies_and_near_copies_are_dropped_and_kept_aside(tmp_path: Path) -> None:
+    good = [chat(LONG, "Storm."), chat("What is 2 and 2?", "4", "b")]
+    bad = [chat(f"Now: {ITEM['question']}", "Yangtze"), chat(LONG.upper(), "storm"), chat(f"{LONG} then", "Another."),
+           chat("Say a thing", f"{ITEM['question']} I know.", "b")]
+    kept, found = run(tmp_path, "instructions", [*good, *bad])
+    assert kept == good
+    assert found == {"read": {"a": 4, "b": 2}, "kept": {"a": 1, "b": 1}, "dropped": {
+        "decontamination": {"benchmark item": 2}, "exact_dedup": {"copy of an earlier document": 1},
+        "near_dedup": {"near copy of an earlier document": 1}}}
+    aside = [record for name in found["dropped"]
+             for record in read_jsonl(tmp_path / f"rejects/instructions_{name}.jsonl")]
+    assert sorted(record["messages"][0]["content"] for record in aside) == sorted(
+        record["messages"][0]["content"] for record in bad)
+    assert Counter(record["filter"] for record in aside) == {"decontamination": 2, "exact_dedup": 1, "near_dedup": 1}
+
+
+def test_one_prompt_may_have_several_pairs_and_both_labels(tmp_path: Path) -> None:
+    pairs = [pair(LONG, "Storm.", "Nothing at all."), pair(LONG, "Rain and wind from the sea.", "I do not know")]
+    assert run(tmp_path, "preferences", pairs)[0] == pairs
+    turns = chat("q", "a")["messages"]
+    feedback = [{"prompt": turns[:1], "completion": turns[1:], "label": label, "channel": "a"}
+                for label in (True, False)]
+    assert run(tmp_path, "feedback", [*feedback, feedback[0]])[0] == feedback
+
+
+def test_nothing_left_names_the_filter(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"dropped all 1 records of data\.instructions, most by 'decontamination'"):
+        run(tmp_path, "instructions", [chat(ITEM["question"], "Yangtze")])  # type: ignore[arg-type]
+    assert len(run(tmp_path, "instructions", [chat(str(ITEM["question"]), "Yangtze")], filters=[])[0]) == 1
+
+
+def test_filters_that_change_texts_are_refused() -> None:
+    with pytest.raises(ValidationError, match="the filter pii changes texts, allowed for records: filters that drop"):
+        CurationConfig(filters=("pii",))  # type: ignore[arg-type]
+
+
+def test_a_channel_is_drawn_as_often_as_its_number_says() -> None:
+    records = [chat(str(number), "x", channel) for channel in "abc" for number in range(1000)]
+
+    def drawn(**times: float) -> dict[str, Counter[str]]:
+        found = list(draw(records, times, 3))
+        assert found == sorted(found, key=records.index)
+        return {channel: Counter(record["messages"][0]["content"] for record in found if record["channel"] == channel)
+                for channel in "abc"}
+
+    half, more = drawn(a=2.5, b=0.2), drawn(b=0.5)
+    assert set(half["a"].values()) == {2, 3}
+    assert half["a"].total() == pytest.approx(2500, abs=50)
+    assert half["b"].total() == pytest.approx(200, abs=40)
+    assert set(half["c"].values()) == {1}
+    assert half["b"].keys() < more["b"].keys()
+    assert drawn(a=2.5, b=0.2) == half

@@ -1,0 +1,176 @@
+"""Records for post-training as people and tools write them: recognised, read into one form, or refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.data.formats import describe, read_record, registered
+from argosy.data.jsonl import JsonlWriters, read_jsonl
+from argosy.data.records import read_files
+from argosy.data.schemas import ParseError
+from argosy.errors import InputError
+
+SHARED = Path(__file__).resolve().parents[4] / "shared/data"
+Q = {"role": "user", "content": "Hi"}
+A = {"role": "assistant", "content": "Hello"}
+CALL = {"role": "assistant", "content": "", "tool_calls": [
+    {"type": "function", "function": {"name": "add", "arguments": {"a": 1}}}]}  # fmt: skip
+PAIR = {"prompt": [Q], "chosen": [A], "rejected": [{"role": "assistant", "content": "No."}]}
+
+CONVERSATIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"instruction": "Hi", "input": "", "output": "Hello"}, {"messages": [Q, A]}),
+    ({"instruction": "Add", "input": "1 2", "output": "3", "system": "Be brief.", "history": [["Hi", "Hello"]]},
+     {"messages": [{"role": "system", "content": "Be brief."}, Q, A, {"role": "user", "content": "Add\n1 2"},
+                   {"role": "assistant", "content": "3"}]}),
+    ({"instruction": "Add", "instances": [{"input": "1 2", "output": "3"}]},
+     {"messages": [{"role": "user", "content": "Add\n1 2"}, {"role": "assistant", "content": "3"}]}),
+    ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "system": "S."},
+     {"messages": [{"role": "system", "content": "S."}, Q, A]}),
+    ({"conversations": [{"from": "human", "value": "Hi"},
+                        {"from": "function_call", "value": '{"name": "add", "arguments": "{\\"a\\": 1}"}'},
+                        {"from": "observation", "value": "2"}, {"from": "gpt", "value": "Hello"}],
+      "tools": '[{"name": "add", "parameters": {}}]'},
+     {"messages": [Q, CALL, {"role": "tool", "content": "2"}, A],
+      "tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}]}),
+    ({"messages": [Q, {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": {"sum": 2}}, A], "tools": []},
+     {"messages": [Q, {**CALL, "tool_calls": [{**CALL["tool_calls"][0], "id": "c1"}]},  # type: ignore[dict-item]
+                   {"role": "tool", "content": '{"sum": 2}', "tool_call_id": "c1"}, A]}),
+    ({"messages": [{"role": "user", "content": [{"type": "text", "value": "Hi"}], "loss_weight": 0.0},
+                   {"role": "assistant", "content": [{"type": "reasoning", "value": "Greet."},
+                                                     {"type": "text", "text": "Hello"}], "loss_weight": 1.0}]},
+     {"messages": [Q, {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}]}),
+    ({"prompt": "Hi", "completion": "Hello", "more": 1}, {"messages": [Q, A], "more": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "expected"), CONVERSATIONS)
+def test_conversations_of_each_format_become_messages(record: dict[str, Any], expected: dict[str, Any]) -> None:
+    given = json.dumps(record)
+    assert read_record("instructions", record) == {"lang": "", "kind": "", **expected}
+    assert json.dumps(record) == given  # whoever keeps it aside has it whole
+
+
+@pytest.mark.parametrize("record", [
+    {"instruction": "Hi", "chosen": "Hello", "rejected": "No.", "output": ""},
+    {"conversations": [{"from": "human", "value": "Hi"}], "chosen": {"from": "gpt", "value": "Hello"},
+     "rejected": {"from": "gpt", "value": "No."}},
+    {"prompt": "Hi", "chosen": "Hello", "rejected": "No."},
+    {"prompt": [Q], "chosen": [Q, A], "rejected": [Q, {"role": "assistant", "content": "No."}]},  # the prompt thrice
+    {"chosen": [Q, A], "rejected": [Q, {"role": "assistant", "content": "No."}]},
+    {"chosen_messages": [Q, A], "rejected_messages": [Q, {"role": "assistant", "content": "No."}]},
+    {"chosen": "\n\nHuman: Hi\n\nAssistant: Hello", "rejected": "\n\nHuman: Hi\n\nAssistant: No."},
+])  # fmt: skip
+def test_pairs_of_each_format_have_the_prompt_apart(record: dict[str, Any]) -> None:
+    found = read_record("preferences", record)
+    assert {key: found[key] for key in PAIR} == PAIR
+
+
+@pytest.mark.parametrize("record", [
+    {"messages": [Q, A], "label": True},
+    {"instruction": "Hi", "output": "Hello", "kto_tag": True},
+    {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "kto_tag": True},
+    {"prompt": "Hi", "completion": "Hello", "label": True},
+])  # fmt: skip
+def test_feedback_of_each_format(record: dict[str, Any]) -> None:
+    found = read_record("feedback", record)
+    assert found == {"prompt": [Q], "completion": [A], "label": True}
+
+
+@pytest.mark.parametrize(("record", "reference"), [
+    ({"prompt": [Q], "answer": 3}, {"answer": "3"}),
+    ({"question": "Hi", "answer": "3"}, {"answer": "3"}),
+    ({"prompt": "Hi", "tests": ["assert f(1) == 2"]}, {"tests": ["assert f(1) == 2"]}),
+    ({"prompt": "Hi", "reward_model": {"ground_truth": "3"}}, {"answer": "3"}),
+    ({"messages": [Q, A]}, {"answer": "Hello"}),
+])  # fmt: skip
+def test_prompts_keep_what_their_rewards_check(record: dict[str, Any], reference: dict[str, Any]) -> None:
+    found = read_record("prompts", record)
+    assert found.items() >= {"prompt": [Q], "format": "text", **reference}.items()
+
+
+@pytest.mark.parametrize(("kind", "record", "reason", "value"), [
+    ("instructions", {"text": "Hi"}, "fits no format", "an object with the keys text"),
+    ("instructions", {"messages": [Q], "instruction": "Hi"}, "fits alpaca and messages", "messages, instruction"),
+    ("instructions", {"messages": [{"role": "bot", "content": "Hi"}]}, "messages.role: allowed: system", "'bot'"),
+    ("instructions", {"messages": [Q]}, "no message of the assistant", ""),
+    ("instructions", {"messages": [Q, {**A, "loss_weight": 0}]}, "messages.loss_weight: allowed: 1", "0"),
+    ("instructions", {"messages": [Q, {"role": "assistant", "content": [{"type": "image", "url": "x"}]}]},
+     "content has a part of another type", "'image'"),
+    ("instructions", {"conversations": [{"from": "function_call", "value": "add(1)"}]}, "function_call is not JSON",
+     "add"),
+    ("instructions", {"messages": [Q, A], "tools": [{"parameters": {}}]}, "tools: each needs a name", "a mapping"),
+    ("instructions", {"instruction": "Hi", "output": 3}, "output: allowed: text", "3"),
+    ("instructions", {"chosen": "a", "rejected": "b", "prompt": "Hi"}, "is a preference pair: give its file as", ""),
+    ("preferences", {"chosen": "a", "rejected": "b"}, "begin with no common turn", ""),
+    ("preferences", {"chosen": "a", "rejected": "a", "prompt": "Hi"}, "chosen and rejected are equal", ""),
+    ("feedback", {"messages": [Q], "label": True}, "the last turn is not the assistant's", ""),
+    ("feedback", {"prompt": "Hi", "completion": "a", "label": "yes"}, "label: allowed: true or false", "'yes'"),
+])  # fmt: skip
+def test_a_record_that_cannot_be_used_has_a_reason(kind: str, record: dict[str, Any], reason: str, value: str) -> None:
+    with pytest.raises(ParseError) as error:
+        read_record(kind, record)
+    assert reason in str(error.value)
+    assert value in error.value.value
+
+
+def test_a_format_named_by_hand_is_taken() -> None:
+    record = {"messages": [Q, A], "instruction": "kept", "kind": "x"}
+    assert read_record("instructions", record, "messages") == {"lang": "", **record}
+    assert list(registered()) == ["alpaca", "completion", "messages", "pairs", "prompt", "self_instruct", "sharegpt"]
+    assert "sharegpt: conversations (from, value)" in describe()
+
+
+REAL = {
+    "instructions": {
+        "llamafactory_demo/data__alpaca_en_demo.json": 999, "llamafactory_demo/data__alpaca_zh_demo.json": 1000,
+        "llamafactory_demo/data__glaive_toolcall_en_demo.json": 300,
+        "llamafactory_demo/data__glaive_toolcall_zh_demo.json": 300, "llamafactory_demo/data__identity.json": 91,
+        "llamafactory_demo/data__reason_tool_use_demo_50.jsonl": 50, "llamafactory_demo/data__v1_sft_demo.jsonl": 500,
+        "llms_from_scratch/ch07__01_main-chapter-code__instruction-data.json": 1100,
+        "llms_from_scratch/ch07__01_main-chapter-code__instruction-data-with-response.json": 110,
+        "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples.json": 200,
+        "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples-modified.json": 200,
+        "llms_from_scratch/ch07__05_dataset-generation__instruction-data-llama3-7b.json": 4,
+        "self_instruct/data__seed_tasks.jsonl": 175, "self_instruct/human_eval__user_oriented_instructions.jsonl": 252,
+    },
+    "preferences": {
+        "llamafactory_demo/data__dpo_en_demo.json": 300, "llamafactory_demo/data__dpo_zh_demo.json": 300,
+        "llamafactory_demo/data__v1_dpo_demo.jsonl": 10,
+        "llms_from_scratch/ch07__04_preference-tuning-with-dpo__instruction-data-with-preference.json": 1094,
+    },
+    "feedback": {"llamafactory_demo/data__kto_en_demo.json": 300},
+}  # records that can be used
+BROKEN = {"fits no format": 1, "chosen and rejected are equal": 6}  # a null instruction; six pairs
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no test data at {SHARED}")
+def test_published_files_are_read(tmp_path: Path) -> None:
+    rejected: dict[str, int] = {}
+    with JsonlWriters(tmp_path) as writers:
+        for kind, counts in REAL.items():
+            files = {name: str(SHARED / name) for name in counts}
+            records, tally = read_files(kind, files, {}, writers, str(tmp_path))
+            found = {name: sum(record["channel"] == name for record in records) for name in counts}
+            assert found == counts
+            rejected |= tally.rejected
+    assert rejected == BROKEN
+    kept = list(read_jsonl(tmp_path / "rejects/preferences.jsonl"))
+    assert len(kept) == 6
+    assert kept[0]["file"].startswith("ch07__04")
+    number, raw = kept[0]["line"], json.loads(kept[0]["raw"])
+    source = next(SHARED.glob("llms_from_scratch/ch07__04*"))
+    assert json.loads(source.read_text(encoding="utf-8"))[number - 1] == raw
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no test data at {SHARED}")
+def test_texts_of_pretraining_are_refused_with_the_formats(tmp_path: Path) -> None:
+    c4 = str(SHARED / "llamafactory_demo/data__c4_demo.jsonl")
+    with JsonlWriters(tmp_path) as writers, pytest.raises(InputError) as error:
+        read_files("instructions", {"c4": c4}, {}, writers, "rejects")
+    assert "all 300 lines are unreadable (fits no format: 300; record 1: " in str(error.value)
+    assert "keys text). " not in str(error.value)
+    assert "alpaca: instruction, output, input?" in str(error.value)
