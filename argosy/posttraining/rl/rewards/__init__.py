@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from argosy.data.schemas import Message, turns_of
+from argosy.data.schemas import Message, ParseError, turns_of
 from argosy.errors import InputError
 from argosy.models.chat import check_length, encode_prompt
 from argosy.plugins import names
@@ -33,6 +33,8 @@ def prompt_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]],
 
     def parse(record: dict[str, Any]) -> Prompt:
         (messages,) = turns_of("prompts", record, "prompt")
+        if "accept" not in record:
+            raise ParseError("accept is missing: the replies that the rules take for right")
         ids = encode_prompt(tokenizer, messages)
         check_length(ids, max_length)
         return Prompt(messages, ids, tuple(record["accept"]), record.get("format", "text"))
