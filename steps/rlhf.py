@@ -34,7 +34,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     stage.keep_rejects()
     chosen, heldout = hold_out(prompts, config.heldout_limit, config.seed)
     rewards = WeightedRewards(config.rewards, RewardSettings(config.reward_model, source.device))
-    policy, reference = source.causal_model(), source.causal_model().eval()
+    policy, reference = stage.model(), source.causal_model().eval()
     decoding = source.decoding(config.max_new_tokens, config.temperature, config.seed)
 
     evaluations: list[PolicyEvaluation] = []

@@ -65,7 +65,7 @@ def load_adapted(path: Path, kind: str = "AutoModelForCausalLM", *, new: str = "
         fields.setdefault("num_labels", AutoConfig.from_pretrained(path).num_labels)
     heads = "|".join([*([new] if new else []), *(rf"{re.escape(name)}\..*" for name in trained_whole(path))])
     base = load_model(find_base(path), kind, new=heads, unused=OUTPUT_LAYER, **fields)
-    return _attached(base, path)
+    return _attached(base, path, new)
 
 
 def load_shared(path: Path, dtype: str = "float32") -> Any:
@@ -83,9 +83,9 @@ def load_shared(path: Path, dtype: str = "float32") -> Any:
     return model
 
 
-def _attached(base: Any, path: Path) -> Any:
+def _attached(base: Any, path: Path, new: str = "") -> Any:
     with loading(path):
-        model = attach(base, path)
+        model = attach(base, path, new)
     _check_finite(path, ((key, value) for key, value in model.named_parameters() if value.requires_grad))
     return model
 

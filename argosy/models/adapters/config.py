@@ -1,12 +1,16 @@
 """Config of adapters: which kind, where, how large, and what a step exports of them."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from argosy.config.schema import Config
 
 PositiveInt = Annotated[int, Field(gt=0)]
+
+
+def _as_list(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
 
 
 class LoRAConfig(Config):
@@ -22,8 +26,8 @@ class LoRAConfig(Config):
     """The product counts alpha / rank times; with rslora, alpha / sqrt(rank) times."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Share of an adapter's inputs that is set to 0 in training."""
-    targets: Literal["all"] | tuple[str, ...] = "all"
-    """Linear layers of the blocks that get adapters: all, or names such as `q_proj`, with `*` for any text; each has
+    targets: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ("all",)
+    """Linear layers of the blocks that get adapters: `all`, or names such as `q_proj`, with `*` for any text; each has
     to match one."""
     modules_to_save: tuple[str, ...] = ()
     """Modules around the blocks that are trained whole beside the adapters, such as `embed_tokens`."""

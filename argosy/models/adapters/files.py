@@ -6,6 +6,7 @@ found when the store has moved, and a digest of the base's files, so that no oth
 import enum
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -83,17 +84,20 @@ def find_base(path: Path) -> Path:
     return found
 
 
-def attach(model: Any, path: Path) -> Any:
-    """Put the adapters in `path` into the model of its base; returns it. Raises InputError: they do not fit."""
+def attach(model: Any, path: Path, new: str = "") -> Any:
+    """Put the adapters in `path` into the model of its base; returns it.
+
+    `new`: pattern of tensors that the file may lack. Raises InputError: they do not fit."""
     import torch
     from peft import LoraConfig
     from safetensors.torch import load_file
 
-    from argosy.models.adapters.layers import inject, peft_name
+    from argosy.models.adapters.layers import PREFIX, inject, peft_name
 
     inject(model, LoraConfig.from_pretrained(str(path)))
     held = load_file(path / WEIGHTS)
-    wanted = {peft: tensor for name, tensor in model.state_dict(keep_vars=True).items() if (peft := peft_name(name))}
+    wanted = {peft: tensor for name, tensor in model.state_dict(keep_vars=True).items() if (peft := peft_name(name))
+              and not (peft not in held and new and re.fullmatch(new, peft.removeprefix(PREFIX)))}
     if wrong := sorted(held.keys() ^ wanted.keys()) or [name for name, tensor in wanted.items()
                                                         if held[name].shape != tensor.shape]:
         raise InputError(f"adapter {path} does not fit its base in {wrong[0]}: its files were changed, or written "

@@ -19,6 +19,7 @@ from argosy.errors import InputError
 from argosy.models.adapters.config import LoRAConfig
 
 ADAPTER = "default"  # PEFT's name of the only one
+PREFIX = "base_model.model."  # of its names
 _RECORD = "argosy_adapters"  # the model's attribute that holds what follows
 _SAVED = f".modules_to_save.{ADAPTER}."
 
@@ -96,16 +97,15 @@ def _blocks_name(model: Any) -> str:
     return names[id(longest)]
 
 
-def _targets(model: Any, targets: str | Sequence[str]) -> list[str]:
+def _targets(model: Any, targets: Sequence[str]) -> list[str]:
     """List the names of the linear layers that get adapters. Raises InputError: a target is none."""
     blocks = _blocks_name(model)
     linear = [name for name, module in model.named_modules()
               if isinstance(module, nn.Linear) and name.startswith(f"{blocks}.")]
-    if targets == "all":
-        return linear
     chosen: set[str] = set()
     for target in targets:
-        found = [name for name in linear if fnmatchcase(name, target) or fnmatchcase(name, f"*.{target}")]
+        found = [name for name in linear
+                 if target == "all" or fnmatchcase(name, target) or fnmatchcase(name, f"*.{target}")]
         if not found:
             there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
             raise InputError(f"lora.targets names {target!r}, which is no linear layer of the blocks of this "
@@ -169,7 +169,7 @@ def without_adapters(model: Any) -> Iterator[None]:
 
 def peft_name(name: str) -> str | None:
     """Return the name of a trained tensor of the model's state in PEFT's files; None for one that is not trained."""
-    name = f"base_model.model.{name}"
+    name = f"{PREFIX}{name}"
     if ".lora_" in name:
         return name.replace(f".{ADAPTER}.weight", "" if ".lora_magnitude_vector." in name else ".weight")
     return name.replace(_SAVED, ".") if _SAVED in name else None

@@ -13,9 +13,11 @@ from typing import Any
 from torch import Tensor
 
 from argosy.errors import ArgosyError, InputError
+from argosy.models.adapters.files import BASE, CONFIG, is_adapter
 from argosy.models.formats.megatron import from_megatron, to_megatron
 from argosy.models.formats.shape import EMBEDDING, HEAD, Shape, Weights, read_shape
 from argosy.models.formats.torchtitan import from_torchtitan, to_torchtitan
+from argosy.models.load import load_model, loading
 from argosy.store.files import make_directory, publish, read_json, temporary_of
 
 FORMATS = ("hf", "megatron", "torchtitan")
@@ -30,7 +32,7 @@ def format_of(directory: Path) -> str:
         return "torchtitan"
     if list(directory.glob("tensor-*-of-*.safetensors")):
         return "megatron"
-    if list(directory.glob("model*.safetensors")):
+    if list(directory.glob("model*.safetensors")) or is_adapter(directory):
         return "hf"
     raise InputError(f"{directory} holds no weights that are known, allowed: model*.safetensors (transformers), "
                      "tensor-*-of-*.safetensors (megatron), .metadata with its files (torchtitan); save other weights "
@@ -40,6 +42,8 @@ def format_of(directory: Path) -> str:
 def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path | None = None) -> Shape:
     """Write the checkpoint in `source` to the directory `out` in another layout; every number stays as it is.
 
+    An adapter is added to its base, and then hf is another layout too.
+
     Args:
         layout: of FORMATS.
         tensor: tensor-parallel ranks, of megatron.
@@ -47,7 +51,7 @@ def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path
 
     Raises InputError: the model cannot be converted, or `out` holds something already."""
     now = format_of(source)
-    if layout == now:
+    if layout == now and not is_adapter(source):
         raise InputError(f"{source} is in the layout {layout} already, allowed: another one of {', '.join(FORMATS)}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out {out} is there already: name a directory that is new or empty")
@@ -73,8 +77,6 @@ def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path
 
 def _shape_of(side: Path) -> Shape:
     from transformers import AutoConfig
-
-    from argosy.models.load import loading
 
     with loading(side):
         config = AutoConfig.from_pretrained(side)
@@ -109,6 +111,9 @@ def _read(source: Path, layout: str, shape: Shape) -> dict[str, Tensor]:
         return from_torchtitan(_read_distributed(source), shape)
     if layout == "megatron":
         return from_megatron([load_file(path) for path in _shards_in(source)], shape)
+    if is_adapter(source):
+        model = load_model(source, dtype="auto")
+        return {name: tensor for name, tensor in model.state_dict().items() if name not in model.all_tied_weights_keys}
     weights = {name: tensor for path in sorted(source.glob("model*.safetensors"))
                for name, tensor in load_file(path).items() if not name.endswith("rotary_emb.inv_freq")}
     head = weights.get(HEAD)
@@ -162,5 +167,6 @@ def _copy_side(side: Path, target: Path) -> None:
     """Copy what is no weights: config, tokenizer, chat template, argosy.json."""
     target.mkdir(exist_ok=True)
     for path in sorted(side.iterdir()):
-        if path.is_file() and path.suffix in (".json", ".jinja", ".model", ".txt") and "safetensors" not in path.name:
+        apart = "safetensors" in path.name or path.name in (BASE, CONFIG)
+        if path.is_file() and path.suffix in (".json", ".jinja", ".model", ".txt") and not apart:
             shutil.copyfile(path, target / path.name)

@@ -36,7 +36,8 @@ def train_group_policy(
         processing_class=stage.source.tokenizer,
     )
     if trainer.ref_model is not None:  # which TRL has loaded itself, unchecked; `model` is the checkpoint still
-        trainer.ref_model.load_state_dict(model.state_dict())
+        start = stage.source.causal_model() if config.lora else model  # adapters have other names
+        trainer.ref_model.load_state_dict(start.state_dict())
     names = NAMES | {f"rewards/{name}/mean": f"rlhf/reward/{name}" for name in rewards.weights}
     return run_trainer(trainer, stage, names)
 

@@ -13,6 +13,7 @@ from argosy.errors import InputError
 from argosy.models.adapters.config import LoRAConfig
 from argosy.models.adapters.layers import add_adapters, without_adapters
 from argosy.models.export import Exporter
+from argosy.models.formats.files import convert
 from argosy.models.load import load_model, load_shared
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.step.contract import Progress, StepContext
@@ -82,6 +83,9 @@ def test_exports_compute_what_the_trained_model_computes(tmp_path: Path, archite
     wanted = _logits(model)
     assert (wanted - _logits(load_model(base))).abs().max() > 1e-2
     alone = _export(model, tmp_path)
+    if architecture != "gpt_neox":
+        convert(alone, "hf", tmp_path / "converted")
+        assert (_logits(AutoModelForCausalLM.from_pretrained(tmp_path / "converted")) - wanted).abs().max() < 1e-5
     model.argosy_adapters = dataclasses.replace(model.argosy_adapters, merge=True)
     merged = _export(model, tmp_path, "sft-2")
     found = {

@@ -310,7 +310,7 @@ def test_of_a_training_step_only_the_checkpoint_that_is_loaded_is_fetched(remote
     both = {OUTPUTS, "run.json"}
     assert fetched("evaluate", checkpoint=f"{{root}}/{NODE}", export="step-4") == both | {"step-4"}
     assert fetched("evaluate", checkpoint=f"{{root}}/{NODE}", export="final") == both | {"step-8"}
-    assert fetched("dpo", checkpoint=f"{{root}}/{NODE}") == both | {"step-8"}
+    assert fetched("preference", checkpoint=f"{{root}}/{NODE}") == both | {"step-8"}
     assert fetched("tokenize", data=f"{{root}}/{NODE}") == both
     assert fetched("evaluate", checkpoint="/elsewhere/model") == set()
 
@@ -330,6 +330,20 @@ def test_an_evaluation_s_pod_knows_where_its_checkpoint_leaves_the_line_without_
     found = base_of(find_checkpoint(root / NODE))
     assert found == Checkpoint(root / base / folder, "p100", stage="anneal", step=1, tokens=7, ours=True)
     assert not list((root / base).rglob("*.safetensors"))
+
+
+def test_what_an_adapter_is_loaded_beside_comes_with_it(remote: Remote, tmp_path: Path) -> None:
+    root, bases = tmp_path / "pod", ["sft-0123456789ab", "anneal-0123456789ab"]
+    for name, base in zip((NODE, *bases), (*bases, ""), strict=True):
+        beside = {"checkpoints/final/base.json": json.dumps({"path": f"../../../{base}/checkpoints/final"})}
+        outputs = {"exports": [{"name": n, "path": f"checkpoints/{n}"} for n in ("p050", "final")]}
+        pushed(remote, tmp_path / "made", {
+            **{f"checkpoints/{n}/weights.safetensors": b"w" * (2**20 + 1) for n in ("p050", "final")},
+            **(beside if base else {}), OUTPUTS: json.dumps({"outputs": outputs, "made_from": {}}),
+        }, name)  # fmt: skip
+    pull_upstream(Mirror(remote, root), [planned_node("evaluate", root, {"checkpoint": str(root / NODE)})])
+    found = {path.parent.relative_to(root).as_posix() for path in root.rglob("*.safetensors")}
+    assert found == {f"{name}/checkpoints/final" for name in (NODE, *bases)}
 
 
 def test_planning_fetches_records_alone_with_the_time_that_they_were_made(remote: Remote, tmp_path: Path) -> None:

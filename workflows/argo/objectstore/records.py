@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from argosy.config.schema import Role
+from argosy.models.adapters.files import BASE, base_path
 from argosy.store.files import read_record
 from argosy.store.lease import LEASE
 from argosy.store.provenance import DIGITS
@@ -39,7 +40,7 @@ def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> int:
             exports.setdefault(name, set()).update(wanted)
     for node in nodes:
         exports.pop(Path(node.dir).name, None)
-    return pull_directories(mirror, exports) + _pull_bases(mirror, exports)
+    return pull_directories(mirror, exports) + _pull_beside(mirror, exports) + _pull_bases(mirror, exports)
 
 
 def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:
@@ -47,6 +48,16 @@ def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:
     entries: dict[str, Entry] = {}
     each(lambda name: entries.update(_entries(mirror.remote, name, exports[name])), exports)
     return mirror.pull(entries)
+
+
+def _pull_beside(mirror: Mirror, names: Iterable[str]) -> int:
+    """Fetch the checkpoints beside which adapters among those of `names` are loaded, and theirs in turn."""
+    found: dict[str, set[str]] = {}
+    for file in (file for name in names for file in (mirror.root / name).glob(f"{_CHECKPOINTS}/*/{BASE}")):
+        base = base_path(file.parent)
+        if base.parents[2] == mirror.root.resolve():
+            found.setdefault(base.parents[1].name, set()).add(base.name)
+    return pull_directories(mirror, found) + _pull_beside(mirror, found) if found else 0
 
 
 def _pull_bases(mirror: Mirror, names: Iterable[str]) -> int:
