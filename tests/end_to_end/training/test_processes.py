@@ -33,7 +33,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
     "dpo": ("preference", {**LEARN, "max_steps": 4}),
     "kto": ("preference", {**LEARN, "max_steps": 4, "method": "kto"}),
-    "reward_model": ("reward_model", {**LEARN, "max_steps": 4}),
+    "reward_model": ("reward_model", {**LEARN, "max_steps": 4, "lora": {"rank": 4, "kind": "dora", "merge": False}}),
     "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
     "grpo": ("rlhf", {**RLHF, "method": "grpo"}),
 }

@@ -20,6 +20,7 @@ from argosy.step.contract import Progress, StepContext
 from argosy.tokens.mixture import Batch
 from argosy.tracking.tracker import Tracker
 from argosy.training.engines import make_engine
+from argosy.training.engines.parts import Parts
 from argosy.training.parallel import Group
 from tests.posttraining_fixtures import make_tokenizer
 
@@ -238,23 +239,16 @@ def test_an_engine_trains_what_peft_trains(tmp_path: Path, kind: str) -> None:
             assert torch.equal(each, frozen[name.replace(".base_layer.", ".")]), name
 
 
-@pytest.mark.parametrize("fields", [{}, {"zero_stage": 3}], ids=["torch", "zero3"])
-def test_a_state_holds_the_adapters_alone_and_goes_on_as_if_never_stopped(
-    tmp_path: Path, fields: dict[str, Any]
-) -> None:
-    from argosy.training.engines.parts import Parts
-
+def test_a_state_holds_the_adapters_alone_and_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
     base = _base(tmp_path)
-    kind = "lora" if fields else "dora"
-    whole, cut = _engine(base, kind, **fields), _engine(base, kind, **fields)
+    whole, resumed = (_engine(base, "lora", zero_stage=3) for _ in range(2))
     for step in range(3):
+        if step == 2:
+            whole.save(tmp_path)
         whole.train_step(_batch(step), 1e-2)
-    for step in range(2):
-        cut.train_step(_batch(step), 1e-2)
-    cut.save(tmp_path)
     assert all(".lora_" in name for name in Parts(tmp_path))
-    resumed = _engine(base, kind, **fields)
     resumed.load(tmp_path)
     resumed.train_step(_batch(2), 1e-2)
+    found = resumed.weights()
     for name, tensor in whole.weights().items():
-        assert torch.equal(resumed.weights()[name], tensor), name
+        assert torch.equal(found[name], tensor), name
