@@ -73,6 +73,7 @@ def encode_answers(
     A template that marks them with {% generation %} says so itself. Of another one the conversation up to each answer
     is rendered too: what follows it, up to the token that ends the turn, is the answer. Raises ParseError: a message of
     the assistant is not where the shorter conversation ends (names its number), or its words are not as written."""
+    _check_calls(tokenizer, messages)
     if _MARK.search(tokenizer.get_chat_template()):
         marked = _apply(tokenizer, messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True,
                         tools=tools)
@@ -82,6 +83,14 @@ def encode_answers(
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     starts = [start for start, _ in encoded["offset_mapping"]]
     return list(encoded["input_ids"]), [any(low <= at < high for low, high in spans) for at in starts]
+
+
+def _check_calls(tokenizer: Any, messages: Sequence[Message]) -> None:
+    """Check that calls of tools are rendered: else an empty answer would be learnt. Raises ParseError: they are not."""
+    said: Any = [{name: value for name, value in message.items() if name != "tool_calls"} for message in messages]
+    if said != list(messages) and _apply(tokenizer, said, tokenize=False) == _apply(tokenizer, messages,
+                                                                                     tokenize=False):
+        raise ParseError("the chat template does not render calls of tools (tool_calls)")
 
 
 def _answer_spans(tokenizer: Any, messages: Sequence[Message], text: str, tools: Any) -> Iterator[tuple[int, int]]:

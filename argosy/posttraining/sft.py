@@ -51,8 +51,8 @@ def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> 
         if not prompts:
             return sample
         last = max(index for index, message in enumerate(messages) if message["role"] == "assistant")
-        prompt = tuple(encode_prompt(tokenizer, messages[:last], tools))
-        return Sample(sample.ids, sample.answers, channel, prompt, messages[last]["content"])
+        prompt, reply = tuple(encode_prompt(tokenizer, messages[:last], tools)), messages[last]["content"].strip()
+        return Sample(sample.ids, sample.answers, channel, prompt, reply or None)  # none of a call without words
 
     return parse
 

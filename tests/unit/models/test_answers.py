@@ -65,6 +65,8 @@ def test_calls_of_tools_are_learnt_and_the_tools_are_in_the_prompt() -> None:
     text = tokenizer.decode([token for token, marked in zip(ids, mask, strict=True) if marked])
     assert text.startswith('[{"function": {"name": "look"}}]<|im_end|>')
     assert text.endswith("It is sunny.<|im_end|>")
+    with pytest.raises(ParseError, match="the chat template does not render calls of tools"):
+        encode_answers(make_qwen_tokenizer(), messages, tools)
 
 
 def test_an_answer_to_nothing_is_refused() -> None:
