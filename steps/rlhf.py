@@ -33,7 +33,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     prompts = stage.read(prompt_parser(source.tokenizer, room), config.prompts)
     stage.keep_rejects()
     chosen, heldout = hold_out(prompts, config.heldout_limit, config.seed)
-    rewards = WeightedRewards(config.rewards, RewardSettings(config.reward_model, source.device))
+    rewards = WeightedRewards(config.rewards, RewardSettings(config.reward_model, source.device, config.reward_caution))
     policy, reference = stage.model(), source.causal_model().eval()
     decoding = source.decoding(config.max_new_tokens, config.temperature, config.seed)
 

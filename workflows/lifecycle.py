@@ -38,7 +38,7 @@ from argosy.posttraining.sft_config import SFTConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig
-from steps.data import CONVERSATIONS, PREFERENCES, PROMPTS, DataConfig
+from steps.data import CONVERSATIONS, FEEDBACK, PREFERENCES, PROMPTS, DataConfig
 from steps.long_context import LongContextConfig
 from steps.pretrain import PretrainConfig
 from steps.reward_model import RewardModelConfig
@@ -57,7 +57,8 @@ TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's qu
 _FILES_OF_DATA = {
     ("sft", "conversations"): CONVERSATIONS, ("sft", "heldout"): CONVERSATIONS,
     ("reward_model", "preferences"): PREFERENCES, ("reward_model", "heldout"): PREFERENCES,
-    ("dpo", "preferences"): PREFERENCES, ("dpo", "heldout"): PREFERENCES, ("rlhf", "prompts"): PROMPTS,
+    ("dpo", "preferences"): (*PREFERENCES, *FEEDBACK), ("dpo", "heldout"): (*PREFERENCES, *FEEDBACK),
+    ("rlhf", "prompts"): PROMPTS,
 }  # fmt: skip
 
 
@@ -111,7 +112,7 @@ class LifecycleConfig(Config):
         for (stage, field), files in _FILES_OF_DATA.items():
             given = getattr(getattr(self, stage), field, ())
             for name in (given,) if isinstance(given, str) else given:
-                if name not in files:
+                if name and name not in files:
                     raise ValueError(f"{stage}.{field} has {name!r}, allowed: the files of the data step, "
                                      f"{', '.join(files)}; records of yours: data.instructions=FILE and the like")
         return self

@@ -47,9 +47,9 @@ def encode_prompt(tokenizer: Any, messages: Sequence[Message], tools: Any = None
                        tools=tools)["input_ids"])
 
 
-def encode(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
-    """Token ids of the whole conversation. Raises ParseError: the template refuses it."""
-    return list(_apply(tokenizer, messages, tokenize=True, return_dict=True)["input_ids"])
+def encode(tokenizer: Any, messages: Sequence[Message], tools: Any = None) -> list[int]:
+    """Token ids of the whole conversation, where `tools` may be called. Raises ParseError: the template refuses it."""
+    return list(_apply(tokenizer, messages, tokenize=True, return_dict=True, tools=tools)["input_ids"])
 
 
 def _apply(tokenizer: Any, messages: Sequence[Message], **how: Any) -> Any:

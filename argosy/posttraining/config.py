@@ -161,7 +161,8 @@ class PreferenceConfig(PosttrainingConfig):
     preferences: str = "preferences.jsonl"
     """File of the data step to learn from."""
     heldout: str = "preferences_heldout.jsonl"
-    """File of the data step that is evaluated before and after."""
+    """File of the data step that is evaluated before and after; "" holds out `heldout_limit` examples of those to learn
+    from, a quarter at most, by their prompts."""
     loss_weights: dict[str, Rate] = Field({})
     """Weight of a channel's examples in the loss, such as {code: 0.5}; 1 where none is given."""
 

@@ -8,11 +8,12 @@ from argosy.config.explain import likely
 from argosy.config.schema import Rate
 from argosy.posttraining.config import PreferenceConfig
 
-_OWN = ("beta", "label_smoothing", "gamma", "desirable_weight", "undesirable_weight", "feedback")
+_OWN = ("beta", "label_smoothing", "gamma", "desirable_weight", "undesirable_weight", "sft_weight")
 
 
 class PreferenceMethodConfig(PreferenceConfig):
-    """Config of the policy's learning from preferences."""
+    """Config of the policy's learning from preferences; kto takes answers with a `label` as it takes pairs, which it
+    splits in two (`preferences: feedback.jsonl`, `heldout: feedback_heldout.jsonl`)."""
 
     stage: str = "dpo"
     """Name of the checkpoint in results."""
@@ -30,8 +31,9 @@ class PreferenceMethodConfig(PreferenceConfig):
     """Weight of good answers (kto)."""
     undesirable_weight: float = Field(default=1.0, gt=0)
     """Weight of bad answers (kto)."""
-    feedback: str = ""
-    """File of the data step with answers that are good or bad (kto); "" splits each pair of `preferences` in two."""
+    sft_weight: float = Field(default=0.0, ge=0)
+    """Weight of the chosen answers' mean negative log-likelihood beside the loss of pairs (Pang et al. 2024), such
+    as 1; orpo has its own."""
     learning_rate: Rate = 2e-4
 
     @model_validator(mode="after")
@@ -41,9 +43,8 @@ class PreferenceMethodConfig(PreferenceConfig):
         if self.method not in method_names():
             raise ValueError(f"method={self.method!r} is not there; {likely(self.method, method_names())}")
         method = find_method(self.method)
-        read = {*method.fields, *(("feedback",) if method.single else ())}
         for name in _OWN:
-            if name not in read and getattr(self, name) != type(self).model_fields[name].default:
+            if name not in method.fields and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} is not of method={self.method}, which reads "
-                                 f"{', '.join(sorted(read))}: leave it out")
+                                 f"{', '.join(sorted(method.fields))}: leave it out")
         return self

@@ -1,10 +1,12 @@
 """Examples of preferences: pairs of answers to a prompt, or answers that are good or bad by themselves."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from argosy.data.schemas import Message, ParseError, turns_of
+from argosy.errors import InputError
 from argosy.models.chat import check_length, encode, encode_prompt
 from argosy.posttraining.config import PreferenceConfig
 from argosy.posttraining.stage import Stage
@@ -49,6 +51,7 @@ class Feedback:
 
 
 Example = Preference | Feedback
+E = TypeVar("E", bound=Example)
 
 
 def preference_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]], Preference]:
@@ -56,7 +59,7 @@ def preference_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, An
 
     def parse(record: dict[str, Any]) -> Preference:
         prompt, chosen, rejected = turns_of("preferences", record, "prompt", "chosen", "rejected")
-        prompt_ids, better, worse = _encode(tokenizer, prompt, (chosen, rejected), max_length)
+        prompt_ids, better, worse = _encode(tokenizer, prompt, (chosen, rejected), max_length, record.get("tools"))
         margin = record.get("margin", 0.0)
         if isinstance(margin, bool) or not isinstance(margin, int | float) or not abs(margin) < float("inf"):
             raise ParseError("margin is not a number", repr(margin))
@@ -70,7 +73,7 @@ def feedback_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]
 
     def parse(record: dict[str, Any]) -> Feedback:
         prompt, completion = turns_of("feedback", record, "prompt", "completion")
-        prompt_ids, ids = _encode(tokenizer, prompt, (completion,), max_length)
+        prompt_ids, ids = _encode(tokenizer, prompt, (completion,), max_length, record.get("tools"))
         return Feedback(prompt_ids, ids, record["label"], _channel(record))
 
     return parse
@@ -81,11 +84,11 @@ def _channel(record: dict[str, Any]) -> str:
 
 
 def _encode(
-    tokenizer: Any, prompt: Sequence[Message], answers: Sequence[Sequence[Message]], max_length: int
+    tokenizer: Any, prompt: Sequence[Message], answers: Sequence[Sequence[Message]], max_length: int, tools: Any
 ) -> list[list[int]]:
     """Return the tokens of the prompt, and of it with each answer."""
-    prompt_ids = encode_prompt(tokenizer, prompt)
-    sides = [encode(tokenizer, [*prompt, *answer]) for answer in answers]
+    prompt_ids = encode_prompt(tokenizer, prompt, tools)
+    sides = [encode(tokenizer, [*prompt, *answer], tools) for answer in answers]
     for ids in sides:
         check_length(ids, max_length)
         if ids[: len(prompt_ids)] != prompt_ids:
@@ -105,19 +108,49 @@ def read_pairs(stage: Stage[PreferenceConfig]) -> tuple[list[Preference], list[P
     """Return (training pairs, held-out pairs); unusable records go to `rejects/`.
 
     Raises InputError: one of the files has no usable pair."""
+    return _read(stage, preference_parser(stage.source.tokenizer, stage.config.max_length or stage.source.context))
+
+
+def read_answers(stage: Stage[PreferenceConfig]) -> tuple[list[Feedback], list[Example]]:
+    """Return (training answers, held-out pairs and answers); of pairs to learn from, each is split in two.
+
+    Raises InputError: one of the files has no usable record."""
+    settings = stage.source.tokenizer, stage.config.max_length or stage.source.context
+    pair, answer = preference_parser(*settings), feedback_parser(*settings)
+    train, heldout = _read(stage, lambda record: (pair if "chosen" in record else answer)(record))
+    return [each for example in train for each in (split([example]) if isinstance(example, Preference) else [example])
+            ], heldout
+
+
+def _read(stage: Stage[PreferenceConfig], parse: Callable[[dict[str, Any]], E]) -> tuple[list[E], list[E]]:
     config = stage.config
-    parse = preference_parser(stage.source.tokenizer, config.max_length or stage.source.context)
-    train, heldout = stage.read(parse, config.preferences), stage.read(parse, config.heldout)[: config.heldout_limit]
+    train = stage.read(parse, config.preferences)
+    if config.heldout:
+        heldout = stage.read(parse, config.heldout)[: config.heldout_limit]
+    else:
+        train, heldout = hold_out(train, config.heldout_limit, config.seed)
     stage.keep_rejects()
     return train, heldout
 
 
-def read_feedback(stage: Stage[Any], file: str) -> list[Feedback]:
-    """Return the answers of a file of the data step. Raises InputError: it has no usable one."""
-    parse = feedback_parser(stage.source.tokenizer, stage.config.max_length or stage.source.context)
-    found = stage.read(parse, file)
-    stage.keep_rejects()
-    return found
+def hold_out(examples: Sequence[E], count: int, seed: int) -> tuple[list[E], list[E]]:
+    """Return (examples to train on, `count` others or a few less, a quarter of all at most).
+
+    Those of one prompt stay on one side; which one depends on the prompt's tokens and the seed alone. Raises
+    InputError: the prompts are too few or too much alike."""
+    prompts: dict[str, list[int]] = {}
+    for number, example in enumerate(examples):
+        text = f"{seed}/{example.prompt_ids}"
+        prompts.setdefault(hashlib.sha256(text.encode()).hexdigest(), []).append(number)
+    held: set[int] = set()
+    for digest in sorted(prompts):
+        if len(held) + len(prompts[digest]) <= min(count, len(examples) // 4):
+            held |= set(prompts[digest])
+    if not held:
+        raise InputError(f"the {len(examples)} examples have {len(prompts)} different prompts, of which none can be "
+                         "held out: name a file of others as `heldout`")
+    return ([each for number, each in enumerate(examples) if number not in held],
+            [each for number, each in enumerate(examples) if number in held])
 
 
 def channels_of(examples: Sequence[Example]) -> tuple[str, ...]:

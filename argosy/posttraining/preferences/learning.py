@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from argosy.training.engines.whole import WholeModel
 from argosy.training.optim import learning_rate
 
 Part = tuple[Any, ...]
+E = TypeVar("E", bound=Example)
 
 
 @dataclass(frozen=True)
@@ -88,32 +89,35 @@ class Learner:
                 for place, what in enumerate(self.names)}
 
 
-def start_engine(
-    stage: Stage[PreferenceConfig], model: Any, examples: Sequence[Example], steps: int,
-    wrap: Callable[[Any, TrainConfig], Any], plain: Callable[[], Any],
-) -> tuple[Engine, TrainConfig, WholeModel]:
-    """Return the engine around `model`, its phase, and the whole model that comes of it.
+def plan(config: PreferenceConfig, examples: Sequence[E]) -> tuple[list[E], list[list[int]], TrainConfig]:
+    """Return the examples that training comes to, the numbers of those of each update, and the phase."""
+    batches = config.batches([max(map(len, example.sides)) for example in examples])
+    used = sorted({at for batch in batches for at in batch})
+    numbers = {at: number for number, at in enumerate(used)}
+    chosen = [examples[at] for at in used]
+    longest = max(len(ids) for example in chosen for ids in example.sides)
+    phase = config.phase(len(batches), config.batch_size, longest)
+    return chosen, [[numbers[at] for at in batch] for batch in batches], phase
 
-    `wrap`: makes the module; `plain`: loads a model like `model`."""
-    config = stage.config
-    longest = max(len(ids) for example in examples for ids in example.sides)
-    phase = config.phase(steps, config.batch_size, longest)
-    engine = make_engine(model, 0, phase, stage.group, lambda model: wrap(model, phase))
-    return engine, phase, WholeModel(engine, plain)
+
+def row_settings(phase: TrainConfig, examples: Sequence[Example]) -> tuple[torch.dtype, int, Any]:
+    """Return the precision of a forward, the tokens of a row at most, and the attention."""
+    tokens = phase.micro_batch * len(examples[0].sides) * phase.sequence_length
+    return getattr(torch, phase.dtype), tokens, phase.attention
 
 
 def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[Example]) -> Trained:
     """Train the policy `model` on pairs, or on single answers, by the config's method."""
     config, method = stage.config, find_method(stage.config.method)
-    batches = config.batches([max(map(len, example.sides)) for example in examples])
+    examples, batches, phase = plan(config, examples)
     channels = len(channels_of(examples))
 
-    def wrap(model: Any, phase: TrainConfig) -> PreferenceLoss:
-        return PreferenceLoss(model, method, config, channels, getattr(torch, phase.dtype), phase.sequence_length,
-                              phase.attention)
+    def wrap(model: Any) -> PreferenceLoss:
+        return PreferenceLoss(model, method, config, channels, *row_settings(phase, examples))
 
-    with explained(config.phase(len(batches), config.batch_size, 2), model, stage.group):
-        engine, phase, whole = start_engine(stage, model, examples, len(batches), wrap, stage.model)
+    with explained(phase, model, stage.group):
+        engine = make_engine(model, 0, phase, stage.group, wrap)
+        whole = WholeModel(engine, stage.model)
         learner = Learner(stage, engine, phase, examples, ("loss", "accuracy", "margin"))
         progress = partial(stage.context.progress.update, unit="answers", note="of the reference")
         kept = (phase.micro_batch, stage.context.out, progress)

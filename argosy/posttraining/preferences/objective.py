@@ -11,7 +11,7 @@ from argosy.models.linear_logprobs import linear_logprobs
 from argosy.models.packed import PackedModel
 from argosy.posttraining.packing import lay_out, sum_by_sequence
 from argosy.posttraining.preferences.examples import Example, Feedback
-from argosy.posttraining.preferences.methods import Answers, Method, Settings
+from argosy.posttraining.preferences.methods import Answers, Method, Settings, pair_losses
 from argosy.tokens.windows import IGNORED
 
 _ROUNDING = 1e-6  # nats
@@ -52,8 +52,8 @@ class PreferenceLoss(PackedModel):
         if channels is None or weights is None:
             return answers.logprobs
         if self._method.paired:
-            chosen, rejected = _sides(answers)
-            losses = self._method.paired(self._config, chosen, rejected)
+            chosen, rejected = sides_of(answers, len(starts))
+            losses = pair_losses(self._method, self._config, chosen, rejected)
             margins = self._reward(chosen) - self._reward(rejected)
         else:
             assert self._method.single
@@ -92,10 +92,10 @@ def right(margins: Tensor) -> Tensor:
     return (margins > _ROUNDING).double() + 0.5 * (margins.abs() <= _ROUNDING)
 
 
-def _sides(answers: Answers) -> tuple[Answers, Answers]:
-    """Return the chosen and the rejected answers of pairs that are laid out side by side."""
+def sides_of(answers: Answers, count: int) -> tuple[Answers, Answers]:
+    """Return the chosen and the rejected of the first `count` answers, which are of pairs side by side."""
     fields = (answers.logprobs, answers.reference, answers.tokens, answers.likelihood)
-    return Answers(*(each[0::2] for each in fields)), Answers(*(each[1::2] for each in fields))
+    return Answers(*(each[0:count:2] for each in fields)), Answers(*(each[1:count:2] for each in fields))
 
 
 def tensors(examples: Sequence[Example], device: Any, *, prompts: bool) -> tuple[Tensor, ...]:

@@ -62,7 +62,7 @@ def kept_reference(engine: Engine, examples: Sequence[Example], size: int, out: 
 
 
 def _write(path: Path, values: Tensor) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_of(path)
     with temporary.open("wb") as file:
         np.save(file, values.cpu().numpy())

@@ -17,11 +17,12 @@ from argosy.models.load import Source
 from argosy.models.packed import PackedModel
 from argosy.posttraining.config import PreferenceConfig
 from argosy.posttraining.preferences.examples import Preference, channels_of
-from argosy.posttraining.preferences.learning import Learner, Part, start_engine
+from argosy.posttraining.preferences.learning import Learner, Part, plan, row_settings
 from argosy.posttraining.preferences.objective import about, right, tensors
 from argosy.posttraining.stage import Stage, Trained
-from argosy.training.config import TrainConfig
+from argosy.training.engines import make_engine
 from argosy.training.engines.fitting import explained
+from argosy.training.engines.whole import WholeModel
 
 NAMES = ("loss", "accuracy", "margin", "spread")
 
@@ -78,20 +79,32 @@ def start_reward_model(stage: Stage[PreferenceConfig], heads: int) -> Any:
     return stage.adapt(load_reward_model(stage.source, stage.config.seed, heads), whole=("score",))
 
 
+def merge_heads(model: Any) -> Any:
+    """Put one head that gives the mean of all in their place; returns the model."""
+    heads = model.score
+    if heads.out_features > 1:
+        model.score = torch.nn.Linear(heads.in_features, 1, heads.bias is not None, heads.weight.device)
+        with torch.no_grad():
+            for merged, each in zip(model.score.parameters(), heads.parameters(), strict=True):
+                merged.copy_(each.mean(dim=0, keepdim=True))
+        model.num_labels = model.config.num_labels = 1
+    return model
+
+
 def train_reward_model(
     stage: Stage[PreferenceConfig], model: Any, pairs: Sequence[Preference], centering: float
 ) -> Trained:
     """Train `model`, which `start_reward_model` made, on `pairs`."""
-    config, channels, heads = stage.config, channels_of(pairs), model.config.num_labels
-    batches = config.batches([max(map(len, pair.sides)) for pair in pairs])
+    config, heads = stage.config, model.config.num_labels
+    pairs, batches, phase = plan(config, pairs)
+    channels = channels_of(pairs)
 
-    def wrap(model: Any, phase: TrainConfig) -> RewardLoss:
-        return RewardLoss(model, centering, len(channels), getattr(torch, phase.dtype), phase.sequence_length,
-                          phase.attention)
+    def wrap(model: Any) -> RewardLoss:
+        return RewardLoss(model, centering, len(channels), *row_settings(phase, pairs))
 
-    with explained(config.phase(len(batches), config.batch_size, 2), model, stage.group):
-        engine, phase, whole = start_engine(
-            stage, model, pairs, len(batches), wrap, lambda: start_reward_model(stage, heads))
+    with explained(phase, model, stage.group):
+        engine = make_engine(model, 0, phase, stage.group, wrap)
+        whole = WholeModel(engine, lambda: start_reward_model(stage, heads))
         learner, device = Learner(stage, engine, phase, pairs, NAMES), engine.group.device
 
         def part(row: Sequence[int]) -> Part:

@@ -1,10 +1,10 @@
 """Config of reinforcement learning: shared by GRPO, RLOO and PPO, and of each alone."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import Config, Rate, Upstream
+from argosy.config.schema import ADDED, Config, Rate, Upstream
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 
 
@@ -54,6 +54,8 @@ class RLHFConfig(PosttrainingConfig):
     """PPO, GRPO (Shao et al. 2024) or RLOO (Ahmadian et al. 2024)."""
     rewards: dict[str, float] = Field(default={"accept": 1.0, "format": 0.2, "model": 0.1}, min_length=1)
     """Weight of each reward; the names are the modules of argosy.posttraining.rl.rewards."""
+    reward_caution: Annotated[float, Field(ge=0), ADDED] = 0.0
+    """Standard deviations over a reward model's heads that are taken off their mean (Coste et al. 2024)."""
     batch_size: PositiveInt = 64
     """Answers of an optimizer step (ppo: of a rollout), over all processes."""
     micro_batch_size: PositiveInt = 64

@@ -127,11 +127,16 @@ def check_value_model(source: Source) -> None:
 def load_value_model(config: RLHFConfig, source: Source) -> Any:
     """Load a token classifier with one output, float32, without dropout, on the source's device.
 
-    It starts from `config.reward_model` (body and head; Ouyang et al. 2022), else from the policy's checkpoint with a
-    head of zeros."""
+    It starts from `config.reward_model` (body and head, of several their mean; Ouyang et al. 2022), else from the
+    policy's checkpoint with a head of zeros."""
+    from transformers import AutoConfig
+
+    from argosy.posttraining.preferences.rewards import merge_heads
+
     start = open_source("reward_model", config.reward_model, source.device) if config.reward_model else source
     head = r"score\.bias" if config.reward_model else r"score\.(weight|bias)"
-    model = start.load("AutoModelForTokenClassification", head, num_labels=1)
+    heads = AutoConfig.from_pretrained(start.path).num_labels if config.reward_model else 1
+    model = merge_heads(start.load("AutoModelForTokenClassification", head, num_labels=heads))
     if not config.reward_model:
         model.score.weight.data.zero_()
     model.score.bias.data.zero_()

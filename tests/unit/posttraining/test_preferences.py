@@ -189,7 +189,7 @@ def test_calibration_by_hand() -> None:
 @pytest.mark.parametrize(("fields", "message"), [
     ({"method": "dop"}, "method='dop' is not there; nearest: dpo"),
     ({"method": "ipo", "label_smoothing": 0.1}, "label_smoothing=0.1 is not of method=ipo, which reads beta"),
-    ({"feedback": "feedback.jsonl"}, "feedback=feedback.jsonl is not of method=dpo"),
+    ({"method": "orpo", "sft_weight": 1.0}, "sft_weight=1.0 is not of method=orpo"),
 ])
 def test_what_a_method_does_not_read_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

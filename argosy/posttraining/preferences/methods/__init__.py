@@ -25,6 +25,8 @@ class Settings(Protocol):
     def desirable_weight(self) -> float: ...
     @property
     def undesirable_weight(self) -> float: ...
+    @property
+    def sft_weight(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ class Method:
 
     Attributes:
         reward: implicit reward of answers, (examples,): what held-out pairs are compared by.
-        paired: losses of pairs, (pairs,), of the chosen and the rejected answers; None: it learns from single ones.
+        paired: losses of pairs, (pairs,), of the chosen and the rejected answers (`pair_losses` adds what is common to
+            all); None: it learns from single ones.
         single: losses of single answers, (examples,), of them, whether each is good, (examples,) bool, and the policy's
             divergence from its reference, (); None: it learns from pairs.
         reference: whether it compares with the model that training starts from.
@@ -75,6 +78,13 @@ class Method:
     reference: bool = True
     prompts: bool = False
     fields: tuple[str, ...] = ("beta",)
+
+
+def pair_losses(method: Method, config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
+    """Return the losses of pairs, (pairs,), with the chosen answers' mean negative log-likelihood, weighed."""
+    assert method.paired
+    losses = method.paired(config, chosen, rejected)
+    return losses - config.sft_weight * chosen.means if config.sft_weight else losses
 
 
 def method_names() -> list[str]:

@@ -16,4 +16,5 @@ def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
     return -(1 - wrong) * logsigmoid(margin) - wrong * logsigmoid(-margin)
 
 
-METHOD = Method(lambda config, answers: config.beta * answers.ratios, _losses, fields=("beta", "label_smoothing"))
+METHOD = Method(lambda config, answers: config.beta * answers.ratios, _losses,
+                fields=("beta", "label_smoothing", "sft_weight"))

@@ -19,4 +19,4 @@ def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
     return (_reward(config, chosen) - _reward(config, rejected) - 1 / (2 * config.beta)).square()
 
 
-METHOD = Method(_reward, _losses)
+METHOD = Method(_reward, _losses, fields=("beta", "sft_weight"))

@@ -17,4 +17,4 @@ def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
 
 
 METHOD = Method(lambda config, answers: config.beta * answers.means, _losses, reference=False,
-                fields=("beta", "gamma", "label_smoothing"))
+                fields=("beta", "gamma", "label_smoothing", "sft_weight"))

@@ -96,10 +96,12 @@ class Reward(Protocol):
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """Settings that a reward may need: the directory of a reward_model step, or "", and the device of its model."""
+    """Settings that a reward may need: the directory of a reward_model step, or "", the device of its model, and by how
+    many standard deviations of its heads it is cautious."""
 
     reward_model: str = ""
     device: Any = "cpu"
+    caution: float = 0.0
 
 
 def reward_names() -> list[str]:

@@ -16,6 +16,6 @@ def make(settings: RewardSettings) -> Reward:
 
     def reward(samples: Sequence[Sample]) -> list[float]:
         conversations = [[*sample.prompt.ids, *sample.answer_ids] for sample in samples]
-        return rewards_of(model, conversations, source.pad_id, batch_size=64)
+        return rewards_of(model, conversations, source.pad_id, batch_size=64, caution=settings.caution)
 
     return reward
