@@ -74,7 +74,7 @@ def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, arg
         ("data.inputs=a.docx", "data.inputs a.docx is of an unknown format; allowed: .txt"),
         ("data.inputs=https://x.org/a.txt", "data.inputs is wrong: 'https://x.org/a.txt' is a URL, allowed: a path"),
         ("data.inputs=[]", "data.inputs is [], allowed: files or folders of yours; leave it out"),
-        ("data.prompts=a.docx", "data.prompts: a.docx is not a file that can be read; allowed: .jsonl"),
+        ("data.prompts=a.docx", "data.prompts: a.docx is not a file that can be read; allowed: .json"),
         ("data.prompts=empty.jsonl", "data.prompts: empty.jsonl is empty (0 bytes)"),
         ("pretrain.mixture={nope: 1}", "pretrain.mixture.nope: no such channel with documents; there are: code, en,"),
         ("sft.lora={kind: qlora}", "sft.lora.kind=qlora computes with weights of 4 bits"),
