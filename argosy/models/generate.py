@@ -34,7 +34,7 @@ def generate(model: Any, prompts: Sequence[Sequence[int]], decoding: Decoding) -
     answers: list[list[int]] = [[] for _ in prompts]
     was_training = model.training
     model.eval()
-    with torch.random.fork_rng(), torch.no_grad(), _padded(model):
+    with torch.random.fork_rng(), torch.no_grad(), padded(model):
         torch.manual_seed(decoding.seed)
         for batch in by_length(prompts, decoding.batch_size):
             rows = _generate_batch(model, [prompts[index] for index in batch], decoding)
@@ -45,7 +45,7 @@ def generate(model: Any, prompts: Sequence[Sequence[int]], decoding: Decoding) -
 
 
 @contextmanager
-def _padded(model: Any) -> Iterator[None]:
+def padded(model: Any) -> Iterator[None]:
     """Have the model know padding and a cache, which an attention of packed documents (argosy.models.attention) does
     not."""
     own = model.config._attn_implementation

@@ -62,6 +62,13 @@ class Group:
         dist.broadcast_object_list(box, device=self.device)
         return box[0]
 
+    def gathered(self, value: T) -> list[T]:
+        """Return the `value` of every process, in their order."""
+        found: list[Any] = [value] * self.world
+        if self.world > 1:
+            dist.all_gather_object(found, value)
+        return found
+
     def barrier(self) -> None:
         """Wait until all processes are here."""
         if self.world > 1:

@@ -1,34 +1,51 @@
-"""Config of reinforcement learning: shared by GRPO, RLOO and PPO, and of each alone."""
+"""Config of reinforcement learning: the method, what it samples, and what may stop it."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from argosy.config.explain import likely
 from argosy.config.schema import ADDED, Config, Rate, Upstream
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 
 
+@dataclass(frozen=True)
+class Method:
+    """What the `auto` choices of a method's loss are; whether its baseline is a group of answers; whether it has a
+    value model."""
+
+    ratio: str
+    normalizer: str
+    scale: str
+    kl: str
+    grouped: bool = False
+    valued: bool = False
+
+
+METHODS = {
+    "ppo": Method(ratio="token", normalizer="token", scale="batch", kl="reward", valued=True),
+    "grpo": Method(ratio="token", normalizer="answer", scale="group", kl="loss", grouped=True),
+    "rloo": Method(ratio="sequence", normalizer="answer", scale="none", kl="reward", grouped=True),
+    "reinforce++": Method(ratio="token", normalizer="token", scale="batch", kl="reward"),
+}  # fmt: skip
+
+
 class GroupConfig(Config):
-    """Config of GRPO and RLOO."""
+    """Config of the methods whose baseline is a group of answers to one prompt."""
 
     size: int = Field(default=8, ge=2)
-    """Answers to each prompt; their mean reward is the baseline."""
+    """Answers to each prompt."""
 
 
 class PPOConfig(Config):
     """Config of PPO (Schulman et al. 2017), with the details of Huang et al. 2024 (The N+ Implementation Details of
     RLHF)."""
 
-    epochs: PositiveInt = 1
-    """Passes over each batch of answers."""
-    minibatches: PositiveInt = 2
-    """Parts of a pass, with an optimizer step each."""
     gamma: float = Field(default=1.0, gt=0, le=1)
     """Discount."""
     lam: float = Field(default=0.95, ge=0, le=1)
     """Lambda of the generalised advantage estimation."""
-    value_coef: float = Field(default=0.5, ge=0)
-    """Weight of the value loss."""
     value_clip: float = Field(default=0.2, gt=0)
     """Largest move of a value from its old one."""
     value_learning_rate: Rate = 1e-3
@@ -38,27 +55,64 @@ class PPOConfig(Config):
     kl_horizon: PositiveInt = 10_000
     """Answers over which the coefficient adapts."""
     whiten_rewards: bool = False
-    """Scale the rewards of a batch to variance 1, keeping their mean."""
-    missing_stop_penalty: float = Field(default=1.0, ge=0)
-    """Deduction from the reward of an answer that was cut at the limit."""
+    """Scale the rewards of a rollout to variance 1, keeping their mean."""
+
+
+class LossConfig(Config):
+    """Choices of the loss; `auto` is what the method's paper does."""
+
+    ratio: Literal["auto", "token", "sequence_mean", "sequence"] = "auto"
+    """Whose probability ratio is clipped: each token's, an answer's per token (GSPO, Zheng et al. 2025), or an
+    answer's."""
+    normalizer: Literal["auto", "answer", "token", "constant"] = "auto"
+    """Each answer weighs the same, each token does (DAPO, Yu et al. 2025), or the sum is divided by a constant,
+    max_new_tokens (Dr. GRPO, Liu et al. 2025, with scale=none)."""
+    scale: Literal["auto", "group", "batch", "none"] = "auto"
+    """Advantages are divided by their group's standard deviation, normalised over the rollout, or left (Dr. GRPO)."""
+    kl: Literal["auto", "reward", "loss"] = "auto"
+    """The divergence is deducted from the reward (k1), or added to the loss (k3; Schulman 2020)."""
+    clip: float = Field(default=0.2, gt=0, lt=1)
+    """Largest fall of a probability ratio below 1."""
+    clip_high: float = Field(default=0.0, ge=0)
+    """Largest rise above 1; 0 is `clip` (0.28 in DAPO)."""
+    importance_cap: float = Field(default=2.0, ge=1)
+    """Largest weight of a token that the sampler gave another probability than the policy that learns (truncated
+    importance sampling, Yao et al. 2025)."""
+
+
+class LengthConfig(Config):
+    """What becomes of answers that are cut at `max_new_tokens`."""
+
+    penalty: float = Field(default=0.0, ge=0)
+    """Deduction from the reward of an answer that was cut."""
+    soft_tokens: int = Field(default=0, ge=0)
+    """Last tokens of the limit over which a deduction rises from 0 to 1 (soft overlong punishment, DAPO)."""
+    masked: bool = False
+    """Answers that were cut are left out of the loss (overlong filtering, DAPO)."""
 
 
 class RLHFConfig(PosttrainingConfig):
     """Config of reinforcement learning from rewards of sampled answers."""
 
+    stage: str = "rlhf"
+    """Name of the checkpoint in results."""
     reward_model: Upstream = ""
     """Directory of the reward_model step; needed if `rewards` has "model"."""
     prompts: str = "prompts.jsonl"
     """File of the data step; `heldout_limit` of its prompts, at most a quarter, are held out."""
-    method: Literal["ppo", "grpo", "rloo"] = "ppo"
-    """PPO, GRPO (Shao et al. 2024) or RLOO (Ahmadian et al. 2024)."""
+    method: str = "ppo"
+    """ppo (Schulman et al. 2017), grpo (Shao et al. 2024), rloo (Ahmadian et al. 2024), reinforce++ (Hu 2025)."""
     rewards: dict[str, float] = Field(default={"accept": 1.0, "format": 0.2, "model": 0.1}, min_length=1)
     """Weight of each reward; the names are the modules of argosy.posttraining.rl.rewards."""
     reward_caution: Annotated[float, Field(ge=0), ADDED] = 0.0
     """Standard deviations over a reward model's heads that are taken off their mean (Coste et al. 2024)."""
     batch_size: PositiveInt = 64
-    """Answers of an optimizer step (ppo: of a rollout), over all processes."""
+    """Answers of a rollout, over all processes."""
     micro_batch_size: PositiveInt = 64
+    passes: PositiveInt = 1
+    """Passes over each rollout."""
+    minibatches: PositiveInt = 1
+    """Parts of a pass, with an optimizer step each."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Precision of matrix products, in sampling and in training: in fewer bits the two differ more."""
     learning_rate: Rate = 3e-4
@@ -66,12 +120,18 @@ class RLHFConfig(PosttrainingConfig):
     """Tokens of the longest answer."""
     temperature: float = Field(default=1.0, gt=0)
     """Temperature of the sampling, in training and in the sampled evaluation."""
+    generation_batch_size: PositiveInt = 256
+    """Answers that a process samples at a time."""
     kl_coef: float = Field(default=0.05, ge=0)
-    """Strength that holds the policy to the reference (the checkpoint that it starts from)."""
-    clip: float = Field(default=0.2, gt=0, lt=1)
-    """Largest deviation of the probability ratio from 1."""
+    """Strength that holds the policy to the reference (the checkpoint that it starts from); 0 needs no reference."""
+    staleness: int = Field(default=0, ge=0)
+    """Updates by which the weights that answer may be older than those that learn."""
+    dynamic_sampling: int = Field(default=0, ge=0)
+    """Times that prompts whose answers are all rewarded alike are replaced by others (DAPO); 0 keeps them."""
     group: GroupConfig = GroupConfig()
     ppo: PPOConfig = PPOConfig()
+    loss: LossConfig = LossConfig()
+    length: LengthConfig = LengthConfig()
 
     @model_validator(mode="after")
     def _check_rl(self) -> Self:
@@ -80,12 +140,57 @@ class RLHFConfig(PosttrainingConfig):
         unknown = sorted(set(self.rewards) - set(reward_names()))
         if unknown:
             raise ValueError(f"rewards has unknown names {unknown}; allowed: {', '.join(reward_names())}")
-        if self.method != "ppo" and self.micro_batch % self.group.size:
-            raise ValueError(
-                f"micro_batch_size={self.micro_batch} is not a multiple of group.size={self.group.size}; "
-                "a group must not be cut"
-            )
-        if self.method == "ppo" and self.batch_size // self.processes % self.ppo.minibatches:
-            of = f" / processes={self.processes}" if self.processes > 1 else ""
-            raise ValueError(f"ppo.minibatches={self.ppo.minibatches} does not divide batch_size={self.batch_size}{of}")
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
+        for problem in (self._group_problem(), self._minibatch_problem(), self._choice_problem()):
+            if problem:
+                raise ValueError(problem)
         return self
+
+    @property
+    def copies(self) -> int:
+        """Return the answers to a prompt."""
+        return self.group.size if METHODS[self.method].grouped else 1
+
+    def choice(self, name: str) -> str:
+        """Return a choice of the loss: the field's, or the method's where that is auto."""
+        chosen: str = getattr(self.loss, name)
+        own: str = getattr(METHODS[self.method], name)
+        return own if chosen == "auto" else chosen
+
+    @property
+    def updates(self) -> int:
+        """Return the optimizer steps that a rollout serves."""
+        return self.passes * self.minibatches
+
+    def _group_problem(self) -> str:
+        share = self.batch_size // self.processes
+        if share % self.copies:
+            of = f" / processes={self.processes}" if self.processes > 1 else ""
+            return (f"batch_size={self.batch_size}{of} is not a multiple of group.size={self.group.size}; "
+                    "a group must not be cut")
+        return ""
+
+    def _minibatch_problem(self) -> str:
+        if self.batch_size // self.processes % self.minibatches:
+            of = f" / processes={self.processes}" if self.processes > 1 else ""
+            return f"minibatches={self.minibatches} does not divide batch_size={self.batch_size}{of}"
+        size = self.batch_size // self.processes // self.minibatches
+        if size % min(size, self.micro_batch_size):
+            return (f"micro_batch_size={self.micro_batch_size} does not divide the {size} answers that a process has "
+                    "of a minibatch; choose a divisor")
+        return ""
+
+    def _choice_problem(self) -> str:
+        if self.dynamic_sampling and self.copies == 1:
+            return (f"dynamic_sampling={self.dynamic_sampling} compares the answers to one prompt, and "
+                    f"method={self.method} has one answer to each: choose method=grpo or rloo, or 0")
+        if self.loss.scale == "group" and self.copies == 1:
+            return f"loss.scale=group needs groups, and method={self.method} has none: choose batch or none"
+        if self.length.soft_tokens > self.max_new_tokens:
+            return (f"length.soft_tokens={self.length.soft_tokens} is more than max_new_tokens={self.max_new_tokens}; "
+                    "lower it")
+        if self.ppo.kl_target and not (self.kl_coef and self.choice("kl") == "reward"):
+            return (f"ppo.kl_target={self.ppo.kl_target} steers the divergence's weight in the reward: raise kl_coef "
+                    "above 0, with loss.kl=reward, or leave it out")
+        return ""

@@ -1,191 +1,139 @@
-"""One batch of PPO's experience, and the evaluation of a policy: rewards of held-out prompts, greedy and sampled,
-and KL."""
+"""Rollouts: answers of the policy to the next prompts, with their rewards; the same whatever number of processes
+samples them, since each answer's seed is of its place in the run."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from statistics import fmean, stdev
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from argosy.errors import InputError
-from argosy.models.generate import Decoding, generate
-from argosy.models.load import Source, open_source
-from argosy.models.logprobs import answer_kl, pad_right, token_logprobs
+import torch
+
+from argosy.data.split import derive_seed, permuted_index
+from argosy.models.generate import Decoding
+from argosy.models.load import Source
 from argosy.posttraining.rl.config import RLHFConfig
-from argosy.posttraining.rl.rewards import Prompt, WeightedRewards, make_samples
+from argosy.posttraining.rl.rewards import Prompt, Sample, WeightedRewards, make_samples
+from argosy.posttraining.rl.sampling import sample
+from argosy.training.engines.whole import WholeModel
+from argosy.training.parallel import Group
+
+Sampled = tuple[list[list[int]], list[list[float]]]
+Sampler = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], Sampled]
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Prompts with their answers as rectangular tensors, (answers, T) each.
-
-    Attributes:
-        ids, attention: prompt and answer, padded on the right.
-        mask: (answers, T - 1), 1 before each token of the answer."""
-
-    ids: Any
-    attention: Any
-    mask: Any
-
-    def rows(self, index: Any) -> "Answers":
-        """Return the answers at `index`."""
-        return Answers(self.ids[index], self.attention[index], self.mask[index])
-
-
-@dataclass(frozen=True)
+@dataclass
 class Rollout:
-    """Experience of PPO.
+    """Answers with their rewards, group by group; every process has all of them.
 
     Attributes:
-        logprobs, reference, values: (answers, T - 1) of the policy, the reference and the value model at sampling.
-        scores: (answers,), the weighted rewards.
-        parts: the mean of each reward.
-        ended: (answers,), 1 where the answer stopped by itself."""
+        places: places of the prompts in the run's stream of prompts, one an answer.
+        answers: token ids, with the stop token if the answer ended by itself.
+        sampled: log-probabilities of the tokens under the sampler.
+        ended: 1.0 for an answer that ended by itself.
+        scores: the weighted rewards; parts: each reward.
+        resampled: prompts that were replaced because their answers were rewarded alike."""
 
-    answers: Answers
-    logprobs: Any
-    reference: Any
-    values: Any
-    scores: Any
-    parts: dict[str, float]
-    ended: Any
+    places: list[int] = field(default_factory=list)
+    answers: list[list[int]] = field(default_factory=list)
+    sampled: list[list[float]] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    parts: dict[str, list[float]] = field(default_factory=dict)
+    resampled: int = 0
 
+    def take(self, other: "Rollout", rows: Sequence[int]) -> None:
+        """Add these answers of another rollout."""
+        for name in ("places", "answers", "sampled", "ended", "scores"):
+            getattr(self, name).extend(getattr(other, name)[row] for row in rows)
+        for name, values in other.parts.items():
+            self.parts.setdefault(name, []).extend(values[row] for row in rows)
 
-@dataclass(frozen=True)
-class Models:
-    """The three networks of PPO, on one device; the reference is frozen."""
-
-    policy: Any
-    reference: Any
-    value: Any
-
-    def policy_logprobs(self, answers: Answers, temperature: float) -> Any:
-        """Return log-probabilities of the tokens that follow each position, (answers, T - 1); 0 before all answers."""
-        return _logprobs(self.policy, answers, temperature)
-
-    def values(self, answers: Answers) -> Any:
-        """Return values of the states before each token, (answers, T - 1)."""
-        return self.value(input_ids=answers.ids, attention_mask=answers.attention).logits[:, :-1, 0].float()
+    def state(self) -> dict[str, Any]:
+        """Return the fields, for a resumable state."""
+        return asdict(self)
 
 
-def collect(
-    models: Models, prompts: Sequence[Prompt], rewards: WeightedRewards, tokenizer: Any, decoding: Decoding
-) -> Rollout:
-    """Sample an answer to each prompt and score it; a pure function of the models and `decoding.seed`."""
-    import torch
+@dataclass
+class Stream:
+    """The prompts of a run without an end: each comes once before one comes twice.
 
-    sampled = generate(models.policy, [prompt.ids for prompt in prompts], decoding)
-    samples = make_samples(tokenizer, prompts, sampled, decoding.stop_ids)
-    totals, parts = rewards(samples)
-    device = models.policy.device
-    answers = _rectangular([prompt.ids for prompt in prompts], sampled, decoding.pad_id, device)
-    with torch.no_grad():
-        return Rollout(
-            answers=answers, logprobs=_logprobs(models.policy, answers, decoding.temperature),
-            reference=_logprobs(models.reference, answers, decoding.temperature), values=models.values(answers),
-            scores=torch.tensor(totals, device=device),
-            parts={name: sum(part) / len(part) for name, part in parts.items()},
-            ended=torch.tensor([float(sample.ended) for sample in samples], device=device)
-        )
+    Attributes:
+        next: place of the next prompt, which a resumable state has."""
 
+    prompts: Sequence[Prompt]
+    seed: int
+    next: int = 0
 
-def _rectangular(
-    prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad_id: int, device: Any
-) -> Answers:
-    rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]
-    spans = [[0] * (len(p) - 1) + [1] * len(a) for p, a in zip(prompts, answers, strict=True)]
-    return Answers(
-        ids=pad_right(rows, pad_id).to(device),
-        attention=pad_right([[1] * len(row) for row in rows], 0).to(device),
-        mask=pad_right(spans, 0).to(device).float(),
-    )
+    def at(self, place: int) -> Prompt:
+        """Return the prompt at a place of the stream, a pure function of it."""
+        turn, index = divmod(place, len(self.prompts))
+        return self.prompts[permuted_index(index, len(self.prompts), derive_seed("prompts", self.seed, turn))]
+
+    def take(self, count: int) -> list[int]:
+        """Return the next `count` places."""
+        self.next += count
+        return list(range(self.next - count, self.next))
 
 
-def _logprobs(model: Any, answers: Answers, temperature: float) -> Any:
-    from torch.nn.functional import pad
+class TransformersSampler:
+    """Answers by transformers, with the engine's present weights."""
 
-    # Logits over the vocabulary cost as much as the layers of a small model: none for what is prompt in all rows.
-    start = int(answers.mask.any(0).nonzero()[0])
-    kept = answers.ids.size(1) - start
-    logits = model(input_ids=answers.ids, attention_mask=answers.attention, logits_to_keep=kept).logits[:, :-1]
-    # The temperature is part of the policy that sampled (Huang et al. 2024, detail 12).
-    return pad(token_logprobs(logits / temperature, answers.ids[:, start + 1 :]), (start, 0))
+    def __init__(self, whole: WholeModel, decoding: Decoding, dtype: torch.dtype) -> None:
+        self._whole, self._decoding, self._dtype = whole, decoding, dtype
 
-
-def check_value_model(source: Source) -> None:
-    """Check that transformers has a value model for the policy's type, with the reward model's head.
-
-    Raises InputError: it has none."""
-    from transformers import AutoConfig
-
-    kind = AutoConfig.from_pretrained(source.path).model_type
-    if kind == "gpt_neox":
-        raise InputError(f"method=ppo has no value model for the type {kind}, whose token classifier has another head "
-                         "than its reward model: choose method=grpo or rloo")
+    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
+        """Return answers and the log-probabilities of their tokens, prompt by prompt."""
+        return sample(self._whole.refresh(), prompts, seeds, self._decoding, self._dtype)
 
 
-def load_value_model(config: RLHFConfig, source: Source) -> Any:
-    """Load a token classifier with one output, float32, without dropout, on the source's device.
+class Collector:
+    """What makes a rollout: sampler, prompts and rewards, shared out over the processes."""
 
-    It starts from `config.reward_model` (body and head, of several their mean; Ouyang et al. 2022), else from the
-    policy's checkpoint with a head of zeros."""
-    from transformers import AutoConfig
+    def __init__(self, sampler: Sampler, stream: Stream, rewards: WeightedRewards, config: RLHFConfig, source: Source,
+                 group: Group) -> None:
+        self.sampler, self.stream, self._rewards = sampler, stream, rewards
+        self._config, self._source, self._group = config, source, group
 
-    from argosy.posttraining.preferences.rewards import merge_heads
+    def collect(self) -> Rollout:
+        """Return the next rollout of `batch_size` answers; prompts whose answers are all rewarded alike are replaced by
+        the next ones, `dynamic_sampling` times at most, and stay where that does not suffice."""
+        config, made, spare = self._config, Rollout(), Rollout()
+        copies, wanted = config.copies, config.batch_size
+        for turn in range(config.dynamic_sampling + 1):
+            found = self._answers(self.stream.take(wanted // copies))
+            for start in range(0, wanted, copies):
+                rows = range(start, start + copies)
+                alike = config.dynamic_sampling and len({found.scores[row] for row in rows}) == 1
+                full = len(made.scores) == wanted
+                (spare if alike or full else made).take(found, rows)
+                made.resampled += bool(alike) and turn < config.dynamic_sampling
+            if len(made.scores) == wanted:
+                return made
+        made.take(spare, range(wanted - len(made.scores)))
+        return made
 
-    start = open_source("reward_model", config.reward_model, source.device) if config.reward_model else source
-    head = r"score\.bias" if config.reward_model else r"score\.(weight|bias)"
-    heads = AutoConfig.from_pretrained(start.path).num_labels if config.reward_model else 1
-    model = merge_heads(start.load("AutoModelForTokenClassification", head, num_labels=heads))
-    if not config.reward_model:
-        model.score.weight.data.zero_()
-    model.score.bias.data.zero_()
-    return model.eval()  # no dropout; gradients flow all the same
+    def samples(self, rollout: Rollout) -> list[Sample]:
+        """Return the answers of a rollout as rewards see them."""
+        prompts = [self.stream.at(place) for place in rollout.places]
+        return make_samples(self._source.tokenizer, prompts, rollout.answers, self._source.stop_ids)
+
+    def _answers(self, places: Sequence[int]) -> Rollout:
+        """Return the answers to the prompts at these places, of which each process samples its share."""
+        config, copies = self._config, self._config.copies
+        own = self._group.share(places)
+        seeds = [[derive_seed("rl", config.seed, place, copy) for copy in range(copies)] for place in own]
+        made = Rollout([place for place in own for _ in range(copies)])
+        made.answers, made.sampled = self.sampler([self.stream.at(place).ids for place in own], seeds)
+        samples = self.samples(made)
+        made.scores, made.parts = self._rewards(samples)
+        made.ended = [float(each.ended) for each in samples]
+        together = Rollout()
+        for part in self._group.gathered(made):
+            together.take(part, range(len(part.scores)))
+        return together
 
 
-SAMPLES = 4  # sampled answers to a prompt: halves the noise of one
-
-
-@dataclass(frozen=True)
-class PolicyEvaluation:
-    """metrics by name; rewards: the mean reward of each prompt's sampled answers, in the prompts' order."""
-
-    metrics: dict[str, float]
-    rewards: list[float]
-
-    def gain(self, before: "PolicyEvaluation") -> dict[str, float]:
-        """Return the mean change of a prompt's sampled reward since `before`, and its standard error (paired by prompt;
-        none for one prompt)."""
-        changes = [now - then for now, then in zip(self.rewards, before.rewards, strict=True)]
-        gained = {"heldout/reward/sampled/gain": fmean(changes)}
-        if len(changes) > 1:
-            gained["heldout/reward/sampled/gain_stderr"] = stdev(changes) / math.sqrt(len(changes))
-        return gained
-
-
-def evaluate_policy(
-    policy: Any, reference: Any, tokenizer: Any, prompts: Sequence[Prompt], rewards: WeightedRewards, decoding: Decoding
-) -> PolicyEvaluation:
-    """Return mean rewards of the prompts' answers, and the divergence from the reference.
-
-    Args:
-        decoding: its temperature is that of the sampled half; the same seed before and after training.
-
-    Returns:
-        The metrics heldout/reward/<greedy|sampled>, the same by component below it, heldout/length/<...> in tokens, and
-        heldout/kl, heldout/kl_k1, heldout/kl_k3 in nats an answer sampled at temperature 1."""
-    values: dict[str, float] = {}
-    many = [prompt for prompt in prompts for _ in range(SAMPLES)]
-    halves = (("greedy", prompts, replace(decoding, temperature=0.0)), ("sampled", many, decoding))
-    for kind, asked, chosen in halves:
-        answers = generate(policy, [prompt.ids for prompt in asked], chosen)
-        totals, parts = rewards(make_samples(tokenizer, asked, answers, decoding.stop_ids))
-        values[f"heldout/reward/{kind}"] = fmean(totals)
-        values |= {f"heldout/reward/{kind}/{name}": fmean(part) for name, part in parts.items()}
-        values[f"heldout/length/{kind}"] = fmean([len(answer) for answer in answers])
-    ids = [prompt.ids for prompt in many]
-    if decoding.temperature != 1.0:
-        answers = generate(policy, ids, replace(decoding, temperature=1.0))
-    kl = answer_kl(policy, reference, ids, answers, decoding.pad_id)
-    values |= {f"heldout/{name}": value for name, value in kl.items()}
-    return PolicyEvaluation(values, [fmean(totals[at : at + SAMPLES]) for at in range(0, len(totals), SAMPLES)])
+def steps_of(config: RLHFConfig, prompts: int) -> int:
+    """Return the rollouts of a run: `max_steps`, or the whole ones in `epochs` passes over so many prompts, at least
+    one."""
+    return config.max_steps or max(1, math.floor(config.epochs * prompts * config.copies / config.batch_size))

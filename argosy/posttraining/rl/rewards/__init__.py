@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from argosy.data.schemas import Message, ParseError, turns_of
 from argosy.errors import InputError
 from argosy.models.chat import check_length, encode_prompt
 from argosy.plugins import names
-from argosy.posttraining.config import PosttrainingConfig, training_order
 
 
 @dataclass(frozen=True)
@@ -56,16 +54,6 @@ def hold_out(prompts: Sequence[Prompt], count: int, seed: int) -> tuple[list[Pro
     held = set(chosen)
     train = [prompt for prompt in prompts if _digest(prompt, seed) not in held]
     return train, [by_hash[digest] for digest in chosen]
-
-
-def in_order(prompts: Sequence[Prompt], config: PosttrainingConfig, per_step: int) -> list[Prompt]:
-    """Return the prompts of all optimizer steps in order, `per_step` a step; `max_steps` overrides `epochs`.
-
-    Each prompt comes once before one comes twice, and every step is full."""
-    steps = config.max_steps or max(1, math.floor(config.epochs * len(prompts) / per_step))
-    # Not by length: that would gather prompts of one kind in a batch, and rewards would jump from batch to batch.
-    order = training_order([0] * len(prompts), per_step, config.epochs, config.seed, steps)
-    return [prompts[index] for index in order]
 
 
 def _digest(prompt: Prompt, seed: int) -> str:

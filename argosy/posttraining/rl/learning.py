@@ -1,0 +1,202 @@
+"""The loop of reinforcement learning: sample, score, update; resumable to the same bytes."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from argosy.data.split import derive_seed
+from argosy.models.logprobs import k1, k3
+from argosy.posttraining.loop import Updates, Values
+from argosy.posttraining.rl.config import RLHFConfig
+from argosy.posttraining.rl.methods import Outcome, advantages_of, deductions, masked_mean, token_weights
+from argosy.posttraining.rl.networks import Networks, Rows, laid_out, make_networks
+from argosy.posttraining.rl.rewards import Prompt, WeightedRewards
+from argosy.posttraining.rl.rollout import Collector, Rollout, Stream, TransformersSampler, steps_of
+from argosy.posttraining.stage import Stage, Trained
+from argosy.training.engines.fitting import explained
+from argosy.training.optim import learning_rate
+
+
+@dataclass
+class KLController:
+    """The KL coefficient; steered to `target` nats a token if that is above 0 (Ziegler et al. 2019, sec. 2.2)."""
+
+    coef: float
+    target: float
+    horizon: int
+
+    def update(self, kl: float, answers: int) -> None:
+        """Move the coefficient after a batch of `answers` whose mean divergence is `kl`."""
+        if self.target:
+            error = min(max(kl / self.target - 1, -0.2), 0.2)
+            self.coef *= 1 + error * answers / self.horizon
+
+
+@dataclass(frozen=True)
+class Experience:
+    """A rollout as an update needs it: (answers, longest answer) each, on the CPU, the same in every process.
+
+    Attributes:
+        facts: what PolicyLoss reads, (5, answers, T); of: what ValueLoss reads, (3, answers, T), or None.
+        total: gives what the loss of a minibatch's rows is divided by."""
+
+    rows: Rows
+    mask: Tensor
+    facts: Tensor
+    total: Any
+    values: Tensor | None = None
+
+
+class Learner:
+    """Updates of the networks on rollouts.
+
+    Attributes:
+        pending: rollouts that wait for their update, at most `staleness` of them."""
+
+    def __init__(self, stage: Stage[RLHFConfig], networks: Networks, collector: Collector, steps: int) -> None:
+        config = stage.config
+        self.stage, self.networks, self.collector, self.steps = stage, networks, collector, steps
+        self.controller = KLController(config.kl_coef, config.ppo.kl_target, config.ppo.kl_horizon)
+        self.pending: deque[Rollout] = deque()
+        self.tokens = 0
+
+    def train(self) -> int:
+        """Take all updates, from the newest state on; returns the number of rollouts."""
+        engines: Any = self.networks
+        return Updates(self.stage, engines, self.steps, self.carried, self.restore).run(self.update)
+
+    def carried(self) -> Mapping[str, Any]:
+        """Return what a resumable state has besides the networks."""
+        return {"kl_coef": self.controller.coef, "next": self.collector.stream.next, "tokens": self.tokens,
+                "pending": [rollout.state() for rollout in self.pending]}
+
+    def restore(self, carried: Mapping[str, Any]) -> None:
+        """Take that over."""
+        self.controller.coef, self.tokens = carried["kl_coef"], carried["tokens"]
+        self.collector.stream.next = carried["next"]
+        self.pending = deque(Rollout(**each) for each in carried["pending"])
+
+    def update(self, number: int) -> Values:
+        """Sample the answers that are due and learn from the oldest ones; returns what is logged."""
+        ahead = min(number + self.stage.config.staleness + 1, self.steps)  # none is sampled that nobody learns from
+        while number + len(self.pending) < ahead:
+            self.pending.append(self.collector.collect())
+        rollout = self.pending.popleft()
+        experience, values = self.experience(rollout)
+        values |= self.learn(experience, number)
+        self.controller.update(values.get("rlhf/kl_k1", 0.0), len(rollout.scores))
+        self.tokens += sum(len(prompt) + len(answer) for prompt, answer in experience.rows)
+        return values
+
+    def experience(self, rollout: Rollout) -> tuple[Experience, Values]:
+        """Score a rollout's answers; returns what to learn from it, and its means."""
+        config, networks, stream = self.stage.config, self.networks, self.collector.stream
+        rows = [(stream.at(place).ids, answer) for place, answer in zip(rollout.places, rollout.answers, strict=True)]
+        sampled = padded(rollout.sampled)
+        mask = padded([[1.0] * len(answer) for answer in rollout.answers])
+        reference = networks.reference_logprobs(rows)
+        values = networks.score(networks.value.module, rows) if networks.value else None
+        old = self._old(sampled, rows)
+        ended, scores = torch.tensor(rollout.ended), torch.tensor(rollout.scores)
+        scores = scores - deductions(config, mask.sum(1), ended)
+        kl = k1(sampled, reference) if networks.reference and config.choice("kl") == "reward" else 0 * sampled
+        advantages, returns = advantages_of(Outcome(scores, kl, mask, values), config, self.controller.coef)
+        weights, total = token_weights(config, mask, (1 - ended) * config.length.masked)
+        facts = torch.stack([old, sampled, reference, advantages, weights])
+        valued = None if values is None else torch.stack([values, returns, mask])
+        return Experience(rows, mask, facts, total, valued), self._means(rollout, sampled, reference, mask)
+
+    def _old(self, sampled: Tensor, rows: Rows) -> Tensor:
+        """Return the log-probabilities that ratios are of: those of the sampler, where it computes as the update does;
+        else those of the policy before the update, which NaN stands for if the rollout serves one optimizer step."""
+        if self.stage.config.dtype == "float32" and isinstance(self.collector.sampler, TransformersSampler):
+            return sampled
+        if self.stage.config.updates == 1:
+            return torch.full_like(sampled, torch.nan)
+        return self.networks.score(self.networks.policy.module, rows)
+
+    def _means(self, rollout: Rollout, sampled: Tensor, reference: Tensor, mask: Tensor) -> Values:
+        config = self.stage.config
+        scores = torch.tensor(rollout.scores).view(-1, config.copies)
+        found = {"rlhf/reward": fmean(rollout.scores), "rlhf/length": float(mask.sum(1).mean()),
+                 "rlhf/truncated": 1 - fmean(rollout.ended),
+                 **{f"rlhf/reward/{name}": fmean(part) for name, part in rollout.parts.items()}}
+        if config.copies > 1:
+            found["rlhf/groups_of_equal_reward"] = float((scores.std(1) == 0).float().mean())
+        if config.dynamic_sampling:
+            found["rlhf/resampled_prompts"] = float(rollout.resampled)
+        if self.networks.reference:
+            found |= {"rlhf/kl": float(masked_mean(k3(sampled, reference), mask)),
+                      "rlhf/kl_k1": float(masked_mean(k1(sampled, reference), mask)),
+                      "rlhf/kl_answer": float((k1(sampled, reference) * mask).sum(1).mean()),
+                      "rlhf/kl_coef": self.controller.coef}
+        return found
+
+    def learn(self, experience: Experience, number: int) -> Values:
+        """Take the optimizer steps that the rollout serves; returns means over its tokens."""
+        config, networks = self.stage.config, self.networks
+        generator = torch.Generator()
+        totals: dict[str, float] = {}
+        step = number * config.updates
+        for turn in range(config.passes):
+            generator.manual_seed(derive_seed("passes", config.seed, number, turn))
+            order = torch.randperm(len(experience.rows), generator=generator).tolist()
+            size = len(order) // config.minibatches
+            for start in range(0, len(order), size):
+                found = self._minibatch(experience, order[start : start + size], step)
+                totals = {name: totals.get(name, 0.0) + value / config.updates for name, value in found.items()}
+                step += 1
+        return totals | {"train/lr": learning_rate(networks.phase, step - 1)}
+
+    def _minibatch(self, experience: Experience, rows: list[int], step: int) -> Values:
+        networks, group = self.networks, self.networks.group
+        total = experience.total(rows)
+        own = rows[group.rank :: group.world]
+        sums, norm = self._step(networks.policy, experience, own, experience.facts, total, step)
+        found = group.sum(sums).tolist()
+        values = {"train/loss": found[0] / total, "train/clipped": found[1] / total,
+                  "rlhf/entropy": found[2] / found[3], "train/grad_norm": float(norm)}
+        if networks.value and experience.values is not None:
+            tokens = float(experience.mask[rows].sum())
+            sums, _ = self._step(networks.value, experience, own, experience.values, tokens, step)
+            values["train/value_loss"] = float(group.sum(sums)) / tokens
+        return values
+
+    def _step(self, engine: Any, experience: Experience, own: Sequence[int], facts: Tensor, total: float,
+              step: int) -> tuple[Tensor, Tensor]:
+        """Take an optimizer step over this process's rows of a minibatch."""
+        engine.module.train()
+        device, micro, parts = engine.group.device, engine.config.micro_batch, []
+        for at in range(0, len(own), micro):
+            rows = list(own[at : at + micro])
+            chosen = facts[:, rows][:, experience.mask[rows] > 0].to(device)
+            parts.append((*laid_out([experience.rows[row] for row in rows], device), chosen))
+        found: tuple[Tensor, Tensor] = engine.update(parts, total, learning_rate(engine.config, step))
+        return found
+
+
+def padded(rows: Sequence[Sequence[float]]) -> Tensor:
+    """Return the rows as (rows, longest row), float32, 0 behind an end."""
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row, dtype=torch.float32) for row in rows], batch_first=True)
+
+
+def train_policy(stage: Stage[RLHFConfig], model: Any, prompts: Sequence[Prompt], rewards: WeightedRewards) -> Trained:
+    """Train the policy `model`; its steps are rollouts, its tokens those of prompts and answers.
+
+    Raises StepError: a weight or a metric is not a finite number."""
+    config, source = stage.config, stage.source
+    steps = steps_of(config, len(prompts))
+    length = max(len(prompt.ids) for prompt in prompts) + config.max_new_tokens
+    phase = config.phase(steps, config.batch_size, length)
+    with explained(phase, model, stage.group):
+        networks = make_networks(stage, model, steps, length)
+        decoding = source.decoding(config.max_new_tokens, config.temperature, config.seed)
+        sampler = TransformersSampler(networks.whole, decoding, getattr(torch, config.dtype))
+        collector = Collector(sampler, Stream(prompts, config.seed), rewards, config, source, stage.group)
+        learner = Learner(stage, networks, collector, steps)
+        return Trained(learner.train(), learner.tokens, networks.whole.refresh())
