@@ -15,12 +15,13 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     from argosy.posttraining.stage import begin
 
     stage = begin(config, context)
-    from argosy.posttraining.sft import exact_match, finetune, instruction_loss, sample_parser
+    from argosy.posttraining.sft import choose, exact_match, finetune, instruction_loss, sample_parser
 
     source = stage.source
     longest = config.max_length or source.context
     train = stage.read(sample_parser(source.tokenizer, longest), *config.conversations)
-    heldout = stage.read(sample_parser(source.tokenizer, longest, prompts=True), config.heldout)[: config.heldout_limit]
+    heldout = choose(stage.read(sample_parser(source.tokenizer, longest, prompts=True), config.heldout),
+                     config.heldout_limit)
     stage.keep_rejects()
     model = stage.model()
     decoding = source.decoding(config.max_new_tokens)

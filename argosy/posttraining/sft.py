@@ -1,6 +1,7 @@
 """Supervised fine-tuning on conversations (the loss is on the assistant's tokens) and its held-out evaluation."""
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,6 +119,12 @@ def make_rows(config: SFTConfig, samples: Sequence[Sample], longest: int) -> Row
     rows.limit = None if config.max_steps else math.ceil(config.epochs * len(rows))
     print(f"{len(samples):,} samples in {len(rows):,} rows of {length:,} tokens, {rows.fill:.0%} full", flush=True)
     return rows
+
+
+def choose(samples: Sequence[Sample], count: int) -> list[Sample]:
+    """Choose `count` samples (all, where there are fewer) from all over them, always the same ones, in their order."""
+    chosen = random.Random(0).sample(range(len(samples)), min(count, len(samples)))
+    return [samples[index] for index in sorted(chosen)]
 
 
 def instruction_loss(model: Any, samples: Sequence[Sample], pad_id: int, batch_size: int) -> dict[str, float]:
