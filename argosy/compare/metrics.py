@@ -31,9 +31,9 @@ _LOSS = Metric("lower", "nats a token", BITS)
 TRAINING_METRICS: dict[str, Metric] = {  # of training and post-training
     "train/loss*": _LOSS,
     "train/value_loss": Metric("lower"),
-    "train/*accuracy": share(),
+    "train/accuracy*": share(),
     "train/clipped": share("neither"),
-    "train/margin": Metric("higher"),
+    "train/margin*": Metric("higher"),
     "train/reward_chosen": Metric("higher"),
     "train/*": _NEITHER,  # learning rate, tokens, norms
     "time/*": Metric("neither", "ms"),  # how a run went, which is not how good its model is

@@ -14,7 +14,7 @@ import torch
 from argosy.errors import InputError
 from argosy.posttraining.preferences import learning, methods, reference
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
-from argosy.posttraining.preferences.examples import Example, Feedback, Preference, hold_out, split
+from argosy.posttraining.preferences.examples import Example, Feedback, Preference, hold_out, read_answers, split
 from argosy.posttraining.preferences.heldout import HeldOut, reward_metrics, rewards_of
 from argosy.posttraining.preferences.methods import find_method, method_names
 from argosy.posttraining.preferences.objective import PreferenceLoss, about, labels, tensors
@@ -26,7 +26,9 @@ from argosy.training.config import ModelConfig
 from argosy.training.engines.torch import TorchEngine
 from argosy.training.parallel import Group
 from argosy.training.phase import build_model
-from tests.training_fixtures import TINY_MODEL, Recorder, digests
+from tests.posttraining_fixtures import make_tokenizer
+from tests.step_fixtures import write_lines
+from tests.training_fixtures import TINY_MODEL, Recorder
 
 BETA = {"simpo": 2.0, "ipo": 0.3, "orpo": 1.0}
 
@@ -55,7 +57,7 @@ def make_model(kind: str = "LlamaForCausalLM", **fields: Any) -> Any:
 
 
 def stage_of(config: Any, out: Path, log: Recorder | None = None) -> Any:
-    source: Any = SimpleNamespace(context=32)
+    source: Any = SimpleNamespace(context=96)
     return Stage(config, StepContext(out, log or Recorder(), Progress(None)), Group(), source)
 
 
@@ -168,22 +170,21 @@ def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: p
     config = settings("kto", max_steps=10, log_every=2, save_every=2, loss_weights={"a": 0.5})
     examples, generator = examples_of("kto", PAIRS[:40]), random.Random(1)
 
-    def run(name: str, log: Recorder) -> Any:
+    def run(name: str, log: Recorder) -> dict[str, Any]:
         trained = learning.learn(stage_of(config, tmp_path / name, log), make_model(), examples)
-        torch.save(trained.model.state_dict(), tmp_path / name / "end.pt")
+        kept = {path.name: path.read_bytes() for part in ("reference", "divergence")
+                for path in (tmp_path / name / part).iterdir()}
+        return {**{key: each.numpy().tobytes() for key, each in trained.model.state_dict().items()}, **kept}
 
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "cut").mkdir()
     whole, cut = Recorder(), Recorder()
-    run("whole", whole)
+    expected = run("whole", whole)
     for owner, what in ((reference, "score"), (TorchEngine, "update"), (TorchEngine, "save"), (TorchEngine, "update")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, what, dying(getattr(owner, what), generator.randint(1, 3)))
             with pytest.raises(KeyboardInterrupt):
                 run("cut", cut)
         remove_temporaries(tmp_path / "cut")
-    run("cut", cut)
-    assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
+    assert run("cut", cut) == expected
     assert cut.logged == whole.logged
 
 
@@ -229,3 +230,21 @@ def test_examples_of_a_prompt_are_held_out_together() -> None:
         hold_out(examples[:3], 9, seed=0)
     evaluate = HeldOut(find_method("kto"), settings("kto"), heldout, 0, 4)
     assert evaluate(make_model())["heldout/feedback_auc"] == 0.5  # the policy is the reference
+
+
+def test_answers_come_from_feedback_and_from_pairs_split_in_two(tmp_path: Path) -> None:
+    def said(role: str, text: str) -> list[dict[str, str]]:
+        return [{"role": role, "content": text}]
+
+    feedback = [{"prompt": said("user", f"say {at}"), "completion": said("assistant", "red"), "label": at % 2 == 0,
+                 "channel": "zh"} for at in range(8)]
+    pair = {"prompt": said("user", "say"), "chosen": said("assistant", "red"), "rejected": said("assistant", "blue")}
+    write_lines(tmp_path / "feedback.jsonl", [*feedback, pair, {**feedback[0], "label": "yes"}])
+    config = settings("kto", data=str(tmp_path), preferences="feedback.jsonl", heldout="")
+    stage = stage_of(config, tmp_path)
+    stage.source.tokenizer = make_tokenizer()
+    train, heldout = read_answers(stage)
+    assert len(train) + len(heldout) in (9, 10)  # a pair counts one where it is held out
+    assert 0 < len(heldout) <= 2
+    assert {each.good for each in train} == {True, False}
+    assert "label" in (tmp_path / "rejects/feedback.jsonl").read_text()
