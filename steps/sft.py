@@ -15,7 +15,14 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     from argosy.posttraining.stage import begin
 
     stage = begin(config, context)
-    from argosy.posttraining.sft import choose, exact_match, finetune, instruction_loss, sample_parser
+    from argosy.posttraining.sft import (
+        choose,
+        exact_match,
+        finetune,
+        instruction_loss,
+        pretraining_samples,
+        sample_parser,
+    )
 
     source = stage.source
     longest = config.max_length or source.context
@@ -23,6 +30,8 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     heldout = choose(stage.read(sample_parser(source.tokenizer, longest, prompts=True), config.heldout),
                      config.heldout_limit)
     stage.keep_rejects()
+    if config.pretraining_share:
+        train += pretraining_samples(config, source.tokenizer, sum(len(sample.ids) for sample in train))
     model = stage.model()
     decoding = source.decoding(config.max_new_tokens)
 

@@ -24,7 +24,7 @@ A new stage is a file of `steps/`, a field of LifecycleConfig and a line of `lif
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
@@ -199,9 +199,10 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     base = stage("long_context", "long_context", config.long_context, checkpoint=base, tokenized=tokenize) or base
     base = stage("anneal", "anneal", config.anneal, checkpoint=base, tokenized=tokenize) or base
 
-    sft = stage("sft", "sft", config.sft, checkpoint=base, data=data) or base
+    texts: dict[str, Any] = {"tokenized": tokenize} if config.sft.pretraining_share else {}
+    sft = stage("sft", "sft", config.sft, checkpoint=base, data=data, **texts) or base
     seen = config.sft.model_copy(update={"stage": "twin", "conversations": TWIN_CONVERSATIONS})
-    stage("twin", "sft", seen, checkpoint=base, data=data)
+    stage("twin", "sft", seen, checkpoint=base, data=data, **texts)
     stage("dpo", "preference", config.dpo, checkpoint=sft, data=data)
     reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
     stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data)
@@ -236,7 +237,8 @@ def every_stage() -> list[Node]:
     started = LifecycleConfig(start=StartConfig(model="."), stages=tuple(n for n in STAGES if n != "tokenizer"))
     upstream: dict[str, dict[str, None]] = {}
     found: dict[str, Node] = {}
-    for node in (*lifecycle(LifecycleConfig()), *lifecycle(started)):
+    mixed = LifecycleConfig(sft=SFTConfig(pretraining_share=0.5))
+    for node in (*lifecycle(mixed), *lifecycle(started)):
         found.setdefault(node.id, node)
         upstream.setdefault(node.id, {}).update((o.id, None) for nodes in node.upstream.values() for o in nodes)
     merged: dict[str, Node] = {}

@@ -42,7 +42,8 @@ def check_template(tokenizer: Any) -> None:
 def encode_prompt(tokenizer: Any, messages: Sequence[Message], tools: Any = None) -> list[int]:
     """Token ids of `messages` up to where the assistant is to answer, who may call `tools` (JSON schemas of functions).
 
-    Raises ParseError: the template refuses them."""
+    Raises ParseError: the template refuses them, or leaves tools out."""
+    _check_tools(tokenizer, messages, tools)
     return list(_apply(tokenizer, messages, tokenize=True, return_dict=True, add_generation_prompt=True,
                        tools=tools)["input_ids"])
 
@@ -61,6 +62,19 @@ def _apply(tokenizer: Any, messages: Sequence[Message], **how: Any) -> Any:
         raise ParseError(f"the chat template refuses it: {error}") from None
 
 
+def _check_tools(tokenizer: Any, messages: Sequence[Message], tools: Any) -> None:
+    """Check that the template writes the calls of tools, and the tools: many leave them out without a word.
+
+    Raises ParseError: it does not."""
+    named = [call for message in messages for call in message.get("tool_calls") or ()]
+    if not (named or tools):
+        return
+    text = _apply(tokenizer, messages, tokenize=False, tools=tools)
+    if any(str(each.get("function", each).get("name")) not in text for each in (*named, *(tools or ()))):
+        raise ParseError("the chat template does not render calls of tools (tool_calls), or tools; "
+                         "template=chatml|qwen|llama3 render both")
+
+
 _MARK = re.compile(r"\{%-?\s*generation\b")  # {% generation %}, by which a template marks the assistant's words
 
 
@@ -72,8 +86,9 @@ def encode_answers(
 
     A template that marks them with {% generation %} says so itself. Of another one the conversation up to each answer
     is rendered too: what follows it, up to the token that ends the turn, is the answer. Raises ParseError: a message of
-    the assistant is not where the shorter conversation ends (names its number), or its words are not as written."""
-    _check_calls(tokenizer, messages)
+    the assistant is not where the shorter conversation ends (names its number), its words are not as written, or tools
+    or calls of them are left out."""
+    _check_tools(tokenizer, messages, tools)
     if _MARK.search(tokenizer.get_chat_template()):
         marked = _apply(tokenizer, messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True,
                         tools=tools)
@@ -85,17 +100,9 @@ def encode_answers(
     return list(encoded["input_ids"]), [any(low <= at < high for low, high in spans) for at in starts]
 
 
-def _check_calls(tokenizer: Any, messages: Sequence[Message]) -> None:
-    """Check that calls of tools are rendered: else an empty answer would be learnt. Raises ParseError: they are not."""
-    said: Any = [{name: value for name, value in message.items() if name != "tool_calls"} for message in messages]
-    if said != list(messages) and _apply(tokenizer, said, tokenize=False) == _apply(tokenizer, messages,
-                                                                                     tokenize=False):
-        raise ParseError("the chat template does not render calls of tools (tool_calls)")
-
-
 def _answer_spans(tokenizer: Any, messages: Sequence[Message], text: str, tools: Any) -> Iterator[tuple[int, int]]:
     """Yield begin and end, in characters of the rendered `text`, of each turn of the assistant."""
-    ending = _ending(tokenizer)
+    ending = turn_ending(tokenizer)
     for number, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
@@ -147,8 +154,9 @@ def _tail(tokenizer: Any) -> str:
     return whole.rpartition(word)[2]
 
 
-def _ending(tokenizer: Any) -> str:
-    """The same up to its first special token, which ends the turn; "" where there is none."""
+def turn_ending(tokenizer: Any) -> str:
+    """Text that the template puts behind an assistant's words, up to the special token that ends the turn; "" where
+    there is none."""
     tail, token = _tail(tokenizer), _end_of_turn(tokenizer)
     if token is None:
         return ""

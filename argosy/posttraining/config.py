@@ -64,6 +64,9 @@ class PosttrainingConfig(NumericsConfig):
     """Seed of the examples' order and of all that is sampled."""
     lora: Annotated[LoRAConfig | None, ADDED] = None
     """Adapters that are trained in place of the weights, such as `{kind: dora, rank: 8}`; null: the weights are."""
+    template: Annotated[str, ADDED] = ""
+    """Chat template that takes the place of the tokenizer's, in which the checkpoint then answers: chatml, qwen,
+    llama3, mistral, zephyr or gemma; "" keeps the tokenizer's."""
     epochs: float = Field(default=1.0, gt=0)
     """Passes over the data."""
     max_steps: int = Field(default=0, ge=0)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from argosy.data.schemas import ParseError, check_text, turns_of
-from argosy.data.split import derive_seed
+from argosy.data.sources import RESERVED_CHANNEL
+from argosy.data.split import derive_seed, permuted_index
 from argosy.models.chat import check_length, encode_answers, encode_prompt
 from argosy.models.export import Exporter
 from argosy.models.generate import Decoding, generate
@@ -20,6 +21,8 @@ from argosy.models.packed import places
 from argosy.posttraining.rows import Rows, Sample
 from argosy.posttraining.sft_config import SFTConfig
 from argosy.posttraining.stage import Stage, Trained
+from argosy.store.step_files import given_directory
+from argosy.tokens.reader import check_tokenizer, read_channels
 from argosy.tokens.windows import IGNORED
 from argosy.training.config import TrainConfig
 from argosy.training.engines import make_engine
@@ -56,6 +59,32 @@ def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> 
         return Sample(sample.ids, sample.answers, channel, prompt, reply or None)  # none of a call without words
 
     return parse
+
+
+def pretraining_samples(config: SFTConfig, tokenizer: Any, tokens: int) -> list[Sample]:
+    """Draw documents of the tokenize step that training may see, until they are the config's share beside `tokens` of
+    conversations; the last one is cut there. Conversations that were tokenized with them are passed over.
+
+    Raises InputError: the files are of another tokenizer."""
+    directory = given_directory("tokenized", config.tokenized, "tokenize")
+    check_tokenizer(directory, tokenizer, "tokenize with the checkpoint's, or set pretraining_share=0")
+    found = [channel for name, channel in read_channels(directory, "train").items() if name != RESERVED_CHANNEL]
+    firsts = np.cumsum([0, *(channel.documents for channel in found)])
+    missing = round(tokens * config.pretraining_share / (1 - config.pretraining_share))
+    samples: list[Sample] = []
+    for position in range(int(firsts[-1])):
+        number = permuted_index(position, int(firsts[-1]), derive_seed("pretraining", config.seed))
+        which = int(np.searchsorted(firsts, number, side="right")) - 1
+        channel, document = found[which], number - int(firsts[which])
+        ids = channel.tokens[channel.offsets[document] : channel.offsets[document + 1]][:missing].astype(np.int32)
+        if len(ids) > 1:  # of one token, nothing is learnt
+            samples.append(Sample(ids, np.ones(len(ids), np.bool_), f"pretraining/{channel.name}"))
+        missing -= len(ids)
+        if missing < 1:
+            break
+    else:
+        print(f"the tokenized texts end {missing:,} tokens before pretraining_share={config.pretraining_share} is met")
+    return samples
 
 
 class InstructionLoss(LossModule):

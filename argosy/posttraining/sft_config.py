@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from argosy.config.schema import Rate
+from argosy.config.schema import ADDED, Rate, Upstream
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 
 
@@ -18,6 +18,11 @@ class SFTConfig(PosttrainingConfig):
     conversations: Annotated[tuple[str, ...], Field(min_length=1)] = ("instructions.jsonl",)
     """Files of the data step to learn from; a record with `text` in place of `messages` is text of pretraining, all of
     whose tokens are learnt."""
+    tokenized: Upstream = ""
+    """Directory of a tokenize step, where texts of pretraining are learnt too."""
+    pretraining_share: Annotated[float, Field(ge=0, lt=1), ADDED] = 0.0
+    """Share of the tokens that are texts of pretraining: training documents of `tokenized`, in an order by `seed`, as
+    channels pretraining/NAME, all of whose tokens are learnt; 0 is none."""
     heldout: str = "instructions_heldout.jsonl"
     """File of the data step that is evaluated before and after."""
     max_new_tokens: PositiveInt = 48

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from argosy.data.rejects import Rejects, read_records
 from argosy.errors import InputError, StepError
+from argosy.models.chat import end_tokens
 from argosy.models.export import Exporter
 from argosy.models.load import Source, open_source
+from argosy.models.templates import check_spans, use_template
 from argosy.posttraining.config import PosttrainingConfig, PosttrainingOutputs
 from argosy.step.contract import StepContext
 from argosy.step.process import make_deterministic
@@ -99,7 +101,8 @@ class Stage(Generic[C]):
 def begin(config: _C, context: StepContext) -> Stage[_C]:
     """Prepare this process and open the checkpoint on its device; call it before importing torch or TRL.
 
-    Raises InputError: the checkpoint cannot be continued, or its context is shorter than `max_length`."""
+    Raises InputError: the checkpoint cannot be continued, its context is shorter than `max_length`, or its chat
+    template marks other words than the assistant's."""
     prepare_process(config.seed, config.threads)
     from argosy.training.parallel import join_group
 
@@ -107,6 +110,10 @@ def begin(config: _C, context: StepContext) -> Stage[_C]:
     if group.device.type == "cpu" and (problem := config.cpu_problem()):
         raise InputError(problem)
     source = open_source("checkpoint", config.checkpoint, group.device)
+    if config.template:
+        use_template(source.tokenizer, config.template)
+        source = replace(source, stop_ids=end_tokens(source.tokenizer))
+    check_spans(source.tokenizer)
     if config.max_length > source.context:
         raise InputError(f"max_length={config.max_length} is more than the {source.context} tokens of the checkpoint's "
                          "context, which it has not learnt beyond; lower it, or set 0 for the context")

@@ -11,6 +11,7 @@ from argosy.data.split import choose_documents
 from argosy.errors import InputError
 from argosy.store.files import read_json
 from argosy.tokens.shards import SPECIAL_FILE
+from argosy.tokens.tokenizer import SAMPLE, tokenizer_digest
 
 Split = Literal["train", "heldout"]
 
@@ -56,6 +57,24 @@ def read_channels(directory: str | Path, split: Split) -> dict[str, TokenizedCha
     names = sorted(name for name, splits in index["channels"].items() if splits.get(split, {}).get("documents", 0) > 0)
     special = read_special(directory)
     return {name: _open(Path(directory) / split, name, np.dtype(index["dtype"]), special) for name in names}
+
+
+def check_tokenizer(directory: str | Path, tokenizer: Any, advice: str) -> None:
+    """Check that tokenized files are of a tokenizer of transformers: by its digest, by its size alone in a directory
+    made before there was one.
+
+    `advice`: what to do else. Raises InputError: they are of another one."""
+    index = read_index(directory)
+    size, made_with = len(tokenizer), index["vocab_size"]
+    if made_with != size:
+        raise InputError(f"{directory} was tokenized with a vocabulary of {made_with}, the checkpoint's tokenizer has "
+                         f"{size} tokens; {advice}")
+    if "tokenizer" not in index:
+        return
+    sample = tokenizer(SAMPLE, add_special_tokens=False)["input_ids"]
+    if index["tokenizer"] != tokenizer_digest(tokenizer.get_vocab(), sample):
+        raise InputError(f"{directory} was tokenized with another tokenizer than the checkpoint's, also of {size} "
+                         f"tokens; {advice}")
 
 
 def _open(folder: Path, name: str, dtype: np.dtype[Any], special: frozenset[int]) -> TokenizedChannel:

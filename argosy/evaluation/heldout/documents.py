@@ -12,8 +12,7 @@ from argosy.data.split import choose_documents
 from argosy.errors import InputError
 from argosy.models.generate import Tokens
 from argosy.scoring.model import LanguageModel
-from argosy.tokens.reader import read_channels, read_index
-from argosy.tokens.tokenizer import SAMPLE, tokenizer_digest
+from argosy.tokens.reader import check_tokenizer, read_channels
 
 UNKNOWN = "has a character that the tokenizer does not know"
 WHOLE = 2**40  # characters after which a .txt is cut: a document is the whole file
@@ -78,22 +77,9 @@ def text_documents(model: LanguageModel, texts: Mapping[str, str] | str, most: i
 
 
 def check_vocabulary(model: LanguageModel, directory: Path) -> None:
-    """Check that tokenized files are of the model's tokenizer: by its digest, by its size alone in a directory made
-    before there was one.
-
-    Raises InputError: they are of another one."""
-    index, tokenizer = read_index(directory), model.tokenizer
-    size, made_with = len(tokenizer), index["vocab_size"]
-    advice = "give the `tokens` that were made with the checkpoint's tokenizer, or `heldout.texts`"
-    if made_with != size:
-        raise InputError(f"{directory} was tokenized with a vocabulary of {made_with}, the checkpoint's tokenizer has "
-                         f"{size} tokens; {advice}")
-    if "tokenizer" not in index:
-        return
-    sample = tokenizer(SAMPLE, add_special_tokens=False)["input_ids"]
-    if index["tokenizer"] != tokenizer_digest(tokenizer.get_vocab(), sample):
-        raise InputError(f"{directory} was tokenized with another tokenizer than the checkpoint's, also of {size} "
-                         f"tokens; {advice}")
+    """Check that tokenized files are of the model's tokenizer. Raises InputError: they are of another one."""
+    check_tokenizer(directory, model.tokenizer,
+                    "give the `tokens` that were made with the checkpoint's tokenizer, or `heldout.texts`")
 
 
 def _read(texts: Mapping[str, str] | str, most: int) -> dict[str, tuple[list[Document], dict[str, int]]]:

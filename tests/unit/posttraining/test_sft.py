@@ -11,12 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from argosy.errors import InputError
 from argosy.models.attention import PACKED, Choice, choose
 from argosy.models.generate import Decoding, generate
 from argosy.models.packed import places
 from argosy.posttraining.rows import Rows, Sample
-from argosy.posttraining.sft import InstructionLoss, instruction_loss, make_rows, sample_parser
+from argosy.posttraining.sft import InstructionLoss, instruction_loss, make_rows, pretraining_samples, sample_parser
 from argosy.posttraining.sft_config import SFTConfig
+from argosy.tokens.shards import TokensWriter
+from argosy.tokens.tokenizer import SAMPLE, tokenizer_digest
 from argosy.tokens.windows import IGNORED
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.engines import make_engine
@@ -253,3 +256,25 @@ def test_rows_are_divided_by_the_processes_that_share_them(samples: list[Sample]
     config = SFTConfig(packing=False, max_steps=3)
     rows = make_rows(config, samples, 95)
     assert (rows.length, rows.limit) == (max(len(sample.ids) for sample in samples), None)
+
+
+def test_texts_of_pretraining_are_their_share_of_the_tokens(tokenizer: Any, tmp_path: Path) -> None:
+    ids = tokenizer(SAMPLE, add_special_tokens=False)["input_ids"]
+    with TokensWriter(tmp_path, len(tokenizer), tokenizer_digest(tokenizer.get_vocab(), ids)) as writer:
+        for channel, first in (("en", 0), ("code", 20), ("instructions", 40)):
+            writer.open(channel)
+            for number in range(20):
+                for split in ("train", "heldout"):
+                    writer.add(channel, split, [1, *[2 + (first + number) % 9] * 30, 1], 30)
+    config = SFTConfig(tokenized=str(tmp_path), pretraining_share=0.2, seed=3)
+    found = pretraining_samples(config, tokenizer, 2000)
+    assert sum(len(sample.ids) for sample in found) == 500
+    assert {sample.channel for sample in found} == {"pretraining/en", "pretraining/code"}
+    assert all(sample.answers.all() for sample in found)
+    again = pretraining_samples(config, tokenizer, 1000)
+    assert [a.ids.tolist() for a in again[:-1]] == [a.ids.tolist() for a in found[: len(again) - 1]]
+    assert sum(len(sample.ids) for sample in pretraining_samples(config, tokenizer, 10**6)) == 40 * 32  # all there is
+    other = make_tokenizer()
+    other.add_tokens(["<|more|>"])
+    with pytest.raises(InputError, match="was tokenized with a vocabulary of"):
+        pretraining_samples(config, other, 10)

@@ -164,6 +164,31 @@ def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
     assert compose("tiny", file, [own]).anneal.mixture == {"text": 2}  # type: ignore[union-attr]
 
 
+def test_records_of_ones_own_have_channels_and_must_not_hold_what_is_evaluated(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text("[]")
+
+    def data(*overrides: str) -> tuple[Node, str]:
+        graph = Graph(lifecycle(compose("tiny", None, [*overrides, "evaluate.suites={piqa: final, heldout: final}"])))
+        node = next(node for node in graph.nodes if node.name == "data")
+        return node, graph.digest(node)
+
+    one, digest = data(f"data.instructions={tmp_path}/a.json")
+    assert one.config.instructions == {"a": f"{tmp_path}/a.json"}  # type: ignore[attr-defined]
+    assert [Path(file).stem for file in one.config.suites] == ["piqa"]  # type: ignore[attr-defined]
+    named = [data(f"data.instructions={{{name}: {tmp_path}/a.json}}")[1] for name in ("a", "other")]
+    assert (named[0], named[1] != digest) == (digest, True)
+    two, _ = data(f"data.instructions=[{tmp_path}/a.json, {tmp_path}/b.json]")
+    assert list(two.config.instructions) == ["a", "b"]  # type: ignore[attr-defined]
+    assert data()[0].config.suites == ()  # type: ignore[attr-defined]
+
+
+def test_sft_reads_tokens_where_it_learns_texts_of_pretraining() -> None:
+    mixed = nodes("sft.pretraining_share=0.1")
+    assert set(mixed["sft"].upstream) == set(mixed["twin"].upstream) == {"checkpoint", "data", "tokenized"}
+    assert "tokenized" not in nodes()["sft"].upstream
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [
