@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import check_files, load_model, open_source
 from argosy.posttraining.preferences.rewards import load_reward_model
 from argosy.posttraining.rl.config import RLHFConfig
-from argosy.posttraining.rl.rollout import load_value_model
+from argosy.posttraining.rl.networks import load_value_model
 from argosy.scoring.model import LanguageModel
 from tests.posttraining_fixtures import make_checkpoint
 from tests.tokenizer_fixtures import make_bpe
@@ -70,9 +71,11 @@ def test_tied_weights_and_a_new_head_are_not_missing_but_a_lost_head_is(tmp_path
     assert load_reward_model(source, seed=0).score.weight.shape == (1, 64)
     with pytest.raises(InputError, match=r"lacks score\.weight of LlamaForSequenceClassification"):
         load_reward_model(source)
-    with pytest.raises(InputError, match=r"lacks score\.weight of LlamaForTokenClassification"):
-        load_value_model(RLHFConfig(reward_model=str(tmp_path)), source)
-    assert not load_value_model(RLHFConfig(), source).score.weight.any()
+    stage: Any = SimpleNamespace(config=RLHFConfig(reward_model=str(tmp_path)), source=source)
+    with pytest.raises(InputError, match=r"lacks score\.weight of LlamaForSequenceClassification"):
+        load_value_model(stage)
+    stage.config = RLHFConfig()
+    assert not load_value_model(stage).score.weight.any()
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
