@@ -10,6 +10,7 @@ from typing import Any
 
 from argosy.cleaning.filter import Drop, Filter, Resources
 from argosy.cleaning.filters.decontamination import Decontamination, DecontaminationConfig
+from argosy.cleaning.records import record_text
 from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.data.schemas import Document
 
@@ -96,22 +97,16 @@ def sample_documents(documents: Iterable[Document], count: int) -> list[Document
 
 
 # `twin.jsonl` has the benchmark on purpose.
-_FILES = ("instructions", "instructions_heldout", "preferences", "preferences_heldout", "prompts")
-_PARTS = ("messages", "prompt", "chosen", "rejected")
+_FILES = ("instructions", "instructions_heldout", "preferences", "preferences_heldout", "feedback", "feedback_heldout",
+          "prompts")
 
 
 def contamination(data: Path, benchmark: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Count the records with an item's question, as `decontamination` finds it, by file of a data step's directory."""
     look = Decontamination(DecontaminationConfig(), Resources(benchmark=list(benchmark)))
     return {
-        name: sum(isinstance(look(Document(name, text, name)), Drop) for text in _texts(data / f"{name}.jsonl"))
+        name: sum(isinstance(look(Document(name, record_text(record), name)), Drop)
+                  for record in read_jsonl(data / f"{name}.jsonl"))
         for name in _FILES
         if (data / f"{name}.jsonl").is_file()
     }
-
-
-def _texts(path: Path) -> Iterator[str]:
-    """Yield each record's messages, a line each."""
-    for record in read_jsonl(path):
-        messages = [message for key in _PARTS for message in record.get(key) or ()]
-        yield "\n".join(str(message.get("content", "")) for message in messages)

@@ -54,7 +54,9 @@ class Markup:
         """Make a conversation's pieces: as the chat template renders it, between `begin` and one `end`.
 
         A text in which somebody has written a special token stays text. Raises InputError: there is no template;
-        ParseError: it refuses the conversation."""
+        ParseError: it refuses the conversation, or does not render its calls of tools."""
+        if any(message.get("tool_calls") for message in messages) and "tool_calls" not in self.template:
+            raise ParseError("the chat template does not render calls of tools (tool_calls)")
         pieces = list(chat_pieces(messages) if self.own else self._rendered(messages))
         if pieces[:1] != [(self.begin, True)]:
             pieces.insert(0, (self.begin, True))

@@ -95,6 +95,10 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     _, strict = opened(sentencepiece(STRICT), tmp_path / "strict")
     with pytest.raises(ParseError, match="the chat template refuses it: no system turn"):
         strict.conversation([{"role": "system", "content": "x"}])
+    calls = [{"type": "function", "function": {"name": "add", "arguments": {}}}]
+    for markup in (OWN, strict):
+        with pytest.raises(ParseError, match="does not render calls of tools"):
+            markup.conversation([{"role": "assistant", "content": "", "tool_calls": calls}])
     _, without = opened(make_sentencepiece(TEXTS * 3, 480), tmp_path / "without")
     with pytest.raises(InputError, match="has no chat template"):
         without.conversation(MESSAGES)
