@@ -8,6 +8,7 @@ from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
 from argosy.step.machine import usable_gpus
 from argosy.store.files import read_record
+from argosy.training.config import TrainConfig
 from argosy.training.numerics import NumericsConfig
 from evals.task import TaskSpec
 from evals.task_sources import check_there
@@ -22,7 +23,8 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     if "data" in stages:
         check_files(config.data)
     _check_phases(config, stages)
-    named = {f"{name}.{field}": getattr(stage, field) for name, stage in config if name in stages
+    named = {f"{name}.{field}": getattr(stage, field) for name, stage in config
+             if name in stages and isinstance(stage, TrainConfig)  # others have channels of records
              for field in ("mixture", "loss_weights") if getattr(stage, field, None)}
     channels = _channels(config.data) if named else None
     if channels is not None:

@@ -15,6 +15,7 @@ from workflows import lifecycle as page
 from workflows.cli.init import TEMPLATE
 from workflows.compose import compose, preset_names
 from workflows.graph import Graph, Node, definition
+from workflows.inputs import check_inputs
 from workflows.lifecycle import every_stage, lifecycle
 
 
@@ -181,6 +182,14 @@ def test_records_of_ones_own_have_channels_and_must_not_hold_what_is_evaluated(t
     two, _ = data(f"data.instructions=[{tmp_path}/a.json, {tmp_path}/b.json]")
     assert list(two.config.instructions) == ["a", "b"]  # type: ignore[attr-defined]
     assert data()[0].config.suites == ()  # type: ignore[attr-defined]
+
+
+def test_channels_of_records_are_not_looked_for_among_those_of_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"instruction": "Hi", "output": "Hello"}]')
+    own = [f"data.instructions={tmp_path}/a.json", "data.mixture={a: 2}", "sft.loss_weights={a: 2}"]
+    check_inputs(compose("tiny", None, own), {"data", "sft"})
+    with pytest.raises(InputError, match=r"anneal\.mixture\.a: no such channel with documents"):
+        check_inputs(compose("tiny", None, [*own, "anneal.mixture={a: 2}"]), {"data", "anneal"})
 
 
 def test_sft_reads_tokens_where_it_learns_texts_of_pretraining() -> None:
