@@ -214,7 +214,7 @@ def test_sft_reads_tokens_where_it_learns_texts_of_pretraining() -> None:
         *((f"{field}=runs/x", f"{field}=runs/x: {field} is set by the pipeline, to the directory of an earlier stage")
           for field in ("clean.data", "sft.checkpoint", "sft.data", "compare.checkpoints", "evaluate.tokens")),
         ("anneal.carry_optimizer=true", "the optimizer of long_context, which keeps none: set long_context.keep"),
-        ("rlhf.method=reinforce", "rlhf.method is 'reinforce', allowed: '"),
+        ("rlhf.method=reinforce", "rlhf is wrong: method='reinforce' is not there; nearest: reinforce++"),
     ],
 )
 def test_what_is_wrong_is_named(override: str, words: str) -> None:
