@@ -46,6 +46,8 @@ CONVERSATIONS = 800
 MODEL = ModelConfig(hidden_size=256, intermediate_size=688, num_hidden_layers=6, num_attention_heads=8,
                     num_key_value_heads=8, max_position_embeddings=LENGTH)  # 6.8 million parameters
 VOCABULARY = 8192
+ASKED, ANSWER = 64, 64  # tokens of a prompt at most, and of an answer
+GROUP, ANSWERS = 8, 32  # answers to a prompt, and of a step
 RATE = 1e-4
 
 
@@ -145,6 +147,99 @@ def sft_trl() -> Turn:
     return turn
 
 
+def _questions(tokenizer: Any, conversations: Sequence[Sequence[Message]]) -> list[list[Message]]:
+    """Return the questions of at most ASKED tokens."""
+    from argosy.models.chat import encode_prompt
+
+    asked = [list(messages[:1]) for messages in conversations]
+    return [messages for messages in asked if len(encode_prompt(tokenizer, messages)) <= ASKED]
+
+
+def _reward(answers: Sequence[Sequence[int]]) -> list[float]:
+    """Return a reward that costs nothing, of tokens."""
+    return [sum(answer) % 101 / 101 for answer in answers]
+
+
+def grpo_ours() -> Turn:
+    """Make the turn of our GRPO as a step runs it; an answer has ANSWER tokens, whatever it says."""
+    make_deterministic(0, THREADS)
+    from argosy.models.chat import encode_prompt
+    from argosy.models.generate import Decoding
+    from argosy.models.load import Source
+    from argosy.posttraining.rl.config import RLHFConfig
+    from argosy.posttraining.rl.learning import Learner
+    from argosy.posttraining.rl.networks import make_networks
+    from argosy.posttraining.rl.rewards import Prompt
+    from argosy.posttraining.rl.rollout import Collector, Stream, TransformersSampler
+    from argosy.posttraining.stage import Stage
+    from argosy.training.parallel import Group
+
+    model, tokenizer, conversations = start()
+    config = RLHFConfig.model_validate({
+        "method": "grpo", "group": {"size": GROUP}, "batch_size": ANSWERS, "micro_batch_size": ANSWERS, "kl_coef": 0,
+        "max_new_tokens": ANSWER, "learning_rate": RATE, "schedule": "constant", "warmup_ratio": 0.0,
+        "max_steps": 10**6, "save_every": 10**9, "log_every": 1, "dtype": _dtype(model), "rewards": {"ended": 1.0}})
+    prompts = [Prompt(messages, encode_prompt(tokenizer, messages), (), "text")
+               for messages in _questions(tokenizer, conversations)]
+    source = Source(Path(), tokenizer, 0, LENGTH, [tokenizer.eos_token_id], model.device)
+    group = Group(device=model.device)
+    stage: Any = Stage(config, StepContext(Path(), Last(None), Counted(Path(), Laps(1))), group, source)
+    networks = make_networks(stage, model, config.max_steps, ASKED + ANSWER)
+    decoding = Decoding(source.stop_ids, source.pad_id, ANSWER, config.temperature)
+    sampler = TransformersSampler(networks.whole, decoding, networks.policy.module._dtype, shortest=ANSWER)
+
+    def rewards(samples: Sequence[Any]) -> tuple[list[float], dict[str, list[float]]]:
+        found = _reward([sample.answer_ids for sample in samples])
+        return found, {"sum": found}
+
+    scored: Any = rewards
+    learner = Learner(stage, networks, Collector(sampler, Stream(prompts, 0), scored, config, source, group), 10**6)
+    done = [0]
+
+    def turn(steps: int) -> dict[str, float]:
+        laps, values = Laps(steps), {}
+        for _ in range(WARM + steps):
+            values = learner.update(done[0])
+            done[0] += 1
+            laps.step()
+        return {"seconds": laps.seconds, "done": ANSWERS * steps, "loss": values["train/loss"],
+                "length": values["rlhf/length"]}
+
+    return turn
+
+
+def grpo_trl() -> Turn:
+    """Make the turn of TRL's GRPOTrainer, which too samples with transformers."""
+    from datasets import Dataset
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.grpo_trainer import GRPOTrainer
+
+    model, tokenizer, conversations = start()
+    gpu, folder = model.device.type == "cuda", TemporaryDirectory()
+    data = Dataset.from_dict({"prompt": _questions(tokenizer, conversations)})
+    callback, lengths = counting(), [0.0]
+
+    def reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
+        lengths[0] = sum(map(len, completion_ids)) / len(completion_ids)
+        return _reward(completion_ids)
+
+    def turn(steps: int) -> dict[str, float]:
+        callback.laps = Laps(steps)
+        arguments = GRPOConfig(
+            output_dir=folder.name, max_steps=WARM + steps, per_device_train_batch_size=ANSWERS, num_generations=GROUP,
+            max_completion_length=ANSWER, generation_kwargs={"min_new_tokens": ANSWER}, beta=0.0, loss_type="grpo",
+            learning_rate=RATE, lr_scheduler_type="constant", optim="adamw_torch_fused", logging_steps=steps, bf16=gpu,
+            use_cpu=not gpu, gradient_checkpointing=False, save_strategy="no", report_to="none", disable_tqdm=True,
+            dataloader_pin_memory=gpu,
+        )  # fmt: skip
+        trainer = GRPOTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer,
+                              reward_funcs=[reward], callbacks=[callback])
+        trainer.train()
+        return {"seconds": callback.laps.seconds, "done": ANSWERS * steps, "loss": callback.loss, "length": lengths[0]}
+
+    return turn
+
+
 def _dtype(model: Any) -> Any:
     return "bfloat16" if model.device.type == "cuda" else "float32"
 
@@ -152,4 +247,5 @@ def _dtype(model: Any) -> Any:
 WORKS: dict[str, PeerWork] = {
     "sft": PeerWork("tokens/s", {"ours": sft_ours, "trl": sft_trl}, steps=6, rounds=8,
                     layouts=({"rows": 1}, {"rows": BATCH})),
+    "grpo": PeerWork("samples/s", {"ours": grpo_ours, "trl": grpo_trl}, steps=3, rounds=6),
 }  # fmt: skip

@@ -96,13 +96,13 @@ def make_networks(stage: Stage[RLHFConfig], model: Any, steps: int, length: int)
     most `length` tokens."""
     config, group, source = stage.config, stage.group, stage.source
     phase = config.phase(steps * config.updates, config.batch_size // config.minibatches, length)
-    dtype = getattr(torch, phase.dtype)
+    dtype, row = getattr(torch, phase.dtype), length * phase.micro_batch
     low, high = clips(config.loss)
     kl_coef = config.kl_coef if config.choice("kl") == "loss" else 0.0
     clipping = Clipping(config.choice("ratio"), low, high, config.loss.importance_cap, kl_coef)
 
     def policy(model: Any) -> PolicyLoss:
-        return PolicyLoss(model, clipping, config.temperature, dtype, length, phase.attention)
+        return PolicyLoss(model, clipping, config.temperature, dtype, row, phase.attention)
 
     engine = make_engine(model, 0, phase, group, policy)
     made = Networks(engine, phase, WholeModel(engine, stage.model))
@@ -112,7 +112,7 @@ def make_networks(stage: Stage[RLHFConfig], model: Any, steps: int, length: int)
         rates = phase.model_copy(update={"learning_rate": config.ppo.value_learning_rate})
         value = stage.adapt(load_value_model(stage), whole=("score",))
         made.value = make_engine(value, 0, rates, group, lambda model: ValueLoss(
-            model, config.ppo.value_clip, dtype, length, phase.attention))
+            model, config.ppo.value_clip, dtype, row, phase.attention))
     return made
 
 

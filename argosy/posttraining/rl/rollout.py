@@ -76,14 +76,14 @@ class Stream:
 
 
 class TransformersSampler:
-    """Answers by transformers, with the engine's present weights."""
+    """Answers by transformers, with the engine's present weights; none ends before it has `shortest` tokens."""
 
-    def __init__(self, whole: WholeModel, decoding: Decoding, dtype: torch.dtype) -> None:
-        self._whole, self._decoding, self._dtype = whole, decoding, dtype
+    def __init__(self, whole: WholeModel, decoding: Decoding, dtype: torch.dtype, shortest: int = 0) -> None:
+        self._whole, self._decoding, self._dtype, self._shortest = whole, decoding, dtype, shortest
 
     def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
         """Return answers and the log-probabilities of their tokens, prompt by prompt."""
-        return sample(self._whole.refresh(), prompts, seeds, self._decoding, self._dtype)
+        return sample(self._whole.refresh(), prompts, seeds, self._decoding, self._dtype, self._shortest)
 
 
 class Collector:
