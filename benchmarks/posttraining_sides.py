@@ -219,9 +219,11 @@ def grpo_trl() -> Turn:
     data = Dataset.from_dict({"prompt": _questions(tokenizer, conversations)})
     callback, lengths = counting(), [0.0]
 
-    def reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
+    def score(completion_ids: list[list[int]], **_: Any) -> list[float]:
         lengths[0] = sum(map(len, completion_ids)) / len(completion_ids)
         return _reward(completion_ids)
+
+    scored: Any = score
 
     def turn(steps: int) -> dict[str, float]:
         callback.laps = Laps(steps)
@@ -233,7 +235,7 @@ def grpo_trl() -> Turn:
             dataloader_pin_memory=gpu,
         )  # fmt: skip
         trainer = GRPOTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer,
-                              reward_funcs=[reward], callbacks=[callback])
+                              reward_funcs=[scored], callbacks=[callback])
         trainer.train()
         return {"seconds": callback.laps.seconds, "done": ANSWERS * steps, "loss": callback.loss, "length": lengths[0]}
 

@@ -16,7 +16,8 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     from argosy.posttraining.rl.rewards import RewardSettings, WeightedRewards, check_settings, hold_out, prompt_parser
     from argosy.posttraining.stage import begin
 
-    check_settings(config.rewards, RewardSettings(config.reward_model))
+    for weights in (config.rewards, config.guards.true_reward):
+        check_settings(weights, RewardSettings(config.reward_model))
     stage = begin(config, context)
     from argosy.posttraining.rl.evaluation import PolicyEvaluation, evaluate_policy
     from argosy.posttraining.rl.learning import train_policy
@@ -29,7 +30,9 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     prompts = stage.read(prompt_parser(source.tokenizer, room), config.prompts)
     stage.keep_rejects()
     chosen, heldout = hold_out(prompts, config.heldout_limit, config.seed)
-    rewards = WeightedRewards(config.rewards, RewardSettings(config.reward_model, source.device, config.reward_caution))
+    settings = RewardSettings(config.reward_model, source.device, config.reward_caution)
+    rewards = WeightedRewards(config.rewards, settings)
+    true = WeightedRewards(config.guards.true_reward, settings) if config.guards.true_reward else None
     decoding = source.decoding(config.max_new_tokens, config.temperature, config.seed)
     evaluations: list[PolicyEvaluation] = []
 
@@ -40,7 +43,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
         return last.metrics if first is last else last.metrics | last.gain(first)
 
     model = stage.model()
-    return stage.run(config.stage, model, evaluate, lambda: train_policy(stage, model, chosen, rewards))
+    return stage.run(config.stage, model, evaluate, lambda: train_policy(stage, model, chosen, heldout, rewards, true))
 
 
 STEP = Step("rlhf", RLHFConfig, run, version=4, needs="train")

@@ -91,6 +91,28 @@ class LengthConfig(Config):
     """Answers that were cut are left out of the loss (overlong filtering, DAPO)."""
 
 
+class GuardsConfig(Config):
+    """Limits of a run; 0 is no limit."""
+
+    action: Literal["stop", "lower"] = "stop"
+    """What a guard does: end the run with an error, or halve the learning rate from there on."""
+    kl_token: float = Field(default=0.0, ge=0)
+    """Largest divergence from the reference (k1), in nats a token."""
+    kl_answer: float = Field(default=0.0, ge=0)
+    """Largest divergence from the reference (k1), in nats an answer."""
+    length_factor: float = Field(default=0.0, ge=0)
+    """How many times longer, or shorter, answers may become than they were at first; more than 1."""
+    repetition: float = Field(default=0.0, ge=0, lt=1)
+    """Largest share of an answer's runs of four tokens that it has had before."""
+    true_reward: dict[str, float] = Field(default={})
+    """Weights of rewards that are held out from training, such as {accept: 1}: measured on held-out prompts beside the
+    trained reward, which may not rise while these fall."""
+    true_every: PositiveInt = 10
+    """Rollouts between two measurements of the true reward."""
+    true_noise: float = Field(default=2.0, ge=0)
+    """Standard errors that a change must have to count."""
+
+
 class RLHFConfig(PosttrainingConfig):
     """Config of reinforcement learning from rewards of sampled answers."""
 
@@ -132,17 +154,19 @@ class RLHFConfig(PosttrainingConfig):
     ppo: PPOConfig = PPOConfig()
     loss: LossConfig = LossConfig()
     length: LengthConfig = LengthConfig()
+    guards: GuardsConfig = GuardsConfig()
 
     @model_validator(mode="after")
     def _check_rl(self) -> Self:
         from argosy.posttraining.rl.rewards import reward_names
 
-        unknown = sorted(set(self.rewards) - set(reward_names()))
-        if unknown:
-            raise ValueError(f"rewards has unknown names {unknown}; allowed: {', '.join(reward_names())}")
+        for field, weights in (("rewards", self.rewards), ("guards.true_reward", self.guards.true_reward)):
+            if unknown := sorted(set(weights) - set(reward_names())):
+                raise ValueError(f"{field} has unknown names {unknown}; allowed: {', '.join(reward_names())}")
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
-        for problem in (self._group_problem(), self._minibatch_problem(), self._choice_problem()):
+        for problem in (self._group_problem(), self._minibatch_problem(), self._choice_problem(),
+                        self._guard_problem()):
             if problem:
                 raise ValueError(problem)
         return self
@@ -193,4 +217,13 @@ class RLHFConfig(PosttrainingConfig):
         if self.ppo.kl_target and not (self.kl_coef and self.choice("kl") == "reward"):
             return (f"ppo.kl_target={self.ppo.kl_target} steers the divergence's weight in the reward: raise kl_coef "
                     "above 0, with loss.kl=reward, or leave it out")
+        return ""
+
+    def _guard_problem(self) -> str:
+        for name in ("kl_token", "kl_answer"):
+            if getattr(self.guards, name) and not self.kl_coef:
+                return (f"guards.{name}={getattr(self.guards, name)} needs a reference, which kl_coef=0 has none of: "
+                        "raise kl_coef, or leave the guard out")
+        if 0 < self.guards.length_factor <= 1:
+            return f"guards.length_factor={self.guards.length_factor} is no factor above 1; raise it, or 0 for no limit"
         return ""

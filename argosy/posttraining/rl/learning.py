@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -13,10 +13,12 @@ from argosy.data.split import derive_seed
 from argosy.models.logprobs import k1, k3
 from argosy.posttraining.loop import Updates, Values
 from argosy.posttraining.rl.config import RLHFConfig
+from argosy.posttraining.rl.guards import Guards, Judged
 from argosy.posttraining.rl.methods import Outcome, advantages_of, deductions, masked_mean, token_weights
 from argosy.posttraining.rl.networks import Networks, Rows, laid_out, make_networks
-from argosy.posttraining.rl.rewards import Prompt, WeightedRewards
+from argosy.posttraining.rl.rewards import Prompt, WeightedRewards, make_samples
 from argosy.posttraining.rl.rollout import Collector, Rollout, Stream, TransformersSampler, steps_of
+from argosy.posttraining.rl.samples import SampleTable
 from argosy.posttraining.stage import Stage, Trained
 from argosy.training.engines.fitting import explained
 from argosy.training.optim import learning_rate
@@ -58,12 +60,14 @@ class Learner:
     Attributes:
         pending: rollouts that wait for their update, at most `staleness` of them."""
 
-    def __init__(self, stage: Stage[RLHFConfig], networks: Networks, collector: Collector, steps: int) -> None:
+    def __init__(self, stage: Stage[RLHFConfig], networks: Networks, collector: Collector, steps: int,
+                 guards: Guards | None = None) -> None:
         config = stage.config
         self.stage, self.networks, self.collector, self.steps = stage, networks, collector, steps
         self.controller = KLController(config.kl_coef, config.ppo.kl_target, config.ppo.kl_horizon)
         self.pending: deque[Rollout] = deque()
         self.tokens = 0
+        self.guards, self.table = guards or Guards(config), SampleTable(stage.context)
 
     def train(self) -> int:
         """Take all updates, from the newest state on; returns the number of rollouts."""
@@ -73,21 +77,27 @@ class Learner:
     def carried(self) -> Mapping[str, Any]:
         """Return what a resumable state has besides the networks."""
         return {"kl_coef": self.controller.coef, "next": self.collector.stream.next, "tokens": self.tokens,
+                "guards": self.guards.state(), "samples": self.table.rows,
                 "pending": [rollout.state() for rollout in self.pending]}
 
     def restore(self, carried: Mapping[str, Any]) -> None:
         """Take that over."""
         self.controller.coef, self.tokens = carried["kl_coef"], carried["tokens"]
-        self.collector.stream.next = carried["next"]
+        self.collector.stream.next, self.table.rows = carried["next"], list(carried["samples"])
+        self.guards.restore(carried["guards"])
         self.pending = deque(Rollout(**each) for each in carried["pending"])
 
     def update(self, number: int) -> Values:
         """Sample the answers that are due and learn from the oldest ones; returns what is logged."""
+        judged = self.guards.begin(number)
         ahead = min(number + self.stage.config.staleness + 1, self.steps)  # none is sampled that nobody learns from
         while number + len(self.pending) < ahead:
             self.pending.append(self.collector.collect())
         rollout = self.pending.popleft()
         experience, values = self.experience(rollout)
+        if number % self.stage.config.log_every == 0 or number + 1 == self.steps:
+            self.table.add(number + 1, rollout, self.collector.samples(rollout))
+        values |= judged | self.guards.check(number, values, rollout.answers)
         values |= self.learn(experience, number)
         self.controller.update(values.get("rlhf/kl_k1", 0.0), len(rollout.scores))
         self.tokens += sum(len(prompt) + len(answer) for prompt, answer in experience.rows)
@@ -151,7 +161,7 @@ class Learner:
                 found = self._minibatch(experience, order[start : start + size], step)
                 totals = {name: totals.get(name, 0.0) + value / config.updates for name, value in found.items()}
                 step += 1
-        return totals | {"train/lr": learning_rate(networks.phase, step - 1)}
+        return totals | {"train/lr": self.guards.rate * learning_rate(networks.phase, step - 1)}
 
     def _minibatch(self, experience: Experience, rows: list[int], step: int) -> Values:
         networks, group = self.networks, self.networks.group
@@ -171,12 +181,13 @@ class Learner:
               step: int) -> tuple[Tensor, Tensor]:
         """Take an optimizer step over this process's rows of a minibatch."""
         engine.module.train()
+        rate = self.guards.rate * learning_rate(engine.config, step)
         device, micro, parts = engine.group.device, engine.config.micro_batch, []
         for at in range(0, len(own), micro):
             rows = list(own[at : at + micro])
             chosen = facts[:, rows][:, experience.mask[rows] > 0].to(device)
             parts.append((*laid_out([experience.rows[row] for row in rows], device), chosen))
-        found: tuple[Tensor, Tensor] = engine.update(parts, total, learning_rate(engine.config, step))
+        found: tuple[Tensor, Tensor] = engine.update(parts, total, rate)
         return found
 
 
@@ -185,18 +196,30 @@ def padded(rows: Sequence[Sequence[float]]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row, dtype=torch.float32) for row in rows], batch_first=True)
 
 
-def train_policy(stage: Stage[RLHFConfig], model: Any, prompts: Sequence[Prompt], rewards: WeightedRewards) -> Trained:
+def train_policy(
+    stage: Stage[RLHFConfig], model: Any, prompts: Sequence[Prompt], heldout: Sequence[Prompt],
+    rewards: WeightedRewards, true: WeightedRewards | None,
+) -> Trained:
     """Train the policy `model`; its steps are rollouts, its tokens those of prompts and answers.
 
-    Raises StepError: a weight or a metric is not a finite number."""
+    `true`: a reward that is held out from training, measured on the prompts `heldout`. Raises StepError: a weight or a
+    metric is not a finite number, or a guard stops the run."""
     config, source = stage.config, stage.source
     steps = steps_of(config, len(prompts))
     length = max(len(prompt.ids) for prompt in prompts) + config.max_new_tokens
     phase = config.phase(steps, config.batch_size, length)
     with explained(phase, model, stage.group):
         networks = make_networks(stage, model, steps, length)
-        decoding = source.decoding(config.max_new_tokens, config.temperature, config.seed)
+        decoding = replace(source.decoding(config.max_new_tokens, config.temperature, config.seed),
+                           batch_size=config.generation_batch_size)
         sampler = TransformersSampler(networks.whole, decoding, getattr(torch, config.dtype))
         collector = Collector(sampler, Stream(prompts, config.seed), rewards, config, source, stage.group)
-        learner = Learner(stage, networks, collector, steps)
+
+        def judge() -> Judged:
+            seeds = [[derive_seed("true", config.seed, place)] for place in range(len(heldout))]
+            answers, _ = sampler([prompt.ids for prompt in heldout], seeds)
+            samples = make_samples(source.tokenizer, heldout, answers, source.stop_ids)
+            return rewards(samples)[0], true(samples)[0] if true else []
+
+        learner = Learner(stage, networks, collector, steps, Guards(config, judge if true else None))
         return Trained(learner.train(), learner.tokens, networks.whole.refresh())

@@ -1,0 +1,44 @@
+"""The table of samples: the best and the worst answers of rollouts, with their rewards, for people to read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from argosy.posttraining.rl.rewards import Sample
+from argosy.posttraining.rl.rollout import Rollout
+from argosy.step.contract import StepContext
+from argosy.store.files import write_json
+
+FILE = "samples.json"
+ENDS, MOST = 2, 200  # rows of each end of a rollout, and of the table, whose oldest rows go
+_TAG = '[{"path": "samples.json", "type": "table"}]'  # has MLflow show the file as a table
+
+
+class SampleTable:
+    """Rows of the table, in the form in which MLflow's tables are read: columns, and lists of their values.
+
+    Attributes:
+        rows: by column; they are part of a resumable state."""
+
+    def __init__(self, context: StepContext) -> None:
+        self._context = context
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, step: int, rollout: Rollout, samples: Sequence[Sample]) -> None:
+        """Add the best and the worst answers of a rollout, and log the table."""
+        order = sorted(range(len(samples)), key=lambda row: (-rollout.scores[row], row))
+        ends = {"best": order[:ENDS], "worst": order[ENDS:][-ENDS:][::-1]}
+        for end, rows in ends.items():
+            self.rows += [self._row(step, end, row, rollout, samples[row]) for row in rows]
+        self.rows = self.rows[-MOST:]
+        if self._context.rank == 0:
+            columns = list(dict.fromkeys(name for row in self.rows for name in row))
+            path = self._context.out / FILE
+            write_json(path, {"columns": columns, "data": [[row.get(name) for name in columns] for row in self.rows]})
+            self._context.tracker.artifact(path)
+            self._context.tracker.tags({"mlflow.loggedArtifacts": _TAG})
+
+    def _row(self, step: int, end: str, row: int, rollout: Rollout, sample: Sample) -> dict[str, Any]:
+        asked = "\n".join(f"{message['role']}: {message['content']}" for message in sample.prompt.messages)
+        parts = {f"reward/{name}": values[row] for name, values in rollout.parts.items()}
+        return {"step": step, "end": end, "prompt": asked, "answer": sample.text, "reward": rollout.scores[row],
+                **parts, "tokens": len(sample.answer_ids), "ended": sample.ended}
