@@ -8,7 +8,7 @@ from argosy.config.explain import nearest
 from argosy.config.load import Layer, load, merge
 from argosy.config.yaml import read_yaml
 from argosy.errors import InputError
-from workflows.lifecycle import LifecycleConfig
+from workflows.lifecycle import POSTTRAINING, LifecycleConfig
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "demo"
@@ -26,6 +26,8 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
     layers: list[Layer] = [file] if file else []
     base = read_yaml(preset_path(preset) if preset else preset_of(file) if file else preset_path(DEFAULT_PRESET))
     config = load(LifecycleConfig, [base.path, *layers], overrides)
+    if config.posttraining:
+        _check_one_tree(file, overrides)
     if not config.data.inputs:
         if "inputs" in config.data.model_fields_set:
             raise InputError("data.inputs is [], allowed: files or folders of yours; leave it out to train on the "
@@ -37,6 +39,16 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
         if isinstance(stage, dict):
             stage.pop("mixture", None)
     return load(LifecycleConfig, [without, *layers], overrides)
+
+
+def _check_one_tree(file: Path | None, overrides: Sequence[str]) -> None:
+    """Refuse stages of the default tree beside `posttraining`: those of a preset give way, a person's would be lost."""
+    written = read_yaml(file).data if file else {}
+    given = [*(written if isinstance(written, dict) else {}), *(text.partition("=")[0].split(".")[0]
+                                                                for text in overrides)]
+    if both := [name for name in POSTTRAINING if name in given]:
+        raise InputError(f"posttraining and {both[0]} are both given: an item of posttraining takes the place of "
+                         f"{both[0]}; write its fields there, or leave posttraining out")
 
 
 def preset_names() -> list[str]:

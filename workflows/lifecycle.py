@@ -6,7 +6,7 @@
     evaluate (each checkpoint x suite) -> compare
 
 With `start`, a model that is there already takes the place of tokenizer and pretrain, or is what pretrain goes on with;
-`stages` leaves out all that it does not name.
+`stages` leaves out all that it does not name; `posttraining` puts a tree of its own in place of all from sft to rlhf.
 
 Each stage is a file of `steps/`; the library under it is a folder:
 
@@ -45,11 +45,13 @@ from steps.reward_model import RewardModelConfig
 from steps.start import StartConfig
 from steps.tokenize import TokenizeConfig
 from steps.train_tokenizer import TrainTokenizerConfig
+from workflows.branches import Branch, add_branches, check_branches, needed_by
 from workflows.evaluation import Evaluation, check_without_tokens, decontaminated, evaluations
 from workflows.graph import NEEDED, Node, StageResources, Stages
 
 STAGES = ("data", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context", "anneal", "sft", "twin", "dpo",
           "reward_model", "rlhf", "evaluate", "compare")  # each after those that it depends on
+POSTTRAINING = ("sft", "twin", "dpo", "reward_model", "rlhf")  # the tree of those who give no `posttraining`
 _IMPLIED = ("data", "start")  # there where a stage of `stages` needs them
 _NEW = ("tokenizer", "pretrain")  # of a model that begins with nothing
 TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
@@ -93,15 +95,24 @@ class LifecycleConfig(Config):
     dpo: PreferenceMethodConfig | None = PreferenceMethodConfig()
     """Learning from preferences directly, by its `method`."""
     rlhf: RLHFConfig | None = RLHFConfig()
+    posttraining: tuple[Branch, ...] = ()
+    """A tree of post-training of your own in place of sft, twin, reward_model, dpo and rlhf, such as
+    [{name: a, method: sft}, {name: b, from: a, method: dpo}] (docs/branches.md)."""
     evaluate: Evaluation = Evaluation()
     compare: CompareConfig = CompareConfig()
     gate: Gate | None = None
     """Rules that a checkpoint must hold to be promoted, and that nights judge by (docs/gate.md); null: none."""
 
     @model_validator(mode="after")
+    def _check_posttraining(self) -> Self:
+        check_branches(self.posttraining, STAGES)
+        return self
+
+    @model_validator(mode="after")
     def _check_resources(self) -> Self:
         fields = [name for name in type(self).model_fields if name != "gate"]
         stages = [name for name in fields if models_at(type(self), (name,))] + ["twin"]
+        stages = [name for name in stages if name != "posttraining"] + [branch.name for branch in self.posttraining]
         for name in self.resources:
             if name not in stages:
                 raise ValueError(f"resources.{name}: there is no such stage; {likely(name, stages)}")
@@ -109,11 +120,16 @@ class LifecycleConfig(Config):
 
     @model_validator(mode="after")
     def _check_files_of_data(self) -> Self:
-        for (stage, field), files in _FILES_OF_DATA.items():
-            given = getattr(getattr(self, stage), field, ())
-            for name in (given,) if isinstance(given, str) else given:
-                if name and name not in files:
-                    raise ValueError(f"{stage}.{field} has {name!r}, allowed: the files of the data step, "
+        readers = [(stage, stage, getattr(self, stage)) for stage in POSTTRAINING if stage != "twin"]
+        for index, branch in enumerate(self.posttraining):
+            step = "dpo" if branch.step == "preference" else branch.step
+            readers.append((f"posttraining[{index}]", step, branch.config()))
+        for where, step, config in readers:
+            for field, files in ((field, files) for (of, field), files in _FILES_OF_DATA.items() if of == step):
+                given = getattr(config, field, ())
+                wrong = [name for name in ((given,) if isinstance(given, str) else given) if name and name not in files]
+                if wrong:
+                    raise ValueError(f"{where}.{field} has {wrong[0]!r}, allowed: the files of the data step, "
                                      f"{', '.join(files)}; records of yours: data.instructions=FILE and the like")
         return self
 
@@ -148,10 +164,15 @@ class LifecycleConfig(Config):
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
+        items = {branch.name: branch for branch in self.posttraining}
+        known = [name for name in STAGES if not (items and name in POSTTRAINING)] + [*items]
         for name in self.stages:
-            if name not in STAGES:
-                raise ValueError(f"stages has {name!r}: there is no such stage; {likely(name, STAGES)}")
-            if not getattr(self, name):
+            if name not in known:
+                raise ValueError(f"stages has {name!r}: there is no such stage; {likely(name, known)}")
+            lacks = [other for other in needed_by(items[name]) if other not in self.stages] if name in items else []
+            if lacks:
+                raise ValueError(f"stages has {name}, which needs {', '.join(lacks)}: add it")
+            if name not in items and not getattr(self, name):
                 off = "false" if name == "twin" else "null"
                 raise ValueError(f"stages has {name}, which is left out by {name}={off}: remove one of the two")
         if self.start and "tokenizer" in self.stages:
@@ -180,7 +201,8 @@ class LifecycleConfig(Config):
         if self.stages:
             return {*self.stages, *_IMPLIED}
         null = {name for name in STAGES if not getattr(self, name)} | ({"reward_model"} if not self.rlhf else set())
-        return {*STAGES} - null - ({*_NEW} if self.start else set())
+        tree = {branch.name for branch in self.posttraining}
+        return {*STAGES} - null - ({*_NEW} if self.start else set()) - ({*POSTTRAINING} if tree else set()) | tree
 
 
 def lifecycle(config: LifecycleConfig) -> list[Node]:
@@ -199,6 +221,23 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     base = stage("long_context", "long_context", config.long_context, checkpoint=base, tokenized=tokenize) or base
     base = stage("anneal", "anneal", config.anneal, checkpoint=base, tokenized=tokenize) or base
 
+    if config.posttraining:
+        add_branches(stage, config.posttraining, base, data, tokenize)
+    else:
+        _default_tree(stage, config, base, data, tokenize)
+    others = [node for node in (tokenizer, tokenize) if node]  # the report tells their cost and curves too
+    others += [node for node in stage.nodes if node.step == "reward_model"]
+    trained = [node for node in stage.nodes if node not in (data, clean, *others)]
+    _check_evaluated(config, trained, tokenize)
+    evaluated = evaluations(stage, config.evaluate, trained, data=data, tokens=tokenize)
+    stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, others=others, clean=clean,
+          data=data)  # fmt: skip
+    return _without_unused(stage.nodes, config)
+
+
+def _default_tree(
+    stage: Stages, config: LifecycleConfig, base: Node | None, data: Node | None, tokenize: Node | None
+) -> None:
     texts: dict[str, Any] = {"tokenized": tokenize} if config.sft.pretraining_share else {}
     sft = stage("sft", "sft", config.sft, checkpoint=base, data=data, **texts) or base
     seen = config.sft.model_copy(update={"stage": "twin", "conversations": TWIN_CONVERSATIONS})
@@ -206,14 +245,6 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     stage("dpo", "preference", config.dpo, checkpoint=sft, data=data)
     reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
     stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data)
-
-    others = [node for node in (tokenizer, tokenize, reward) if node]  # the report tells their cost and curves too
-    trained = [node for node in stage.nodes if node not in (data, clean, *others)]
-    _check_evaluated(config, trained, tokenize)
-    evaluated = evaluations(stage, config.evaluate, trained, data=data, tokens=tokenize)
-    stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, others=others, clean=clean,
-          data=data)  # fmt: skip
-    return _without_unused(stage.nodes, config)
 
 
 def _check_evaluated(config: LifecycleConfig, trained: list[Node], tokenize: Node | None) -> None:
@@ -228,7 +259,7 @@ def _check_evaluated(config: LifecycleConfig, trained: list[Node], tokenize: Nod
 def _without_unused(nodes: list[Node], config: LifecycleConfig) -> list[Node]:
     """Leave out what is there for stages that need it, where none does."""
     used = {id(other) for node in nodes for others in node.upstream.values() for other in others}
-    wanted = config.stages or STAGES
+    wanted = config.stages or (*STAGES, *(branch.name for branch in config.posttraining))
     return [node for node in nodes if node.name in wanted or id(node) in used]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from argosy.config.explain import shown, validated
+from argosy.config.explain import likely, shown, validated
 from argosy.config.schema import Config, default_at, field_type, is_sequence, is_text, item_type
 from argosy.config.yaml import BROKEN, KeyPath, parse_yaml, read_yaml
 from argosy.errors import InputError
@@ -74,6 +74,27 @@ def _items(kind: Any, value: Any, right: str, text: str) -> Any:
     return [_value(below, part, text) for part in parts if part]
 
 
+def by_index(data: Any, override: Override) -> Override:
+    """Return `override` with the names of a list's items (`branches.a.seed`, of items with a field `name`) as indices.
+
+    Raises InputError: no item is called so."""
+    at, path = data, list(override.path)
+    for depth, part in enumerate(path):
+        if isinstance(at, list) and isinstance(part, str):
+            names = [str(item.get("name")) if isinstance(item, dict) else "" for item in at]
+            if not any(names):
+                break
+            if part not in names:
+                raise InputError(f"{override.text}: {_dotted(override.path[:depth])} has no item called {part!r}; "
+                                 f"{likely(part, names)}")
+            path[depth] = part = names.index(part)
+        try:
+            at = at[part]
+        except (KeyError, IndexError, TypeError):  # set_at says what is wrong there, or makes it
+            break
+    return replace(override, path=tuple(path))
+
+
 def set_at(cls: type[Config], data: dict[str, Any], override: Override) -> None:
     """Write the override's value into `data`.
 
@@ -120,7 +141,7 @@ def load(cls: type[C], layers: Sequence[Layer], overrides: Sequence[str] = ()) -
         merge(data, copy.deepcopy(_layer_data(layer, origins)))  # an override may write into a list of it
     given: dict[KeyPath, Override] = {}
     for text in overrides:
-        override = parse_override(cls, text).after(given)
+        override = by_index(data, parse_override(cls, text)).after(given)
         given[override.path] = override
         set_at(cls, data, override)
         path = override.path  # errors at its value, and at the mappings that it made on the way, are its own

@@ -19,6 +19,7 @@ from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.fit import check_node
 from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
+from workflows.branches import refuse_on_a_cluster
 from workflows.compose import compose
 from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
@@ -61,6 +62,7 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
     config = _config(arguments.preset)  # as it is recorded: the devices are the profile's
+    refuse_on_a_cluster(config.posttraining)
     nodes = lifecycle(with_devices(config, profile))
     planned = plan(nodes, profile.storage.root, arguments.first or None, arguments.last or None)
     compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
