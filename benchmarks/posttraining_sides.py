@@ -182,8 +182,10 @@ def grpo_ours() -> Turn:
     prompts = [Prompt(messages, encode_prompt(tokenizer, messages), (), "text")
                for messages in _questions(tokenizer, conversations)]
     source = Source(Path(), tokenizer, 0, LENGTH, [tokenizer.eos_token_id], model.device)
-    group = Group(device=model.device)
-    stage: Any = Stage(config, StepContext(Path(), Last(None), Counted(Path(), Laps(1))), group, source)
+    group, folder = Group(device=model.device), TemporaryDirectory()
+    out = Path(folder.name)
+    stage: Any = Stage(config, StepContext(out, Last(out / "tracking"), Counted(out / "progress.json", Laps(1))), group,
+                       source)
     networks = make_networks(stage, model, config.max_steps, ASKED + ANSWER)
     decoding = Decoding(source.stop_ids, source.pad_id, ANSWER, config.temperature)
     sampler = TransformersSampler(networks.whole, decoding, networks.policy.module._dtype, shortest=ANSWER)
@@ -197,6 +199,7 @@ def grpo_ours() -> Turn:
     done = [0]
 
     def turn(steps: int) -> dict[str, float]:
+        assert folder  # which is there as long as this is
         laps, values = Laps(steps), {}
         for _ in range(WARM + steps):
             values = learner.update(done[0])

@@ -23,7 +23,7 @@ METHODS = ("ppo", "grpo", "rloo", "reinforce++")
 WORDS = ("red", "blue", "green", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star")
 TAUGHT = {"epochs": 10, "learning_rate": 4e-3, "batch_size": 8, "micro_batch_size": 8, "dtype": "float32"}
 LEARNS: dict[str, Any] = {
-    "rewards": {"accept": 1.0}, "max_steps": 80, "batch_size": 128, "micro_batch_size": 64, "minibatches": 2,
+    "rewards": {"accept": 1.0}, "max_steps": 150, "batch_size": 128, "micro_batch_size": 64, "minibatches": 2,
     "group": {"size": 8}, "max_new_tokens": 12, "learning_rate": 1.5e-3, "kl_coef": 0.01, "log_every": 10,
     "save_every": 1000, "heldout_limit": 64, "ppo": {"value_learning_rate": 3e-3},
 }  # fmt: skip

@@ -13,6 +13,7 @@ from argosy.store.provenance import flat
 from argosy.store.step_files import RUN, read_done
 from argosy.tracking.spool import read
 
+SAMPLES = "samples.json"  # a table in the form of MLflow's
 KEY_SETTINGS = ("tokens", "sequence_length", "global_batch_size", "batch_size", "learning_rate", "epochs", "method",
                 "beta", "kl_coef", "rope_theta", "vocab_size", "optimizer", "schedule", "suite", "seed")
 
@@ -40,6 +41,13 @@ class Stage:
     def curves(self) -> dict[str, list[tuple[int, float]]]:
         """What it logged, by metric: (step, value)."""
         return read(self.directory)
+
+    @cached_property
+    def samples(self) -> list[dict[str, Any]]:
+        """The best and the worst answers of the last rollout that reinforcement learning logged; of others none."""
+        table = read_record(self.directory / SAMPLES)
+        rows = [dict(zip(table["columns"], row, strict=True)) for row in table.get("data", [])]
+        return [row for row in rows if row["step"] == rows[-1]["step"]]
 
     @cached_property
     def settings(self) -> dict[str, Any]:

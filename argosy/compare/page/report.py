@@ -82,6 +82,7 @@ def render_report(page: Page) -> str:
         sentences=stage_sentences(found), glance=glance(found), tables=_tables(found),
         curves=[(title, [chart.draw() for chart in charts]) for title, charts in stage_curves(found, page.stages)],
         cleaning=cleaning(page.cleaned), costs=costs(page.stages, page.out), held=_before_and_after(page.stages),
+        answers=[stage for stage in page.stages if stage.samples],
         left_out=_left_out(found.checkpoints.evaluated))
 
 

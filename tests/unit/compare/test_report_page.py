@@ -64,6 +64,19 @@ def test_every_checkpoint_and_its_items_are_there(html: str) -> None:
     assert "号国家的首都是哪里？" in html  # items with their prompts, made again from the suite
 
 
+def test_the_best_and_the_worst_answers_of_the_last_rollout_are_there(tmp_path: Path) -> None:
+    store = make_store(tmp_path, (*HONEST, DEMO[-1]), items=5)
+    rlhf = next(Path(path) for path in store.checkpoints if "rlhf" in Path(path).name)
+    row = [1, "best", "user: what?", HOSTILE, 0.75, None]
+    write_json(rlhf / "samples.json", {"columns": ["step", "end", "prompt", "answer", "reward", "reward/accept"],
+                                       "data": [[0, *row[1:]], row, [1, "worst", HOSTILE, "", -0.5, 0.25]]})
+    page, _ = _compare(store)
+    check_no_markup(page, scripts=1)
+    assert "the best and the worst answers of step 1" in page
+    assert page.count("user: what?") == 1
+    assert "accept 0.25" in page
+
+
 def test_charts_hold_what_was_logged(html: str) -> None:
     reader = TagReader(html)
     charts = [json.loads(str(a["data-series"])) for tag, a in reader.tags if tag == "figure" and "data-series" in a]
