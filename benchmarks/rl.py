@@ -23,10 +23,11 @@ METHODS = ("ppo", "grpo", "rloo", "reinforce++")
 WORDS = ("red", "blue", "green", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star")
 TAUGHT = {"epochs": 10, "learning_rate": 4e-3, "batch_size": 8, "micro_batch_size": 8, "dtype": "float32"}
 LEARNS: dict[str, Any] = {
-    "rewards": {"accept": 1.0}, "max_steps": 150, "batch_size": 128, "micro_batch_size": 64, "minibatches": 2,
-    "group": {"size": 8}, "max_new_tokens": 12, "learning_rate": 1.5e-3, "kl_coef": 0.01, "log_every": 10,
+    "rewards": {"accept": 1.0}, "max_steps": 100, "batch_size": 128, "micro_batch_size": 64, "minibatches": 2,
+    "group": {"size": 8}, "max_new_tokens": 12, "learning_rate": 1e-3, "kl_coef": 0.01, "log_every": 10,
     "save_every": 1000, "heldout_limit": 64, "ppo": {"value_learning_rate": 3e-3},
 }  # fmt: skip
+GROUPED = {"dynamic_sampling": 2}  # of the methods whose baseline is a group
 KEYS = {"before": "heldout/reward/sampled/before", "after": "heldout/reward/sampled/after", "kl": "heldout/kl/after"}
 
 
@@ -45,7 +46,7 @@ def main() -> None:
             for seed, start in enumerate(taught):
                 began = time.perf_counter()
                 metrics = _run("rlhf", root / f"{method}-{seed}", checkpoint=start, data=root / "data", method=method,
-                               seed=seed, **LEARNS)
+                               seed=seed, **LEARNS, **(GROUPED if method in ("grpo", "rloo") else {}))
                 runs.append({name: metrics[key] for name, key in KEYS.items()}
                             | {"seconds": time.perf_counter() - began})
                 print(method, seed, {name: round(value, 3) for name, value in runs[-1].items()}, flush=True)
