@@ -25,10 +25,11 @@ ITERATIONS = 5
 
 
 class MuonAdamW(torch.optim.AdamW):
-    """AdamW whose groups with `muon=True` hold matrices that are updated by Muon instead."""
+    """AdamW whose groups with `muon=True` hold matrices that are updated by Muon instead, in products of `dtype`."""
 
-    def __init__(self, groups: Iterable[dict[str, Any]], **adamw: Any) -> None:
+    def __init__(self, groups: Iterable[dict[str, Any]], dtype: torch.dtype = torch.bfloat16, **adamw: Any) -> None:
         super().__init__([{"muon": False, **group} for group in groups], **adamw)
+        self._dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -53,7 +54,7 @@ class MuonAdamW(torch.optim.AdamW):
             grads = [local_part(parameter.grad) for parameter in parameters if parameter.grad is not None]
             torch._foreach_lerp_(momenta, grads, 1 - MOMENTUM)
             nesterov = torch.stack(_whole(torch._foreach_lerp(grads, momenta, MOMENTUM), parameters))
-            update = orthogonalize(nesterov.flatten(0, -3)).view_as(nesterov)  # each expert's matrix by itself
+            update = orthogonalize(nesterov.flatten(0, -3).to(self._dtype)).view_as(nesterov)  # each expert's matrix by itself
             updates = _parts(update.to(parameters[0].dtype).unbind(), parameters)
             weights = [local_part(parameter) for parameter in parameters]
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
@@ -81,16 +82,16 @@ def _parts(wholes: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tenso
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Return roughly the nearest semi-orthogonal matrices: Newton-Schulz in bfloat16.
+    """Return roughly the nearest semi-orthogonal matrices: Newton-Schulz.
 
     Args:
-        matrices: (n, rows, columns).
+        matrices: (n, rows, columns); bfloat16 is enough (Jordan et al. 2024).
 
     Returns:
-        The same shape, bfloat16; singular values are in about [0.7, 1.2]."""
+        The same shape and type; singular values are in about [0.7, 1.2]."""
     a, b, c = COEFFICIENTS
     tall = matrices.shape[1] > matrices.shape[2]
-    x = (matrices.mT if tall else matrices).bfloat16()
+    x = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(ITERATIONS):
         gram = x @ x.mT
@@ -115,7 +116,8 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
     if config.optimizer == "muon":
         groups = [{"params": matrices, "weight_decay": config.weight_decay, "muon": True},
                   {"params": others, "weight_decay": 0.0}]
-        return MuonAdamW(groups, **adamw)
+        # A phase in float32 may be on a CPU without instructions for bfloat16, where that takes three times as long.
+        return MuonAdamW(groups, torch.float32 if config.dtype == "float32" else torch.bfloat16, **adamw)
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
     if config.optimizer == "adafactor":  # its rate is a share of the root mean square of a parameter
         return torch.optim.Adafactor(groups, lr=config.learning_rate)

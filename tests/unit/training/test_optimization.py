@@ -56,11 +56,12 @@ def test_schedule_ends_at_its_floor_and_short_phases_work() -> None:
     assert learning_rate(short, 0) == 1.0
 
 
-def test_muon_equals_torch_on_matrices() -> None:
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_muon_equals_torch_on_matrices(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     ours = [torch.nn.Parameter(torch.randn(shape)) for shape in ((8, 24), (24, 8), (8, 24))]
     theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
-    a = MuonAdamW([{"params": ours, "muon": True, "weight_decay": 0.1}], lr=0.02)
+    a = MuonAdamW([{"params": ours, "muon": True, "weight_decay": 0.1}], dtype, lr=0.02)
     b = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw")
     for _ in range(3):
         for p, q in zip(ours, theirs, strict=True):
@@ -69,7 +70,7 @@ def test_muon_equals_torch_on_matrices() -> None:
         a.step()
         b.step()
     for p, q in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(p, q, rtol=0, atol=1e-3)  # bfloat16 inside
+        torch.testing.assert_close(p, q, rtol=0, atol=1e-3)  # torch's is bfloat16 inside
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
