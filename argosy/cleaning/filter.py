@@ -1,16 +1,21 @@
-"""The contract of a filter: its config, its decision about one document, what it may need beside.
+"""The contract of a filter: its config, its scores of a batch of documents, and the rules that decide by them.
 
-A new filter is one new file in `argosy/cleaning/filters/`: CONTRIBUTING.md has one."""
+Scores are kept apart from decisions, so that a changed threshold needs no second look at the texts. A new filter is one
+new file in `argosy/cleaning/filters/`: CONTRIBUTING.md has one."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources as data_files
-from typing import Any, ClassVar, Generic, TypeVar
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from argosy.cleaning.batch import Batch
 from argosy.config.schema import Config
 from argosy.data.schemas import Document
+
+if TYPE_CHECKING:
+    from argosy.cleaning.batch import Floats
 
 
 class FilterConfig(Config):
@@ -22,11 +27,15 @@ class FilterConfig(Config):
     """Channels whose documents pass untouched."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """The decision that a document goes; `reason` is short and without the document's data, as it is counted."""
+class Rule(NamedTuple):
+    """A threshold: a document goes whose score is below `least` or above `most`; NaN passes.
 
+    `reason` is short and without the document's data, as it is counted."""
+
+    score: str
     reason: str
+    least: float = -inf
+    most: float = inf
 
 
 @dataclass(frozen=True)
@@ -41,14 +50,19 @@ class Resources:
     """Further words for the word lists."""
 
 
+Scores = Mapping[str, "Floats"]  # by name, one value a document; NaN: it does not apply
 C = TypeVar("C", bound=FilterConfig)
 
 
 class Filter(ABC, Generic[C]):
-    """A decision about one document at a time, in the corpus's order; may keep state (deduplication)."""
+    """Scores of documents, repairs of their texts, and rules over the scores; one file each."""
 
     config_class: ClassVar[type[FilterConfig]]
     name: ClassVar[str] = ""
+    scoring: ClassVar[tuple[str, ...]] = ()
+    """Fields of the config that scores and repairs depend on; all others change decisions alone."""
+    repairs: ClassVar[bool] = False
+    """Whether it may change a text; then channels that it skips are not scored by it either."""
 
     def __init_subclass__(cls) -> None:
         """Name the filter as its config does."""
@@ -58,11 +72,21 @@ class Filter(ABC, Generic[C]):
     def __init__(self, config: C, resources: Resources) -> None:
         self.config = config
         self.resources = resources
-        self.counts: Counter[str] = Counter()  # what a filter wants to be in the report, by kind
 
     @abstractmethod
-    def __call__(self, document: Document) -> Document | Drop:
-        """Return the document, as it was or changed, or drop it with a reason."""
+    def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
+        """Return the batch, the same or repaired, and scores of its documents."""
+
+    def rules(self) -> Sequence[Rule]:
+        """List the thresholds; the first one that a document breaks is the reason why it goes."""
+        return ()
+
+    @classmethod
+    def scoring_config(cls, config: C) -> C:
+        """Return `config` with the defaults of all that changes decisions alone: what scores are made from."""
+        kept = ("name", *cls.scoring, *(("skip_channels",) if cls.repairs else ()))
+        return type(config).model_validate({name: getattr(config, name) for name in kept
+                                            if name in config.model_fields_set})
 
 
 def read_words(name: str) -> list[str]:
