@@ -15,6 +15,8 @@ from argosy.config.schema import Config
 from argosy.data.schemas import Document
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from argosy.cleaning.batch import Floats
 
 
@@ -51,6 +53,7 @@ class Resources:
 
 
 Scores = Mapping[str, "Floats"]  # by name, one value a document; NaN: it does not apply
+Keys = Mapping[str, "npt.NDArray[Any]"]  # by name; the first axis is the documents'
 C = TypeVar("C", bound=FilterConfig)
 
 
@@ -76,6 +79,10 @@ class Filter(ABC, Generic[C]):
     @abstractmethod
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Return the batch, the same or repaired, and scores of its documents."""
+
+    def keys(self, batch: Batch) -> Keys:
+        """Return what copies of documents are recognised by, of all documents; most filters have none."""
+        return {}
 
     def rules(self) -> Sequence[Rule]:
         """List the thresholds; the first one that a document breaks is the reason why it goes."""
