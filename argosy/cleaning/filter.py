@@ -30,7 +30,8 @@ class FilterConfig(Config):
 
 
 class Rule(NamedTuple):
-    """A threshold: a document goes whose score is below `least` or above `most`; NaN passes.
+    """A threshold: a document goes whose score is below `least` or above `most`; NaN passes. With `also`, it goes where
+    it breaks that one too.
 
     `reason` is short and without the document's data, as it is counted."""
 
@@ -38,6 +39,7 @@ class Rule(NamedTuple):
     reason: str
     least: float = -inf
     most: float = inf
+    also: "Rule | None" = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Filter(ABC, Generic[C]):
         return {}
 
     def rules(self) -> Sequence[Rule]:
-        """List the thresholds; the first one that a document breaks is the reason why it goes."""
+        """List the thresholds, which the config alone decides; the first one that a document breaks is why it goes."""
         return ()
 
     @classmethod

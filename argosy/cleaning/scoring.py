@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.batch import Batch
-from argosy.cleaning.filter import Filter, FilterConfig
+from argosy.cleaning.filter import Filter, FilterConfig, Rule
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,8 +112,13 @@ def decide(
     for label, one in filters.items():
         looked_at = ~np.isin(channels, one.config.skip_channels)
         for rule in one.rules():
-            values = scores[f"{label}.{rule.score}"]
-            broken = looked_at & (codes == KEPT) & ((values < rule.least) | (values > rule.most))  # NaN breaks nothing
-            codes[broken] = len(reasons)
+            codes[looked_at & (codes == KEPT) & broken(rule, label, scores)] = len(reasons)
             reasons.append((label, rule.reason))
     return codes, reasons
+
+
+def broken(rule: Rule, label: str, scores: Mapping[str, "Floats"]) -> "Flags":
+    """Tell which documents break the rule of a filter, (documents,); NaN breaks none."""
+    values = scores[f"{label}.{rule.score}"]
+    outside: Flags = (values < rule.least) | (values > rule.most)
+    return outside & broken(rule.also, label, scores) if rule.also else outside

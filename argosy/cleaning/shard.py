@@ -1,0 +1,54 @@
+"""A shard that was scored: its documents as repaired, their scores, and keys that copies are recognised by."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from argosy.cleaning.scoring import Scored
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+SCORES = "scores.parquet"
+KEYS = "keys"
+_ABOUT = ("channel", "bytes_in", "bytes")  # columns of SCORES that are no scores
+
+
+class ScoresWriter:
+    """Writer of the scores and keys of a shard, which are small beside its texts; `close` makes the files."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._tables: list[pa.Table] = []
+        self._keys: dict[str, list[npt.NDArray[Any]]] = {}
+
+    def add(self, scored: Scored, bytes_in: Sequence[int]) -> None:
+        """Append a batch whose documents had `bytes_in` UTF-8 bytes before they were repaired."""
+        import numpy as np
+        import pyarrow as pa
+
+        documents = scored.batch.documents
+        columns: dict[str, Any] = {
+            "channel": pa.array([d.channel for d in documents]).dictionary_encode(), "bytes_in": pa.array(bytes_in),
+            "bytes": pa.array([len(d.text.encode(errors="surrogatepass")) for d in documents])
+        }
+        self._tables.append(pa.table(columns | {name: pa.array(values) for name, values in scored.scores.items()}))
+        for label, keys in scored.keys.items():
+            for name, values in keys.items():
+                self._keys.setdefault(f"{label}.{name}", []).append(np.asarray(values))
+
+    def close(self) -> None:
+        """Write the files."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.concat_tables(self._tables).unify_dictionaries() if self._tables else pa.table({})
+        pq.write_table(table, self._out / SCORES, compression="zstd")
+        (self._out / KEYS).mkdir(exist_ok=True)
+        for name, parts in self._keys.items():
+            np.save(self._out / KEYS / f"{name}.npy", np.concatenate(parts))
