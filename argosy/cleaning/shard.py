@@ -52,3 +52,44 @@ class ScoresWriter:
         (self._out / KEYS).mkdir(exist_ok=True)
         for name, parts in self._keys.items():
             np.save(self._out / KEYS / f"{name}.npy", np.concatenate(parts))
+
+
+@dataclass(frozen=True)
+class ScoredShard:
+    """A scored shard as a score step left it."""
+
+    directory: Path
+
+    @cached_property
+    def table(self) -> "pa.Table":
+        """Read channels, sizes and all scores: a row a document."""
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.directory / SCORES)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def channels(self) -> "npt.NDArray[Any]":
+        """Return the channel's name of each document."""
+        column = self.table.column("channel").to_numpy(zero_copy_only=False)
+        return column.astype(str)
+
+    def sizes(self, name: str) -> "npt.NDArray[np.int64]":
+        """Return `bytes_in` or `bytes` (after repair) of each document."""
+        sizes: npt.NDArray[np.int64] = self.table.column(name).to_numpy()
+        return sizes
+
+    @property
+    def scores(self) -> "dict[str, npt.NDArray[np.float64]]":
+        """Return all scores by "<filter>.<score>"."""
+        return {name: self.table.column(name).to_numpy() for name in self.table.column_names if name not in _ABOUT}
+
+    def keys(self, label: str) -> "Mapping[str, npt.NDArray[Any]]":
+        """Map into memory the keys that a deduplicating filter left, by name."""
+        import numpy as np
+
+        folder = self.directory / KEYS
+        return {path.name.removeprefix(f"{label}.").removesuffix(".npy"): np.load(path, mmap_mode="r")
+                for path in sorted(folder.glob(f"{label}.*.npy"))}
