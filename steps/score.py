@@ -1,0 +1,132 @@
+"""Scores of one shard: its documents are read, repaired and measured; what goes is decided later, for all shards."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.filter import FilterConfig, Resources
+from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.scoring import labels, score
+from argosy.cleaning.shard import ScoresWriter
+from argosy.config.schema import RUNTIME, Config, Externals, Upstream
+from argosy.data.counts import Counts
+from argosy.data.inventory import Shard, read_inventory, shards
+from argosy.data.jsonl import JsonlWriters, Reject, read_documents, read_jsonl
+from argosy.data.reading import read_shard
+from argosy.data.schemas import Document
+from argosy.data.shards import ShardWriter
+from argosy.data.sources import SourceConfig
+from argosy.errors import InputError
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.files import write_json
+from argosy.store.step_files import given_directory
+
+REJECTS = "rejects/documents"
+COUNTS = "counts.json"
+
+
+class ScoreConfig(Config):
+    """Config of the step."""
+
+    data: Upstream = ""
+    """Directory of a data step, which lists what there is to read."""
+    inputs: Externals = ()
+    """The files that the data step has listed, as it was given them."""
+    source: SourceConfig = SourceConfig()
+    """Reading of the files."""
+    filters: Annotated[
+        tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
+    ] = ()
+    """Those of the clean step, without what changes decisions alone."""
+    word_lists: Externals = ()
+    """Files with more words for `toxicity`, one a line."""
+    shard: Annotated[int, Field(ge=0)] = 0
+    """Number of this shard, from 0."""
+    shards: Annotated[int, Field(ge=1)] = 1
+    """Parts that the files are shared out to, by bytes."""
+    batch_characters: Annotated[int, RUNTIME, Field(ge=1)] = 2_000_000
+    """Characters that are looked at at once: memory grows with them, and no result depends on them."""
+
+
+class ScoreOutputs(Config):
+    """Paths are relative to the step's directory."""
+
+    documents: int
+    bytes: int
+    """of the texts as repaired, in UTF-8"""
+    rejected: dict[str, int]
+    """Lines, rows or records that hold no document, by reason."""
+    damaged: dict[str, str]
+    """Files that could not be read to their end, and why."""
+
+
+def run(config: ScoreConfig, context: StepContext) -> ScoreOutputs:
+    """Read, repair and score a shard; a run that was stopped starts anew, as the files appear together at the end."""
+    data = given_directory("data", config.data, "data")
+    shard = shards(read_inventory(data, config.inputs), config.shards)[config.shard]
+    resources = Resources(tuple(read_documents(data / "sample")), _items(data), _all_words(config.word_lists))
+    filters = dict(zip(labels(config.filters), make_filters(config.filters, resources), strict=True))
+    counts, scores = Counts(), ScoresWriter(context.out)
+    total = sum(piece.weight for piece in shard.pieces)
+    done = 0
+    with JsonlWriters(context.out) as rejects, ShardWriter(context.out) as writer:
+        rejects.open(REJECTS)
+        for batch in batches(_documents(shard, config, counts, rejects), config.batch_characters):
+            scored = score(batch, filters)
+            sizes = [len(text.encode(errors="surrogatepass")) for text in batch.texts]
+            changed = [[label for label, flags in scored.changed.items() if flags[at]] for at in range(len(batch))]
+            writer.write_all(scored.batch.documents, changed)
+            scores.add(scored, sizes)
+            done += sum(sizes)
+            context.progress.update(min(done, total), total, "bytes")
+    scores.close()
+    write_json(context.out / COUNTS, counts.to_json())
+    return ScoreOutputs(documents=writer.documents, bytes=writer.bytes, rejected=counts.rejected(),
+                        damaged=counts.damaged())
+
+
+def batches(documents: Iterable[Document], characters: int) -> Iterator[Batch]:
+    """Gather documents into batches of at least so many characters, but for the last."""
+    held: list[Document] = []
+    size = 0
+    for document in documents:
+        held.append(document)
+        size += len(document.text)
+        if size >= characters:
+            yield Batch(held)
+            held, size = [], 0
+    if held:
+        yield Batch(held)
+
+
+def _documents(shard: Shard, config: ScoreConfig, counts: Counts, rejects: JsonlWriters) -> Iterator[Document]:
+    for item in read_shard(shard, config.source, counts):
+        if isinstance(item, Reject):
+            rejects.write(REJECTS, item.to_record())
+        else:
+            yield item
+
+
+def _items(data: Path) -> list[dict[str, Any]]:
+    return [item for path in sorted((data / "benchmark").glob("*.jsonl")) for item in read_jsonl(path)]
+
+
+def _all_words(paths: Iterable[str]) -> list[str]:
+    return [word for path in paths for word in _words(Path(path))]
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"clean.word_lists: {path} cannot be read ({error}); expected UTF-8, a word a line") from None
+
+
+STEP = Step("score", ScoreConfig, run)
+
+if __name__ == "__main__":
+    main(STEP)
