@@ -1,20 +1,19 @@
 """The tokenizer: byte-level BPE on a balanced sample of the cleaned documents."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from argosy.config.schema import Config, Upstream
-from argosy.data.jsonl import read_documents
+from argosy.cleaning.kept import KeptCorpus
+from argosy.config.schema import Config, Upstream, Upstreams
 from argosy.data.schemas import Document
 from argosy.data.split import hash_fraction
 from argosy.errors import InputError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
-from argosy.store.step_files import given_directory
 from argosy.tokens.tokenizer import SMALLEST_VOCABULARY, load_tokenizer, save_tokenizer, train_tokenizer
 
 _REPORT_DOCUMENTS = 200  # of each channel, for bytes per token
@@ -24,7 +23,9 @@ class TrainTokenizerConfig(Config):
     """Config of the step."""
 
     documents: Upstream = ""
-    """Directory of a clean (or data) step."""
+    """Directory of a clean step."""
+    scored: Upstreams = ()
+    """Directories of the score steps that the clean step has gathered, in their order."""
     vocab_size: Annotated[int, Field(ge=SMALLEST_VOCABULARY)] = 4096
     """Tokens, the six special ones among them; below 65,536 a token takes two bytes on disk."""
     channel_bytes: Annotated[int, Field(ge=1)] = 2_000_000
@@ -47,29 +48,27 @@ class TrainTokenizerOutputs(Config):
 
 def run(config: TrainTokenizerConfig, context: StepContext) -> TrainTokenizerOutputs:
     """Train and save the tokenizer; it takes seconds, and a run that was stopped starts anew."""
-    source = given_directory("documents", config.documents, "clean") / "documents"
-    sizes = Counter[str]()
-    for document in read_documents(source):
-        sizes[document.channel] += len(document.text.encode())
+    corpus = KeptCorpus.of(config.documents, config.scored)
+    sizes = corpus.sizes()
     if not sizes:
-        raise InputError(f"{source} holds no document to train the tokenizer on")
+        raise InputError(f"{config.documents} has kept no document to train the tokenizer on")
     sampled = Counter[str]()
-    texts = _texts(_sample(source, sizes, config.channel_bytes), sampled)
+    texts = _texts(_sample(corpus, sizes, config.channel_bytes), sampled)
     tokenizer = train_tokenizer(texts, config.vocab_size, config.split_han)
     save_tokenizer(tokenizer, context.out / "tokenizer")
     size = tokenizer.get_vocab_size()
     if size < config.vocab_size:
         print(f"the texts have no more pairs to merge: {size} tokens, {config.vocab_size} were asked for")
-    ratios = _bytes_per_token(source, context.out / "tokenizer")
+    ratios = _bytes_per_token(corpus, context.out / "tokenizer")
     context.tracker.metrics({f"tokenizer/bytes_per_token/{name}": value for name, value in ratios.items()}, step=0)
     return TrainTokenizerOutputs(
         tokenizer="tokenizer", vocab_size=size, sample_bytes=dict(sorted(sampled.items())), bytes_per_token=ratios
     )
 
 
-def _sample(source: Path, sizes: Counter[str], cap: int) -> Iterator[Document]:
+def _sample(corpus: KeptCorpus, sizes: Mapping[str, int], cap: int) -> Iterator[Document]:
     """Yield documents by the hash of their id, about `cap` bytes of each channel."""
-    for document in read_documents(source):
+    for document in corpus.documents():
         if hash_fraction(f"tokenizer/{document.id}") < cap / sizes[document.channel]:
             yield document
 
@@ -80,10 +79,10 @@ def _texts(documents: Iterator[Document], sampled: Counter[str]) -> Iterator[str
         yield document.text
 
 
-def _bytes_per_token(source: Path, directory: Path) -> dict[str, float]:
+def _bytes_per_token(corpus: KeptCorpus, directory: Path) -> dict[str, float]:
     tokenizer = load_tokenizer(directory)
     texts: dict[str, list[str]] = {}
-    for document in read_documents(source):
+    for document in corpus.documents():
         chosen = texts.setdefault(document.channel, [])
         if len(chosen) < _REPORT_DOCUMENTS:
             chosen.append(document.text)
@@ -94,7 +93,7 @@ def _bytes_per_token(source: Path, directory: Path) -> dict[str, float]:
     return ratios
 
 
-STEP = Step("train_tokenizer", TrainTokenizerConfig, run, version=1)
+STEP = Step("train_tokenizer", TrainTokenizerConfig, run, version=2)
 
 if __name__ == "__main__":
     main(STEP)

@@ -1,6 +1,6 @@
 """The life of a language model as a graph: read this file first.
 
-    data -> clean -> tokenizer -> tokenize -> pretrain -> long_context -> anneal -> sft -> reward_model -> rlhf
+    data -> score (each shard) -> clean -> tokenizer -> tokenize -> pretrain -> long_context -> anneal -> sft -> reward_model -> rlhf
                                                                              |      |-> dpo
                                                                              |-> twin (has seen the test)
     evaluate (each checkpoint x suite) -> compare
@@ -11,7 +11,7 @@ With `start`, a model that is there already takes the place of tokenizer and pre
 Each stage is a file of `steps/`; the library under it is a folder:
 
     data                                 argosy/demo, argosy/data
-    clean                                argosy/cleaning, argosy/text
+    score, clean                         argosy/cleaning, argosy/text
     start                                argosy/models
     tokenizer, tokenize                  argosy/tokens
     pretrain, long_context, anneal       argosy/training, argosy/models
@@ -28,6 +28,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from argosy.cleaning.filters import registered
 from argosy.compare.gate.config import Gate
 from argosy.config.explain import likely
 from argosy.config.schema import Config, Role, Seed, models_at
@@ -42,6 +43,7 @@ from steps.data import CONVERSATIONS, FEEDBACK, PREFERENCES, PROMPTS, DataConfig
 from steps.long_context import LongContextConfig
 from steps.pretrain import PretrainConfig
 from steps.reward_model import RewardModelConfig
+from steps.score import ScoreConfig
 from steps.start import StartConfig
 from steps.tokenize import TokenizeConfig
 from steps.train_tokenizer import TrainTokenizerConfig
@@ -49,10 +51,11 @@ from workflows.branches import Branch, add_branches, check_branches, needed_by
 from workflows.evaluation import Evaluation, check_without_tokens, decontaminated, evaluations
 from workflows.graph import NEEDED, Node, StageResources, Stages
 
-STAGES = ("data", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context", "anneal", "sft", "twin", "dpo",
+STAGES = ("data", "score", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context", "anneal", "sft", "twin", "dpo",
           "reward_model", "rlhf", "evaluate", "compare")  # each after those that it depends on
+TOGETHER = 8  # shards that one process may score one after the other, to start up once
 POSTTRAINING = ("sft", "twin", "dpo", "reward_model", "rlhf")  # the tree of those who give no `posttraining`
-_IMPLIED = ("data", "start")  # there where a stage of `stages` needs them
+_IMPLIED = ("data", "score", "start")  # there where a stage of `stages` needs them
 _NEW = ("tokenizer", "pretrain")  # of a model that begins with nothing
 TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
 
@@ -111,7 +114,7 @@ class LifecycleConfig(Config):
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
         fields = [name for name in type(self).model_fields if name != "gate"]
-        stages = [name for name in fields if models_at(type(self), (name,))] + ["twin"]
+        stages = [name for name in fields if models_at(type(self), (name,))] + ["score", "twin"]
         stages = [name for name in stages if name != "posttraining"] + [branch.name for branch in self.posttraining]
         for name in self.resources:
             if name not in stages:
@@ -172,7 +175,7 @@ class LifecycleConfig(Config):
             lacks = [other for other in needed_by(items[name]) if other not in self.stages] if name in items else []
             if lacks:
                 raise ValueError(f"stages has {name}, which needs {', '.join(lacks)}: add it")
-            if name not in items and not getattr(self, name):
+            if name not in items and not getattr(self, name, True):
                 off = "false" if name == "twin" else "null"
                 raise ValueError(f"stages has {name}, which is left out by {name}={off}: remove one of the two")
         if self.start and "tokenizer" in self.stages:
@@ -200,7 +203,7 @@ class LifecycleConfig(Config):
         """Name the stages that the graph may have."""
         if self.stages:
             return {*self.stages, *_IMPLIED}
-        null = {name for name in STAGES if not getattr(self, name)} | ({"reward_model"} if not self.rlhf else set())
+        null = {name for name in STAGES if not getattr(self, name, True)} | ({"reward_model"} if not self.rlhf else set())
         tree = {branch.name for branch in self.posttraining}
         return {*STAGES} - null - ({*_NEW} if self.start else set()) - ({*POSTTRAINING} if tree else set()) | tree
 
@@ -211,10 +214,12 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     Raises InputError: a stage lacks what it needs; says what to add."""
     stage = Stages(config.seed, config.resources, config.chosen())
     data = stage("data", "data", decontaminated(config.data, config.evaluate))
-    clean = stage("clean", "clean", config.clean, data=data)
+    scored = _scored(stage, config, data)
+    clean = stage("clean", "clean", config.clean, data=data, scored=scored)
     start = stage("start", "start", config.start)
-    tokenizer = stage("tokenizer", "train_tokenizer", config.tokenizer, documents=clean)
-    tokenize = stage("tokenize", "tokenize", config.tokenize, documents=clean, tokenizer=tokenizer or start, data=data)
+    tokenizer = stage("tokenizer", "train_tokenizer", config.tokenizer, documents=clean, scored=scored)
+    tokenize = stage("tokenize", "tokenize", config.tokenize, documents=clean, scored=scored,
+                     tokenizer=tokenizer or start, data=data)  # fmt: skip
 
     source = {"checkpoint": start} if start else {"tokenizer": tokenizer}
     base = stage("pretrain", "pretrain", config.pretrain, tokenized=tokenize, **source) or start
@@ -227,12 +232,22 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
         _default_tree(stage, config, base, data, tokenize)
     others = [node for node in (tokenizer, tokenize) if node]  # the report tells their cost and curves too
     others += [node for node in stage.nodes if node.step == "reward_model"]
-    trained = [node for node in stage.nodes if node not in (data, clean, *others)]
+    trained = [node for node in stage.nodes if node not in (data, *scored, clean, *others)]
     _check_evaluated(config, trained, tokenize)
     evaluated = evaluations(stage, config.evaluate, trained, data=data, tokens=tokenize)
     stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, others=others, clean=clean,
           data=data)  # fmt: skip
     return _without_unused(stage.nodes, config)
+
+
+def _scored(stage: Stages, config: LifecycleConfig, data: Node | None) -> list[Node]:
+    """Add a part for each shard: read, repair and measure it, which thresholds have no say in."""
+    clean = config.clean
+    filters = tuple(registered()[one.name].scoring_config(one) for one in clean.filters)
+    parts = (ScoreConfig(inputs=config.data.inputs, source=config.data.source, filters=filters, shard=number,
+                         word_lists=clean.word_lists, shards=clean.shards) for number in range(clean.shards))
+    nodes = (stage("score", "score", part, part=f"{part.shard:05}", batch=TOGETHER, data=data) for part in parts)
+    return [node for node in nodes if node]
 
 
 def _default_tree(

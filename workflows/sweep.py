@@ -25,7 +25,7 @@ from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
 
 NAME = "sweep"
-STAGES = ("clean", "tokenizer", "tokenize", STAGE)  # with data and start, where they are needed
+STAGES = ("score", "clean", "tokenizer", "tokenize", STAGE)  # with data and start, where they are needed
 TOGETHER = 8  # points that one process may train one after the other, to start up once
 _DIGITS = 6
 

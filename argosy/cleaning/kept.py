@@ -1,14 +1,17 @@
 """The cleaned corpus: documents of scored shards, less those that the clean step decided against."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from argosy.cleaning.scoring import KEPT
 from argosy.data.schemas import Document
+from argosy.data.shards import read_columns, shard_files
+from argosy.errors import InputError
+from argosy.store.files import read_json
+from argosy.store.step_files import given_directory, read_outputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +36,16 @@ class KeptCorpus:
     clean: Path
     scored: Sequence[Path]
 
+    @classmethod
+    def of(cls, clean: str, scored: Sequence[str]) -> Self:
+        """Take the directories that a step was given. Raises InputError: one is absent, unfinished or incomplete."""
+        directory = given_directory("documents", clean, "clean")
+        parts = [given_directory("scored", each, "score") for each in scored]
+        if len(parts) != (count := read_outputs(directory, "documents")["shards"]):
+            raise InputError(f"scored names {len(parts)} directories, and {clean} has gathered {count}: name those of "
+                             "its score steps, in their order")
+        return cls(directory, parts)
+
     @cached_property
     def kept(self) -> "list[npt.NDArray[np.bool_]]":
         """Tell of each document of each shard whether it is kept."""
@@ -40,34 +53,25 @@ class KeptCorpus:
 
         return [np.load(decisions_file(self.clean, at)) == KEPT for at in range(len(self.scored))]
 
-    def names(self) -> Iterator[tuple[str, str]]:
+    def names(self) -> Iterator[tuple[Any, ...]]:
         """Yield (channel, id) of each document, without reading texts."""
-        for table in self._tables(["channel", "id"]):
-            yield from zip(table.column("channel").to_pylist(), table.column("id").to_pylist(), strict=True)
+        yield from self._rows(("channel", "id"))
 
     def documents(self) -> Iterator[Document]:
         """Yield each document."""
-        for table in self._tables(["id", "text", "channel", "lang", "source"]):
-            for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
-                yield Document(*values)
+        for row in self._rows(("id", "text", "channel", "lang", "source")):
+            yield Document(*row)
 
-    def count(self) -> Counter[str]:
-        """Count documents by channel."""
-        return Counter(channel for channel, _ in self.names())
+    def sizes(self) -> dict[str, int]:
+        """Return the UTF-8 bytes of each channel that has documents."""
+        channels = read_json(self.clean / "report.json")["channels"]
+        return {name: counts["bytes_out"] for name, counts in channels.items() if counts["out"]}
 
-    def _tables(self, columns: list[str]) -> Iterator[Any]:
-        import pyarrow.parquet as pq
-
+    def _rows(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         for directory, kept in zip(self.scored, self.kept, strict=True):
             at = 0
-            for path in sorted(directory.glob("documents-*.parquet")):
-                with pq.ParquetFile(path) as file:
-                    for rows in file.iter_batches(columns=columns):
-                        yield rows.filter(_mask(kept[at : at + rows.num_rows]))
-                        at += rows.num_rows
-
-
-def _mask(values: "npt.NDArray[np.bool_]") -> Any:
-    import pyarrow as pa
-
-    return pa.array(values)
+            for path in shard_files(directory):
+                for group in read_columns(path, columns):
+                    rows = list(zip(*group.values.values(), strict=True))
+                    yield from (row for row, keep in zip(rows, kept[at : at + len(rows)], strict=True) if keep)
+                    at += len(rows)
