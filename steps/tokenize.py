@@ -1,14 +1,15 @@
 """Tokenized documents and conversations: token ids on disk, split in training and held-out."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from argosy.config.schema import RUNTIME, Config, Upstream
+from argosy.cleaning.kept import KeptCorpus
+from argosy.config.schema import RUNTIME, Config, Upstream, Upstreams
 from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import ParseError
 from argosy.data.sources import RESERVED_CHANNEL as CONVERSATIONS
@@ -28,6 +29,8 @@ class TokenizeConfig(Config):
 
     documents: Upstream = ""
     """Directory of a clean step."""
+    scored: Upstreams = ()
+    """Directories of the score steps that the clean step has gathered, in their order."""
     tokenizer: Upstream = ""
     """Directory of a train_tokenizer step, or of a start step, whose model has a tokenizer."""
     data: Upstream = ""
@@ -49,15 +52,14 @@ class TokenizeOutputs(Config):
     """Channel -> split -> tokens, documents, bytes; as in index.json."""
 
 
-Named = tuple[str, str, Pieces]  # a document's id, its split, its pieces
+class _Text(NamedTuple):
+    """A text to encode: its id, where its tokens go, its pieces and their UTF-8 bytes."""
 
-
-@dataclass(frozen=True)
-class _Source:
-    """The source of a channel; `documents` reads it anew at each call."""
-
+    name: str
     channel: str
-    documents: Callable[[], Iterator[Named]]
+    split: str
+    pieces: Pieces
+    size: int
 
 
 def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
@@ -67,13 +69,16 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
     markup = read_markup(directory, tokenizer)
     encoder = Encoder(tokenizer, markup)
     refused: set[str] = set()
-    sources = _sources(config, markup, refused)
+    corpus = KeptCorpus.of(config.documents, config.scored)
+    texts = _documents(corpus, config, markup)
+    if config.data:
+        texts = chain(texts, _conversations(Path(config.data), markup, refused))
     ids = 1 + max(tokenizer.get_vocab().values())
     digest = tokenizer_digest(tokenizer.get_vocab(), tokenizer.encode(SAMPLE, add_special_tokens=False).ids)
     with TokensWriter(context.out, tokenizer.get_vocab_size(), digest, ids) as writer:
-        for number, source in enumerate(sources):
-            context.progress.update(number, len(sources), "channels", source.channel)
-            _write_channel(source, encoder, writer, config)
+        for channel in (*corpus.channels(), *((CONVERSATIONS,) if config.data else ())):
+            writer.open(channel)
+        _write(texts, encoder, writer, config, context)
         write_json(context.out / SPECIAL_FILE, {"special": encoder.special_ids()})  # before index.json, which says done
         counts = writer.counts()
     if refused:
@@ -85,24 +90,18 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
     return TokenizeOutputs(index="index.json", vocab_size=tokenizer.get_vocab_size(), channels=counts)
 
 
-def _sources(config: TokenizeConfig, markup: Markup, refused: set[str]) -> list[_Source]:
-    paths = sorted((given_directory("documents", config.documents, "clean") / "documents").glob("*.jsonl"))
-    if not paths:
-        raise InputError(f"{config.documents} has no documents/*.jsonl: expected the directory of a clean step")
-    sources = [_Source(path.stem, partial(_documents, path, config, markup)) for path in paths]
-    if config.data:
-        sources.append(_Source(CONVERSATIONS, partial(_conversations, Path(config.data), markup, refused)))
-    return sources
+def _documents(corpus: KeptCorpus, config: TokenizeConfig, markup: Markup) -> Iterator[_Text]:
+    ids: dict[str, list[str]] = {}
+    for channel, name in corpus.names():
+        ids.setdefault(channel, []).append(name)
+    heldout = {channel: heldout_ids(names, config.heldout_share, config.heldout_least) for channel, names in ids.items()}
+    for document in corpus.documents():
+        split = "heldout" if document.id in heldout[document.channel] else "train"
+        size = len(document.text.encode(errors="surrogatepass"))
+        yield _Text(document.id, document.channel, split, markup.document(document.text), size)
 
 
-def _documents(path: Path, config: TokenizeConfig, markup: Markup) -> Iterator[Named]:
-    heldout = heldout_ids((str(r["id"]) for r in read_jsonl(path)), config.heldout_share, config.heldout_least)
-    for record in read_jsonl(path):
-        name = str(record["id"])
-        yield name, "heldout" if name in heldout else "train", markup.document(record["text"])
-
-
-def _conversations(data: Path, markup: Markup, refused: set[str]) -> Iterator[Named]:
+def _conversations(data: Path, markup: Markup, refused: set[str]) -> Iterator[_Text]:
     """Read the conversations as the data step has split them: SFT learns none that is held out here. Names of those
     that the chat template refuses go to `refused`; SFT has them among its rejects."""
     for split, file in (("train", "instructions"), ("heldout", "instructions_heldout")):
@@ -113,18 +112,28 @@ def _conversations(data: Path, markup: Markup, refused: set[str]) -> Iterator[Na
             except ParseError:
                 refused.add(name)
                 continue
-            yield name, split, pieces
+            yield _Text(name, CONVERSATIONS, split, pieces, text_bytes(pieces))
 
 
-def _write_channel(source: _Source, encoder: Encoder, writer: TokensWriter, config: TokenizeConfig) -> None:
-    writer.open(source.channel)
-    pieces = ((name, pieces) for name, _, pieces in source.documents())
-    about = ((split, text_bytes(pieces)) for _, split, pieces in source.documents())
-    for ids, (split, size) in zip(encoder.encode(pieces, config.batch_characters), about, strict=True):
-        writer.add(source.channel, split, ids, size)
+def _write(
+    texts: Iterable[_Text], encoder: Encoder, writer: TokensWriter, config: TokenizeConfig, context: StepContext
+) -> None:
+    """Encode the texts and write them as they come: each is read once, and held as long as its batch."""
+    waiting, done = deque[_Text](), 0
+
+    def pieces() -> Iterator[tuple[str, Pieces]]:
+        for text in texts:
+            waiting.append(text)
+            yield text.name, text.pieces
+
+    for ids in encoder.encode(pieces(), config.batch_characters):
+        text = waiting.popleft()
+        writer.add(text.channel, text.split, ids, text.size)
+        done += text.size
+        context.progress.update(done, 0, "bytes", text.channel)
 
 
-STEP = Step("tokenize", TokenizeConfig, run, version=4)
+STEP = Step("tokenize", TokenizeConfig, run, version=5)
 
 if __name__ == "__main__":
     main(STEP)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+REPORT = "report.json"
 DECISIONS = "decisions"  # of the clean step: a file a shard, by its number
 
 
@@ -62,9 +63,13 @@ class KeptCorpus:
         for row in self._rows(("id", "text", "channel", "lang", "source")):
             yield Document(*row)
 
+    def channels(self) -> list[str]:
+        """List all channels, also those of which nothing is kept."""
+        return sorted(read_json(self.clean / REPORT)["channels"])
+
     def sizes(self) -> dict[str, int]:
         """Return the UTF-8 bytes of each channel that has documents."""
-        channels = read_json(self.clean / "report.json")["channels"]
+        channels = read_json(self.clean / REPORT)["channels"]
         return {name: counts["bytes_out"] for name, counts in channels.items() if counts["out"]}
 
     def _rows(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
