@@ -1,7 +1,7 @@
 """Tokenized documents and conversations: token ids on disk, split in training and held-out."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -78,7 +78,8 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
     with TokensWriter(context.out, tokenizer.get_vocab_size(), digest, ids) as writer:
         for channel in (*corpus.channels(), *((CONVERSATIONS,) if config.data else ())):
             writer.open(channel)
-        _write(texts, encoder, writer, config, context)
+        size = sum(corpus.sizes().values())
+        _write(texts, encoder, writer, config, lambda done: context.progress.update(done, max(size, done + 1), "bytes"))
         write_json(context.out / SPECIAL_FILE, {"special": encoder.special_ids()})  # before index.json, which says done
         counts = writer.counts()
     if refused:
@@ -116,7 +117,8 @@ def _conversations(data: Path, markup: Markup, refused: set[str]) -> Iterator[_T
 
 
 def _write(
-    texts: Iterable[_Text], encoder: Encoder, writer: TokensWriter, config: TokenizeConfig, context: StepContext
+    texts: Iterable[_Text], encoder: Encoder, writer: TokensWriter, config: TokenizeConfig,
+    report: Callable[[int], None]
 ) -> None:
     """Encode the texts and write them as they come: each is read once, and held as long as its batch."""
     waiting, done = deque[_Text](), 0
@@ -130,7 +132,7 @@ def _write(
         text = waiting.popleft()
         writer.add(text.channel, text.split, ids, text.size)
         done += text.size
-        context.progress.update(done, 0, "bytes", text.channel)
+        report(done)
 
 
 STEP = Step("tokenize", TokenizeConfig, run, version=5)
