@@ -11,8 +11,8 @@ from pydantic import Field
 
 from argosy.config.schema import Config
 from argosy.data.jsonl import JSONL, parse_lines, read_jsonl
+from argosy.data.listing import input_files
 from argosy.data.schemas import ParseError, check_text
-from argosy.data.sources import format_of, input_files
 from argosy.demo.facts import RELATIONS, Fact, distractors, wordings
 from argosy.errors import InputError
 from probes.probe import Scope
@@ -27,9 +27,9 @@ def read_texts(path: Path, left_out: Counter[str]) -> list[Texts]:
     file is of another format."""
     documents: list[Texts] = []
     for file in input_files(path)[0]:
-        if format_of(file) in JSONL:
+        if file.name.lower().endswith(JSONL):
             documents += [(f"{file.name}:{number}", texts) for number, texts in parse_lines(file, _texts, left_out)]
-        elif format_of(file) in (".txt", ".md"):
+        elif file.name.lower().endswith((".txt", ".md")):
             try:
                 text = file.read_text(encoding="utf-8-sig").strip()
             except UnicodeDecodeError:

@@ -1,5 +1,6 @@
 """The data of a run: the demo's from a seed, or documents and records for post-training from the user's own files."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,11 +8,16 @@ from pydantic import Field, model_validator
 
 from argosy.cleaning.records import CurationConfig, curate, draw
 from argosy.config.schema import ADDED, Config, External, Externals, Rate, Seed, expand_home
+from argosy.data.counts import Counts
+from argosy.data.inventory import OWN, identify, inventory, write_inventory
 from argosy.data.jsonl import JsonlWriters
+from argosy.data.listing import list_inputs
 from argosy.data.records import KINDS as TRAINED
 from argosy.data.records import Files, check_formats, count_channels, files_by_channel, read_files
 from argosy.data.rejects import Tally, check_own, read_own
-from argosy.data.sources import SourceConfig, list_inputs, write_inputs
+from argosy.data.sample import REJECTS, Sample, hash_of, read_sample
+from argosy.data.schemas import Document
+from argosy.data.sources import InputFile, Inputs, SourceConfig
 from argosy.data.split import split_heldout
 from argosy.demo.corpus import Demo, DemoConfig, digest
 from argosy.demo.knowledge import leaked
@@ -35,10 +41,13 @@ class DataConfig(Config):
 
     seed: Seed = 1
     """Seed of everything that the demo makes."""
-    inputs: Externals = ()
-    """The user's files or directories (.txt .md .jsonl .jsonl.gz .jsonl.zst .parquet); none: the demo's documents."""
+    inputs: Inputs = ()
+    """The user's files, folders or URIs (s3://BUCKET/KEY, hf://datasets/ORG/NAME) of the formats of docs/documents.md;
+    none: the demo's documents."""
     source: SourceConfig = SourceConfig()
     """Reading of the user's files."""
+    sample_documents: Annotated[int, ADDED, Field(ge=0)] = 3000
+    """Documents that are set aside for filters to learn from what is normal."""
     instructions: Files = Field({})
     """The user's conversations instead of the demo's: files or folders (.json .jsonl .parquet, also .gz .zst of the
     first two), each a channel of its name, or {CHANNEL: PATH}."""
@@ -89,8 +98,15 @@ class DataConfig(Config):
 class DataOutputs(Config):
     """Counts of the records written."""
 
+    files: int
+    """with documents"""
+    bytes: int
+    """of these files, as they lie there"""
     documents: int
+    """Documents that were read here: all, or of more than 256 MB a sample; cleaning reads and counts all."""
     channels: dict[str, int]
+    complete: bool
+    """Whether all documents were read here."""
     instructions: int
     instructions_heldout: int
     preferences: int
@@ -98,7 +114,9 @@ class DataOutputs(Config):
     prompts: int
     benchmark: dict[str, int]
     rejected: dict[str, int]
-    """Unusable lines (rows of a table) of the user's files, by reason."""
+    """Unusable lines, rows and records of the user's files, as far as they were read here, by reason."""
+    damaged: dict[str, str]
+    """Files of those that could not be read to their end, and why."""
     skipped: list[str]
     """What gave nothing: files of unknown formats, empty or below a name with `_`, and linked folders."""
     own: list[str]
@@ -109,7 +127,7 @@ def check_files(config: DataConfig) -> None:
     """Check all that can be told of the user's files without reading them.
 
     Raises InputError: one is absent, empty or of an unknown format, or a folder holds no readable file."""
-    list_inputs(config.inputs, config.source.skip)
+    list_inputs(config.inputs, config.source, config.source.skip)
     channels: set[str] = set()
     for kind in TRAINED:
         for given, channel, _ in files_by_channel(kind, getattr(config, kind)):
@@ -125,7 +143,9 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
     demo = Demo(config.demo, config.seed)
     rejects_at = str(context.out / "rejects")
     with JsonlWriters(context.out) as writers:
-        tally, skipped = _write_documents(config, demo, writers, rejects_at)
+        files, sample, skipped = _documents(config, demo, writers, context.out)
+        tally = Tally(rejected=Counter(sample.counts.rejected()))
+        writers.write_all("sample/documents", (document.to_record() for document in sample.documents))
         tables: dict[str, Any] = {kind: getattr(demo, kind)() for kind in KINDS
                                   if kind != "feedback" and not getattr(config, kind)}
         if config.benchmark:
@@ -134,14 +154,19 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
         own, curation = _own_records(config, tables["benchmark"], writers, tally, rejects_at)
         _write_tables(config, tables | own, writers)
         writers.write_all("facts", demo.fact_records())
+    write_inventory(context.out, files, skipped)
     if curation:
         write_json(context.out / "curation.json", curation)
     if tally.rejected:
-        print(f"{tally.rejected.total()} lines could not be read and are in {rejects_at}: {dict(tally.rejected)}")
+        print(f"{tally.rejected.total()} lines, rows or records could not be read and are in {rejects_at}: "
+              f"{dict(tally.rejected)}")
+    for label, why in sample.counts.damaged().items():
+        print(f"{label} could not be read to its end ({why}): copy or make it anew")
     if skipped:
         print(f"{len(skipped)} files or folders gave nothing (empty, linked, of unknown formats, or below a name "
               f"with _): {', '.join(skipped[:5])}" + (", ..." if skipped[5:] else ""))
-    return _outputs(writers.counts, tally, skipped, [name for name in ("inputs", *KINDS) if getattr(config, name)])
+    named = [name for name in ("inputs", *KINDS) if getattr(config, name)]
+    return _outputs(writers.counts, tally, files, sample, skipped, named)
 
 
 def _own_records(config: DataConfig, items: Records, writers: JsonlWriters, tally: Tally,
@@ -176,14 +201,34 @@ def _check_mixture(config: DataConfig, records: dict[str, Records]) -> None:
             raise InputError(f"data.mixture.{channel}: no record has this channel; there are: {names}")
 
 
-def _write_documents(config: DataConfig, demo: Demo, writers: JsonlWriters, rejects_at: str) -> tuple[Tally, list[str]]:
-    if config.inputs:
-        return write_inputs(config.inputs, config.source, writers, rejects_at)
-    for document in demo.documents():
-        writers.write(f"documents/{document.channel}", document.to_record())
-    if not any(name.startswith("documents/") for name in writers.counts):
+def _documents(config: DataConfig, demo: Demo, writers: JsonlWriters,
+               out: Path) -> tuple[list[InputFile], Sample, list[str]]:
+    """List the files of documents, writing the demo's where there are no others; with a sample, and what is skipped."""
+    if not config.inputs:
+        files, documents = _demo_documents(demo, writers, out)
+        counts = Counts(channels=Counter(document.channel for document in documents))
+        kept = sorted(documents, key=lambda document: hash_of(document.id))[: config.sample_documents]
+        return files, Sample(kept, counts, complete=True), []
+    files, skipped = inventory(config.inputs, config.source)
+    sample = read_sample(files, config.source, config.sample_documents, writers)
+    writers.finish(REJECTS)  # a refusal points to them
+    sample.counts.check(f"data.inputs {', '.join(config.inputs)}", str(out / "rejects"))
+    return files, sample, skipped + [f"{label} (empty)" for label in sample.counts.empty() if sample.complete]
+
+
+def _demo_documents(demo: Demo, writers: JsonlWriters, out: Path) -> tuple[list[InputFile], list[Document]]:
+    documents = list(demo.documents())
+    if not documents:
         raise InputError("data.demo: all sizes are 0, so that there is no document; set one, or data.inputs")
-    return Tally(), []
+    files = []
+    for channel in sorted({document.channel for document in documents}):
+        name = f"documents/{channel}"
+        writers.write_all(name, (each.to_record() for each in documents if each.channel == channel))
+        writers.finish(name)
+        path = out / f"{name}.jsonl"
+        files.append(identify(InputFile(str(path), f"{name}.jsonl", "", "documents", path.stat().st_size, OWN,
+                                        f"{name}.jsonl")))
+    return files, documents
 
 
 def _write_tables(config: DataConfig, tables: dict[str, Records], writers: JsonlWriters) -> None:
@@ -200,18 +245,20 @@ def _write_tables(config: DataConfig, tables: dict[str, Records], writers: Jsonl
         writers.write_all(f"benchmark/{lang}", [item for item in tables["benchmark"] if item["lang"] == lang])
 
 
-def _outputs(counts: dict[str, int], tally: Tally, skipped: list[str], own: list[str]) -> DataOutputs:
-    channels = {n.removeprefix("documents/"): c for n, c in sorted(counts.items()) if n.startswith("documents/")}
+def _outputs(counts: dict[str, int], tally: Tally, files: list[InputFile], sample: Sample, skipped: list[str],
+             own: list[str]) -> DataOutputs:
+    channels = dict(sorted(sample.counts.channels.items()))
     return DataOutputs(
-        documents=sum(channels.values()), channels=channels, instructions=counts["instructions"],
+        files=len(files), bytes=sum(file.size for file in files), documents=sum(channels.values()), channels=channels,
+        complete=sample.complete, instructions=counts["instructions"],
         instructions_heldout=counts["instructions_heldout"], preferences=counts["preferences"],
         preferences_heldout=counts["preferences_heldout"], prompts=counts["prompts"],
         benchmark={lang: counts[f"benchmark/{lang}"] for lang in ("en", "zh")},
-        rejected=dict(sorted(tally.rejected.items())), skipped=skipped, own=own
+        rejected=dict(sorted(tally.rejected.items())), damaged=sample.counts.damaged(), skipped=skipped, own=own
     )
 
 
-STEP = Step("data", DataConfig, run, version=3)
+STEP = Step("data", DataConfig, run, version=4)
 
 if __name__ == "__main__":
     main(STEP)

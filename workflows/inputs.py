@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from argosy.data.sources import RESERVED_CHANNEL, check_channels, input_channels
+from argosy.data.sample import input_channels
+from argosy.data.sources import RESERVED_CHANNEL, check_channels
 from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
 from argosy.step.machine import usable_gpus

@@ -10,6 +10,7 @@ from argosy.config.explain import first_of, nearest
 from argosy.config.schema import Config, Role
 from argosy.errors import InputError
 from argosy.store.provenance import IDENTITIES, Identities
+from argosy.store.remote import absolute
 from argosy.store.step_files import read_whole
 from argosy.text.display import columns
 from workflows.graph import Graph, Node, Resources, prefix
@@ -119,9 +120,9 @@ def _wired(graph: Graph, node: Node, root: str) -> Config:
     for name in node.config.fields_with(Role.EXTERNAL):
         value = getattr(node.config, name)
         if isinstance(value, dict):
-            values |= {name: {key: os.path.abspath(path) for key, path in value.items()}} if value else {}
+            values |= {name: {key: absolute(path) for key, path in value.items()}} if value else {}
         elif value:
-            values[name] = os.path.abspath(value) if isinstance(value, str) else tuple(map(os.path.abspath, value))
+            values[name] = absolute(value) if isinstance(value, str) else tuple(map(absolute, value))
     return node.config.model_copy(update=values) if values else node.config
 
 

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from argosy.data.schemas import Document, ParseError
 from argosy.errors import InputError, StepError
 from argosy.store.files import temporary_of
+from argosy.store.remote import open_file
 
 T = TypeVar("T")
 JSONL = (".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -35,10 +36,14 @@ class Reject:
     raw: bytes
     value: str = ""
     """of the field that the reason names"""
+    unit: str = "line"
+    """What `line` counts: lines, rows or records from 1, or bytes from 0."""
+    fault: bool = True
+    """Whether something is wrong with it; a whole record that holds no text, such as an image, has no fault."""
 
     def to_record(self) -> dict[str, Any]:
         """Make the JSON object: the bytes as text where they are UTF-8, else as base64."""
-        record: dict[str, Any] = {"file": self.file, "line": self.line, "reason": self.reason}
+        record: dict[str, Any] = {"file": self.file, self.unit: self.line, "reason": self.reason}
         record |= {"value": self.value} if self.value else {}
         try:
             return record | {"raw": self.raw.decode()}
@@ -47,44 +52,84 @@ class Reject:
 
 
 @contextmanager
-def open_binary(path: Path) -> Iterator[IO[bytes]]:
-    """Open the file's bytes, decompressed if it is .gz or .zst."""
-    if path.suffix.lower() == ".gz":
-        with gzip.open(path, "rb") as file:
-            yield cast("IO[bytes]", file)
-    elif path.suffix.lower() == ".zst":
-        import io
+def open_binary(path: Path | str) -> Iterator[IO[bytes]]:
+    """Open the bytes of a path or URI, decompressed if its name ends in .gz or .zst."""
+    name = str(path).lower()
+    with open_file(str(path)) as raw:
+        if name.endswith(".gz"):
+            with gzip.open(raw, "rb") as file:
+                yield cast("IO[bytes]", file)
+        elif name.endswith(".zst"):
+            import io
 
-        import pyarrow as pa
+            import pyarrow as pa
 
-        with pa.OSFile(str(path)) as raw, pa.CompressedInputStream(raw, "zstd") as stream:
-            yield cast("IO[bytes]", io.BufferedReader(stream))
-    else:
-        with open(path, "rb") as file:
-            yield file
+            with pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd") as stream:
+                yield cast("IO[bytes]", io.BufferedReader(stream, BLOCK))
+        else:
+            yield raw
 
 
-def read_lines(
-    path: Path, keep_blank: bool = False, encoding: str = "utf-8", most: int = MOST_BYTES
-) -> Iterator[tuple[int, bytes, str]]:
-    """Yield (line number from 1, the bytes, "" or the reason that they are unusable).
+class Line(NamedTuple):
+    """A line: its number from 1, its first byte, its bytes, its text, and "" or the reason that it is unusable."""
+
+    number: int
+    offset: int
+    raw: bytes
+    text: str
+    problem: str
+
+
+def lines(stream: IO[bytes], *, keep_blank: bool = False, encoding: str = "utf-8", most: int = MOST_BYTES,
+          first: int = 1, offset: int = 0, end: int = 0) -> Iterator[Line]:
+    """Yield the lines of a stream that stands at byte `offset`, at line `first`, up to byte `end` (0: its end).
 
     Blank lines count in the numbers, but come only with `keep_blank`. A line of more than `most` bytes (0: no limit) is
-    read in blocks, and only its beginning is kept. Raises InputError: a compressed file is damaged or cut off;
-    StepError: the disk fails."""
+    read in blocks, and only its beginning is kept."""
+    number, limit = first - 1, most + 1 if most else -1
+    while (not end or offset < end) and (raw := stream.readline(limit)):
+        number += 1
+        at, offset = offset, offset + len(raw)
+        line = raw.removeprefix(codecs.BOM_UTF8) if at == 0 else raw
+        if most and len(raw) > most:
+            while not raw.endswith(b"\n") and (raw := stream.readline(BLOCK)):
+                offset += len(raw)
+            yield Line(number, at, line[:_SHOWN], "", f"longer than {most} bytes")
+        elif keep_blank or (line and not line.isspace()):
+            yield _line(number, at, line, encoding)
+
+
+def _line(number: int, offset: int, raw: bytes, encoding: str) -> Line:
+    if b"\0" in raw:
+        return Line(number, offset, raw, "", "NUL byte (not a text file, or UTF-16)")
+    try:
+        return Line(number, offset, raw, raw.decode(encoding), "")
+    except UnicodeDecodeError:
+        return Line(number, offset, raw, "", f"invalid {encoding.upper()}")
+
+
+class Damaged(Exception):
+    """A file cannot be read on: the reason, what its library says, and the beginning of what is broken."""
+
+    def __init__(self, reason: str, detail: str = "", raw: bytes = b"") -> None:
+        super().__init__(reason)
+        self.reason, self.detail, self.raw = reason, detail, raw
+
+
+DAMAGE = (EOFError, zlib.error, OSError)
+
+
+def read_lines(path: Path, encoding: str = "utf-8", most: int = MOST_BYTES) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank, as `lines`.
+
+    Raises InputError: a compressed file is damaged or cut off; StepError: the disk fails."""
+    number = 0
     with open_binary(path) as stream:
-        number = 0
         try:
-            while raw := stream.readline(most + 1 if most else -1):
-                number += 1
-                line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-                if most and len(raw) > most:
-                    while not raw.endswith(b"\n") and (raw := stream.readline(BLOCK)):
-                        pass
-                    yield number, line[:_SHOWN], f"longer than {most} bytes"
-                elif keep_blank or line.strip():
-                    yield number, line, _problem(line, encoding)
-        except (EOFError, zlib.error, OSError) as error:
+            for line in lines(stream, encoding=encoding, most=most):
+                number = line.number
+                yield line
+        except DAMAGE as error:
             raise unreadable(path, error, number) from error
 
 
@@ -94,16 +139,6 @@ def unreadable(path: Path, error: Exception, read: int) -> InputError | StepErro
         return StepError(f"{path} cannot be read after {read} records ({error}): run again, or look after its disk")
     return InputError(f"{path} is damaged or cut off: {read} records could be read before the damage ({error}). Copy "
                       "or make it anew, or take it out")
-
-
-def _problem(line: bytes, encoding: str) -> str:
-    if b"\0" in line:
-        return "NUL byte (not a text file, or UTF-16)"
-    try:
-        line.decode(encoding)
-    except UnicodeDecodeError:
-        return f"invalid {encoding.upper()}"
-    return ""
 
 
 def parse_or_reject(
@@ -116,11 +151,11 @@ def parse_or_reject(
         parse: (line number from 1, object) -> a record; raises ParseError with the reason where it is none.
         label: the file's name in rejects; "" is its own.
         most: bytes of a line, as in read_lines."""
-    for number, raw, problem in read_lines(path, encoding=encoding, most=most):
+    for number, _, raw, text, problem in read_lines(path, encoding=encoding, most=most):
         try:
             if problem:
                 raise ParseError(problem)
-            yield parse(number, _object(raw.decode(encoding)))
+            yield parse(number, parse_object(text))
         except ParseError as error:
             yield Reject(label or path.name, number, str(error), raw, error.value)
 
@@ -137,7 +172,8 @@ def parse_lines(path: Path, parse: Callable[[int, dict[str, Any]], T], left_out:
             yield line
 
 
-def _object(text: str) -> dict[str, Any]:
+def parse_object(text: str) -> dict[str, Any]:
+    """Parse the JSON object in a line. Raises ParseError: it holds none."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):

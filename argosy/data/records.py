@@ -14,10 +14,10 @@ from argosy.data.formats import Record, describe, read_record, registered
 from argosy.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, open_binary, parse_or_reject, unreadable
 from argosy.data.rejects import Tally
 from argosy.data.schemas import ParseError
-from argosy.data.sources import PARQUET
 from argosy.errors import InputError
 from argosy.plugins import unknown
 
+PARQUET = (".parquet",)
 JSON = (".json", ".json.gz", ".json.zst")
 READABLE = (*JSON, *JSONL, *PARQUET)
 KINDS = ("instructions", "preferences", "feedback", "prompts")

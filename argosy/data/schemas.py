@@ -39,6 +39,8 @@ class Document:
     """A file name and line, or a URL."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """Anything else; cleaning does not look at it."""
+    offset: int | None = None
+    """Where it begins in its file: the byte (unpacked; of a WARC as it lies there), or the row of a table from 0."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Document":
@@ -47,12 +49,13 @@ class Document:
         Raises KeyError: the record has no id, text or channel."""
         return cls(
             id=record["id"], text=record["text"], channel=record["channel"], lang=record.get("lang", ""),
-            source=record.get("source", ""), metadata=record.get("metadata", {})
+            source=record.get("source", ""), metadata=record.get("metadata", {}), offset=record.get("offset")
         )
 
     def to_record(self) -> dict[str, Any]:
-        """Make the JSON object of this document."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """Make the JSON object of this document; an offset that is not known is left out."""
+        record = {name: getattr(self, name) for name in self.__slots__}
+        return record if self.offset is not None else {name: record[name] for name in self.__slots__[:-1]}
 
 
 def _visible(text: str) -> str:
@@ -255,10 +258,10 @@ def check_text(record: Mapping[str, Any], field: str) -> str:
     text = record[field]
     if not isinstance(text, str):
         raise ParseError(f"field {field!r} is not a string")
-    if not text.strip():
+    if not text or text.isspace():
         raise ParseError("empty text")
     try:
-        text.encode()
+        text.isascii() or text.encode()
     except UnicodeEncodeError:
         raise ParseError("text has a lone surrogate") from None
     return text

@@ -15,6 +15,7 @@ from typing import Any
 from argosy.config.schema import Config, Role
 from argosy.errors import InputError
 from argosy.store.files import read_record, write_json
+from argosy.store.remote import identity_of, is_uri
 from argosy.store.step_files import NODE, check_files, read_done
 
 _RACY_NS = 2_000_000_000  # a file this fresh may change again without a new mtime: its identity is not kept
@@ -45,13 +46,18 @@ class Identities:
         for field in config.fields_with(Role.EXTERNAL):
             value = getattr(config, field)
             if isinstance(value, str) and value:
-                found[field] = self.of_path(Path(value), f"{where}.{field}")
+                found[field] = self.of(value, f"{where}.{field}")
             elif value and isinstance(value, dict):  # what a path is called counts too
-                found[field] = [f"{name}={self.of_path(Path(item), f'{where}.{field}.{name}')}"
-                                for name, item in value.items()]
+                found[field] = [f"{name}={self.of(item, f'{where}.{field}.{name}')}" for name, item in value.items()]
             elif value:
-                found[field] = [self.of_path(Path(item), f"{where}.{field}") for item in value]
+                found[field] = [self.of(item, f"{where}.{field}") for item in value]
         return found
+
+    def of(self, given: str, field: str) -> str:
+        """Return the identity of a path, or of a URI as its store says: sizes, and ETags, hashes or times.
+
+        Raises InputError: it does not exist or cannot be read; StepError: its store cannot be reached."""
+        return identity_of(given, field) if is_uri(given) else self.of_path(Path(given), field)
 
     def of_path(self, path: Path, field: str) -> str:
         """Return the identity of one file or directory."""
@@ -109,8 +115,9 @@ Stamps = dict[str, list[int]]
 
 
 def stamps(config: Config) -> Stamps:
-    """Return size, time and inode of each external file of `config`: equal ones mean that nobody has changed it."""
-    roots = [Path(path) for _, path in config.paths_with(Role.EXTERNAL)]
+    """Return size, time and inode of each external file of `config`: equal ones mean that nobody has changed it; files
+    of URIs are not among them, who reads them compares what their store says."""
+    roots = [Path(path) for _, path in config.paths_with(Role.EXTERNAL) if not is_uri(path)]
     files = [file for root in roots for file in ([root] if root.is_file() else root.rglob("*")) if file.is_file()]
     return {str(file): _stamp(file.stat()) for file in files}
 

@@ -92,7 +92,7 @@ class Lineage:
 
     def _state(self, path: str, known: str) -> str:
         try:
-            return "unchanged" if self._identities.of_path(Path(path), "") == known else "CHANGED since"
+            return "unchanged" if self._identities.of(path, "") == known else "CHANGED since"
         except InputError:
             return "not there any more"
 

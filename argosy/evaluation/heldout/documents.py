@@ -6,8 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from argosy.data.counts import Counts
+from argosy.data.listing import input_files, list_inputs
+from argosy.data.readers import format_of
+from argosy.data.reading import read_file
 from argosy.data.schemas import Document
-from argosy.data.sources import SourceConfig, format_of, input_files, list_inputs, read_source
+from argosy.data.sources import SourceConfig
 from argosy.data.split import choose_documents
 from argosy.errors import InputError
 from argosy.models.generate import Tokens
@@ -121,14 +125,14 @@ _WHY = ("file of unknown format", "below a name with _:")
 
 def _documents(named: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, Document | str]]:
     """Yield (given channel, document or why a line, or a file, is none)."""
-    channels: dict[str, str] = {}
+    counts = Counts()
     for name, given in named:
         config = SourceConfig(channel=name, channel_field="" if name else "channel", text_chars=WHOLE)
         files, unknown = list_inputs([given])
         for path in map(Path, unknown):
             yield name, f"{_WHY[bool(format_of(path))]} {path.suffix or path.name}"
         for file in files:
-            for found, _ in read_source(file, config, channels):
+            for found in read_file(file, config, counts):
                 yield name, found if isinstance(found, Document) else found.reason
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from argosy.config.explain import likely
 from argosy.config.schema import Role
 from argosy.errors import InputError
+from argosy.store.remote import is_uri
 from workflows.argo.client.transport import ApiError, Json, Transport
 from workflows.lifecycle import LifecycleConfig, lifecycle
 
@@ -167,7 +168,7 @@ def check_files(config: LifecycleConfig) -> None:
     """Raise InputError where `config` names files of this machine: pods do not see them."""
     for node in lifecycle(config):
         for name, path in node.config.paths_with(Role.EXTERNAL):
-            if not Path(path).is_absolute():
+            if not is_uri(path) and not Path(path).is_absolute():
                 there = f"/store/{Path(path).name}"
                 raise InputError(f"{node.name}.{name} is {path!r}, a path of this machine, which pods do not see: "
                                  f"put the file into the store and name it as pods do, such as {there}")

@@ -1,0 +1,109 @@
+"""Hugging Face datasets in folders: what `save_to_disk` wrote, and the layout of the Hub with its card.
+
+Their records about themselves (dataset_info.json, state.json, the card) are no documents, and files that a dataset
+keeps as a cache (`cache-*.arrow`) are copies; the split of a file is what the card says, else what its name says."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from argosy.store.remote import Found, read_small
+
+_RECORDS = ("state.json", "dataset_info.json", "dataset_dict.json", "dataset_infos.json")
+_DATA = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".json.gz", ".csv", ".tsv", ".txt")
+_SPLITS = {"train": "train", "training": "train", "validation": "validation", "valid": "validation",
+           "val": "validation", "dev": "validation", "test": "test", "testing": "test", "eval": "test"}
+_CARD = "README.md"
+_CARD_BYTES = 2**20
+
+
+class Dataset(NamedTuple):
+    """What a dataset says of one of its files."""
+
+    split: str = ""
+    is_root: bool = False
+    """Whether the dataset is the whole input."""
+    is_record: bool = False
+    """Whether the file describes the dataset, and holds no documents."""
+    is_cache: bool = False
+
+
+def find_datasets(found: Sequence[Found]) -> dict[str, Dataset]:
+    """Return what datasets among these files say of them, by path below the input; other files are not in it."""
+    known: dict[str, Dataset] = {}
+    by_name = {each.inner: each for each in found}
+    for each in found:
+        folder, name = PurePosixPath(each.inner).parent, PurePosixPath(each.inner).name
+        if name == "state.json" and (state := _object(each)) and "_data_files" in state:
+            known |= _saved(folder, state, by_name)
+        elif name == _CARD and 0 < each.size < _CARD_BYTES and (card := _front_matter(each.path)) is not None:
+            known |= {inner: one for inner, one in _hub(folder, card, by_name).items() if inner not in known}
+        elif name in ("dataset_dict.json", "dataset_infos.json"):
+            known[each.inner] = Dataset(is_record=True)
+    return known
+
+
+def _object(found: Found) -> dict[str, Any]:
+    try:
+        value = json.loads(read_small(found.path)) if found.size < _CARD_BYTES else {}
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _saved(folder: PurePosixPath, state: Mapping[str, Any], by_name: Mapping[str, Found]) -> dict[str, Dataset]:
+    """What `save_to_disk` says of the files of one split."""
+    above = folder.parent
+    is_dict = (above / "dataset_dict.json").as_posix() in by_name and folder != above
+    split = folder.name if is_dict else str(state.get("_split") or "")
+    root = above if is_dict else folder
+    wanted = {(folder / str(each.get("filename"))).as_posix() for each in state["_data_files"]}
+    beside = [path for path in map(PurePosixPath, by_name) if path.parent == folder]
+    return {str(path): Dataset(split, root == PurePosixPath("."), path.name in _RECORDS,
+                               path.suffix == ".arrow" and str(path) not in wanted) for path in beside}
+
+
+def _front_matter(path: str) -> dict[str, Any] | None:
+    """The metadata at the top of a card; None: it has none, and is a text."""
+    import yaml
+
+    match = re.match(rb"---\s*\n(.*?)\n---\s*(\n|$)", read_small(path), re.DOTALL)
+    try:
+        value = yaml.safe_load(match[1].decode()) if match else None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _hub(folder: PurePosixPath, card: Mapping[str, Any], by_name: Mapping[str, Found]) -> dict[str, Dataset]:
+    """What a card says of the files beside and below it; nothing, where there are no files of data."""
+    prefix = "" if folder == PurePosixPath(".") else f"{folder}/"
+    below = [inner for inner in by_name if inner.startswith(prefix) and inner.lower().endswith(_DATA)]
+    if not below:
+        return {}
+    patterns = list(_patterns(card))
+    found = {inner: Dataset(_split(inner.removeprefix(prefix), patterns), not prefix,
+                            PurePosixPath(inner).name in _RECORDS) for inner in below}
+    return found | {f"{prefix}{_CARD}": Dataset(is_record=True)}
+
+
+def _patterns(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (split, pattern of paths) of the card's configs."""
+    configs = card.get("configs")
+    for config in configs if isinstance(configs, list) else ():
+        files = config.get("data_files") if isinstance(config, dict) else None
+        for each in files if isinstance(files, list) else ():
+            if isinstance(each, dict) and "path" in each:
+                paths = each["path"] if isinstance(each["path"], list) else [each["path"]]
+                yield from ((str(each.get("split", "train")), str(path)) for path in paths)
+
+
+def _split(inner: str, patterns: Sequence[tuple[str, str]]) -> str:
+    for split, pattern in patterns:
+        if fnmatch(inner, pattern):
+            return split
+    words = re.split(r"[^a-zA-Z]+", inner.rpartition(".")[0].lower())
+    return next((_SPLITS[word] for word in reversed(words) if word in _SPLITS), "")

@@ -1,0 +1,121 @@
+"""The user's files, found and named in a fixed order: what can be read, and what is passed over."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from argosy.data.datasets import Dataset, find_datasets
+from argosy.data.readers import ALLOWED, format_of
+from argosy.data.sources import InputFile, SourceConfig
+from argosy.errors import InputError
+from argosy.store.remote import Found, find, is_uri, uri_name
+
+
+def input_files(path: Path, field: str = "input") -> tuple[list[Path], list[Path]]:
+    """Return (readable files, what is passed over) at `path`, sorted: files of unknown formats, readable ones below a
+    name with `_`, links to folders or to nothing; what begins with a dot is in neither.
+
+    Raises InputError: it does not exist, is empty, or is of an unknown format."""
+    allowed = f"allowed: {ALLOWED}, or a directory of them"
+    if not path.exists():
+        raise InputError(f"{field} {path} does not exist; {allowed}")
+    if path.is_file():
+        if not format_of(path):
+            raise InputError(f"{field} {path} is of an unknown format; {allowed}")
+        if path.stat().st_size == 0:
+            raise InputError(f"{field} {path} is empty (0 bytes)")
+        return [path], []
+    readable, others = [], []
+    for found in sorted(path.rglob("*")):
+        parts = found.relative_to(path).parts
+        known = found.is_symlink() or format_of(found)
+        if any(part.startswith(".") for part in parts) or (_marked(parts) and not known):
+            continue
+        if found.is_file() and format_of(found) and not _marked(parts):
+            readable.append(found)
+        elif found.is_file() or found.is_symlink():
+            others.append(found)
+    if not readable:
+        raise InputError(f"{field} {path} is a directory without a file to read; {allowed}")
+    return readable, others
+
+
+def _marked(parts: Sequence[str]) -> bool:
+    return any(part.startswith("_") for part in parts)
+
+
+def list_inputs(
+    inputs: Sequence[str], config: SourceConfig | None = None, skip: Sequence[str] | None = None
+) -> tuple[list[InputFile], list[str]]:
+    """Return (files to read, labels of what is passed over), in a fixed order.
+
+    `skip`: folders that may hold no readable file; None: any may, as those of held-out texts, which have no channels.
+    Raises InputError: an input is absent, empty or of an unknown format, or a folder of it holds no readable file."""
+    splits = config.splits if config else ()
+    names = [uri_name(given) if is_uri(given) else Path(given).name for given in inputs]
+    files: list[InputFile] = []
+    unknown: list[InputFile] = []
+    for index, given in enumerate(inputs):
+        label = names[index] if names.count(names[index]) == 1 else f"{index}-{names[index]}"
+        field = "input" if skip is None else "data.inputs"
+        found_at = _remote(given, field) if is_uri(given) else _local(Path(given), field)
+        datasets = find_datasets(found_at[0])
+        for each in found_at[1]:
+            unknown.append(_input(each, index, label, Dataset()))
+        for each in found_at[0]:
+            dataset = datasets.get(each.inner, Dataset())
+            if dataset.is_record:
+                continue
+            one = _input(each, index, label, dataset)
+            wanted = not dataset.is_cache and (not splits or not one.split or one.split in splits)
+            (files if wanted else unknown).append(one)
+        if skip is not None:
+            _check_folders(given, files, unknown, skip)
+    return files, [file.label for file in unknown]
+
+
+def _input(found: Found, index: int, label: str, dataset: Dataset) -> InputFile:
+    inner = PurePosixPath(found.inner)
+    folder = inner.parts[0] if len(inner.parts) > 1 or (not is_uri(found.path) and Path(found.path).is_dir()) else ""
+    if dataset.is_root and dataset.split:  # a dataset is the input: its splits are the folders
+        folder = dataset.split
+    return InputFile(found.path, label if found.inner == "" else f"{label}/{inner.as_posix()}", folder,
+                     format_of(found.path), found.size, index, found.inner, dataset.split, found.hash)
+
+
+def _local(root: Path, field: str) -> tuple[list[Found], list[Found]]:
+    return tuple([Found(str(path), "" if path == root else path.relative_to(root).as_posix(),
+                        path.stat().st_size if path.is_file() else 0, "") for path in paths]
+                 for paths in input_files(root, field))  # type: ignore[return-value]  # of two
+
+
+def _remote(uri: str, field: str) -> tuple[list[Found], list[Found]]:
+    allowed = f"allowed: {ALLOWED}, or a folder of them"
+    found = find(uri, field)
+    if len(found) == 1 and not found[0].inner:
+        if not format_of(uri_name(uri)):
+            raise InputError(f"{field} {uri} is of an unknown format; {allowed}")
+        if not found[0].size:
+            raise InputError(f"{field} {uri} is empty (0 bytes)")
+        return found, []
+    seen = [(each, PurePosixPath(each.inner).parts) for each in found if "/." not in f"/{each.inner}"]
+    readable = [each for each, parts in seen if format_of(each.path) and not _marked(parts)]
+    others = [each for each, parts in seen if bool(format_of(each.path)) == _marked(parts)]
+    if not readable:
+        raise InputError(f"{field} {uri} is a folder without a file to read; {allowed}")
+    return readable, others
+
+
+def _check_folders(given: str, files: list[InputFile], unknown: list[InputFile], skip: Sequence[str]) -> None:
+    """Refuse an input with a folder that nothing is read of."""
+    lost = {file.folder for file in unknown} - {file.folder for file in files} - {"", *skip}
+    if not lost:
+        return
+    folder = min(lost)
+    suffixes = Counter("link" if Path(file.path).is_symlink() else Path(file.path).suffix or Path(file.path).name
+                       for file in unknown if file.folder == folder)
+    held = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(3))
+    raise InputError(f"data.inputs {given}: no file of the folder {folder} can be read ({held}; allowed: {ALLOWED}, in "
+                     "folders that are no links and begin with no _), so that its channel would be lost: convert them "
+                     "(each to a line of JSON with its text), rename the folder or name it as an input, or set "
+                     f"data.source.skip=[{folder}]")

@@ -1,0 +1,120 @@
+"""JSON: an array of objects, one object, or an object on each line."""
+
+import codecs
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import IO, Any
+
+from argosy.data.jsonl import BLOCK, Damaged, Reject, open_binary, parse_object
+from argosy.data.readers import Reader, Record, Span
+from argosy.data.readers.jsonl import Jsonl
+from argosy.data.schemas import Document, ParseError
+from argosy.data.sources import InputFile, SourceConfig
+
+_SPACE = " \t\r\n"
+_SHOWN = 1000  # characters of what is broken
+
+
+class Json(Reader):
+    """JSON. An array is read element by element, in bounded memory; what is broken in one breaks the rest of it."""
+
+    name = "json"
+    suffixes = (".json",)
+    names_channels = True
+    unit = "record"
+
+    def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Document | Reject]:
+        """Yield the objects of the file."""
+        with open_binary(file.path) as stream:
+            head = stream.read(config.record_bytes + 1)
+        first = head.removeprefix(codecs.BOM_UTF8).lstrip()
+        if first[:1] == b"[":
+            yield from _elements(file, config)
+        elif first[:1] == b"{" and (record := _whole(head, first, config)) is not None:
+            yield Record(1, 0, record)
+        else:
+            yield from Jsonl().read(file, span, config)
+
+
+def _whole(head: bytes, first: bytes, config: SourceConfig) -> dict[str, Any] | None:
+    """The one object that a file is; None where its first line is an object already, or it is none."""
+    if len(head) > config.record_bytes:
+        return None
+    try:
+        line = parse_object(first.partition(b"\n")[0].decode())
+        return line if b"\n" not in first.strip() else None
+    except (ParseError, UnicodeDecodeError):
+        pass
+    try:
+        return parse_object(first.decode())
+    except (ParseError, UnicodeDecodeError):
+        return None
+
+
+def _elements(file: InputFile, config: SourceConfig) -> Iterator[Record | Reject]:
+    with open_binary(file.path) as stream:
+        array = _Array(stream, config.record_bytes)
+        for number in count(1):
+            try:
+                found = array.next()
+            except StopIteration:
+                return
+            offset, value, text = found
+            raw = text.encode(errors="surrogateescape")
+            bad = "" if isinstance(value, dict) else "not a JSON object"
+            if not text.isascii() and any("\udc80" <= char <= "\udcff" for char in text):
+                bad = "invalid UTF-8"
+            yield (Reject(file.label, number, bad, raw, unit=Json.unit) if bad
+                   else Record(number, offset, value, raw=raw))
+
+
+class _Array:
+    """The elements of an array, with as much of its text in memory as one needs."""
+
+    def __init__(self, stream: IO[bytes], most: int) -> None:
+        self._stream, self._most = stream, most
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape").decode
+        self._parse = json.JSONDecoder().raw_decode
+        self._text, self._at, self._ended = "", 0, False
+        self._bytes = 0  # before `_text`
+        self._skip("")
+        self._at += 1  # the bracket
+
+    def next(self) -> tuple[int, Any, str]:
+        """Return the next element: its first byte, its value and its text.
+
+        Raises StopIteration: there is none; Damaged: the rest cannot be parsed."""
+        self._skip(",")
+        if self._text[self._at:self._at + 1] == "]":
+            raise StopIteration
+        size = BLOCK
+        while True:
+            try:
+                value, end = self._parse(self._text, self._at)
+            except (ValueError, RecursionError) as error:
+                if self._ended or len(self._text) - self._at > self._most:
+                    shown = self._text[self._at:self._at + _SHOWN].encode(errors="surrogateescape")
+                    raise Damaged("the array is broken from here on", str(error), shown) from None
+                self._more(size)
+                size *= 2
+                continue
+            raw = self._text[self._at:end]
+            offset = self._bytes + len(self._text[:self._at].encode(errors="surrogateescape"))
+            self._bytes = offset + len(raw.encode(errors="surrogateescape"))
+            self._text, self._at = self._text[end:], 0
+            return offset, value, raw
+
+    def _skip(self, extra: str) -> None:
+        """Go to the next character that is no space and none of `extra`."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _SPACE + extra:
+                self._at += 1
+            if self._at < len(self._text) or self._ended:
+                return
+            self._more(BLOCK)
+
+    def _more(self, size: int) -> None:
+        raw = self._stream.read(size)
+        self._ended = not raw
+        self._text += self._decode(raw, final=not raw)

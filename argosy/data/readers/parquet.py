@@ -1,0 +1,87 @@
+"""Parquet, row group by row group."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from argosy.data.jsonl import Damaged, Reject
+from argosy.data.readers import Reader, Record, Span
+from argosy.data.sources import Cut, InputFile, SourceConfig
+from argosy.store.remote import open_file
+
+ROWS = 1000  # that are in memory at a time
+
+
+class Parquet(Reader):
+    """Parquet. A large file is cut between row groups."""
+
+    name = "parquet"
+    suffixes = (".parquet",)
+    names_channels = True
+    packed = False
+    unit = "row"
+
+    def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Reject]:
+        """Yield the rows of the span's row groups."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        row = span.first.line - 1
+        try:
+            with open_file(file.path) as raw, pq.ParquetFile(raw) as table:
+                groups = range(span.first.group, span.last.group if span.last else table.num_row_groups)
+                for batch in table.iter_batches(ROWS, row_groups=groups) if groups else ():
+                    yield from rows(batch, row, file)
+                    row += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise Damaged("damaged or cut off", str(error)) from error
+
+    def groups(self, path: str, size: int, most: int) -> list[Cut]:
+        """List spans of row groups; [] where the file's end does not tell them, as it is damaged."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with open_file(path) as raw, pq.ParquetFile(raw) as table:
+                known = [table.metadata.row_group(each) for each in range(table.num_row_groups)]
+        except (pa.ArrowException, OSError):
+            return []
+        cuts: list[Cut] = []
+        row, weight = 1, most
+        for number, group in enumerate(known):
+            start = min((_begin(group.column(each)) for each in range(group.num_columns)), default=0)
+            if weight >= most:
+                cuts.append(Cut(start if cuts else 0, row, 0, "", number))
+                weight = 0
+            weight += group.total_byte_size
+            cuts[-1] = cuts[-1]._replace(weight=weight)
+            row += group.num_rows
+        starts = [cut.start for cut in cuts]
+        return cuts if starts == sorted(set(starts)) else []
+
+
+def _begin(column: Any) -> int:
+    places = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else None]
+    return min(int(place) for place in places if place is not None)
+
+
+def rows(batch: Any, before: int, file: InputFile) -> Iterator[Record | Reject]:
+    """Yield the rows of a record batch that `before` others precede; one with bytes that are no UTF-8 is set aside."""
+    names = batch.schema.names
+    try:
+        columns = [batch.column(index).to_pylist() for index in range(len(names))]
+    except UnicodeDecodeError:
+        if batch.num_rows > 1:
+            for index in range(batch.num_rows):
+                yield from rows(batch.slice(index, 1), before + index, file)
+            return
+        import pyarrow as pa
+
+        shown = [value.cast(pa.binary()).as_py() if pa.types.is_string(value.type) else value
+                 for value in (batch.column(index)[0] for index in range(len(names)))]
+        raw = repr(dict(zip(names, shown, strict=True))).encode(errors="surrogateescape")
+        yield Reject(file.label, before + 1, "invalid UTF-8", raw, unit="row")
+        return
+    for index, values in enumerate(zip(*columns, strict=True)):
+        yield Record(before + index + 1, before + index, dict(zip(names, values, strict=True)))
