@@ -111,8 +111,8 @@ class Counts:
         for label in bad[:1]:
             own = self.files[label]
             if own.damaged:
-        """Refuse inputs that are mostly unreadable, in all or a file of them: they are not what their names say.
-                                 "anew, or take it out")
+                raise InputError(f"data.inputs: {label}{more} cannot be read to its end: {own.damaged}. Copy or make "
+                                 "it anew, or take it out")
         total = Tally()
         for own in self.files.values():
             total.read += own.read
