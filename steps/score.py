@@ -34,8 +34,9 @@ class ScoreConfig(Config):
 
     data: Upstream = ""
     """Directory of a data step, which lists what there is to read."""
-    inputs: Externals = ()
-    """The files that the data step has listed, as it was given them."""
+    inputs: Annotated[tuple[str, ...], RUNTIME] = ()
+    """The files that the data step has listed, as it was given them: they count there, and each shard compares the
+    hashes of what it reads with the list. Absolute paths and URIs."""
     source: SourceConfig = SourceConfig()
     """Reading of the files."""
     filters: Annotated[

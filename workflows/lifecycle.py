@@ -36,6 +36,7 @@ from argosy.errors import InputError
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.sft_config import SFTConfig
+from argosy.store.remote import absolute
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig
@@ -244,7 +245,7 @@ def _scored(stage: Stages, config: LifecycleConfig, data: Node | None) -> list[N
     """Add a part for each shard: read, repair and measure it, which thresholds have no say in."""
     clean = config.clean
     filters = tuple(registered()[one.name].scoring_config(one) for one in clean.filters)
-    parts = (ScoreConfig(inputs=config.data.inputs, source=config.data.source, filters=filters, shard=number,
+    parts = (ScoreConfig(inputs=tuple(map(absolute, config.data.inputs)), source=config.data.source, filters=filters, shard=number,
                          word_lists=clean.word_lists, shards=clean.shards) for number in range(clean.shards))
     nodes = (stage("score", "score", part, part=f"{part.shard:05}", batch=TOGETHER, data=data) for part in parts)
     return [node for node in nodes if node]
