@@ -1,21 +1,29 @@
-"""Cleaning of documents: each passes the filters into its channel's file, or ends with a reason among the rejects."""
+"""Cleaning: by scores and keys of all shards it is decided which documents are kept, and why the others go."""
 
-from collections import Counter
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from argosy.cleaning.corpus import Report, clean_corpus, contamination, sample_documents
-from argosy.cleaning.filter import FilterConfig, Resources
+from argosy.cleaning.dedup.deduplicator import Deduplicator
+from argosy.cleaning.dedup.external import Workspace
+from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
-from argosy.config.schema import Config, Externals, Upstream
-from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
+from argosy.cleaning.funnel import Funnel, repaired, samples
+from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histograms
+from argosy.cleaning.kept import REPORT, write_decisions
+from argosy.cleaning.scoring import KEPT, labels
+from argosy.cleaning.shard import ScoredShard
+from argosy.config.schema import RUNTIME, Config, Externals, Upstream, Upstreams
+from argosy.data.counts import Counts, gather
 from argosy.errors import InputError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
-from argosy.store.files import write_json
-from argosy.store.step_files import given_directory, read_outputs
+from argosy.store.files import read_json, write_json
+from argosy.store.step_files import given_directory
 
 # Repair before judging, cheap before costly, and duplicates last: of two copies the repaired one may be the later.
 DEFAULT_FILTERS: Any = (
@@ -37,6 +45,8 @@ DEFAULT_FILTERS: Any = (
     "exact_dedup",
     "near_dedup",
 )
+WORK = "work"  # what deduplication sorts on disk
+COUNTS = "counts.json"  # of a score step: what it read
 
 
 class CleanConfig(Config):
@@ -44,14 +54,20 @@ class CleanConfig(Config):
 
     data: Upstream = ""
     """Directory of a data step."""
+    scored: Upstreams = ()
+    """Directories of the score steps, a shard each, in the order of the corpus."""
     filters: Annotated[
         tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
     ] = DEFAULT_FILTERS
     """Names, or objects with `name` and thresholds, in the order in which they run."""
     word_lists: Externals = ()
     """Files with more words for `toxicity`, one a line."""
-    learn_documents: Annotated[int, Field(ge=0)] = 3000
-    """Sample of documents from which filters learn what is normal."""
+    shards: Annotated[int, RUNTIME, Field(ge=1, le=100_000)] = 1
+    """Parts that read, repair and score the files side by side; no result depends on their number."""
+    against: Externals = ()
+    """Directories of clean steps of earlier corpora: copies of their documents go."""
+    memory_mb: Annotated[int, RUNTIME, Field(ge=64)] = 1024
+    """Memory of deduplication; what needs more is sorted on disk."""
     samples_per_reason: Annotated[int, Field(ge=0)] = 3
     """Dropped documents that the report shows by reason."""
 
@@ -59,9 +75,9 @@ class CleanConfig(Config):
 class CleanOutputs(Config):
     """Paths are relative to the step's directory; counts are of documents and UTF-8 bytes."""
 
-    documents: str
-    rejects: str
+    decisions: str
     report: str
+    shards: int
     documents_in: int
     documents_out: int
     bytes_in: int
@@ -69,34 +85,55 @@ class CleanOutputs(Config):
     dropped: dict[str, int]
     lost: dict[str, dict[str, float]]
     """Share of a channel's documents that each filter dropped."""
+    rejected: dict[str, int]
+    """Lines, rows or records of the inputs that hold no document, by reason."""
+    damaged: dict[str, str]
+    """Files that could not be read to their end, and why."""
 
 
 def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
-    """Clean all documents; a run that was stopped starts anew, as the files appear together at the end."""
-    data = given_directory("data", config.data, "data")
-    source, total = data / "documents", int(read_outputs(data, "data")["documents"])
-    items = [item for path in sorted((data / "benchmark").glob("*.jsonl")) for item in read_jsonl(path)]
-    words = [word for path in config.word_lists for word in _words(Path(path))]
-    learnt = sample_documents(read_documents(source), config.learn_documents)
-    filters = make_filters(config.filters, Resources(learnt, items, words))
-    report = Report(config.samples_per_reason)
-    with JsonlWriters(context.out) as writers:
-        for item in config.filters:
-            writers.open(f"rejects/{item.name}")
-        for done in clean_corpus(read_documents(source), filters, writers, report):
-            context.progress.update(done, total, "documents")
-    found = {f.config.name: dict(sorted(f.counts.items())) for f in filters if f.counts}
-    tainted = contamination(data, items)
-    write_json(context.out / "report.json", report.to_json() | {"found": found, "contamination": tainted})
-    outputs = _outputs(report)
+    """Decide about all documents, which takes seconds: their texts are not read again, but for samples."""
+    directories = [given_directory("scored", each, "score") for each in config.scored]
+    if not directories:
+        raise InputError("clean.scored is empty: name the directories of the score steps, in the order of the corpus")
+    counts = gather(Counts.from_json(read_json(directory / COUNTS)) for directory in directories)
+    counts.check("data.inputs", f"{directories[0]}/rejects")
+    shards = [ScoredShard(directory) for directory in directories]
+    filters = dict(zip(labels(config.filters), make_filters(config.filters, Resources()), strict=True))
+    decisions = decide(config, filters, shards, context)
+    write_decisions(context.out, decisions)
+    funnel = Funnel.of(shards, decisions)
+    made = {name: asdict(one) for label, each in filters.items() for name, one in histograms(label, each, shards).items()}
+    report = funnel.to_json() | {"samples": samples(shards, decisions, config.samples_per_reason),
+                                 "found": repaired(filters, shards), "scores": made}
+    write_json(context.out / REPORT, report)
+    outputs = _outputs(funnel, counts, len(shards))
     if outputs.documents_out == 0:
         worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
-        raise InputError(f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: see "
-                         f"{context.out / 'rejects'} and set its thresholds in clean.filters, or leave it out")
+        raise InputError(f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: see the samples in "
+                         f"{context.out / REPORT} and set its thresholds in clean.filters, or leave it out")
     print(_summary(outputs))
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
     return outputs
+
+
+def decide(
+    config: CleanConfig, filters: Mapping[str, Filter[Any]], shards: list[ScoredShard], context: StepContext
+) -> Decisions:
+    """Run through the filters in their order: each decides among the documents that those before have kept."""
+    import numpy as np
+
+    decisions = Decisions([np.full(len(shard), KEPT, np.int32) for shard in shards])
+    for number, (label, one) in enumerate(filters.items()):
+        context.progress.update(number, len(filters), "filters", label)
+        if isinstance(one, Deduplicator):
+            work = Workspace(context.out / WORK / label, config.memory_mb)
+            drop_copies(label, one, shards, decisions, work, [Path(each) for each in config.against])
+        else:
+            apply_rules(label, one, shards, decisions)
+    shutil.rmtree(context.out / WORK, ignore_errors=True)
+    return decisions
 
 
 def _summary(outputs: CleanOutputs) -> str:
@@ -107,29 +144,16 @@ def _summary(outputs: CleanOutputs) -> str:
     return f"{kept}, {outputs.bytes_out} of {outputs.bytes_in} bytes; dropped most by: {dropped or 'none'}"
 
 
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"clean.word_lists: {path} cannot be read ({error}); expected UTF-8, a word a line") from None
-
-
-def _outputs(report: Report) -> CleanOutputs:
-    total, dropped = Counter[str](), Counter[str]()
-    lost = {}
-    for name, channel in sorted(report.channels.items()):
-        total.update(channel.counts)
-        counts = {name: reasons.total() for name, reasons in channel.dropped.items()}
-        dropped.update(counts)
-        lost[name] = {name: round(count / channel.counts["in"], 4) for name, count in sorted(counts.items())}
+def _outputs(funnel: Funnel, counts: Counts, shards: int) -> CleanOutputs:
+    total = funnel.totals()
     return CleanOutputs(
-        documents="documents", rejects="rejects", report="report.json", documents_in=total["in"],
-        documents_out=total["out"], bytes_in=total["bytes_in"], bytes_out=total["bytes_out"],
-        dropped=dict(sorted(dropped.items())), lost=lost
+        decisions="decisions", report=REPORT, shards=shards, documents_in=total["in"], documents_out=total["out"],
+        bytes_in=total["bytes_in"], bytes_out=total["bytes_out"], dropped=funnel.dropped(), lost=funnel.lost(),
+        rejected=counts.rejected(), damaged=counts.damaged()
     )
 
 
-STEP = Step("clean", CleanConfig, run, version=3)
+STEP = Step("clean", CleanConfig, run, version=4)
 
 if __name__ == "__main__":
     main(STEP)

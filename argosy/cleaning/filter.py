@@ -66,6 +66,8 @@ class Filter(ABC, Generic[C]):
     name: ClassVar[str] = ""
     scoring: ClassVar[tuple[str, ...]] = ()
     """Fields of the config that scores and repairs depend on; all others change decisions alone."""
+    counted: ClassVar[tuple[str, ...]] = ()
+    """Scores that are counts of what it found, by kind, and whose sums the report shows."""
     repairs: ClassVar[bool] = False
     """Whether it may change a text; then channels that it skips are not scored by it either."""
 

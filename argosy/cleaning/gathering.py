@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from argosy.cleaning.dedup.deduplicator import About, Deduplicator
+from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.scoring import KEPT, broken
 from argosy.cleaning.shard import ScoredShard
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from argosy.cleaning.batch import Integers
     from argosy.cleaning.scoring import Codes, Flags
 
 _BINS = 40  # of a score's histogram
@@ -24,11 +28,20 @@ class Decisions:
     Attributes:
         codes: by shard, the number of the reason why each document goes, or KEPT: (documents,), int32.
         reasons: (label of the filter, reason) by number.
-        histograms: by "<filter>.<score>" with a rule, how many documents have which values."""
+        copies: by filter, number of each dropped copy in the corpus and of the document that it is a copy of, (n, 2).
+        spans: by shard, what is cut out of documents: number in the shard, first code point, end, (n, 3)."""
 
     codes: "list[Codes]"
     reasons: list[tuple[str, str]] = field(default_factory=list)
-    histograms: dict[str, "Histogram"] = field(default_factory=dict)
+    copies: dict[str, "Integers"] = field(default_factory=dict)
+    spans: "dict[int, list[Integers]]" = field(default_factory=dict)
+
+    @property
+    def kept(self) -> "Flags":
+        """Tell of all documents of the corpus whether they are kept so far."""
+        import numpy as np
+
+        return np.concatenate([codes == KEPT for codes in self.codes])
 
     def drop(self, shard: int, flags: "Flags", code: int) -> None:
         """Drop the documents of a shard that are kept so far and flagged."""
@@ -65,6 +78,37 @@ def apply_rules(label: str, one: Filter[Any], shards: Sequence[ScoredShard], dec
         for rule in one.rules():
             code = decisions.code(label, rule.reason)
             decisions.drop(number, looked_at & broken(rule, label, scores), code)
+
+
+def drop_copies(
+    label: str, one: Deduplicator[Any], shards: Sequence[ScoredShard], decisions: Decisions, work: Workspace,
+    earlier: Sequence[Path] = ()
+) -> None:
+    """Drop copies among the documents that are kept so far, and cut repeated parts out of those that stay."""
+    import numpy as np
+
+    firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(shard) for shard in shards])])
+    found = one.select([shard.keys(label) for shard in shards], decisions.kept, about(shards), work, earlier)
+    codes = [decisions.code(label, reason) for reason in one.reasons]
+    for number in range(len(shards)):
+        begin, end = np.searchsorted(found.documents, firsts[number : number + 2])
+        rows = found.documents[begin:end] - firsts[number]
+        decisions.codes[number][rows] = np.array(codes, np.int32)[found.reasons[begin:end]]
+        begin, end = np.searchsorted(found.spans[:, 0], firsts[number : number + 2])
+        if end > begin:
+            decisions.spans.setdefault(number, []).append(found.spans[begin:end] - [firsts[number], 0, 0])
+    decisions.copies[label] = np.column_stack([found.documents, found.of])
+
+
+def about(shards: Sequence[ScoredShard]) -> About:
+    """Gather what decides which of several copies stays."""
+    import numpy as np
+
+    names, channels = np.unique(np.concatenate([shard.channels for shard in shards]), return_inverse=True)
+    scores = {name: np.concatenate([shard.scores[name] for shard in shards if len(shard)])
+              for name in next((shard.scores for shard in shards if len(shard)), {})}
+    lengths = np.concatenate([shard.sizes("bytes") for shard in shards if len(shard)] or [np.zeros(0, np.int64)])
+    return About([len(shard) for shard in shards], channels.astype(np.int64), names.tolist(), lengths, scores)
 
 
 def histograms(label: str, one: Filter[Any], shards: Sequence[ScoredShard]) -> dict[str, Histogram]:

@@ -6,11 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.scoring import KEPT
 from argosy.data.schemas import Document
 from argosy.data.shards import read_columns, shard_files
 from argosy.errors import InputError
-from argosy.store.files import read_json
+from argosy.store.files import make_directory, read_json, write_json
 from argosy.store.step_files import given_directory, read_outputs
 
 if TYPE_CHECKING:
@@ -18,12 +19,22 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 REPORT = "report.json"
-DECISIONS = "decisions"  # of the clean step: a file a shard, by its number
+DECISIONS = "decisions"  # of the clean step: files by the shard's number
+REASONS = "reasons.json"
 
 
-def decisions_file(clean: Path, shard: int) -> Path:
-    """Name the file of the decisions about a shard's documents."""
-    return clean / DECISIONS / f"{shard:05}.npy"
+def write_decisions(clean: Path, decisions: Decisions) -> None:
+    """Write what was decided about each shard's documents: codes, what is cut out, reasons, and copies by filter."""
+    import numpy as np
+
+    folder = make_directory(clean / DECISIONS)
+    for number, codes in enumerate(decisions.codes):
+        np.save(folder / f"{number:05}.npy", codes)
+        spans = np.concatenate(decisions.spans.get(number, [np.zeros((0, 3), np.int64)]))
+        np.save(folder / f"{number:05}.spans.npy", spans[np.lexsort((spans[:, 1], spans[:, 0]))])
+    for label, copies in decisions.copies.items():
+        np.save(folder / f"copies.{label}.npy", copies)
+    write_json(folder / REASONS, decisions.reasons)
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,17 @@ class KeptCorpus:
         """Tell of each document of each shard whether it is kept."""
         import numpy as np
 
-        return [np.load(decisions_file(self.clean, at)) == KEPT for at in range(len(self.scored))]
+        folder = self.clean / DECISIONS
+        return [np.load(folder / f"{number:05}.npy") == KEPT for number in range(len(self.scored))]
+
+    def _cuts(self, number: int) -> dict[int, list[tuple[int, int]]]:
+        """Return what is cut out of documents of a shard: by their number in it, from where to where, in order."""
+        import numpy as np
+
+        cuts: dict[int, list[tuple[int, int]]] = {}
+        for row, begin, end in np.load(self.clean / DECISIONS / f"{number:05}.spans.npy").tolist():
+            cuts.setdefault(row, []).append((begin, end))
+        return cuts
 
     def names(self) -> Iterator[tuple[Any, ...]]:
         """Yield (channel, id) of each document, without reading texts."""
@@ -60,8 +81,8 @@ class KeptCorpus:
 
     def documents(self) -> Iterator[Document]:
         """Yield each document."""
-        for row in self._rows(("id", "text", "channel", "lang", "source")):
-            yield Document(*row)
+        for name, text, *others in self._rows(("id", "text", "channel", "lang", "source")):
+            yield Document(name, text, *others)
 
     def channels(self) -> list[str]:
         """List all channels, also those of which nothing is kept."""
@@ -72,11 +93,26 @@ class KeptCorpus:
         channels = read_json(self.clean / REPORT)["channels"]
         return {name: counts["bytes_out"] for name, counts in channels.items() if counts["out"]}
 
-    def _rows(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        for directory, kept in zip(self.scored, self.kept, strict=True):
-            at = 0
+    def _rows(self, columns: Sequence[str]) -> Iterator[list[Any]]:
+        """Yield the columns of each document that is kept; its text without what is cut out."""
+        place = columns.index("text") if "text" in columns else None
+        for number, (directory, kept) in enumerate(zip(self.scored, self.kept, strict=True)):
+            cuts, at = self._cuts(number), 0
             for path in shard_files(directory):
                 for group in read_columns(path, columns):
-                    rows = list(zip(*group.values.values(), strict=True))
-                    yield from (row for row, keep in zip(rows, kept[at : at + len(rows)], strict=True) if keep)
-                    at += len(rows)
+                    for at, row in enumerate(zip(*group.values.values(), strict=True), at):
+                        if kept[at]:
+                            values = list(row)
+                            if place is not None and at in cuts:
+                                values[place] = without(values[place], cuts[at])
+                            yield values
+                    at += bool(group.values[columns[0]])
+
+
+def without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return the text without these parts of it, which come in order and do not overlap."""
+    parts, at = [], 0
+    for begin, end in spans:
+        parts.append(text[at:begin])
+        at = end
+    return "".join([*parts, text[at:]])

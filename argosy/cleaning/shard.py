@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SCORES = "scores.parquet"
 KEYS = "keys"
 _ABOUT = ("channel", "bytes_in", "bytes")  # columns of SCORES that are no scores
+_CHANGED = "changed/"  # before the name of a filter: whether it changed the text
 
 
 class ScoresWriter:
@@ -36,6 +37,7 @@ class ScoresWriter:
             "channel": pa.array([d.channel for d in documents]).dictionary_encode(), "bytes_in": pa.array(bytes_in),
             "bytes": pa.array([len(d.text.encode(errors="surrogatepass")) for d in documents])
         }
+        columns |= {f"{_CHANGED}{label}": pa.array(flags) for label, flags in scored.changed.items()}
         self._tables.append(pa.table(columns | {name: pa.array(values) for name, values in scored.scores.items()}))
         for label, keys in scored.keys.items():
             for name, values in keys.items():
@@ -47,7 +49,7 @@ class ScoresWriter:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pa.concat_tables(self._tables).unify_dictionaries() if self._tables else pa.table({})
+        table = pa.concat_tables(self._tables, promote_options="default") if self._tables else pa.table({})
         pq.write_table(table, self._out / SCORES, compression="zstd")
         (self._out / KEYS).mkdir(exist_ok=True)
         for name, parts in self._keys.items():
@@ -73,8 +75,11 @@ class ScoredShard:
     @property
     def channels(self) -> "npt.NDArray[Any]":
         """Return the channel's name of each document."""
-        column = self.table.column("channel").to_numpy(zero_copy_only=False)
-        return column.astype(str)
+        import numpy as np
+
+        if not len(self):
+            return np.zeros(0, str)
+        return np.asarray(self.table.column("channel").to_numpy(zero_copy_only=False)).astype(str)
 
     def sizes(self, name: str) -> "npt.NDArray[np.int64]":
         """Return `bytes_in` or `bytes` (after repair) of each document."""
@@ -84,7 +89,14 @@ class ScoredShard:
     @property
     def scores(self) -> "dict[str, npt.NDArray[np.float64]]":
         """Return all scores by "<filter>.<score>"."""
-        return {name: self.table.column(name).to_numpy() for name in self.table.column_names if name not in _ABOUT}
+        return {name: self.table.column(name).to_numpy() for name in self.table.column_names
+                if name not in _ABOUT and not name.startswith(_CHANGED)}
+
+    @property
+    def changed(self) -> "dict[str, npt.NDArray[np.bool_]]":
+        """Tell of each filter that repairs which documents it has changed."""
+        return {name.removeprefix(_CHANGED): self.table.column(name).fill_null(False).to_numpy()
+                for name in self.table.column_names if name.startswith(_CHANGED)}
 
     def keys(self, label: str) -> "Mapping[str, npt.NDArray[Any]]":
         """Map into memory the keys that a deduplicating filter left, by name."""

@@ -1,0 +1,132 @@
+"""What became of a corpus, counted: by channel what came, what went and why, what was changed; and some that went."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from argosy.cleaning.filter import Filter
+from argosy.cleaning.gathering import Decisions
+from argosy.cleaning.scoring import KEPT
+from argosy.cleaning.shard import ScoredShard
+from argosy.data.shards import read_columns, shard_files
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_COUNTS = ("in", "out", "bytes_in", "bytes_out")  # documents and their UTF-8 bytes
+_SAMPLE_CHARACTERS = 300
+
+
+@dataclass
+class ChannelCounts:
+    """Counts of one channel; documents in = documents out + all of `dropped`."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    dropped: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    changed: Counter[str] = field(default_factory=Counter)
+
+    def to_json(self) -> dict[str, Any]:
+        """Make the object of docs/architecture.md."""
+        dropped = {name: dict(reasons) for name, reasons in self.dropped.items()}
+        return {key: self.counts[key] for key in _COUNTS} | {"dropped": dropped, "changed": dict(self.changed)}
+
+
+@dataclass
+class Funnel:
+    """Counts by channel."""
+
+    channels: dict[str, ChannelCounts]
+
+    @classmethod
+    def of(cls, shards: Sequence[ScoredShard], decisions: Decisions) -> Self:
+        """Count what was decided about the documents of all shards."""
+        channels: dict[str, ChannelCounts] = defaultdict(ChannelCounts)
+        for shard, codes in zip(shards, decisions.codes, strict=True):
+            names = shard.channels
+            for name in sorted(set(names.tolist())):
+                _count(channels[name], shard, codes, names == name, decisions)
+        return cls(dict(sorted(channels.items())))
+
+    def totals(self) -> Counter[str]:
+        """Add the channels' documents and bytes up."""
+        return sum((one.counts for one in self.channels.values()), Counter[str]())
+
+    def dropped(self) -> dict[str, int]:
+        """Count dropped documents by filter."""
+        total = Counter[str]()
+        for one in self.channels.values():
+            total.update({name: reasons.total() for name, reasons in one.dropped.items()})
+        return dict(sorted(total.items()))
+
+    def lost(self) -> dict[str, dict[str, float]]:
+        """Return the share of each channel's documents that each filter dropped."""
+        return {name: {label: round(reasons.total() / one.counts["in"], 4)
+                       for label, reasons in sorted(one.dropped.items())} for name, one in self.channels.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Make the object of docs/architecture.md."""
+        return {"channels": {name: one.to_json() for name, one in self.channels.items()}}
+
+
+def _count(
+    one: ChannelCounts, shard: ScoredShard, codes: "npt.NDArray[np.int32]", own: "npt.NDArray[np.bool_]",
+    decisions: Decisions
+) -> None:
+    import numpy as np
+
+    kept = own & (codes == KEPT)
+    one.counts.update({"in": int(own.sum()), "out": int(kept.sum()), "bytes_in": int(shard.sizes("bytes_in")[own].sum()),
+                       "bytes_out": int(shard.sizes("bytes")[kept].sum())})
+    for code, times in zip(*np.unique(codes[own & ~kept], return_counts=True), strict=True):
+        label, reason = decisions.reasons[code]
+        one.dropped[label][reason] += int(times)
+    for label, flags in shard.changed.items():
+        if times := int((flags & own).sum()):
+            one.changed[label] += times
+
+
+def samples(shards: Sequence[ScoredShard], decisions: Decisions, count: int) -> list[dict[str, str]]:
+    """Return the first `count` documents that went for each reason, as they were then."""
+    left = Counter({code: count for code in range(len(decisions.reasons))})
+    found: list[dict[str, str]] = []
+    for shard, codes in zip(shards, decisions.codes, strict=True):
+        rows = [(row, int(codes[row])) for row in _first_of_each(codes, left)]
+        texts = read_rows(shard, [row for row, _ in rows], ("channel", "text"))
+        for (_, code), (channel, text) in zip(rows, texts, strict=True):
+            label, reason = decisions.reasons[code]
+            found.append({"filter": label, "reason": reason, "channel": channel, "text": text[:_SAMPLE_CHARACTERS]})
+    return found
+
+
+def _first_of_each(codes: "npt.NDArray[np.int32]", left: Counter[int]) -> list[int]:
+    import numpy as np
+
+    rows: list[int] = []
+    for code in [code for code, more in left.items() if more]:
+        own = np.flatnonzero(codes == code)[: left[code]].tolist()
+        left[code] -= len(own)
+        rows += own
+    return sorted(rows)
+
+
+def read_rows(shard: ScoredShard, rows: Sequence[int], columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return columns of documents of a shard by their numbers in it, ascending; no more is read than holds them."""
+    found: list[tuple[Any, ...]] = []
+    wanted, first = list(rows), 0
+    for path in shard_files(shard.directory) if wanted else ():
+        for group in read_columns(path, columns):
+            values = list(zip(*group.values.values(), strict=True))
+            while wanted and wanted[0] < first + len(values):
+                found.append(values[wanted.pop(0) - first])
+            first += len(values)
+            if not wanted:
+                return found
+    return found
+
+
+def repaired(filters: Mapping[str, Filter[Any]], shards: Sequence[ScoredShard]) -> dict[str, dict[str, int]]:
+    """Count what filters found by kind, of those that count (personal data that was replaced)."""
+    return {label: {kind: int(sum(shard.scores[f"{label}.{kind}"].sum() for shard in shards if len(shard)))
+                    for kind in one.counted} for label, one in filters.items() if one.counted}
