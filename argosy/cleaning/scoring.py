@@ -54,8 +54,8 @@ def score(batch: Batch, filters: Mapping[str, Filter[Any]]) -> Scored:
         if after is not part:
             scored.batch = _merged(before, after, places)
             scored.changed[label] = _differ(before, scored.batch)
-        if keys := one.keys(scored.batch):
-            scored.keys[label] = keys
+    # Keys are of the texts that will be kept: a place in one of them is a place in the document that is written.
+    scored.keys = {label: keys for label, one in filters.items() if (keys := one.keys(scored.batch))}
     return scored
 
 

@@ -1,4 +1,4 @@
-"""Filters, one a file: a module here that defines a `Filter` is found by its config's `name`."""
+"""Filters, one a file: a module here, or in `dedup`, that defines a `Filter` is found by its config's `name`."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from argosy.cleaning import dedup
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.config.explain import config_error
 from argosy.plugins import classes, unknown
@@ -15,7 +16,12 @@ from argosy.plugins import classes, unknown
 @cache
 def registered() -> Mapping[str, type[Filter[Any]]]:
     """Find every filter, by the default of its config's `name`, which is also its module's name."""
-    return classes(sys.modules[__name__], "filters", lambda value: issubclass(value, Filter))
+    found = {**classes(sys.modules[__name__], "filters", _is_filter), **classes(dedup, "filters", _is_filter)}
+    return dict(sorted(found.items()))
+
+
+def _is_filter(value: type[Any]) -> bool:
+    return issubclass(value, Filter)
 
 
 def parse_filters(value: object) -> object:

@@ -1,0 +1,78 @@
+"""Which of several copies stays, what decides it, and the answer: the types of deduplication."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import model_validator
+
+from argosy.cleaning.filter import FilterConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from argosy.cleaning.batch import Floats, Integers
+
+
+class DedupConfig(FilterConfig):
+    """Base of a deduplicator's config: which of several copies stays."""
+
+    keep: Literal["first", "longest", "best"] = "first"
+    """Which copy stays: the first in the order of the corpus, the longest, or the one of the highest `score`; the first
+    of equals."""
+    score: str = ""
+    """Score that `keep: best` goes by, as `quality.score`; a document without it comes last."""
+    priorities: tuple[str, ...] = ()
+    """Channels whose copies stay before all others, whatever `keep` says, in this order."""
+
+    @model_validator(mode="after")
+    def _scored(self) -> Self:
+        if (self.keep == "best") != bool(self.score):
+            raise ValueError(f"score is {self.score!r} with keep {self.keep!r}: name a score, as 'quality.score', with "
+                             "keep 'best' alone")
+        return self
+
+
+@dataclass(frozen=True)
+class About:
+    """What decides which copy stays, over all documents of the corpus in order.
+
+    Attributes:
+        sizes: documents of each shard.
+        channels: number of each document's channel in `names`, (documents,).
+        names: names of the channels.
+        lengths: characters or bytes, (documents,).
+        scores: by "<filter>.<score>", (documents,); those that a config names are enough.
+        texts: reads the texts of documents by their numbers, ascending, for deduplicators that compare texts."""
+
+    sizes: Sequence[int]
+    channels: "Integers"
+    names: Sequence[str]
+    lengths: "Integers"
+    scores: "Mapping[str, Floats]" = field(default_factory=dict)
+    texts: "Callable[[Integers], Sequence[str]] | None" = None
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """What goes, and what it is a copy of.
+
+    Attributes:
+        documents: numbers of dropped documents in the corpus, ascending, (dropped,), int64.
+        of: of each, the number of the document that stays; negative: of an earlier corpus, as `Earlier.name` takes it.
+        reasons: of each, why it goes, by its number in the deduplicator's `reasons`, (dropped,), int8.
+        spans: what is removed from documents that stay, in order: number of the document, where the span begins and
+            ends in its code points; apart from each other, (spans, 3), int64."""
+
+    documents: "Integers"
+    of: "Integers"
+    reasons: "npt.NDArray[np.int8]"
+    spans: "Integers"
+
+    def clusters(self) -> "tuple[Integers, Integers]":
+        """Return documents that stay, ascending, and how many copies of each are dropped, (clusters,) each."""
+        import numpy as np
+
+        kept, copies = np.unique(self.of, return_counts=True)
+        return kept, copies

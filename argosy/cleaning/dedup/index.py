@@ -1,0 +1,109 @@
+"""An index of a cleaned corpus: the keys and names of its documents, against which a later corpus is deduplicated."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from argosy.cleaning.filter import Keys
+from argosy.errors import InputError
+from argosy.store.files import read_json, write_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+INDEX = "index"  # in the directory of the step that has cleaned
+_META, _IDS = "index.json", "ids"
+
+
+class KeyFormat(NamedTuple):
+    """Keys of a deduplicator: its name, the config that keys depend on, and `Deduplicator.ragged`."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    ragged: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class IndexPart:
+    """Documents of one shard of an earlier corpus."""
+
+    directory: Path
+    number: int
+    documents: int
+
+    @property
+    def keys(self) -> Keys:
+        """Map the keys into memory, by name."""
+        import numpy as np
+
+        prefix = f"{self.number:05}."
+        return {path.name.removeprefix(prefix).removesuffix(".npy"): np.load(path, mmap_mode="r")
+                for path in sorted(self.directory.glob(f"{prefix}*.npy"))}
+
+    def id(self, at: int) -> str:
+        """Read the id of a document by its number in this part."""
+        import pyarrow.parquet as pq
+
+        return str(pq.read_table(self.directory / f"{self.number:05}.{_IDS}.parquet").column("id")[at].as_py())
+
+
+def write_index(
+    keyed: KeyFormat, out: Path, shards: Sequence[Keys], kept: "npt.NDArray[np.bool_]", sizes: Sequence[int],
+    ids: Iterable[Sequence[str]]
+) -> None:
+    """Write the keys and ids of the documents that are kept to `out`/index/<filter>, a shard at a time."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = out / INDEX / keyed.name
+    folder.mkdir(parents=True, exist_ok=True)
+    counts, first = [], 0
+    for number, (keys, names, size) in enumerate(zip(shards, ids, sizes, strict=True)):
+        rows = kept[first : first + size]
+        for name, values in taken(keyed.ragged, keys, rows).items():
+            np.save(folder / f"{number:05}.{name}.npy", values)
+        table = pa.table({"id": pa.array(names, pa.string()).filter(pa.array(rows))})
+        pq.write_table(table, folder / f"{number:05}.{_IDS}.parquet", compression="zstd")
+        counts.append(int(rows.sum()))
+        first += size
+    meta = {"name": keyed.name, "parameters": dict(keyed.parameters), "documents": counts}
+    write_json(folder / _META, meta)
+
+
+def taken(ragged: Mapping[str, str], keys: Keys, rows: "npt.NDArray[np.bool_]") -> dict[str, "npt.NDArray[Any]"]:
+    """Return the keys of some documents, (documents,) of which are true in `rows`."""
+    import numpy as np
+
+    return {name: values[np.repeat(rows, keys[ragged[name]]) if name in ragged else rows]
+            for name, values in keys.items()}
+
+
+def read_index(keyed: KeyFormat, earlier: Sequence[Path]) -> list[IndexPart]:
+    """Find the indexes of earlier corpora. Raises InputError: a directory has none that this deduplicator can use."""
+    parts = []
+    for directory in earlier:
+        folder = directory / INDEX / keyed.name
+        if not (folder / _META).is_file():
+            there = sorted(path.name for path in (directory / INDEX).glob("*")) if directory.is_dir() else []
+            raise InputError(f"against: {directory} has no index of {keyed.name} (it has: "
+                             f"{', '.join(there) or 'none'}): give the directory of a clean step that had this filter")
+        meta: Mapping[str, Any] = read_json(folder / _META)
+        if meta["parameters"] != dict(keyed.parameters):
+            raise InputError(f"against: the index of {keyed.name} in {directory} is of {meta['parameters']}, now it is "
+                             f"{dict(keyed.parameters)}: set the same")
+        parts += [IndexPart(folder, number, size) for number, size in enumerate(meta["documents"])]
+    return parts
+
+
+def earlier_name(keyed: KeyFormat, earlier: Sequence[Path], of: int) -> tuple[Path, str]:
+    """Return the directory and the id of an earlier document, by the negative number of `Duplicates.of`."""
+    parts = read_index(keyed, earlier)
+    number = sum(part.documents for part in parts) + of
+    for part in parts:
+        if number < part.documents:
+            return part.directory.parents[1], part.id(number)
+        number -= part.documents
+    raise IndexError(of)

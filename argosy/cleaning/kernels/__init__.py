@@ -1,0 +1,1 @@
+"""Compiled loops over batches of documents (numba): imported inside functions, since compilers load slowly."""
