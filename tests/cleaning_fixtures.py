@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from argosy.cleaning.filter import Drop, Filter, Resources
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.scoring import KEPT, decide, score
 from argosy.data.schemas import Document
 
 PROSE = (
@@ -28,5 +30,9 @@ def document(text: str, lang: str = "", channel: str = "web") -> Document:
 
 def outcome(name: str, text: str, lang: str = "", resources: Resources | None = None, **thresholds: Any) -> str:
     """The text that comes out, or "dropped: <reason>"."""
-    result = make(name, resources, **thresholds)(document(text, lang))
-    return f"dropped: {result.reason}" if isinstance(result, Drop) else result.text
+    import numpy as np
+
+    filters = {name: make(name, resources, **thresholds)}
+    scored = score(Batch([document(text, lang)]), filters)
+    codes, reasons = decide(filters, scored.scores, np.array(["web"]))
+    return scored.batch.documents[0].text if codes[0] == KEPT else f"dropped: {reasons[codes[0]][1]}"

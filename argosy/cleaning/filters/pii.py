@@ -1,90 +1,99 @@
-"""Placeholders for personal data: e-mail, phone, resident ID (China), social security number (US), bank card, IP.
+"""Placeholders for personal data: e-mail, phone, resident ID (China), social security number (US), bank card, IP, keys.
 
-Numbers count only where their own check holds (ISO 7064 MOD 11-2 for the resident ID of GB 11643-1999, Luhn
-for cards), so that tables of numbers survive."""
+docs/pii.md has what is found and how much of it: precision and recall on labelled cases."""
 
-import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from argosy.cleaning.filter import Filter, FilterConfig, Resources
-from argosy.data.schemas import Document
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.filter import Filter, FilterConfig, Rule, Scores
+from argosy.text.personal import KINDS, Span, email_at, ipv6_in, key_at, numbers_in, triggers
 
-_EMAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)){1,4}[A-Za-z]{2,18}"
-    r"(?![A-Za-z0-9])"
-)
-_RESIDENT_ID = re.compile(
-    r"(?<![0-9A-Za-z])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx]"
-    r"(?![0-9A-Za-z])"
-)
-_SSN = re.compile(r"(?<![\d.-])(?!000|666)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])")
-_CARD = re.compile(r"(?<![\d.-])(?:\d[ -]?){12,18}\d(?![\d.]\d|\d)")
-_IP = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]*\d)")
-_PHONES = re.compile(
-    r"(?<![\d.\w])(?:(?:\+|00)?86[ -]?)?1[3-9]\d[ -]?\d{4}[ -]?\d{4}(?![\d\w])"  # mainland mobile
-    r"|(?<![\d.\w])0\d{2,3}[-－ ]\d{7,8}(?!\d)"  # mainland fixed line
-    r"|(?<![\d.\w])(?:\+?1[ .-]?)?(?:\([2-9]\d{2}\) ?|[2-9]\d{2}[.-])\d{3}[.-]\d{4}(?![\d\w])"  # North America
-    r"|(?<![\d\w])\+\d{1,3}[ .-]?(?:\(?\d{1,4}\)?[ .-]?){2,4}\d{2,4}(?![\d\w])",  # international
-    re.ASCII,
-)
-# Every rule but the one for e-mail needs this much of a number: a quick look spares most texts the slow ones.
-_NUMBER = re.compile(r"\d[\d .()\-－]{5,}\d", re.ASCII)
-_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
+if TYPE_CHECKING:
+    from argosy.cleaning.kernels.phrases import Phrases
+
+Kind = Literal["key", "email", "resident_id", "ssn", "card", "phone", "ip"]
 
 
 class PiiConfig(FilterConfig):
-    """Config without thresholds: personal data is always replaced, in every channel."""
+    """What is done with personal data, in every channel."""
 
     name: str = "pii"
+    action: Literal["mask", "drop"] = "mask"
+    """mask: <EMAIL>, <PHONE>, ... stand in its place; drop: documents that have any go."""
+    off: tuple[Kind, ...] = ()
+    """Kinds that stay as they are."""
 
 
 class Pii(Filter[PiiConfig]):
-    """A filter that replaces personal data and never drops. `counts` has how many of each kind."""
+    """A filter that replaces personal data; its scores are how many of each kind.
+
+    A compiled scan of the batch finds where there may be any: documents without such a place are not touched."""
 
     config_class = PiiConfig
+    scoring: ClassVar[tuple[str, ...]] = ("off",)
+    repairs: ClassVar[bool] = True
 
-    def __init__(self, config: PiiConfig, resources: Resources) -> None:
-        super().__init__(config, resources)
-        self._rules = (
-            ("email", _EMAIL, bool), ("resident_id", _RESIDENT_ID, valid_resident_id), ("ssn", _SSN, bool),
-            ("phone", _PHONES, bool), ("card", _CARD, valid_card), ("ip", _IP, is_someones_ip)
-        )
+    def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
+        import numpy as np
 
-    def __call__(self, document: Document) -> Document:
-        text = document.text
-        numbers = _NUMBER.search(text) is not None
-        for kind, pattern, check in self._rules:
-            if "@" in text if kind == "email" else numbers:
-                text = self._scrub(text, kind, pattern, check)
-        return document if text == document.text else replace(document, text=text)
+        counts = {kind: np.zeros(len(batch)) for kind in KINDS}
+        texts = batch.texts
+        for document, spans in self._spans(batch).items():
+            texts[document], found = mask(texts[document], spans)
+            for kind, count in found.items():
+                counts[kind][document] = count
+        return batch.with_texts(texts), counts
 
-    def _scrub(self, text: str, kind: str, pattern: re.Pattern[str], check: Callable[[str], bool]) -> str:
-        def substitute(match: re.Match[str]) -> str:
-            if not check(match.group()):
-                return match.group()
-            self.counts[kind] += 1
-            return f"<{kind.upper()}>"
+    def rules(self) -> Sequence[Rule]:
+        """List a rule a kind, where documents with personal data go."""
+        kinds = [kind for kind in KINDS if kind not in self.config.off]
+        return [Rule(kind, f"personal data: {kind}", most=0) for kind in kinds if self.config.action == "drop"]
 
-        return pattern.sub(substitute, text)
+    @cached_property
+    def _triggers(self) -> tuple[list[str], "Phrases"]:
+        from argosy.cleaning.kernels.phrases import Phrases
+
+        begins = sorted(triggers())
+        return begins, Phrases(begins, [False] * len(begins))
+
+    def _spans(self, batch: Batch) -> dict[int, list[Span]]:
+        """Find the personal data of each document that has any place to look at."""
+        import numpy as np
+
+        from argosy.cleaning.kernels import spots
+
+        places = spots.find(batch.points, batch.starts)
+        owners = np.searchsorted(batch.starts, places[:, 0], side="right") - 1
+        found: dict[int, list[Span]] = defaultdict(list)
+        looks = {spots.AT: email_at, spots.NUMBER: numbers_in, spots.COLONS: ipv6_in}
+        shifted = places[:, :2] - batch.starts[owners][:, None]
+        for owner, (begin, end), kind in zip(owners.tolist(), shifted.tolist(), places[:, 2].tolist(), strict=True):
+            found[owner] += looks[kind](batch.documents[owner].text, begin, end)
+        begins, phrases = self._triggers
+        patterns = triggers()
+        where, which = phrases.find(batch.points, batch.starts)
+        owners = np.searchsorted(batch.starts, where, side="right") - 1
+        where = where - batch.starts[owners]
+        for owner, at, number in zip(owners.tolist(), where.tolist(), which.tolist(), strict=True):
+            found[owner] += key_at(batch.documents[owner].text, at, patterns[begins[number]])
+        return {owner: kept for owner, spans in found.items()
+                if (kept := [span for span in spans if span[2] not in self.config.off])}
 
 
-def valid_resident_id(number: str) -> bool:
-    """Whether the 18th character is the check digit of the 17 before it."""
-    remainder = sum(int(digit) * weight for digit, weight in zip(number, _WEIGHTS, strict=False)) % 11
-    return "10X98765432"[remainder] == number[17].upper()
-
-
-def valid_card(number: str) -> bool:
-    """Whether 13 to 19 digits pass Luhn's check and begin as bank cards do (2 to 6)."""
-    digits = [int(character) for character in number if character.isdigit()]
-    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-    return 13 <= len(digits) <= 19 and digits[0] in (2, 3, 4, 5, 6) and (sum(doubled) + sum(digits[-1::-2])) % 10 == 0
-
-
-def is_someones_ip(address: str) -> bool:
-    """Whether it may be somebody's: loopback, private (RFC 1918), link-local, 0.* and multicast are nobody's."""
-    first, second, *rest = map(int, address.split("."))
-    if max(first, second, *rest) > 255 or first in (0, 10, 127) or first >= 224:
-        return False
-    return (first, second) not in ((192, 168), (169, 254)) and not (first == 172 and 16 <= second < 32)
+def mask(text: str, spans: Sequence[Span]) -> tuple[str, Counter[str]]:
+    """Return `text` with `<KIND>` in the place of each span, and how many of each kind; of spans that overlap the kind
+    counts that is first in KINDS, then the longer."""
+    taken: list[Span] = []
+    covered = bytearray(len(text))
+    for begin, end, kind in sorted(set(spans), key=lambda span: (KINDS.index(span[2]), span[0] - span[1], span[0])):
+        if not any(covered[begin:end]):
+            covered[begin:end] = b"\1" * (end - begin)
+            taken.append((begin, end, kind))
+    pieces, at = [], 0
+    for begin, end, kind in sorted(taken):
+        pieces += [text[at:begin], f"<{kind.upper()}>"]
+        at = end
+    return "".join([*pieces, text[at:]]), Counter(kind for _, _, kind in taken)

@@ -4,17 +4,24 @@ A word alone decides little (Dodge et al. 2021 show what C4 lost by one-word rul
 strong ones 2, and a document goes when the weights are many for its length."""
 
 import re
-from functools import cache
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from math import inf, nextafter
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources, read_words
-from argosy.data.schemas import Document
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_words
 from argosy.text.scripts import HAN
 
+if TYPE_CHECKING:
+    from argosy.cleaning.batch import Integers
+    from argosy.cleaning.kernels.phrases import Phrases
+
 _HAN = re.compile(f"[{HAN}]")
-_ENDINGS = "(?:s|es|ed|ing|er|ers)?"
+_AFTER = re.compile(r"(?:s|es|ed|ing|er|ers)?(?![a-z0-9_])")  # an ending of plural and verb forms, and no letter more
+_LONGEST_ENDING = 5
 
 
 class ToxicityConfig(FilterConfig):
@@ -29,21 +36,64 @@ class ToxicityConfig(FilterConfig):
 
 
 class Toxicity(Filter[ToxicityConfig]):
-    """A filter by whole words where words have spaces around them, substrings in Chinese."""
+    """A filter by whole words where words have spaces around them, substrings in Chinese.
+
+    Scores: `weight`, each word counted once, and `weight_per_1000` characters, which does not apply below
+    `min_weight`."""
 
     config_class = ToxicityConfig
+    scoring: ClassVar[tuple[str, ...]] = ("min_weight",)
 
     def __init__(self, config: ToxicityConfig, resources: Resources) -> None:
         super().__init__(config, resources)
-        self._weights = word_weights() | {word.strip().lower(): 2 for word in resources.words if len(word.strip()) > 1}
-        self._pattern = _compile(sorted(self._weights, key=lambda word: (-len(word), word)))
+        further = {word.strip().lower(): 2 for word in resources.words if len(word.strip()) > 1}
+        self._weights: Mapping[str, int] = word_weights() | further
+        self._words = sorted(self._weights)
+        self._spaced = [not _HAN.search(word) for word in self._words]
 
-    def __call__(self, document: Document) -> Document | Drop:
-        # Each word once: "傻瓜" twice may be about cameras.
-        insults = {match["han"] or match["spaced"] for match in self._pattern.finditer(document.text.lower())}
-        weight = sum(self._weights[word] for word in insults)
-        enough = max(self.config.min_weight, self.config.min_weight_per_1000 * len(document.text) / 1000)
-        return Drop("insults") if weight >= enough else document
+    def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
+        import numpy as np
+
+        weight = np.zeros(len(batch))
+        for document, insults in self._insults(batch).items():
+            weight[document] = sum(self._weights[word] for word in insults)
+        density = np.where(weight >= self.config.min_weight, 1000 * weight / np.maximum(batch.lengths, 1), np.nan)
+        return batch, {"weight": weight, "weight_per_1000": density}
+
+    def rules(self) -> Sequence[Rule]:
+        """List the threshold, which is dropped where it is reached."""
+        return (Rule("weight_per_1000", "insults", most=nextafter(self.config.min_weight_per_1000, -inf)),)
+
+    @cached_property
+    def _phrases(self) -> "Phrases":
+        from argosy.cleaning.kernels.phrases import Phrases
+
+        return Phrases(self._words, self._spaced)
+
+    @cached_property
+    def _sizes(self) -> "Integers":
+        import numpy as np
+
+        return np.array([len(word) for word in self._words], np.int64)
+
+    def _insults(self, batch: Batch) -> dict[int, set[str]]:
+        """Return the listed words of documents that have any: each word once, as 傻瓜 twice may be about cameras."""
+        import numpy as np
+
+        places, numbers = self._phrases.find(batch.points, batch.starts)
+        owners = np.searchsorted(batch.starts, places, side="right") - 1
+        found: dict[int, set[str]] = {}
+        covered = 0  # of words that begin within a longer one only the longer counts
+        for at in np.lexsort((-self._sizes[numbers], places)):
+            place, number, owner = int(places[at]), int(numbers[at]), int(owners[at])
+            word = self._words[number]
+            end = place - int(batch.starts[owner]) + len(word)
+            if place < covered or (self._spaced[number] and not _AFTER.match(
+                    batch.documents[owner].text[end : end + _LONGEST_ENDING].lower())):
+                continue
+            found.setdefault(owner, set()).add(word)
+            covered = place + len(word)
+        return found
 
 
 @cache
@@ -51,10 +101,3 @@ def word_weights() -> dict[str, int]:
     """Read the weight of each word of `words/toxic.txt`."""
     pairs = (line.split(" ", 1) for line in read_words("toxic.txt"))
     return {word: int(weight) for weight, word in pairs}
-
-
-def _compile(words: list[str]) -> re.Pattern[str]:
-    han = "|".join(re.escape(word) for word in words if _HAN.search(word))
-    spaced = "|".join(re.escape(word) for word in words if not _HAN.search(word))
-    # \b would see a Han character as a part of the word beside it.
-    return re.compile(rf"(?P<han>{han or '(?!)'})|(?<![a-z0-9_])(?P<spaced>{spaced or '(?!)'}){_ENDINGS}(?![a-z0-9_])")

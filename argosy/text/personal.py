@@ -1,0 +1,171 @@
+"""Personal data and secrets in a text: patterns, and the checks that tell them from look-alikes.
+
+Numbers count only where their own check holds: ISO 7064 MOD 11-2 and a province for the resident ID of GB 11643-1999,
+Luhn (ISO/IEC 7812) and the ranges of networks for cards, a global address for IP; and not where a word before them says
+that they are the number of something else (an order, a version)."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import date
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from math import log2
+
+KINDS = ("key", "email", "resident_id", "ssn", "card", "phone", "ip")  # where two overlap, the first counts
+Span = tuple[int, int, str]
+
+_EMAIL = re.compile(
+    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)){1,4}"
+    r"([A-Za-z]{2,18})(?![A-Za-z0-9]|\.[A-Za-z])")
+_DOMAINS = re.compile(
+    "com|org|net|edu|gov|mil|int|info|biz|name|pro|app|dev|cloud|tech|online|site|xyz|top|shop|store|club|vip|wang|email"
+    "|asia|mobi|work|live|news|blog|world|today|global|network|digital|agency|life|wiki|space|website|link|ltd")
+_FILES = frozenset(("js", "py", "rs", "md", "ts", "so", "gz", "sh", "pl", "rb", "go", "cs", "ps"))  # no countries here
+_RESIDENT_ID = re.compile(
+    r"(?<![0-9A-Za-z])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?![0-9A-Za-z])",
+    re.ASCII)
+_SSN = re.compile(r"(?<![\d.\w-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d\w-])", re.ASCII)
+_CARD = re.compile(
+    r"(?<![\d.\w-])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?:\1\d{1,3})?|\d{4}([ -])\d{6}\2\d{4,5})"
+    r"(?![\d\w-]|[. ]\d)", re.ASCII)
+_NETWORKS = re.compile(
+    r"(?:4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2(?:2[2-9]|[3-6]\d|7[01])\d{13}|2720\d{12}|220[0-4]\d{12}"
+    r"|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}|35\d{14}|6(?:011|4[4-9]\d|5\d{2})\d{12}|62\d{14,17}|50\d{14}"
+    r"|5[6-8]\d{14}|6[37]\d{14})$")
+_IPV4 = re.compile(r"(?<![\d.\w-])(?:\d{1,3}\.){3}\d{1,3}(?![\d\w]|\.\d|-\w)", re.ASCII)
+_IPV6 = re.compile(r"(?<![\w:.])[23][0-9A-Fa-f]{3}:(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f]{0,4}(?![\w:])", re.ASCII)
+_PHONE = re.compile(
+    # Mainland China: mobile, fixed line, service line.
+    r"(?<![\d.\w-])(?:(?:\+|00)?86[ -]?)?1[3-9]\d[ .-]?\d{4}[ .-]?\d{4}(?![\d\w]|[.-]\d)"
+    r"|(?<![\d.\w-])(?:[(（]0(?:10|2\d|[3-9]\d{2})[)）] ?|(?:\+?86[ -]?)?0(?:10|2\d|[3-9]\d{2})[-－ ])[2-8]\d{6,7}"
+    r"(?![\d\w])"
+    r"|(?<![\d.\w-])[48]00[- ]\d{3}[- ]?\d{4}(?![\d\w])"
+    # North America, and international.
+    r"|(?<![\d.\w-])(?:\+?1[ .-]?)?(?:\([2-9]\d{2}\) ?|[2-9]\d{2}([.-]))[2-9]\d{2}(?:\1|[.-])\d{4}(?![\d\w]|-\d)"
+    r"|(?<![\d.\w-])(?:\+|00)(?!86|1\b)[1-9]\d{0,2}[ .-]?(?:\(0\) ?)?(?:\(?\d{1,4}\)?[ .-]?){2,4}\d{2,4}(?![\d\w])",
+    re.ASCII)
+# The word before a number that says that it is none of a person's.
+_OTHER_NUMBER = re.compile(
+    r"(?:订单|單號|单号|编号|編號|流水|运单|快递|批号|序列|型号|书号|合同|发票|版本|第|\b(?:isbn|issn|doi|sku|order"
+    r"|invoice|tracking|serial|part|batch|lot|model|version|ver|release|build|firmware|section|chapter|figure|table"
+    r"|commit|ticket|issue|case|patent|timestamp|oid|grant|v))[号號码碼]?[.:：=#\s]*(?:no\.?|number|num|id|#|为|是|is)?"
+    r"[.:：=#\s]*$", re.IGNORECASE)
+_HEADING = re.compile(r"(?:^|\n)[ \t#*]*$")
+_TITLE = re.compile(r"[ \t]+[^\W\d]")
+_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
+_PROVINCES = re.compile("1[1-5]|2[1-3]|3[1-7]|4[1-6]|5[0-4]|6[1-5]|71|8[1-3]")
+
+# What a key begins with (the compiled scan looks for these) and the whole of it.
+_KEYS = {
+    ("AKIA", "ASIA"): r"(?<![A-Za-z0-9])A[KS]IA[A-Z2-7]{16}(?![A-Za-z0-9])(?<!EXAMPLE)",
+    ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"): r"(?<![A-Za-z0-9_])gh[pousr]_[A-Za-z0-9]{36,251}(?![A-Za-z0-9_])",
+    ("github_pat_",): r"(?<![A-Za-z0-9_])github_pat_[A-Za-z0-9_]{60,}",
+    ("glpat-",): r"(?<![A-Za-z0-9_])glpat-[A-Za-z0-9_-]{20,}",
+    ("sk-",): r"(?<![A-Za-z0-9_-])sk-(?:proj-|svcacct-|ant-(?:api|admin)\d\d-)?(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}",
+    ("hf_",): r"(?<![A-Za-z0-9_])hf_[A-Za-z0-9]{30,}(?![A-Za-z0-9_])",
+    ("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-"): r"(?<![A-Za-z0-9_])xox[abprs]-(?=[A-Za-z-]*\d)[A-Za-z0-9-]{20,}",
+    ("AIza",): r"(?<![A-Za-z0-9_])AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])",
+    ("sk_live_", "rk_live_", "sk_test_"): r"(?<![A-Za-z0-9_])[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    ("npm_",): r"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9_])",
+    ("pypi-",): r"(?<![A-Za-z0-9_])pypi-AgE[A-Za-z0-9_-]{50,}",
+    ("eyJ",): r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{10,}",
+    ("-----BEGIN ",): r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[^-]{20,}"
+                      r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----)?",
+}
+_NAMES = ("api_key", "api-key", "apikey", "secret", "token", "access_key", "accesskey", "bearer ", "password", "passwd")
+_VALUE = re.compile(
+    r"(?:bearer |(?:api[_-]?key|secret|token|access_?key|password|passwd)[a-z_-]{0,12}[\"']?\s{0,4}(?:=>|:=|[:=])"
+    r"\s{0,4}[\"']?)([A-Za-z0-9+/_=-]{16,200})(?![A-Za-z0-9+/_=.(\[-])", re.IGNORECASE)
+_LEAST_ENTROPY = 3.2  # bits a character: words and `0000` have less, drawn characters more
+
+
+def triggers() -> dict[str, re.Pattern[str]]:
+    """Return the pattern to try where each beginning of a key stands; cases of letters do not matter to the scan."""
+    found = {begin: re.compile(pattern) for begins, pattern in _KEYS.items() for begin in begins}
+    return found | dict.fromkeys(_NAMES, _VALUE)
+
+
+def valid_resident_id(number: str) -> bool:
+    """Whether a province, a date that has been and the check digit of the 17 before it make it an ID."""
+    remainder = sum(int(digit) * weight for digit, weight in zip(number, _WEIGHTS, strict=False)) % 11
+    try:
+        date(int(number[6:10]), int(number[10:12]), int(number[12:14]))
+    except ValueError:
+        return False
+    return bool(_PROVINCES.match(number)) and number[6:10] < "2040" and "10X98765432"[remainder] == number[17].upper()
+
+
+def valid_card(number: str) -> bool:
+    """Whether digits pass Luhn's check and have the beginning and the length of a network's cards."""
+    digits = [int(character) for character in number if character.isdigit()]
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
+    return (sum(doubled) + sum(digits[-1::-2])) % 10 == 0 and bool(_NETWORKS.match("".join(map(str, digits))))
+
+
+def is_someones_ip(address: str) -> bool:
+    """Whether it may be somebody's: private, local, documentation's and multicast addresses are nobody's."""
+    try:
+        parsed = IPv6Address(address) if ":" in address else IPv4Address(address)
+    except AddressValueError:
+        return False
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
+
+
+def is_key(value: str) -> bool:
+    """Whether a value looks drawn: letters and digits, and much entropy a character."""
+    shares = [value.count(character) / len(value) for character in set(value)]
+    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    return mixed and -sum(share * log2(share) for share in shares) >= _LEAST_ENTROPY
+
+
+def email_at(text: str, at: int, _: int) -> Iterator[Span]:
+    """Yield the address around the `@` at `at`: its domain ends as domains do and it is no file (icon@2x.png)."""
+    begin = at
+    while begin and at - begin < 65 and _in_address(text[begin - 1]):
+        begin -= 1
+    while begin < at and not text[begin].isalnum():
+        begin += 1
+    match = _EMAIL.match(text, begin)
+    if match and match.end() > at:
+        ending = match[1].lower()
+        known = bool(_DOMAINS.fullmatch(ending)) or (len(ending) == 2 and ending not in _FILES)
+        if known and not (match.group().startswith("git@") and text[match.end() : match.end() + 1] in (":", "/")):
+            yield (*match.span(), "email")
+
+
+def _in_address(character: str) -> bool:
+    return character.isascii() and (character.isalnum() or character in "._%+-")
+
+
+_NUMBERS: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
+    ("resident_id", _RESIDENT_ID, valid_resident_id), ("ssn", _SSN, bool), ("card", _CARD, valid_card),
+    ("phone", _PHONE, bool), ("ip", _IPV4, is_someones_ip))
+
+
+def numbers_in(text: str, begin: int, end: int) -> Iterator[Span]:
+    """Yield numbers of persons in the run of digits and signs from `begin` to `end`, in no order."""
+    begin, end = max(0, begin - 2), min(len(text), end + 3)
+    for kind, pattern, check in _NUMBERS:
+        for match in pattern.finditer(text, begin, end):
+            if check(match.group()) and (kind == "resident_id" or not _is_another(text, match, kind)):
+                yield (*match.span(), kind)
+
+
+def _is_another(text: str, match: re.Match[str], kind: str) -> bool:
+    """Whether what stands before the number says that it is of an order, a version, ..., or it is a heading's."""
+    if _OTHER_NUMBER.search(text, max(0, match.start() - 24), match.start()):
+        return True
+    return kind == "ip" and bool(_TITLE.match(text, match.end())) and bool(_HEADING.search(text, 0, match.start()))
+
+
+def ipv6_in(text: str, begin: int, end: int) -> Iterator[Span]:
+    """Yield addresses of IPv6 in the run of hexadecimal digits and colons."""
+    for match in _IPV6.finditer(text, begin, min(len(text), end + 1)):
+        if is_someones_ip(match.group()):
+            yield (*match.span(), "ip")
+
+
+def key_at(text: str, at: int, pattern: re.Pattern[str]) -> Iterator[Span]:
+    """Yield the key that begins at `at`, or the value of the name that stands there."""
+    match = pattern.match(text, at)
+    if match and (pattern is not _VALUE or is_key(match[1])):
+        yield (*match.span(1 if pattern is _VALUE else 0), "key")
