@@ -1,36 +1,23 @@
 """Documents laid end to end as code points: what filters look at, all at once, through compiled loops (`kernels/`)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from argosy.data.schemas import Document
+from argosy.text.scripts import HAN_SHARE
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from argosy.cleaning.kernels.pieces import Words
+
     Integers = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
+    Flags = npt.NDArray[np.bool_]
     Points = npt.NDArray[np.uint32]
-
-
-@dataclass(frozen=True)
-class Spans:
-    """Pieces (words, lines, ...) of the documents of a batch, in order.
-
-    Attributes:
-        starts, ends: places in the batch's code points, (pieces,), int64; the end is not in the piece.
-        first: number of the first piece of each document, (documents + 1,), int64."""
-
-    starts: "Integers"
-    ends: "Integers"
-    first: "Integers"
-
-    def counts(self) -> "Integers":
-        """Count each document's pieces, (documents,)."""
-        return self.first[1:] - self.first[:-1]
 
 
 class Batch:
@@ -76,3 +63,27 @@ class Batch:
     def lengths(self) -> "Integers":
         """Characters of each document, (documents,), int64."""
         return self.starts[1:] - self.starts[:-1]
+
+    @cached_property
+    def words(self) -> "Words":
+        """Words of all documents with their hashes, as `argosy.text.scripts.words` splits them."""
+        from argosy.cleaning.kernels.pieces import words
+
+        return words(self.points, self.starts)
+
+    @cached_property
+    def word_counts(self) -> "Integers":
+        """Words of each document, (documents,), int64."""
+        return self.words.first[1:] - self.words.first[:-1]
+
+    def by_document(self, values: "npt.NDArray[np.bool_] | npt.NDArray[np.int32]") -> "Integers":
+        """Add values of words up by document, (documents,), int64."""
+        import numpy as np
+
+        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
+        return sums[self.words.first[1:]] - sums[self.words.first[:-1]]
+
+    @cached_property
+    def han(self) -> "Flags":
+        """Whether a document counts in characters, as Chinese does: a third of its words are Han, (documents,)."""
+        return self.by_document(self.words.han) > HAN_SHARE * self.word_counts

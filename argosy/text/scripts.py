@@ -13,6 +13,7 @@ HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HAN_RUNS = re.compile(f"[{HAN}]+")
 _WORDS = re.compile(rf"[{HAN}]|[^\W{HAN}]+")
 _NOT_WORD = re.compile(r"[\W_]+")
+HAN_SHARE = 0.3  # of the words of a text that counts in characters; Chinese about programs has much that is not
 
 
 def han_share(text: str) -> float:
@@ -26,10 +27,8 @@ def han_share(text: str) -> float:
 # Filters look at the same text one after the other: the last answer is kept.
 @lru_cache(maxsize=1)
 def is_han(text: str) -> bool:
-    """Whether to count this text in characters, as Chinese is, and not in words between spaces.
-
-    A third is enough: Chinese about programs has much that is not."""
-    return han_share(text) > 0.3
+    """Whether to count this text in characters, as Chinese is, and not in words between spaces."""
+    return han_share(text) > HAN_SHARE
 
 
 @lru_cache(maxsize=1)

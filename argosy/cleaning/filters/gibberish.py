@@ -5,15 +5,15 @@ corpus itself, one for each script, and a text is judged by its mean log-probabi
 the spread of the sample. Nothing is downloaded, and a corpus of another kind sets its own norm."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
+from math import inf, nan
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources
-from argosy.data.schemas import Document
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores
 from argosy.text.scripts import HAN, is_han
 
 if TYPE_CHECKING:
@@ -80,16 +80,20 @@ def _pairs(text: str) -> "npt.NDArray[Any]":
 
 
 class Gibberish(Filter[GibberishConfig]):
-    """A filter that drops random letters, key mashing, random Chinese characters and runs of one character."""
+    """A filter that drops random letters, key mashing, random Chinese characters and runs of one character.
+
+    Scores: `gap`, nats a character below the median of the sample; `deviations`, the same in median deviations;
+    `same_share`, of the visible characters that are one and the same."""
 
     config_class = GibberishConfig
+    scoring: ClassVar[tuple[str, ...]] = ("min_letters", "min_sample_letters", "look_at")
 
     def __init__(self, config: GibberishConfig, resources: Resources) -> None:
         super().__init__(config, resources)
         texts = [d.text[: config.look_at] for d in resources.sample if d.channel not in config.skip_channels]
         self._models = {han: self._learn([t for t in texts if is_han(t) is han], han) for han in (True, False)}
 
-    def _learn(self, texts: Sequence[str], han: bool) -> tuple[_Model, float] | None:
+    def _learn(self, texts: Sequence[str], han: bool) -> tuple[_Model, float, float] | None:
         cleaned = [_letters(text, han) for text in texts]
         cleaned = [text for text in cleaned if len(text) >= self.config.min_letters]
         if sum(map(len, cleaned)) < self.config.min_sample_letters:
@@ -97,21 +101,37 @@ class Gibberish(Filter[GibberishConfig]):
         model = _Model(cleaned)
         scores = [model.score(text) for text in cleaned]
         middle = median(scores)
-        deviation = median(abs(score - middle) for score in scores)
-        return model, middle - max(self.config.max_gap, self.config.max_deviations * deviation)
+        return model, middle, median(abs(score - middle) for score in scores)
 
-    def __call__(self, document: Document) -> Document | Drop:
-        text = document.text[: self.config.look_at]
-        visible = "".join(text.split())
-        if max(Counter(visible).values(), default=0) > self.config.max_same_share * len(visible):
-            return Drop("one character over and over")
+    def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
+        """Score the first characters of each text."""
+        import numpy as np
+
+        texts = [text[: self.config.look_at] for text in batch.texts]
+        gaps = np.array([self._gap(text) for text in texts], np.float64).reshape(-1, 2)
+        return batch, {"gap": gaps[:, 0], "deviations": gaps[:, 1],
+                       "same_share": np.array([_same_share(text) for text in texts], np.float64)}
+
+    def _gap(self, text: str) -> tuple[float, float]:
+        """Return how far a text is below the median: in nats, and in median deviations."""
         han = is_han(text)
-        learnt = self._models[han]
-        letters = _letters(text, han)
+        learnt, letters = self._models[han], _letters(text, han)
         if learnt is None or len(letters) < self.config.min_letters:
-            return document
-        model, lowest = learnt
-        return document if model.score(letters) >= lowest else Drop("improbable characters")
+            return nan, nan
+        model, middle, deviation = learnt
+        gap = middle - model.score(letters)
+        return gap, gap / deviation if deviation else inf
+
+    def rules(self) -> Sequence[Rule]:
+        """Look at runs of one character, then at improbable ones."""
+        far = Rule("deviations", "improbable characters", most=self.config.max_deviations)
+        return [Rule("same_share", "one character over and over", most=self.config.max_same_share),
+                Rule("gap", "improbable characters", most=self.config.max_gap, also=far)]
+
+
+def _same_share(text: str) -> float:
+    visible = "".join(text.split())
+    return max(map(visible.count, set(visible))) / len(visible) if visible else 0.0
 
 
 def _letters(text: str, han: bool) -> str:

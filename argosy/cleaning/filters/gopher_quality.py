@@ -1,27 +1,25 @@
 """Gopher's quality rules (Rae et al. 2021, "Scaling Language Models", appendix A.1.1), for English and Chinese."""
 
-import re
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from argosy.cleaning.filter import Drop, Filter, FilterConfig
-from argosy.data.schemas import Document
-from argosy.text.scripts import is_han, words
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.filter import Filter, FilterConfig, Rule, Scores
 
-_WORD = re.compile(r"\S+")
-_ELLIPSIS = re.compile(r"\.\.\.|…")
-_BULLET = ("•", "-", "*", "·", "●")
-_ENGLISH_STOP_WORDS = frozenset(
-    ("the", "be", "to", "of", "and", "that", "have", "with", "is", "are", "in", "a", "an", "for", "as", "it", "by",
-     "on", "or")
+if TYPE_CHECKING:
+    from argosy.cleaning.batch import Flags, Floats
+
+_ENGLISH_STOP_WORDS = (
+    "the", "be", "to", "of", "and", "that", "have", "with", "is", "are", "in", "a", "an", "for", "as", "it", "by",
+    "on", "or"
 )  # fmt: skip
-_CHINESE_STOP_WORDS = frozenset(
+_CHINESE_STOP_WORDS = tuple(
     "的是在了和不有为以这与之于也而就中上"  # modern, then also classical
-    "為這與於无無其何所此若如自相未莫且乃者乎矣焉哉兮亦谁誰"
+    "為這與於無无其何所此若如自相未莫且乃者乎矣焉哉兮亦谁誰"
 )
-_CLAUSE = re.compile(r"[，。！？；：、\n]+")
-_SENTENCE_END = re.compile(r"[。！？]|，[^\n。！？]*\n")  # or the end of a line of two clauses
+_FEW = 20  # characters below which a Chinese sentence may well do without a stop word
 
 
 class GopherQualityConfig(FilterConfig):
@@ -49,69 +47,74 @@ class GopherQualityConfig(FilterConfig):
     min_alphabetic_word_share: float = 0.5
     """Smallest share of words with a letter."""
     min_stop_words: Annotated[int, Field(ge=0)] = 2
-    """Fewest stop words."""
+    """Fewest different stop words."""
+    stop_words: tuple[str, ...] = _ENGLISH_STOP_WORDS
+    """Stop words of texts that are not Chinese."""
+    bullets: Annotated[str, Field(min_length=1)] = "•-*·●"
+    """Signs that are bullets at the beginning of a line."""
 
 
 class GopherQuality(Filter[GopherQualityConfig]):
     """A filter by length, word shape, symbols, bullets, ellipses and stop words."""
 
     config_class = GopherQualityConfig
+    scoring: ClassVar[tuple[str, ...]] = ("stop_words", "bullets")
 
-    def __call__(self, document: Document) -> Document | Drop:
-        text = document.text
-        reason = self._chinese(text) if is_han(text) else self._spaced(text)
-        return Drop(reason) if reason else self._lines(document)
+    def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
+        """Count words, lines and signs of each document."""
+        import numpy as np
 
-    def _chinese(self, text: str) -> str:
-        tokens = words(text)
-        reason = self._length(len(tokens)) or self._symbols(text, len(tokens))
-        if reason:
-            return reason
-        # Below 20 characters a sentence may well do without one.
-        enough = self.config.min_stop_words if len(tokens) >= 20 else 0
-        found = len(_CHINESE_STOP_WORDS.intersection(tokens))
-        return "" if found >= enough or _is_verse(text) else "too few stop words"
+        from argosy.cleaning.kernels.lines import shape
 
-    def _spaced(self, text: str) -> str:
-        tokens = _WORD.findall(text)
-        spoken = [token for token in tokens if not token.isalnum() or token.isalpha() or len(token) > 1]
-        reason = self._length(len(spoken)) or self._symbols(text, len(tokens))
-        if reason or not tokens:
-            return reason
-        bare = [token for token in (token.strip(".,;:!?\"'()[]{}`*=-_") for token in tokens) if token]
-        mean = sum(map(len, bare)) / max(len(bare), 1)
-        if not self.config.min_mean_word_length <= mean <= self.config.max_mean_word_length:
-            return "mean word length"
-        if sum(any(map(str.isalpha, t)) for t in tokens) < self.config.min_alphabetic_word_share * len(tokens):
-            return "too few alphabetic words"
-        if len(_ENGLISH_STOP_WORDS.intersection(map(str.lower, bare))) < self.config.min_stop_words:
-            return "too few stop words"
-        return ""
+        words = batch.word_counts
+        some = np.maximum(words, 1)
+        lines, bullets, trailing, ellipses, hashes = shape(batch.points, batch.starts, self.config.bullets).T
+        length = batch.by_document(batch.words.lengths) / some
+        return batch, {
+            "words": words.astype(np.float64),
+            "mean_word_length": np.where(batch.han | (words == 0), np.nan, length),
+            "hash_ratio": hashes / some,
+            "ellipsis_ratio": ellipses / some,
+            "bullet_line_share": bullets / np.maximum(lines, 1),
+            "ellipsis_line_share": trailing / np.maximum(lines, 1),
+            "alphabetic_word_share": batch.by_document(batch.words.lettered) / some,
+            "stop_words": self._stop_words(batch),
+        }
 
-    def _length(self, count: int) -> str:
-        if count < self.config.min_words:
-            return "too short"
-        return "too long" if count > self.config.max_words else ""
+    def _stop_words(self, batch: Batch) -> "Floats":
+        """Count stop words of the document's language; NaN for short and for classical Chinese, which may have none."""
+        import numpy as np
 
-    def _symbols(self, text: str, count: int) -> str:
-        limit = self.config.max_symbol_word_ratio * count
-        if text.count("#") > limit:
-            return "too many hashes"
-        return "too many ellipses" if len(_ELLIPSIS.findall(text)) > limit else ""
+        from argosy.cleaning.kernels.vocabulary import distinct, hashes_of
 
-    def _lines(self, document: Document) -> Document | Drop:
-        lines = [line.strip() for line in document.text.split("\n") if line.strip()]
-        if sum(line.startswith(_BULLET) for line in lines) > self.config.max_bullet_line_share * len(lines):
-            return Drop("almost only bullets")
-        if sum(line.endswith(("...", "…")) for line in lines) > self.config.max_ellipsis_line_share * len(lines):
-            return Drop("too many lines end in an ellipsis")
-        return document
+        spaced = distinct(batch.words, hashes_of(self.config.stop_words)).astype(np.float64)
+        if not batch.han.any():
+            return spaced
+        chinese = distinct(batch.words, hashes_of(_CHINESE_STOP_WORDS)).astype(np.float64)
+        chinese[(batch.word_counts < _FEW) | _is_verse(batch)] = np.nan
+        return np.where(batch.han, chinese, spaced)
+
+    def rules(self) -> Sequence[Rule]:
+        """Look at the length, words, signs, lines, then at stop words."""
+        c = self.config
+        return [
+            Rule("words", "too short", least=c.min_words),
+            Rule("words", "too long", most=c.max_words),
+            Rule("mean_word_length", "mean word length", least=c.min_mean_word_length, most=c.max_mean_word_length),
+            Rule("hash_ratio", "too many hashes", most=c.max_symbol_word_ratio),
+            Rule("ellipsis_ratio", "too many ellipses", most=c.max_symbol_word_ratio),
+            Rule("bullet_line_share", "almost only bullets", most=c.max_bullet_line_share),
+            Rule("ellipsis_line_share", "too many lines end in an ellipsis", most=c.max_ellipsis_line_share),
+            Rule("alphabetic_word_share", "too few alphabetic words", least=c.min_alphabetic_word_share),
+            Rule("stop_words", "too few stop words", least=c.min_stop_words),
+        ]
 
 
-def _is_verse(text: str) -> bool:
-    """Whether short clauses stand in sentences, as in classical poems, which may do without any stop word.
+def _is_verse(batch: Batch) -> "Flags":
+    """Tell whether short clauses stand in sentences, as in classical poems, which may do without any stop word.
 
     A list of keywords has clauses as short, but no sentence ends among them."""
-    clauses = [len(clause) for clause in map(str.strip, _CLAUSE.split(text)) if clause]
-    mean = sum(clauses) / max(1, len(clauses))
-    return mean <= 8 and 5 * len(_SENTENCE_END.findall(text)) >= len(clauses) >= 4
+    from argosy.cleaning.kernels.lines import verse
+
+    clauses, characters, ends = verse(batch.points, batch.starts).T
+    return (characters <= 8 * clauses) & (5 * ends >= clauses) & (clauses >= 4)
