@@ -13,20 +13,26 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from argosy.data import jsonl
-from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
-from argosy.data.sources import SourceConfig, list_inputs, write_inputs
+from argosy.data.counts import Counts
+from argosy.data.inventory import inventory, shards
+from argosy.data.listing import list_inputs
+from argosy.data.reading import read_shard
+from argosy.data.schemas import Document
+from argosy.data.sources import SourceConfig
 from argosy.errors import InputError, StepError
 
 pa = pytest.importorskip("pyarrow")
 
 
-def read(out: Path, *inputs: Path, **config: Any) -> tuple[dict[str, Any], list[dict[str, Any]], Any]:
-    """(documents by id, rejects, (tally, skipped)) of the inputs."""
-    with JsonlWriters(out) as writers:
-        result = write_inputs([str(path) for path in inputs], SourceConfig(**config), writers, "rejects")
-    documents = {document.id: document for document in read_documents(out / "documents")}
-    return documents, list(read_jsonl(out / "rejects/documents.jsonl")), result
+def read(*inputs: Path, check: bool = True, **given: Any) -> tuple[dict[str, Any], list[dict[str, Any]], Any]:
+    """(documents by id, rejects, (counts, skipped)) of the inputs."""
+    config, counts = SourceConfig(**given), Counts()
+    files, skipped = inventory([str(path) for path in inputs], config)
+    items = list(read_shard(shards(files, 1)[0], config, counts))
+    if check:
+        counts.check("data.inputs", "rejects")
+    documents = {item.id: item for item in items if isinstance(item, Document)}
+    return documents, [item.to_record() for item in items if not isinstance(item, Document)], (counts, skipped)
 
 
 def lines(*records: dict[str, Any]) -> bytes:
@@ -45,8 +51,7 @@ def test_every_format_gives_the_same_documents(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.md").write_text("one" if name == "a" else "二", encoding="utf-8")
     for inputs in ("a.jsonl",), ("b.jsonl.gz",), ("c.jsonl.zst",), ("d.parquet",), ("a.md", "b.md"):
-        out = tmp_path / f"out-{inputs[0]}"
-        documents, rejects, _ = read(out, *(tmp_path / name for name in inputs))
+        documents, rejects, _ = read(*(tmp_path / name for name in inputs))
         assert [document.text for document in documents.values()] == ["one", "二"]
         assert not rejects
 
@@ -59,8 +64,8 @@ def test_each_unreadable_line_is_kept_with_its_place_reason_and_bytes(tmp_path: 
     good = [lines({"text": f"good {number}"}).strip() for number in range(9)]
     source = tmp_path / "in.jsonl"
     source.write_bytes(b"\n".join([good[0], *(raw for raw, _ in bad.values()), *good[1:]]) + b"\n")
-    documents, rejects, (tally, _) = read(tmp_path / "out", source)
-    assert len(documents) == tally.read == 9
+    documents, rejects, (counts, _) = read(source)
+    assert len(documents) == counts.files["in.jsonl"].read == 9
     assert {r["line"]: r["reason"] for r in rejects} == {number: reason for number, (_, reason) in bad.items()}
     for reject in rejects:
         raw = reject["raw"].encode() if "raw" in reject else base64.b64decode(reject["raw_base64"])
@@ -72,20 +77,18 @@ def test_mostly_unreadable_input_is_an_error(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_bytes(lines({"text": "good"}) + b"bad\nbad\n")
     with pytest.raises(InputError, match=r"2 of 3 lines are unreadable, more than half \(invalid JSON: 2\)"):
-        read(tmp_path / "out", source)
-    assert len(list(read_jsonl(tmp_path / "out" / "rejects" / "documents.jsonl"))) == 2
-    assert not list((tmp_path / "out").rglob("text.jsonl"))
+        read(source)
     source.write_bytes("全部都是国标码\n".encode("gbk") * 5)
     with pytest.raises(InputError, match="all 5 lines are unreadable"):
-        read(tmp_path / "out", source)
+        read(source)
     blank = tmp_path / "notes.md"  # its blank lines are no lines that were read
     blank.write_bytes(b"A good line.\n" + b"\n" * 50 + "国标码\n".encode("gbk") * 30)
     with pytest.raises(InputError, match="30 of 31 lines are unreadable, more than half"):
-        read(tmp_path / "out", blank)
+        read(blank)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst", ".parquet"])
-def test_a_damaged_file_is_refused_whole_with_what_could_be_read(tmp_path: Path, suffix: str) -> None:
+def test_a_damaged_file_is_named_with_its_place_and_alone_it_is_refused(tmp_path: Path, suffix: str) -> None:
     import pyarrow.parquet as pq
 
     records = [{"text": f"document {number} {number**7}"} for number in range(5000)]
@@ -96,9 +99,18 @@ def test_a_damaged_file_is_refused_whole_with_what_could_be_read(tmp_path: Path,
         raw = lines(*records)
         source.write_bytes(gzip.compress(raw) if "gz" in suffix else pa.compress(raw, codec="zstd", asbytes=True))
     source.write_bytes(source.read_bytes()[: source.stat().st_size // 5])
-    with pytest.raises(InputError, match=rf"in\{suffix} is damaged or cut off: \d+ records could .* Copy or make"):
-        read(tmp_path / "out", source)
-    assert not list((tmp_path / "out").rglob("*.jsonl"))
+    documents, (*_, last), (counts, _) = read(source, check=False)
+    assert last["reason"] == "damaged or cut off"
+    assert last.get("line", last.get("row")) == len(documents) + 1
+    with pytest.raises(InputError, match=rf"in\{suffix} cannot be read to its end: .*after .* Copy or make it anew"):
+        counts.check("data.inputs", "rejects")
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    for number in range(10):
+        (whole / f"{number}.jsonl").write_bytes(lines({"text": "good"}))
+    source.rename(whole / f"bad{suffix}")  # one of eleven is its own loss
+    rest, _, (counts, _) = read(whole)
+    assert (len(rest), list(counts.damaged())) == (len(documents) + 10, [f"whole/bad{suffix}"])
 
 
 def test_a_disk_that_fails_is_a_failed_run_and_no_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,11 +120,14 @@ def test_a_disk_that_fails_is_a_failed_run_and_no_reject(tmp_path: Path, monkeyp
                 raise OSError(errno.EIO, "Input/output error")
             return super().readline(size)
 
+    def failing(path: str) -> Failing:
+        return Failing(Path(path).read_bytes())
+
     source = tmp_path / "in.jsonl"
     source.write_bytes(lines(*[{"text": "good"}] * 1000))
-    monkeypatch.setattr(jsonl, "open_binary", lambda path: Failing(path.read_bytes()))
-    with pytest.raises(StepError, match=r"in\.jsonl cannot be read after 59 records .*Input/output error.*: run again"):
-        read(tmp_path / "out", source)
+    monkeypatch.setattr("argosy.data.readers.jsonl.open_binary", failing)
+    with pytest.raises(StepError, match=r"in\.jsonl cannot be read after line 59 .*Input/output error.*: run again"):
+        read(source)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +136,7 @@ def test_a_disk_that_fails_is_a_failed_run_and_no_reject(tmp_path: Path, monkeyp
         ("absent.txt", None, "absent.txt does not exist"),
         ("empty.txt", b"", r"empty.txt is empty"),
         ("blank.txt", b" \n\n", "it holds no text"),
-        ("a.pdf", b"%PDF", "unknown format; allowed: .txt"),
+        ("a.pdf", b"%PDF", "unknown format; allowed: text \\(.txt"),
         ("directory/x.pdf", b"%PDF", "directory without a file to read"),
     ],
 )
@@ -132,7 +147,7 @@ def test_wrong_inputs_are_named(tmp_path: Path, name: str, content: bytes | None
         path.write_bytes(content)
     given = path.parent if "directory" in name else path
     with pytest.raises(InputError, match=message):
-        read(tmp_path / "out", given)
+        read(given)
 
 
 def test_a_file_that_is_mostly_unreadable_is_refused_however_much_others_hold(tmp_path: Path) -> None:
@@ -141,7 +156,7 @@ def test_a_file_that_is_mostly_unreadable_is_refused_however_much_others_hold(tm
     (tmp_path / "in/good.jsonl").write_bytes(lines(*[{"text": "good"}] * 7000))
     (tmp_path / "in/other.jsonl").write_bytes(lines(*[{"body": "x"}] * 6000))
     with pytest.raises(InputError, match=r"in/other\.jsonl: all 6000 lines are unreadable \(no field 'text': 6000\)"):
-        read(tmp_path / "out", tmp_path / "in")
+        read(tmp_path / "in")
 
 
 def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(tmp_path: Path) -> None:
@@ -149,17 +164,17 @@ def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(t
     for folder in ("code", "prose"):
         (root / folder).mkdir(parents=True)
     for number in range(319):
-        (root / f"code/{number}.py").write_text("x = 1\n")
+        (root / f"code/{number}.exe").write_text("x = 1\n")
     (root / "prose/a.txt").write_text("text")
     (root / "prose/blank.md").write_text("\n\n")
     (root / "prose/empty.jsonl").touch()
-    with pytest.raises(InputError, match=r"no file of the folder code can be read \(319 \.py; allowed.*skip=\[code\]"):
-        read(tmp_path / "out", root)
-    assert [file.path.name for file in list_inputs([str(root)])[0]] == ["a.txt", "blank.md", "empty.jsonl"]  # held out
-    documents, _, (_, skipped) = read(tmp_path / "out", root, skip=["code"])
+    with pytest.raises(InputError, match=r"no file of the folder code can be read \(319 \.exe; allowed.*skip=\[code\]"):
+        read(root)
+    assert [Path(file.path).name for file in list_inputs([str(root)])[0]] == ["a.txt", "blank.md", "empty.jsonl"]
+    documents, _, (counts, skipped) = read(root, skip=["code"])
     assert [document.text for document in documents.values()] == ["text"]
-    assert skipped[:1] == ["corpus/code/0.py"]
-    assert skipped[319:] == ["corpus/prose/blank.md (empty)", "corpus/prose/empty.jsonl (empty)"]
+    assert skipped[:1] == ["corpus/code/0.exe"]
+    assert [*skipped[319:], *counts.empty()] == ["corpus/prose/empty.jsonl (empty)", "corpus/prose/blank.md"]
 
 
 def test_linked_and_marked_folders_are_named_and_no_channel_is_lost(tmp_path: Path) -> None:
@@ -168,10 +183,10 @@ def test_linked_and_marked_folders_are_named_and_no_channel_is_lost(tmp_path: Pa
         (tmp_path / name).write_text("hello\n")
     (tmp_path / "in/web").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"no file of the folder _wiki can be read \(1 \.txt; .*begin with no _"):
-        read(tmp_path / "out", tmp_path / "in")
+        read(tmp_path / "in")
     with pytest.raises(InputError, match=r"no file of the folder web can be read \(1 link; .*that are no links"):
-        read(tmp_path / "out", tmp_path / "in", skip=["_wiki"])
-    documents, _, (_, skipped) = read(tmp_path / "out", tmp_path / "in", skip=["_wiki", "web"])
+        read(tmp_path / "in", skip=["_wiki"])
+    documents, _, (_, skipped) = read(tmp_path / "in", skip=["_wiki", "web"])
     assert list(documents) == ["in/books/x.txt:1"]
     assert skipped == ["in/_wiki/z.txt", "in/books/_old/o.txt", "in/web"]
 
@@ -180,14 +195,14 @@ def test_linked_and_marked_folders_are_named_and_no_channel_is_lost(tmp_path: Pa
 def test_two_channels_of_one_name_are_refused(tmp_path: Path, first: str, second: str) -> None:
     (tmp_path / "in.jsonl").write_bytes(lines({"text": "x", "channel": first}, {"text": "y", "channel": second}))
     with pytest.raises(InputError, match=re.escape(f"channels {first!r} and {second!r} would both be named")):
-        read(tmp_path / "out", tmp_path / "in.jsonl")
+        read(tmp_path / "in.jsonl")
 
 
 def test_the_limit_of_a_table_counts_bytes_and_a_text_is_cut_after_some_characters(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(pa.Table.from_pylist([{"text": "中" * 400}, {"text": "short"}]), tmp_path / "in.parquet")
-    documents, rejects, _ = read(tmp_path / "out", tmp_path / "in.parquet", record_bytes=1000)
+    documents, rejects, _ = read(tmp_path / "in.parquet", record_bytes=1000)
     assert [document.text for document in documents.values()] == ["short"]
     assert [reject["reason"] for reject in rejects] == ["longer than 1000 bytes"]
     with pytest.raises(ValidationError, match="greater than 0"):
@@ -201,7 +216,7 @@ def test_a_record_that_is_too_long_is_set_aside_without_being_held(tmp_path: Pat
     (tmp_path / f"in{suffix}").write_bytes(packed.get(suffix, bytes)(raw))
     del raw
     tracemalloc.start()
-    documents, rejects, _ = read(tmp_path / "out", tmp_path / f"in{suffix}", record_bytes=2**20)
+    documents, rejects, _ = read(tmp_path / f"in{suffix}", record_bytes=2**20)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**24
@@ -216,23 +231,23 @@ def test_channel_is_field_then_config_then_folder_and_never_reserved(tmp_path: P
     (root / "news" / "2024" / "a.jsonl").write_bytes(lines({"text": "x", "channel": "sport/ball"}, {"text": "y"}))
     (root / "b.txt").write_text("top")
     (root / "notes.docx").write_text("?")
-    documents, _, (_, skipped) = read(tmp_path / "out", root)
+    documents, _, (_, skipped) = read(root)
     channels = {document.text: document.channel for document in documents.values()}
     assert channels == {"x": "sport_ball", "y": "news", "top": "text"}
     assert skipped == ["corpus/notes.docx"]
-    fixed, _, _ = read(tmp_path / "fixed", root, channel="mine", lang="en")
+    fixed, _, _ = read(root, channel="mine", lang="en")
     channels = {document.text: (document.channel, document.lang) for document in fixed.values()}
     assert channels == {"x": ("sport_ball", "en"), "y": ("mine", "en"), "top": ("mine", "en")}
     (root / "c.jsonl").write_bytes(lines({"text": "x", "channel": "instructions"}))
     with pytest.raises(InputError, match="reserved for conversations"):
-        read(tmp_path / "reserved", root)
+        read(root)
 
 
 def test_text_files_are_cut_at_blank_lines_and_lose_only_bad_lines(tmp_path: Path) -> None:
     paragraphs = [f"Paragraph {number} " + "word " * 40 for number in range(30)]
     raw = "\n\n".join(paragraphs).encode().replace(b"Paragraph 7", b"Paragraph \xff")
     (tmp_path / "book.txt").write_bytes(b"\xef\xbb\xbf" + raw)
-    documents, rejects, _ = read(tmp_path / "out", tmp_path / "book.txt", text_chars=1000)
+    documents, rejects, _ = read(tmp_path / "book.txt", text_chars=1000)
     assert len(documents) > 3
     assert [reject["line"] for reject in rejects] == [15]
     joined = "\n\n".join(document.text for document in documents.values())
@@ -244,6 +259,6 @@ def test_two_inputs_of_one_name_give_different_ids(tmp_path: Path) -> None:
     for folder in "xy":
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.txt").write_text(folder)
-    documents, _, _ = read(tmp_path / "out", tmp_path / "x" / "a.txt", tmp_path / "y" / "a.txt")
+    documents, _, _ = read(tmp_path / "x" / "a.txt", tmp_path / "y" / "a.txt")
     assert sorted(document.text for document in documents.values()) == ["x", "y"]
     assert not any(str(tmp_path) in document_id for document_id in documents)

@@ -1,0 +1,219 @@
+"""WARC and WET archives: the pages and texts in them, record by record, through fastwarc.
+
+Nothing is left out in silence: a response without text (an image, a redirect) is a reject without a fault, a broken
+record one with its place, and reading goes on at the next record that can be found behind it."""
+
+import zlib
+from collections.abc import Iterator
+from typing import IO, Any, NamedTuple
+
+from argosy.data.jsonl import BLOCK, Reject
+from argosy.data.readers import Reader, Record, Span
+from argosy.data.readers.html import decode, page_text
+from argosy.data.sources import InputFile, SourceConfig
+from argosy.store.remote import open_file
+
+HTML = ("text/html", "application/xhtml+xml")
+_MAGIC = b"\x1f\x8b\x08"  # of a member of gzip
+_BETWEEN = b"\r\n\r\nWARC/1."
+_HEAD = 2**16  # bytes of a member in which its record's first line is
+_SHOWN = 1000
+_WITH_TEXT = ("response", "resource", "conversion")
+_WITHOUT = ("warcinfo", "request", "metadata", "revisit")
+
+
+class Warc(Reader):
+    """WARC, packed record by record or not at all; requests, metadata and revisits hold no text of their own."""
+
+    name = "warc"
+    suffixes = (".warc", ".wet")
+    unit = "record"
+
+    def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Reject]:
+        """Yield the texts of responses, resources and conversions; a record is believed when what follows is one."""
+        start: int | None = 0
+        number = 0
+        while start is not None:
+            before: _Found | None = None
+            try:
+                for found in _records(file.path, start):
+                    if before:
+                        number += 1
+                        yield from _items(before, number, file, config)
+                    before = found
+                problem, start = "", None
+            except _Broken as error:
+                problem, start = str(error), _next_record(file.path, before.place if before else start)
+            if before:
+                number += 1
+                if problem and _BETWEEN in before.body:
+                    yield _broken(file, number, "record of a wrong length", before)
+                else:
+                    yield from _items(before, number, file, config)
+            if problem:
+                number += 1
+                place = "its beginning" if before is None else f"the record at byte {before.place}"
+                until = f"byte {start}" if start is not None else "its end"
+                yield Reject(file.label, number, "damaged or cut off", b"",
+                             f"from behind {place} to {until}: {problem}", self.unit)
+
+
+class _Found(NamedTuple):
+    place: int
+    record: Any
+    body: bytes
+
+
+class _Broken(Exception):
+    """The bytes from here on are no record."""
+
+
+def _records(path: str, start: int) -> Iterator[_Found]:
+    """Yield records from byte `start` on. Raises _Broken: something else comes, or the last one is cut off."""
+    from fastwarc.warc import ArchiveIterator
+
+    place = start
+    with open_file(path) as stream:
+        stream.seek(start)
+        records = iter(ArchiveIterator(stream, parse_http=False))
+        while True:
+            try:
+                record = next(records, None)
+                if record is None:
+                    break
+                place = start + record.stream_pos
+                body = record.reader.read()
+            except (OSError, ValueError) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise
+                raise _Broken(str(error)) from None
+            yield _Found(place, record, body)
+        _check_end(stream, place)
+
+
+def _check_end(stream: IO[bytes], place: int) -> None:
+    """Check that the last member of gzip is whole, which fastwarc does not tell."""
+    stream.seek(place)
+    raw = stream.read(BLOCK)
+    if not raw.startswith(_MAGIC):
+        return
+    member = zlib.decompressobj(31)
+    try:
+        while raw:
+            member.decompress(raw)
+            if member.eof and (raw := member.unused_data.lstrip(b"\0")):
+                member = zlib.decompressobj(31)
+            else:
+                raw = stream.read(BLOCK)
+    except zlib.error as error:
+        raise _Broken(str(error)) from None
+    if not member.eof:
+        raise _Broken("the last member of gzip has no end")
+
+
+def _next_record(path: str, after: int) -> int | None:
+    """Find the first byte of the next record behind byte `after`; None: there is none."""
+    with open_file(path) as stream:
+        packed = stream.read(3) == _MAGIC
+        mark = _MAGIC if packed else _BETWEEN
+        stream.seek(after + 1)
+        base, held = after + 1, b""
+        while raw := stream.read(BLOCK):
+            held += raw
+            at = held.find(mark)
+            while at >= 0:
+                place = base + at
+                if not packed:
+                    return place + 4
+                if _begins(path, place):
+                    return place
+                at = held.find(mark, at + 1)
+            kept = len(mark) - 1
+            base, held = base + len(held) - kept, held[-kept:]
+    return None
+
+
+def _begins(path: str, place: int) -> bool:
+    with open_file(path) as stream:
+        stream.seek(place)
+        try:
+            return zlib.decompressobj(31).decompress(stream.read(_HEAD), 8).startswith(b"WARC/1.")
+        except zlib.error:
+            return False
+
+
+def _items(found: _Found, number: int, file: InputFile, config: SourceConfig) -> Iterator[Record | Reject]:
+    kind = str(found.record.record_type).rpartition(".")[2].lower()
+    length = found.record.content_length
+    if kind in _WITHOUT:
+        return
+    if kind not in _WITH_TEXT:
+        yield _broken(file, number, "record of an unknown type", found)
+    elif len(found.body) < length:
+        yield _broken(file, number, "record that is cut off", found)
+    elif not found.body:
+        yield _broken(file, number, "record without content", found)
+    else:
+        yield _text(found, kind, number, file, config)
+
+
+def _text(found: _Found, kind: str, number: int, file: InputFile, config: SourceConfig) -> Record | Reject:
+    record, body = found.record, found.body
+    headers = record.headers
+    content, charset, status = headers.get("Content-Type") or "", "", None
+    if kind == "response" and content.startswith("application/http"):
+        record.set_bytes_content(body)
+        try:
+            record.parse_http(auto_decode="all")
+            body = record.reader.read()
+        except (OSError, ValueError) as error:
+            return _broken(file, number, "broken HTTP response", found, str(error))
+        content, charset = record.http_headers.get("Content-Type") or "", record.http_charset or ""
+        status = record.http_headers.status_code
+    page = Page((headers.get("WARC-Target-URI") or "").strip("<> "), body, content, charset, status, headers.get("WARC-Date") or "",
+                headers.get("WARC-Identified-Content-Language") or "")
+    return page_record(page, number, found.place, file, config)
+
+
+class Page(NamedTuple):
+    """What an archive holds of a page."""
+
+    url: str
+    body: bytes
+    content: str
+    """Its content type."""
+    charset: str
+    status: int | None
+    date: str
+    languages: str = ""
+
+
+def page_record(page: Page, number: int, place: int, file: InputFile, config: SourceConfig) -> Record | Reject:
+    """Make the record of a page; one that holds no text is a reject without a fault."""
+    kind = page.content.partition(";")[0].strip().lower()
+
+    def without(reason: str, fault: bool = False) -> Reject:
+        return Reject(file.label, number, reason, b"", page.url, Warc.unit, fault)
+
+    if page.url.startswith("metadata:"):  # arguments and log of what made the archive
+        return without("metadata of the archive")
+    if page.status is not None and page.status != 200:
+        return without(f"HTTP status {page.status}")
+    if kind not in HTML and kind != "text/plain":
+        return without(f"content type {kind or 'unknown'}")
+    if len(page.body) > config.record_bytes:
+        return without(f"longer than {config.record_bytes} bytes", fault=True)
+    if kind in HTML:
+        text, title = page_text(page.body, page.charset, config.html)
+    else:
+        text, title = decode(page.body, page.charset), ""
+    if not text or text.isspace():
+        return without("page without text")
+    known = {"url": page.url, "title": title, "date": page.date, "languages": page.languages}
+    fields = {config.text_field: text} | {key: value for key, value in known.items() if value}
+    return Record(number, place, fields, source=page.url)
+
+
+def _broken(file: InputFile, number: int, reason: str, found: _Found, detail: str = "") -> Reject:
+    value = f"at byte {found.place}" + (f": {detail}" if detail else "")
+    return Reject(file.label, number, reason, found.body[:_SHOWN], value, Warc.unit)
