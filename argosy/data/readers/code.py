@@ -23,8 +23,8 @@ LANGUAGES = {
     "Rust": ".rs", "SCSS": ".scss", "SQL": ".sql", "Sass": ".sass", "Scala": ".scala .sc", "Scheme": ".scm .ss",
     "Shell": ".sh .bash .zsh .fish .ksh", "Solidity": ".sol", "Svelte": ".svelte", "Swift": ".swift", "TOML": ".toml",
     "Tcl": ".tcl", "TeX": ".tex .sty .cls", "Thrift": ".thrift", "TypeScript": ".ts .tsx .mts .cts",
-    "VHDL": ".vhd .vhdl", "Verilog": ".v .sv .svh", "Vim Script": ".vim", "Visual Basic": ".vb .bas", "Vue": ".vue", "YAML": ".yaml .yml",
-    "Zig": ".zig",
+    "VHDL": ".vhd .vhdl", "Verilog": ".v .sv .svh", "Vim Script": ".vim", "Visual Basic": ".vb .bas", "Vue": ".vue",
+    "YAML": ".yaml .yml", "Zig": ".zig",
 }  # fmt: skip
 _BY_SUFFIX = {suffix: language for language, suffixes in LANGUAGES.items() for suffix in suffixes.split()}
 

@@ -2,6 +2,7 @@
 
 import codecs
 from collections.abc import Iterator
+from typing import Any
 
 from argosy.data.jsonl import Reject, open_binary
 from argosy.data.readers import Reader, Record, Span
@@ -47,7 +48,7 @@ def page_text(raw: bytes, charset: str, tool: str) -> tuple[str, str]:
     if tool == "trafilatura":
         import trafilatura
 
-        found = trafilatura.bare_extraction(html, with_metadata=True)
+        found: Any = trafilatura.bare_extraction(html, with_metadata=True)
         return (found.text or "", found.title or "") if found else ("", "")
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
@@ -63,4 +64,5 @@ def decode(raw: bytes, charset: str = "") -> str:
     if raw.startswith(codecs.BOM_UTF8):
         return raw[3:].decode(errors="replace")
     encoding = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
-    return str(bytes_to_str(raw, encoding or detect_encoding(raw, from_html_meta=True), errors="replace"))
+    encoding = encoding or detect_encoding(raw, from_html_meta=True) or "utf-8"
+    return str(bytes_to_str(raw, encoding, errors="replace"))

@@ -3,6 +3,7 @@
 Nothing is left out in silence: a response without text (an image, a redirect) is a reject without a fault, a broken
 record one with its place, and reading goes on at the next record that can be found behind it."""
 
+import re
 import zlib
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
@@ -15,8 +16,10 @@ from argosy.store.remote import open_file
 
 HTML = ("text/html", "application/xhtml+xml")
 _MAGIC = b"\x1f\x8b\x08"  # of a member of gzip
-_BETWEEN = b"\r\n\r\nWARC/1."
+_BEGIN = re.compile(rb"WARC/1\.\d\r?\n[A-Za-z-]+: ")
+_BEGIN_PACKED = re.compile(re.escape(_MAGIC))
 _HEAD = 2**16  # bytes of a member in which its record's first line is
+_OVERLAP = 64  # bytes: more than a mark
 _SHOWN = 1000
 _WITH_TEXT = ("response", "resource", "conversion")
 _WITHOUT = ("warcinfo", "request", "metadata", "revisit")
@@ -43,15 +46,15 @@ class Warc(Reader):
                     before = found
                 problem, start = "", None
             except _Broken as error:
-                problem, start = str(error), _next_record(file.path, before.place if before else start)
+                problem, start = str(error), _next_record(file.path, before.place if before else start or 0)
+            number += 1
+            if before and problem and _BEGIN.search(before.body):  # it has swallowed what is read next
+                yield _broken(file, number, "record of a wrong length", before, problem)
+                continue
             if before:
-                number += 1
-                if problem and _BETWEEN in before.body:
-                    yield _broken(file, number, "record of a wrong length", before)
-                else:
-                    yield from _items(before, number, file, config)
-            if problem:
-                number += 1
+                yield from _items(before, number, file, config)
+            if problem and not (before and start is None and len(before.body) < before.record.content_length):
+                number += bool(before)
                 place = "its beginning" if before is None else f"the record at byte {before.place}"
                 until = f"byte {start}" if start is not None else "its end"
                 yield Reject(file.label, number, "damaged or cut off", b"",
@@ -88,6 +91,8 @@ def _records(path: str, start: int) -> Iterator[_Found]:
                     raise
                 raise _Broken(str(error)) from None
             yield _Found(place, record, body)
+            if len(body) < record.content_length and _BEGIN.search(body):
+                raise _Broken("it is longer than the file")
         _check_end(stream, place)
 
 
@@ -114,22 +119,15 @@ def _check_end(stream: IO[bytes], place: int) -> None:
 def _next_record(path: str, after: int) -> int | None:
     """Find the first byte of the next record behind byte `after`; None: there is none."""
     with open_file(path) as stream:
-        packed = stream.read(3) == _MAGIC
-        mark = _MAGIC if packed else _BETWEEN
+        packed = stream.read(len(_MAGIC)) == _MAGIC
         stream.seek(after + 1)
         base, held = after + 1, b""
         while raw := stream.read(BLOCK):
             held += raw
-            at = held.find(mark)
-            while at >= 0:
-                place = base + at
-                if not packed:
-                    return place + 4
-                if _begins(path, place):
-                    return place
-                at = held.find(mark, at + 1)
-            kept = len(mark) - 1
-            base, held = base + len(held) - kept, held[-kept:]
+            for match in (_BEGIN_PACKED if packed else _BEGIN).finditer(held):
+                if not packed or _begins(path, base + match.start()):
+                    return base + match.start()
+            base, held = base + max(0, len(held) - _OVERLAP), held[-_OVERLAP:]
     return None
 
 
@@ -170,7 +168,8 @@ def _text(found: _Found, kind: str, number: int, file: InputFile, config: Source
             return _broken(file, number, "broken HTTP response", found, str(error))
         content, charset = record.http_headers.get("Content-Type") or "", record.http_charset or ""
         status = record.http_headers.status_code
-    page = Page((headers.get("WARC-Target-URI") or "").strip("<> "), body, content, charset, status, headers.get("WARC-Date") or "",
+    url = (headers.get("WARC-Target-URI") or "").strip("<> ")
+    page = Page(url, body, content, charset, status, headers.get("WARC-Date") or "",
                 headers.get("WARC-Identified-Content-Language") or "")
     return page_record(page, number, found.place, file, config)
 
