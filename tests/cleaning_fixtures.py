@@ -1,12 +1,23 @@
-"""Clean prose, and one filter applied to one text."""
+"""Clean prose, one filter applied to one text, and a corpus that is scored by shard and cleaned."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Filter, Resources
-from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.filters import make_filters, parse_filters, registered
 from argosy.cleaning.scoring import KEPT, decide, score
+from argosy.cleaning.kept import KeptCorpus
+from argosy.data.inventory import OWN, identify, write_inventory
+from argosy.data.jsonl import JsonlWriters
 from argosy.data.schemas import Document
+from argosy.data.sources import InputFile
+from argosy.store.files import write_json
+from steps.clean import STEP, CleanConfig
+from steps.score import STEP as SCORE
+from steps.score import ScoreConfig
+from tests.step_fixtures import run_step
 
 PROSE = (
     "The harbour was quiet in the morning, and the fishermen sat on the wall to mend their nets. "
@@ -36,3 +47,32 @@ def outcome(name: str, text: str, lang: str = "", resources: Resources | None = 
     scored = score(Batch([document(text, lang)]), filters)
     codes, reasons = decide(filters, scored.scores, np.array(["web"]))
     return scored.batch.documents[0].text if codes[0] == KEPT else f"dropped: {reasons[codes[0]][1]}"
+
+
+def make_data(root: Path, documents: Sequence[Document]) -> Path:
+    """Write what a data step leaves of documents of its own."""
+    names = [f"documents/{channel}" for channel in sorted({document.channel for document in documents})]
+    with JsonlWriters(root) as writers:
+        for document in documents:
+            writers.write(f"documents/{document.channel}", document.to_record())
+        writers.write_all("sample/documents", (document.to_record() for document in documents))
+        writers.open("benchmark/en")
+    paths = [(root / f"{name}.jsonl", f"{name}.jsonl") for name in names]
+    files = [identify(InputFile(str(path), name, "", "documents", path.stat().st_size, OWN, name), most=400)
+             for path, name in paths]
+    write_inventory(root, files, [])
+    write_json(root / "outputs.json", {"outputs": {}})
+    return root
+
+
+def cleaned(root: Path, data: Path, shards: int = 1, **config: Any) -> tuple[dict[str, Any], KeptCorpus]:
+    """Score the shards of `data` and clean them: the clean step's outputs, and what it has kept."""
+    clean = CleanConfig(data=str(data), shards=shards, **config)
+    scoring = tuple(registered()[one.name].scoring_config(one) for one in clean.filters)
+    scored = [root / f"score-{number}" for number in range(shards)]
+    for number, out in enumerate(scored):
+        part = ScoreConfig(data=str(data), filters=scoring, word_lists=clean.word_lists, shard=number, shards=shards)
+        write_json(out / "outputs.json", {"outputs": run_step(SCORE, part, out)})
+    outputs = run_step(STEP, clean.model_copy(update={"scored": tuple(map(str, scored))}), root / "clean")
+    write_json(root / "clean" / "outputs.json", {"outputs": outputs})
+    return outputs, KeptCorpus.of(str(root / "clean"), [str(out) for out in scored])

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.scoring import KEPT
@@ -14,13 +13,10 @@ from argosy.errors import InputError
 from argosy.store.files import make_directory, read_json, write_json
 from argosy.store.step_files import given_directory, read_outputs
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
 REPORT = "report.json"
 DECISIONS = "decisions"  # of the clean step: files by the shard's number
 REASONS = "reasons.json"
+_FIELDS = ("id", "text", "channel", "lang", "source")
 
 
 def write_decisions(clean: Path, decisions: Decisions) -> None:
@@ -58,14 +54,6 @@ class KeptCorpus:
                              "its score steps, in their order")
         return cls(directory, parts)
 
-    @cached_property
-    def kept(self) -> "list[npt.NDArray[np.bool_]]":
-        """Tell of each document of each shard whether it is kept."""
-        import numpy as np
-
-        folder = self.clean / DECISIONS
-        return [np.load(folder / f"{number:05}.npy") == KEPT for number in range(len(self.scored))]
-
     def _cuts(self, number: int) -> dict[int, list[tuple[int, int]]]:
         """Return what is cut out of documents of a shard: by their number in it, from where to where, in order."""
         import numpy as np
@@ -75,14 +63,20 @@ class KeptCorpus:
             cuts.setdefault(row, []).append((begin, end))
         return cuts
 
-    def names(self) -> Iterator[tuple[Any, ...]]:
-        """Yield (channel, id) of each document, without reading texts."""
-        yield from self._rows(("channel", "id"))
+    def names(self) -> Iterator[list[Any]]:
+        """Yield [channel, id] of each document, without reading texts."""
+        yield from (values for _, values in self._rows(("channel", "id"), dropped=False))
 
     def documents(self) -> Iterator[Document]:
         """Yield each document."""
-        for name, text, *others in self._rows(("id", "text", "channel", "lang", "source")):
-            yield Document(name, text, *others)
+        for _, values in self._rows(_FIELDS, dropped=False):
+            yield Document(*values)
+
+    def dropped(self) -> Iterator[tuple[Document, str, str]]:
+        """Yield each document that goes, as repaired, with the filter and the reason."""
+        reasons = read_json(self.clean / DECISIONS / REASONS)
+        for code, values in self._rows(_FIELDS, dropped=True):
+            yield Document(*values), *reasons[code]
 
     def channels(self) -> list[str]:
         """List all channels, also those of which nothing is kept."""
@@ -93,19 +87,23 @@ class KeptCorpus:
         channels = read_json(self.clean / REPORT)["channels"]
         return {name: counts["bytes_out"] for name, counts in channels.items() if counts["out"]}
 
-    def _rows(self, columns: Sequence[str]) -> Iterator[list[Any]]:
-        """Yield the columns of each document that is kept; its text without what is cut out."""
+    def _rows(self, columns: Sequence[str], dropped: bool) -> Iterator[tuple[int, list[Any]]]:
+        """Yield (code of the decision, columns) of each document that is kept, or dropped; a text without what is cut
+        out of it."""
+        import numpy as np
+
         place = columns.index("text") if "text" in columns else None
-        for number, (directory, kept) in enumerate(zip(self.scored, self.kept, strict=True)):
+        for number, directory in enumerate(self.scored):
+            codes = np.load(self.clean / DECISIONS / f"{number:05}.npy").tolist()
             cuts, at = self._cuts(number), 0
             for path in shard_files(directory):
                 for group in read_columns(path, columns):
                     for at, row in enumerate(zip(*group.values.values(), strict=True), at):
-                        if kept[at]:
+                        if (codes[at] == KEPT) is not dropped:
                             values = list(row)
                             if place is not None and at in cuts:
                                 values[place] = without(values[place], cuts[at])
-                            yield values
+                            yield codes[at], values
                     at += bool(group.values[columns[0]])
 
 

@@ -9,12 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from argosy.cleaning import filters
-from argosy.data.jsonl import JsonlWriters, read_documents, read_jsonl
+from argosy.cleaning.filters import registered
+from argosy.data.jsonl import read_documents
 from argosy.data.schemas import Document
 from argosy.errors import InputError
-from argosy.store.files import read_json, write_json
-from steps.clean import STEP, CleanConfig
-from tests.step_fixtures import run_step
+from argosy.store.files import read_json
+from steps.clean import CleanConfig
+from steps.score import ScoreConfig
+from tests.cleaning_fixtures import cleaned, make_data
 
 GOOD = (
     "The river was low in the summer, and the children of the village walked to the island in the middle of it. "
@@ -22,57 +24,63 @@ GOOD = (
 )
 
 
-def make_data(root: Path, documents: list[Document]) -> str:
-    with JsonlWriters(root) as writers:
-        for document in documents:
-            writers.write(f"documents/{document.channel}", document.to_record())
-        writers.open("benchmark/en")
-    write_json(root / "outputs.json", {"outputs": {"documents": len(documents)}})
-    return str(root)
-
-
-def clean(out: Path, **config: Any) -> dict[str, Any]:
-    return run_step(STEP, CleanConfig(**config), out)
-
-
 @pytest.fixture
-def data(tmp_path: Path) -> str:
+def data(tmp_path: Path) -> Path:
     texts = [GOOD, GOOD, f"{GOOD} Write to me@example.com.", "short", f"Menu\n{GOOD}\nAnd then the winter came."]
     documents = [Document(f"web-{number}", text, "web", "en") for number, text in enumerate(texts)]
     return make_data(tmp_path / "data", [*documents, Document("code-0", "x = 1", "code", "en")])
 
 
-def test_every_document_ends_in_one_place_and_counts_balance(tmp_path: Path, data: str) -> None:
-    outputs = clean(tmp_path / "out", data=data)
-    before = {document.id: document for document in read_documents(Path(data) / "documents")}
-    kept = {document.id: document for document in read_documents(tmp_path / "out" / "documents")}
-    rejects = [record for path in (tmp_path / "out" / "rejects").glob("*.jsonl") for record in read_jsonl(path)]
-    assert sorted([*kept, *(record["id"] for record in rejects)]) == sorted(before)
-    assert all(record["text"] == before[record["id"]].text for record in rejects)
-    assert {record["id"]: record["filter"] for record in rejects}["web-1"] == "exact_dedup"
+def test_every_document_ends_in_one_place_and_counts_balance(tmp_path: Path, data: Path) -> None:
+    outputs, corpus = cleaned(tmp_path, data)
+    before = {document.id for document in read_documents(data / "documents")}
+    kept = {document.id: document for document in corpus.documents()}
+    dropped = {document.id: (name, reason) for document, name, reason in corpus.dropped()}
+    assert sorted([*kept, *dropped]) == sorted(before)
+    assert dropped["web-1"] == ("exact_dedup", "copy of an earlier document")
     assert kept["code-0"].text == "x = 1"
     assert outputs["documents_in"] == 6 == outputs["documents_out"] + sum(outputs["dropped"].values())
-    report = read_json(tmp_path / "out" / "report.json")
+    report = read_json(tmp_path / "clean" / "report.json")
     for counts in report["channels"].values():
         assert counts["in"] == counts["out"] + sum(sum(reasons.values()) for reasons in counts["dropped"].values())
     assert report["channels"]["web"]["dropped"]["gopher_quality"] == {"too short": 1}
     assert {"filter", "reason", "channel", "text"} == set(report["samples"][0])
 
 
+def test_nothing_depends_on_the_number_of_shards(tmp_path: Path, data: Path) -> None:
+    found = []
+    for shards in (1, 2, 7):
+        outputs, corpus = cleaned(tmp_path / str(shards), data, shards)
+        rest = {name: value for name, value in outputs.items() if name != "shards"}
+        report = read_json(tmp_path / str(shards) / "clean" / "report.json")
+        found.append((rest, report, list(corpus.documents()), list(corpus.dropped())))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_changed_threshold_needs_no_new_scores() -> None:
+    def scoring(**thresholds: Any) -> dict[str, Any]:
+        config = CleanConfig(filters=[{"name": "gopher_quality", **thresholds}])
+        return ScoreConfig(filters=tuple(registered()[c.name].scoring_config(c) for c in config.filters)).identity()
+
+    assert scoring(min_words=3, skip_channels=["web"]) == scoring()
+    assert scoring(stop_words=["the"]) != scoring()
+
+
 def test_a_channel_may_lose_everything_and_a_corpus_may_not(tmp_path: Path) -> None:
     short, good = Document("a", "short", "web"), Document("b", GOOD, "books")
-    clean(tmp_path / "out", data=make_data(tmp_path / "some", [short, good]))
-    assert (tmp_path / "out" / "documents" / "web.jsonl").read_bytes() == b""
+    _, corpus = cleaned(tmp_path / "some", make_data(tmp_path / "some" / "data", [short, good]))
+    assert corpus.channels() == ["books", "web"]
+    assert list(corpus.sizes()) == ["books"]
     with pytest.raises(InputError, match="dropped all 1 documents, most by 'gopher_quality'"):
-        clean(tmp_path / "none", data=make_data(tmp_path / "data", [short]))
+        cleaned(tmp_path / "none", make_data(tmp_path / "none" / "data", [short]))
 
 
-def test_word_lists_are_read_and_named_when_unreadable(tmp_path: Path, data: str) -> None:
+def test_word_lists_are_read_and_named_when_unreadable(tmp_path: Path, data: Path) -> None:
     (tmp_path / "words.txt").write_text("branches\n")
-    outputs = clean(tmp_path / "out", data=data, word_lists=(str(tmp_path / "words.txt"),))
+    outputs, _ = cleaned(tmp_path, data, word_lists=(str(tmp_path / "words.txt"),))
     assert outputs["dropped"]["toxicity"] == 4
     with pytest.raises(InputError, match=r"word_lists: .*absent.txt cannot be read"):
-        clean(tmp_path / "other", data=data, word_lists=(str(tmp_path / "absent.txt"),))
+        cleaned(tmp_path, data, word_lists=(str(tmp_path / "absent.txt"),))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +105,7 @@ def test_thresholds_are_in_the_identity_and_survive_json() -> None:
     assert config.identity() != CleanConfig(filters=["unicode", "near_dedup"]).identity()
 
 
-def test_the_filter_of_contributing_is_one_new_file(tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_filter_of_contributing_is_one_new_file(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contributing = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     [source] = [block for block in re.findall(r"```python\n(.*?)```", contributing, re.DOTALL) if "(Filter[" in block]
     (tmp_path / "plugins").mkdir()
@@ -105,7 +113,7 @@ def test_the_filter_of_contributing_is_one_new_file(tmp_path: Path, data: str, m
     monkeypatch.setattr(filters, "__path__", [*filters.__path__, str(tmp_path / "plugins")])
     filters.registered.cache_clear()
     try:
-        outputs = clean(tmp_path / "out", data=data, filters=[{"name": "short", "min_characters": 6}])
+        outputs, _ = cleaned(tmp_path, data, filters=[{"name": "short", "min_characters": 6}])
     finally:
         filters.registered.cache_clear()
         sys.modules.pop("argosy.cleaning.filters.short", None)
