@@ -28,10 +28,12 @@ def read_shard(shard: Shard, config: SourceConfig, counts: Counts | None = None)
 
 def read_piece(piece: Piece, config: SourceConfig, counts: Counts) -> Iterator[Item]:
     """Yield the documents and rejects of a piece of a file; as read_shard."""
-    file, cuts = piece.file, piece.file.cuts
+    file, ends = piece.file, (*piece.file.cuts[1:], None)
     before = _verify(piece)
-    span = Span(cuts[piece.first], cuts[piece.last] if piece.last < len(cuts) else None)
-    yield from read_file(file, config, counts, span)
+    # Of a text each cut is read alone, as a document ends there whoever reads what follows.
+    step = 1 if registered()[file.format].cut_after == "blank" else piece.last - piece.first
+    for first in range(piece.first, piece.last, step):
+        yield from read_file(file, config, counts, Span(file.cuts[first], ends[first + step - 1]))
     if _state(file) != before:
         raise _changed(file)
 
