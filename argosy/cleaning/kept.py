@@ -1,9 +1,10 @@
 """The cleaned corpus: documents of scored shards, less those that the clean step decided against."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.scoring import KEPT
@@ -13,10 +14,14 @@ from argosy.errors import InputError
 from argosy.store.files import make_directory, read_json, write_json
 from argosy.store.step_files import given_directory, read_outputs
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 REPORT = "report.json"
 DECISIONS = "decisions"  # of the clean step: files by the shard's number
 REASONS = "reasons.json"
-_FIELDS = ("id", "text", "channel", "lang", "source")
+_FIELDS = ("id", "text", "channel", "lang", "source", "metadata")
 
 
 def write_decisions(clean: Path, decisions: Decisions) -> None:
@@ -70,13 +75,13 @@ class KeptCorpus:
     def documents(self) -> Iterator[Document]:
         """Yield each document."""
         for _, values in self._rows(_FIELDS, dropped=False):
-            yield Document(*values)
+            yield _document(values)
 
     def dropped(self) -> Iterator[tuple[Document, str, str]]:
         """Yield each document that goes, as repaired, with the filter and the reason."""
         reasons = read_json(self.clean / DECISIONS / REASONS)
         for code, values in self._rows(_FIELDS, dropped=True):
-            yield Document(*values), *reasons[code]
+            yield _document(values), *reasons[code]
 
     def channels(self) -> list[str]:
         """List all channels, also those of which nothing is kept."""
@@ -86,6 +91,26 @@ class KeptCorpus:
         """Return the UTF-8 bytes of each channel that has documents."""
         channels = read_json(self.clean / REPORT)["channels"]
         return {name: counts["bytes_out"] for name, counts in channels.items() if counts["out"]}
+
+    def decision(self, shard: int, row: int) -> tuple[str, str] | None:
+        """Return the filter and the reason that a document is dropped for; None: it is kept."""
+        import numpy as np
+
+        code = int(np.load(self.clean / DECISIONS / f"{shard:05}.npy", mmap_mode="r")[row])
+        if code == KEPT:
+            return None
+        label, reason = read_json(self.clean / DECISIONS / REASONS)[code]
+        return label, reason
+
+    def has_copies(self, label: str) -> bool:
+        """Tell whether a filter looks for copies."""
+        return (self.clean / DECISIONS / f"copies.{label}.npy").is_file()
+
+    def copies(self, label: str) -> "npt.NDArray[np.int64]":
+        """Return what a deduplicator has dropped: (number in the corpus, number of the one that stays), (n, 2)."""
+        import numpy as np
+
+        return np.asarray(np.load(self.clean / DECISIONS / f"copies.{label}.npy"))
 
     def _rows(self, columns: Sequence[str], dropped: bool) -> Iterator[tuple[int, list[Any]]]:
         """Yield (code of the decision, columns) of each document that is kept, or dropped; a text without what is cut
@@ -105,6 +130,11 @@ class KeptCorpus:
                                 values[place] = without(values[place], cuts[at])
                             yield codes[at], values
                     at += bool(group.values[columns[0]])
+
+
+def _document(values: Sequence[Any]) -> Document:
+    *fields, metadata = values
+    return Document(*fields, metadata=json.loads(metadata))
 
 
 def without(text: str, spans: Sequence[tuple[int, int]]) -> str:

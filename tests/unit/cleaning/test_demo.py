@@ -4,16 +4,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import pytest
 
-from argosy.data.jsonl import read_documents, read_jsonl
+from argosy.data.jsonl import read_documents
 from argosy.data.schemas import Document
 from argosy.demo.corpus import DemoConfig
 from argosy.store.files import write_json
-from steps import clean as clean_step
 from steps import data as data_step
+from tests.cleaning_fixtures import cleaned as clean_corpus
 from tests.step_fixtures import run_step
 
 SIZES = DemoConfig(
@@ -26,7 +25,8 @@ SIZES = DemoConfig(
 class Cleaned:
     before: dict[str, Document]
     after: dict[str, Document]
-    rejects: dict[str, dict[str, Any]]
+    dropped: dict[str, tuple[Document, str, str]]
+    """By id: the document, the filter, the reason."""
 
     def caught(self, document: Document) -> bool:
         """Dropped, or free of what its label says is wrong with it."""
@@ -48,10 +48,9 @@ def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Cleaned:
     root: Path = tmp_path_factory.mktemp("demo")
     made = run_step(data_step.STEP, data_step.DataConfig(demo=SIZES), root / "data")
     write_json(root / "data" / "outputs.json", {"outputs": made})
-    run_step(clean_step.STEP, clean_step.CleanConfig(data=str(root / "data")), root / "clean")
-    before, after = ({d.id: d for d in read_documents(root / name / "documents")} for name in ("data", "clean"))
-    rejected = [record for path in (root / "clean" / "rejects").glob("*.jsonl") for record in read_jsonl(path)]
-    return Cleaned(before, after, {record["id"]: record for record in rejected})
+    _, corpus = clean_corpus(root, root / "data")
+    before = {d.id: d for d in read_documents(root / "data" / "documents")}
+    return Cleaned(before, {d.id: d for d in corpus.documents()}, {each[0].id: each for each in corpus.dropped()})
 
 
 def test_each_kind_of_dirt_is_caught(cleaned: Cleaned) -> None:
@@ -66,13 +65,13 @@ def test_each_kind_of_dirt_is_caught(cleaned: Cleaned) -> None:
 def test_clean_documents_are_kept(cleaned: Cleaned) -> None:
     total = Counter(d.channel for d in cleaned.before.values() if "dirt" not in d.metadata)
     clean = [d.id for d in cleaned.before.values() if "dirt" not in d.metadata]
-    lost = [cleaned.rejects[name] for name in clean if name in cleaned.rejects]
+    lost = [cleaned.dropped[name] for name in clean if name in cleaned.dropped]
     # Python's documentation really has copies of its own texts: those are rightly dropped.
-    wrongly = [record for record in lost if not record["filter"].endswith("_dedup")]
-    assert len(wrongly) <= 0.01 * total.total(), Counter((r["filter"], r["reason"]) for r in wrongly)
+    wrongly = [why for _, *why in lost if not why[0].endswith("_dedup")]
+    assert len(wrongly) <= 0.01 * total.total(), Counter(map(tuple, wrongly))
     assert len(lost) <= 0.02 * total.total()
     for channel in ("knowledge_en", "knowledge_zh"):
-        assert sum(record["channel"] == channel for record in lost) <= 0.01 * total[channel]
+        assert sum(document.channel == channel for document, *_ in lost) <= 0.01 * total[channel]
 
 
 def test_no_fact_loses_its_prose(cleaned: Cleaned) -> None:

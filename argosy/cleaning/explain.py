@@ -1,0 +1,123 @@
+"""What happened to a document, filter by filter, with the values that decided; and what two cleanings decide otherwise."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite, isnan
+from typing import TYPE_CHECKING, Any
+
+from argosy.cleaning.filter import Filter, Rule
+from argosy.cleaning.funnel import read_rows
+from argosy.cleaning.kept import KeptCorpus
+from argosy.cleaning.scoring import broken
+from argosy.cleaning.shard import ScoredShard
+from argosy.data.shards import read_columns, shard_files
+from argosy.errors import InputError
+
+if TYPE_CHECKING:
+    from argosy.cleaning.batch import Floats
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a document is: its shard, and its number in it."""
+
+    shard: int
+    row: int
+
+
+def find(corpus: KeptCorpus, name: str) -> Place:
+    """Find the document with this id. Raises InputError: there is none; names one that begins alike."""
+    near = ""
+    for number, directory in enumerate(corpus.scored):
+        at = 0
+        for path in shard_files(directory):
+            for group in read_columns(path, ("id",)):
+                ids = group.values["id"]
+                if name in ids:
+                    return Place(number, at + ids.index(name))
+                near = near or next((each for each in ids if name in each), "")
+                at += len(ids)
+    hint = f"; did you mean {near!r}?" if near else ""
+    raise InputError(f"no document has the id {name!r}{hint} (ids are file:line, as in the samples of the report)")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a rule says of a document.
+
+    Attributes:
+        label: of the filter; its score and value; the limit in words.
+        broken: whether the document breaks the rule.
+        skipped: whether the filter passes over its channel."""
+
+    label: str
+    score: str
+    value: float
+    limit: str
+    broken: bool
+    skipped: bool
+
+
+def looks(
+    filters: Mapping[str, Filter[Any]], scores: Mapping[str, "Floats"], channel: str, row: int = 0
+) -> Iterator[Look]:
+    """Yield what each rule says of the document `row`, also behind the one that decided."""
+    for label, one in filters.items():
+        for rule in one.rules():
+            value = float(scores[f"{label}.{rule.score}"][row])
+            flag = bool(broken(rule, label, scores)[row])
+            yield Look(label, rule.score, value, limit(rule), flag, channel in one.config.skip_channels)
+
+
+def limit(rule: Rule | None) -> str:
+    """Say what a rule allows."""
+    words: list[str] = []
+    while rule:
+        here = [f"at least {rule.least:g}"] * isfinite(rule.least) + [f"at most {rule.most:g}"] * isfinite(rule.most)
+        words.append(" and ".join(here) if not words else f"{rule.score} {' and '.join(here)}")
+        rule = rule.also
+    return " or ".join(words)
+
+
+def shown(value: float) -> str:
+    """Write a score: short, and `-` where it does not apply."""
+    return "-" if isnan(value) else f"{value:.4g}"
+
+
+def duplicate_of(corpus: KeptCorpus, place: Place, label: str) -> str:
+    """Name the document that this one is a copy of; "" where it is none, or one of an earlier corpus."""
+    firsts = [0]
+    for directory in corpus.scored:
+        firsts.append(firsts[-1] + len(ScoredShard(directory)))
+    copies = corpus.copies(label)
+    found = copies[copies[:, 0] == firsts[place.shard] + place.row, 1].tolist()
+    if not found or found[0] < 0:
+        return ""
+    shard = max(number for number, first in enumerate(firsts[:-1]) if first <= found[0])
+    [(name,)] = read_rows(ScoredShard(corpus.scored[shard]), [found[0] - firsts[shard]], ("id",))
+    return str(name)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Documents that one cleaning drops and another keeps.
+
+    Attributes:
+        reasons: (filter, reason) -> how many. samples: (id, filter, reason, beginning of the text)."""
+
+    reasons: Counter[tuple[str, str]]
+    samples: list[tuple[str, str, str, str]]
+
+
+def difference(one: KeptCorpus, other: KeptCorpus, count: int) -> Difference:
+    """Return what `one` drops and `other` keeps, with `count` samples of each reason."""
+    kept = {name for _, name in other.names()}
+    reasons = Counter[tuple[str, str]]()
+    samples = []
+    for document, label, reason in one.dropped():
+        if document.id in kept:
+            reasons[label, reason] += 1
+            if reasons[label, reason] <= count:
+                samples.append((document.id, label, reason, " ".join(document.text.split())[:100]))
+    return Difference(reasons, samples)

@@ -1,0 +1,184 @@
+"""`argosy data`: what happened to a document, what a filter says of a file, what another config would drop."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.explain import Look, difference, duplicate_of, find, looks, shown
+from argosy.cleaning.filter import Filter, Resources
+from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.funnel import read_rows
+from argosy.cleaning.kept import KeptCorpus
+from argosy.cleaning.scoring import KEPT, decide, labels, score
+from argosy.cleaning.shard import ScoredShard
+from argosy.data.counts import Counts
+from argosy.data.listing import list_inputs
+from argosy.data.reading import read_file
+from argosy.data.schemas import Document
+from argosy.data.sources import SourceConfig
+from argosy.errors import InputError
+from argosy.store.step_files import read_done
+from steps.clean import CleanConfig
+from workflows.cli.command import Command, add_store
+from workflows.stored.last_run import last_run
+from workflows.stored.lineage import Lineage
+
+MORE = """examples:
+  argosy data explain corpus/a.jsonl:17            what the last run's cleaning made of a document, and why
+  argosy data try gopher_quality corpus/a.jsonl    scores and decisions of one filter, at once
+  argosy data try '{name: gopher_quality, min_words: 50}' corpus/
+  argosy data diff runs/clean-1f0 runs/clean-2a7   what the second drops more, and less, than the first
+  argosy data dropped gopher_quality               documents that a filter has dropped in the last run"""
+_LOOK = 100  # characters of a text that are shown
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    explain = actions.add_parser("explain", help="what cleaning made of a document, and why")
+    explain.add_argument("document", metavar="ID", help="id of a document: file:line")
+    tried = actions.add_parser("try", help="what a filter says of files")
+    tried.add_argument("filter", metavar="FILTER", help="name, or an object with name and thresholds")
+    tried.add_argument("files", metavar="FILE", nargs="+", help="files or folders")
+    diff = actions.add_parser("diff", help="what one cleaning drops and another keeps")
+    diff.add_argument("first", metavar="CLEAN", type=Path, help="directory of a clean step")
+    diff.add_argument("second", metavar="CLEAN", type=Path, help="directory of another one")
+    dropped = actions.add_parser("dropped", help="documents that a filter has dropped")
+    dropped.add_argument("filter", metavar="FILTER", help="name of the filter")
+    for each in (explain, dropped):
+        each.add_argument("--clean", type=Path, metavar="DIR", help="directory of a clean step (default: the last run's)")
+        add_store(each)
+    for each in (tried, diff, dropped):
+        each.add_argument("--most", type=int, default=10, metavar="N", help="documents that are shown (default: 10)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the action says."""
+    lines = {"explain": _explain, "try": _try, "diff": _diff, "dropped": _dropped}[args.action](args)
+    for line in lines:
+        print(line)
+    return 0
+
+
+def _open(args: argparse.Namespace) -> tuple[KeptCorpus, CleanConfig]:
+    directory = args.clean
+    if directory is None:
+        directories = last_run(args.store).directories
+        if "clean" not in directories:
+            raise InputError("the last run has no clean stage: name the directory of one with --clean")
+        directory = args.store / directories["clean"]
+    return _corpus(directory)
+
+
+def _corpus(directory: Path) -> tuple[KeptCorpus, CleanConfig]:
+    """Open a clean step's corpus, whose scored shards lie beside it. Raises InputError: they do not."""
+    done = read_done(directory)
+    if done is None or done["made_from"]["step"] != "clean":
+        raise InputError(f"{directory} is not the directory of a finished clean step")
+    scored = Lineage(directory.absolute().parent).of(directory.absolute()).upstream["scored"]
+    missing = [each for each in scored if isinstance(each, str)]
+    if missing:
+        raise InputError(f"{directory}: {len(missing)} of its {len(scored)} score steps are not in this store")
+    paths = [str(each.directory) for each in scored if not isinstance(each, str)]
+    filters = done["made_from"]["config"]["filters"]
+    return KeptCorpus.of(str(directory), paths), CleanConfig(filters=filters)
+
+
+def _filters(config: CleanConfig) -> dict[str, Filter[Any]]:
+    return dict(zip(labels(config.filters), make_filters(config.filters, Resources()), strict=True))
+
+
+def _explain(args: argparse.Namespace) -> Iterator[str]:
+    corpus, config = _open(args)
+    place = find(corpus, args.document)
+    shard = ScoredShard(corpus.scored[place.shard])
+    [(text, channel, lang, source, changed)] = read_rows(shard, [place.row],
+                                                         ("text", "channel", "lang", "source", "changed"))
+    yield f"{args.document}: channel {channel}, language {lang or 'not named'}, from {source}"
+    yield f"  {' '.join(text.split())[:_LOOK]}"
+    yield f"  changed by: {', '.join(changed) or 'no filter'}"
+    decision = corpus.decision(place.shard, place.row)
+    yield f"  {'dropped by ' + ': '.join(decision) if decision else 'kept'}"
+    if decision and (other := duplicate_of(corpus, place, decision[0]) if corpus.has_copies(decision[0]) else ""):
+        yield f"  the one that stays: {other}"
+    yield from _table(looks(_filters(config), shard.scores, channel, place.row))
+
+
+def _table(found: Iterator[Look]) -> Iterator[str]:
+    label = ""
+    for look in found:
+        head, label = ("" if look.label == label else look.label), look.label
+        mark = "skipped" if look.skipped else "DROPS" if look.broken else ""
+        yield f"  {head:20} {look.score:28} {shown(look.value):>10}  {look.limit:24} {mark}".rstrip()
+
+
+def _try(args: argparse.Namespace) -> Iterator[str]:
+    import yaml
+
+    given = yaml.safe_load(args.filter)
+    try:
+        config = CleanConfig(filters=parse_filters([given]))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    documents = list(_documents(args.files))
+    if not documents:
+        raise InputError(f"{', '.join(args.files)}: there is no document to try the filter on")
+    made = make_filters(config.filters, Resources(sample=documents))
+    filters = dict(zip(labels(config.filters), made, strict=True))
+    scored = score(Batch(documents), filters)
+    channels = [document.channel for document in documents]
+    import numpy as np
+
+    codes, reasons = decide(filters, scored.scores, np.array(channels))
+    counts = Counter("kept" if code == KEPT else reasons[code][1] for code in codes.tolist())
+    changed = sum(int(flags.sum()) for flags in scored.changed.values())
+    yield f"{len(documents)} documents: " + ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    yield from [f"{changed} texts changed"] if changed else []
+    shown_first = sorted(range(len(documents)), key=lambda at: (codes[at] == KEPT, at))[: args.most]
+    for at in shown_first:
+        document = documents[at]
+        yield f"{document.id}  {'kept' if codes[at] == KEPT else reasons[codes[at]][1]}"
+        yield f"  {' '.join(document.text.split())[:_LOOK]}"
+        yield from _table(looks(filters, scored.scores, document.channel, at))
+
+
+def _documents(paths: list[str]) -> Iterator[Document]:
+    config, counts = SourceConfig(), Counts()
+    files, _ = list_inputs(paths, config)
+    for file in files:
+        for item in read_file(file, config, counts):
+            if isinstance(item, Document):
+                yield item
+            else:
+                print(f"{item.file}:{item.line} is no document: {item.reason}", file=sys.stderr)
+
+
+def _diff(args: argparse.Namespace) -> Iterator[str]:
+    first, second = _corpus(args.first)[0], _corpus(args.second)[0]
+    for word, one, other in (("more", second, first), ("less", first, second)):
+        found = difference(one, other, args.most)
+        yield f"the second drops {found.reasons.total()} documents {word}"
+        for (label, reason), count in found.reasons.most_common():
+            yield f"  {count:8} {label}: {reason}"
+            for name, *why, text in found.samples:
+                if tuple(why) == (label, reason):
+                    yield f"           {name}  {text}"
+
+
+def _dropped(args: argparse.Namespace) -> Iterator[str]:
+    corpus, config = _open(args)
+    known = labels(config.filters)
+    if args.filter not in known:
+        raise InputError(f"the cleaning has no filter {args.filter!r}, allowed: {', '.join(known)}")
+    found = ((document, reason) for document, label, reason in corpus.dropped() if label == args.filter)
+    for document, reason in islice(found, args.most):
+        yield f"{document.id}  {reason}"
+        yield f"  {' '.join(document.text.split())[:_LOOK]}"
+
+
+COMMAND = Command("data", "what happened to documents, and what a filter says of a file", 75, configure, run, MORE)
