@@ -42,12 +42,14 @@ class Counts:
     """Documents by channel."""
     given: dict[str, str] = field(default_factory=dict)
     """What each channel was called by the user's files."""
+    _names: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def name_channel(self, given: str, place: str) -> str:
         """Return the name of a channel. Raises InputError: another channel has it, or there are too many."""
-        name = channel_name(given)
-        self._note_channel(name, given, place)
-        return name
+        if (known := self._names.get(given)) is None:
+            known = self._names[given] = channel_name(given)
+            self._note_channel(known, given, place)
+        return known
 
     def _note_channel(self, name: str, given: str, place: str) -> None:
         if (first := self.given.setdefault(name, given)) != given:

@@ -81,10 +81,10 @@ def _document(file: InputFile, record: Record, config: SourceConfig, counts: Cou
         raw = record.raw or _raw(fields)
         return Reject(file.label, record.number or record.offset, str(error), raw,
                       unit=unit if record.number else "byte")
-    used = (config.text_field, config.channel_field, config.lang_field)
-    lang = fields.get(config.lang_field)
-    given = str(fields.get(config.channel_field) or config.channel or file.folder or "text")
-    metadata = {key: value for key, value in fields.items() if key not in used}
+    metadata = dict(fields)
+    del metadata[config.text_field]
+    lang = metadata.pop(config.lang_field, None)
+    given = str(metadata.pop(config.channel_field, None) or config.channel or file.folder or "text")
     if file.split:
         metadata.setdefault("split", file.split)
     return Document(id=place, text=text, channel=counts.name_channel(given, place), source=record.source or place,

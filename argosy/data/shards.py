@@ -109,6 +109,7 @@ class _File:
         self._stream: Any = None
         if format == "parquet":
             self._table = pq.ParquetWriter(path, self._schema, compression="zstd", compression_level=_LEVEL,
+                                           write_statistics=False,  # half of the time, and nobody asks for them
                                            use_dictionary=["channel", "lang", "changed.list.element"])
         else:
             self._stream = pa.CompressedOutputStream(path, "zstd") if format == "jsonl.zst" else pa.OSFile(

@@ -10,7 +10,9 @@ import pytest
 
 from argosy.data.counts import Counts, gather
 from argosy.data.inventory import inventory, read_inventory, shards, write_inventory
+from argosy.data.jsonl import JsonlWriters
 from argosy.data.reading import Item, read_shard
+from argosy.data.sample import Sample, hash_of, read_sample
 from argosy.data.schemas import Document
 from argosy.data.sources import InputFile, SourceConfig
 from argosy.errors import InputError
@@ -147,6 +149,28 @@ def test_two_channels_of_one_name_are_found_across_shards(tmp_path: Path) -> Non
     files, _ = inventory([str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")], CONFIG)
     with pytest.raises(InputError, match=r"channels 'C' and 'C\+\+' would both be named"):
         read(files, 2)
+
+
+def test_a_sample_is_of_the_files_alone_and_of_large_inputs_reads_a_part(tmp_path: Path) -> None:
+    root = corpus(tmp_path / "in")
+    files, _ = inventory([str(root)], CONFIG, SMALL)
+    everything = {item.id: item for item in read(files, 1)[0] if isinstance(item, Document)}
+
+    def look(count: int, most: int, name: str = "out") -> Sample:
+        with JsonlWriters(tmp_path / name) as writers:
+            return read_sample(files, CONFIG, count, writers, most)
+
+    whole = look(50, 10**9)
+    assert whole.complete
+    assert [d.id for d in whole.documents] == sorted(everything, key=hash_of)[:50]
+    assert whole.counts.rejected() == read(files, 1)[1].rejected()
+    part = look(50, 30_000)
+    assert not part.complete
+    assert part.documents == look(50, 30_000, "again").documents
+    assert all(everything[document.id] == document for document in part.documents)
+    read_bytes = sum(len(json.dumps(everything[each].text).encode()) for each in everything)
+    assert 20_000 < sum(len(d.text.encode()) for d in look(10**6, 30_000).documents) < read_bytes / 2
+    assert {d.id.partition(":")[0] for d in part.documents} > {"in/a.jsonl"}
 
 
 @pytest.fixture

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from argosy.data.inventory import read_inventory, shards
 from argosy.data.jsonl import read_documents, read_jsonl
+from argosy.data.reading import read_shard
+from argosy.data.schemas import Document
+from argosy.data.sources import SourceConfig
 from argosy.demo.corpus import DemoConfig
 from argosy.errors import InputError
 from steps.data import STEP, DataConfig
@@ -30,11 +34,23 @@ def files(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+def listed(out: Path, *inputs: str) -> list[Any]:
+    """Documents and rejects of a data step's inventory."""
+    (shard,) = shards(read_inventory(out, inputs), 1)
+    return list(read_shard(shard, SourceConfig()))
+
+
 def test_the_demo_has_every_file_and_the_counts_are_true(tmp_path: Path) -> None:
     outputs = make(tmp_path / "out")
     assert set(outputs["channels"]) == {"en", "code", "knowledge_en", "knowledge_zh"}
     documents = list(read_documents(tmp_path / "out" / "documents"))
     assert len(documents) == outputs["documents"] == len({document.id for document in documents})
+    assert listed(tmp_path / "out") == documents
+    assert (outputs["files"], outputs["complete"], outputs["damaged"]) == (4, True, {})
+    sample = list(read_documents(tmp_path / "out" / "sample"))
+    assert {document.id for document in sample} == {document.id for document in documents}
+    make(tmp_path / "few", sample_documents=20)
+    assert list(read_documents(tmp_path / "few" / "sample")) == sample[:20]
     for name in ("instructions", "instructions_heldout", "preferences", "preferences_heldout", "prompts"):
         assert len(list(read_jsonl(tmp_path / "out" / f"{name}.jsonl"))) == outputs[name] > 0
     facts = list(read_jsonl(tmp_path / "out" / "facts.jsonl"))
@@ -68,8 +84,11 @@ def test_own_documents_replace_the_demos(tmp_path: Path) -> None:
     (tmp_path / "own" / "a.txt").write_text("Mine.\n")
     (tmp_path / "own" / "b.jsonl").write_text('{"text": "Also mine."}\nbroken\n')
     outputs = make(tmp_path / "out", inputs=(str(tmp_path / "own"),))
-    assert [document.text for document in read_documents(tmp_path / "out" / "documents")] == ["Mine.", "Also mine."]
-    assert outputs["rejected"] == {"invalid JSON": 1}
+    documents = listed(tmp_path / "out", str(tmp_path / "own"))
+    assert [item.text for item in documents if isinstance(item, Document)] == ["Mine.", "Also mine."]
+    assert sorted(d.text for d in read_documents(tmp_path / "out" / "sample")) == ["Also mine.", "Mine."]
+    assert (outputs["rejected"], outputs["channels"], outputs["files"]) == ({"invalid JSON": 1}, {"text": 2}, 2)
+    assert [each["reason"] for each in read_jsonl(tmp_path / "out/rejects/documents.jsonl")] == ["invalid JSON"]
     assert outputs["instructions"] > 0
     assert not any(str(tmp_path).encode() in content for content in files(tmp_path / "out").values())
 

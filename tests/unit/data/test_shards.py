@@ -1,0 +1,69 @@
+"""Shards between steps: of a bounded size, whole or not at all, the same bytes for the same documents."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from argosy.data.schemas import Document
+from argosy.data.shards import COLUMNS, Format, ShardWriter, read_columns, read_shard_documents, shard_files
+from argosy.errors import InputError
+
+pytest.importorskip("pyarrow")
+DOCUMENTS = [Document(f"a:{n}", f"第 {n} text " * (n % 50 + 1), "zh" if n % 3 else "en", source=f"a:{n}",
+                      metadata={"n": n, "nested": {"a": [None, "\ud800"]}} if n % 2 else {},
+                      offset=n * 10 if n % 5 else None) for n in range(500)]  # fmt: skip
+
+
+def write(folder: Path, format: Format = "parquet", shard_bytes: int = 50_000) -> dict[str, bytes]:
+    with ShardWriter(folder, format, shard_bytes, group_bytes=10_000) as writer:
+        writer.write_all(DOCUMENTS, [("unicode",) if n % 7 == 0 else () for n in range(len(DOCUMENTS))])
+    assert (writer.documents, writer.bytes) == (500, sum(len(each.text.encode()) for each in DOCUMENTS))
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl", "jsonl.zst"])
+def test_what_is_written_is_read_back_and_its_bytes_are_the_same_each_time(tmp_path: Path, format: Format) -> None:
+    first = write(tmp_path / "a", format)
+    assert first == write(tmp_path / "b", format)
+    assert sorted(first)[:2] == [f"documents-00000.{format}", f"documents-00001.{format}"]
+    assert list(read_shard_documents(tmp_path / "a")) == DOCUMENTS
+    for path in shard_files(tmp_path / "a"):
+        rows = [row for batch in read_columns(path) for row in zip(*batch.values.values(), strict=True)]
+        texts = [row[COLUMNS.index("text")] for row in rows]
+        assert len("".join(texts).encode()) <= 50_000
+        assert all((row[-1] == ["unicode"]) == (json.loads(row[-2]).get("n", int(row[0][2:])) % 7 == 0) for row in rows)
+
+
+def test_columns_are_read_a_group_at_a_time_with_the_number_of_the_first_row(tmp_path: Path) -> None:
+    write(tmp_path / "a", shard_bytes=10**9)
+    (path,) = shard_files(tmp_path / "a")
+    batches = list(read_columns(path, ("id", "text")))
+    assert len(batches) > 5
+    assert [batch.values["id"][0] for batch in batches] == [DOCUMENTS[batch.first].id for batch in batches]
+    assert [text for batch in batches for text in batch.values["text"]] == [each.text for each in DOCUMENTS]
+
+
+def test_a_failure_leaves_nothing_and_no_document_is_a_file_of_none(tmp_path: Path) -> None:
+    def fail() -> None:
+        with ShardWriter(tmp_path / "a", shard_bytes=1000) as writer:
+            writer.write_all(DOCUMENTS[:100])
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        fail()
+    assert list((tmp_path / "a").iterdir()) == []
+    with ShardWriter(tmp_path / "b"):
+        pass
+    assert [path.name for path in shard_files(tmp_path / "b")] == ["documents-00000.parquet"]
+    assert list(read_shard_documents(tmp_path / "b")) == []
+
+
+def test_a_damaged_or_absent_file_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "a")
+    path = shard_files(tmp_path / "a")[1]
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"documents-00001\.parquet is damaged .*run it again"):
+        list(read_shard_documents(tmp_path / "a"))
+    with pytest.raises(InputError, match=r"has no documents-\*"):
+        shard_files(tmp_path)
