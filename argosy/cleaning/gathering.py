@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from argosy.cleaning.dedup.deduplicator import About, Deduplicator
+from argosy.cleaning.dedup.deduplicator import Deduplicator
+from argosy.cleaning.dedup.duplicates import About
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.scoring import KEPT, broken

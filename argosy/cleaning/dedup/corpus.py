@@ -32,6 +32,7 @@ class Corpus:
     firsts: "Integers"
     kept: "Flags"
     earlier: int
+    before: Sequence[IndexPart]
     about: About
     config: DedupConfig
 
@@ -45,7 +46,8 @@ class Corpus:
         sizes = [part.documents for part in before]
         firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum([*sizes, *about.sizes], dtype=np.int64)])
         parts = [*(part.keys for part in before), *shards]
-        return cls(parts, firsts, np.concatenate([np.ones(sum(sizes), np.bool_), kept]), sum(sizes), about, config)
+        return cls(parts, firsts, np.concatenate([np.ones(sum(sizes), np.bool_), kept]), sum(sizes), before, about,
+                   config)
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -84,6 +86,18 @@ class Corpus:
         first = np.concatenate([np.ones(1, np.bool_), np.diff(groups[order]) != 0])
         best: Integers = documents[order[first]]
         return best[groups]
+
+    def texts(self, documents: "Integers") -> list[str]:
+        """Read the texts of documents, ascending, of one part. Raises TypeError: nobody has said how."""
+        import numpy as np
+
+        first = int(documents[0])
+        if first < self.earlier:
+            part = int(np.searchsorted(self.firsts, first, "right")) - 1
+            return self.before[part].texts(documents - self.firsts[part])
+        if self.about.texts is None:
+            raise TypeError("texts are compared, and About.texts is None")
+        return list(self.about.texts(documents - self.earlier))
 
     def numbers(self) -> "Iterator[tuple[Keys, int, Integers]]":
         """Yield of each part its keys, the number of its first document, and which of its documents are looked at."""

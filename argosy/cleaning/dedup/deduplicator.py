@@ -26,12 +26,14 @@ class Deduplicator(Filter[D]):
     """A filter that drops copies: it judges no document alone, and none of its results depends on shards."""
 
     config_class: ClassVar[type[FilterConfig]] = DedupConfig
-    reasons: ClassVar[tuple[str, ...]] = ("copy of an earlier document", "copy of a document of an earlier corpus")
+    reasons: ClassVar[tuple[str, str]] = ("copy of an earlier document", "copy of a document of an earlier corpus")
     """Why a document goes: as a copy within the corpus, and of an earlier one."""
     ragged: ClassVar[Mapping[str, str]] = {}
     """Keys of which a document has several: name of the values -> name of the counts, which are by document."""
     spans: ClassVar[bool] = False
     """Whether it removes parts of documents, and not documents alone."""
+    texts: ClassVar[bool] = False
+    """Whether it compares texts too (`About.texts`): an index of a corpus has them then."""
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         return batch, {}
@@ -68,12 +70,12 @@ class Deduplicator(Filter[D]):
         """Write to `out`/index what a later run needs to find copies of the documents that are kept at last.
 
         ids: the ids of each shard's documents, in order."""
-        write_index(self.key_format(), out, shards, self._looked_at(kept, about), about.sizes, ids)
+        write_index(self.key_format(), out, shards, self._looked_at(kept, about), about, ids)
 
     def key_format(self) -> KeyFormat:
         """Tell what keys are and depend on: only equal ones can be compared."""
         parameters = self.config.model_dump(mode="json", include=set(self.scoring))
-        return KeyFormat(self.name, parameters, self.ragged)
+        return KeyFormat(self.name, parameters, self.ragged, self.texts)
 
     def _looked_at(self, kept: "Flags", about: About) -> "Flags":
         import numpy as np

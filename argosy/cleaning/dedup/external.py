@@ -49,9 +49,17 @@ class Sorter:
         self._bits = _bits(expected * columns * 8, self._limit)
         self._held: list[Records] = []
         self._files: dict[int, Path] = {}
+        self.count = 0
+        """Records so far."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Tell whether nothing is written."""
+        return not self._bits
 
     def add(self, records: "Records") -> None:
         """Take records, (records, columns), uint64."""
+        self.count += len(records)
         if not self._bits:
             self._held.append(records)
             return

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from argosy.cleaning.dedup.duplicates import About
 from argosy.cleaning.filter import Keys
 from argosy.errors import InputError
 from argosy.store.files import read_json, write_json
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 INDEX = "index"  # in the directory of the step that has cleaned
-_META, _IDS = "index.json", "ids"
+_META, _IDS = "index.json", "documents"
 
 
 class KeyFormat(NamedTuple):
@@ -23,6 +24,8 @@ class KeyFormat(NamedTuple):
     name: str
     parameters: Mapping[str, Any]
     ragged: Mapping[str, str]
+    texts: bool = False
+    """Whether texts are compared too, and so are in the index."""
 
 
 @dataclass(frozen=True)
@@ -44,33 +47,51 @@ class IndexPart:
 
     def id(self, at: int) -> str:
         """Read the id of a document by its number in this part."""
+        return str(self._column("id")[at].as_py())
+
+    def texts(self, rows: "npt.NDArray[np.int64]") -> list[str]:
+        """Read the texts of documents by their numbers in this part."""
+        texts: list[str] = self._column("text").take(rows).to_pylist()
+        return texts
+
+    def _column(self, name: str) -> Any:
         import pyarrow.parquet as pq
 
-        return str(pq.read_table(self.directory / f"{self.number:05}.{_IDS}.parquet").column("id")[at].as_py())
+        return pq.read_table(self.directory / f"{self.number:05}.{_IDS}.parquet", columns=[name]).column(name)
 
 
 def write_index(
-    keyed: KeyFormat, out: Path, shards: Sequence[Keys], kept: "npt.NDArray[np.bool_]", sizes: Sequence[int],
+    keyed: KeyFormat, out: Path, shards: Sequence[Keys], kept: "npt.NDArray[np.bool_]", about: About,
     ids: Iterable[Sequence[str]]
 ) -> None:
     """Write the keys and ids of the documents that are kept to `out`/index/<filter>, a shard at a time."""
     import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
     folder = out / INDEX / keyed.name
     folder.mkdir(parents=True, exist_ok=True)
     counts, first = [], 0
-    for number, (keys, names, size) in enumerate(zip(shards, ids, sizes, strict=True)):
+    for number, (keys, names, size) in enumerate(zip(shards, ids, about.sizes, strict=True)):
         rows = kept[first : first + size]
         for name, values in taken(keyed.ragged, keys, rows).items():
             np.save(folder / f"{number:05}.{name}.npy", values)
-        table = pa.table({"id": pa.array(names, pa.string()).filter(pa.array(rows))})
-        pq.write_table(table, folder / f"{number:05}.{_IDS}.parquet", compression="zstd")
+        texts = about.texts(np.flatnonzero(rows) + first) if keyed.texts and about.texts and rows.any() else None
+        _write_documents(folder / f"{number:05}.{_IDS}.parquet", names, rows, texts)
         counts.append(int(rows.sum()))
         first += size
     meta = {"name": keyed.name, "parameters": dict(keyed.parameters), "documents": counts}
     write_json(folder / _META, meta)
+
+
+def _write_documents(
+    path: Path, ids: Sequence[str], rows: "npt.NDArray[np.bool_]", texts: Sequence[str] | None
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"id": pa.array(ids, pa.string()).filter(pa.array(rows))}
+    if texts is not None:
+        columns["text"] = pa.array(texts, pa.string())
+    pq.write_table(pa.table(columns), path, compression="zstd")
 
 
 def taken(ragged: Mapping[str, str], keys: Keys, rows: "npt.NDArray[np.bool_]") -> dict[str, "npt.NDArray[Any]"]:

@@ -59,8 +59,8 @@ class NearDedup(Deduplicator[NearDedupConfig]):
         """Return `bands`, (documents, bands), uint64, `counts`, (documents,), and `sketches`, (sum of counts,)."""
         from argosy.cleaning.kernels.shingles import minhash
 
-        config = self.config
-        return minhash(batch.points, batch.starts, config.shingle, config.bands, config.rows, config.sketch)._asdict()
+        config, words = self.config, batch.words
+        return minhash(words.hashes, words.first, config.shingle, config.bands, config.rows, config.sketch)._asdict()
 
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
         import numpy as np

@@ -1,0 +1,72 @@
+"""Deduplication of pieces of documents (lines, paragraphs, sentences) by the hash of their normal form.
+
+A piece that several documents have stays in one of them, as in CCNet (Wenzek et al. 2020); a run of sentences as a
+piece is C4's rule (Raffel et al. 2020). Hashes have 64 bits: of 10^9 different pieces two meet with a chance of 3 %."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, TypeVar
+
+from pydantic import Field
+
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.dedup.corpus import Corpus
+from argosy.cleaning.dedup.duplicates import Duplicates
+from argosy.cleaning.dedup.external import Sorter, Workspace
+from argosy.cleaning.dedup.spans import SpanDedupConfig, SpanDeduplicator, part_records
+from argosy.cleaning.filter import Keys
+
+
+class PieceDedupConfig(SpanDedupConfig):
+    """Base of the config of a deduplicator of pieces."""
+
+    min_characters: Annotated[int, Field(ge=1)] = 20
+    """Characters of the normal form of the shortest piece that is looked at: `}` and `Yes.` repeat by nature."""
+
+
+P = TypeVar("P", bound=PieceDedupConfig)
+
+
+class PieceDeduplicator(SpanDeduplicator[P]):
+    """A deduplicator of pieces; copies within one document stay."""
+
+    config_class = PieceDedupConfig
+    reasons: ClassVar[tuple[str, str]] = SpanDeduplicator.reasons
+    scoring = ("min_characters",)
+    unit: ClassVar[str] = "LINES"
+    """Kind of the pieces, as `argosy.cleaning.kernels.splits` names it."""
+    ragged: ClassVar[Mapping[str, str]] = {"hashes": "counts", "begins": "counts", "ends": "counts"}
+
+    def window(self) -> int:
+        """Return how many neighbours are one piece."""
+        return 1
+
+    def keys(self, batch: Batch) -> Keys:
+        """Return `counts` of pieces and `lengths`, (documents,), and `hashes`, `begins`, `ends`, (sum of counts,)."""
+        import numpy as np
+
+        from argosy.cleaning.kernels import splits
+        from argosy.cleaning.kernels.normal import normal_hashes
+
+        begins, ends, first = splits.split(batch.points, batch.starts, getattr(splits, self.unit))
+        documents = np.repeat(np.arange(len(batch)), np.diff(first))
+        if (more := self.window() - 1) > 0:
+            whole = documents[:-more] == documents[more:]  # a run ends in the document in which it begins
+            begins, ends, documents = begins[:-more][whole], ends[more:][whole], documents[:-more][whole]
+        hashes, sizes = normal_hashes(batch.points, begins, ends)
+        long = sizes >= self.config.min_characters
+        documents, offsets = documents[long], batch.starts[documents[long]]
+        return {
+            "counts": np.bincount(documents, minlength=len(batch)).astype(np.int64), "lengths": batch.lengths,
+            "hashes": hashes[long, 0], "begins": (begins[long] - offsets).astype(np.uint32),
+            "ends": (ends[long] - offsets).astype(np.uint32)
+        }
+
+    def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
+        import numpy as np
+
+        parts = Sorter(work, "parts", 3, sum(len(keys["hashes"]) for keys in corpus.parts))
+        for keys, first, _ in corpus.numbers():
+            documents = np.repeat(np.arange(first, first + len(keys["counts"])), keys["counts"])
+            for records in part_records(documents, keys["begins"], keys["ends"], keys["hashes"]):
+                parts.add(records[corpus.kept[records[:, 1].astype(np.int64)]])
+        return self._decide(corpus, parts, work)
