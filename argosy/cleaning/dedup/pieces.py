@@ -30,8 +30,7 @@ class PieceDeduplicator(SpanDeduplicator[P]):
     """A deduplicator of pieces; copies within one document stay."""
 
     config_class = PieceDedupConfig
-    reasons: ClassVar[tuple[str, str]] = SpanDeduplicator.reasons
-    scoring = ("min_characters",)
+    scoring: ClassVar[tuple[str, ...]] = ("min_characters",)
     unit: ClassVar[str] = "LINES"
     """Kind of the pieces, as `argosy.cleaning.kernels.splits` names it."""
     ragged: ClassVar[Mapping[str, str]] = {"hashes": "counts", "begins": "counts", "ends": "counts"}
