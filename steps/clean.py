@@ -13,7 +13,7 @@ from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.funnel import Funnel, repaired, samples
-from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histograms
+from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histograms, write_indexes
 from argosy.cleaning.kept import REPORT, write_decisions
 from argosy.cleaning.scoring import KEPT, labels
 from argosy.cleaning.shard import ScoredShard
@@ -68,6 +68,8 @@ class CleanConfig(Config):
     """Directories of clean steps of earlier corpora: copies of their documents go."""
     memory_mb: Annotated[int, RUNTIME, Field(ge=64)] = 1024
     """Memory of deduplication; what needs more is sorted on disk."""
+    index: bool = True
+    """Keep the keys of the documents that are kept, so that a later corpus can be cleaned `against` this one."""
     samples_per_reason: Annotated[int, Field(ge=0)] = 3
     """Dropped documents that the report shows by reason."""
 
@@ -102,6 +104,8 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     filters = dict(zip(labels(config.filters), make_filters(config.filters, Resources()), strict=True))
     decisions = decide(config, filters, shards, context)
     write_decisions(context.out, decisions)
+    if config.index:
+        write_indexes(filters, shards, decisions.kept, context.out)
     funnel = Funnel.of(shards, decisions)
     made = {name: asdict(one) for label, each in filters.items() for name, one in histograms(label, each, shards).items()}
     report = funnel.to_json() | {"samples": samples(shards, decisions, config.samples_per_reason),

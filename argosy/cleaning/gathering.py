@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,24 @@ def about(shards: Sequence[ScoredShard]) -> About:
     scores = {name: np.concatenate([shard.scores[name] for shard in shards if len(shard)])
               for name in next((shard.scores for shard in shards if len(shard)), {})}
     lengths = np.concatenate([shard.sizes("bytes") for shard in shards if len(shard)] or [np.zeros(0, np.int64)])
-    return About([len(shard) for shard in shards], channels.astype(np.int64), names.tolist(), lengths, scores)
+    sizes = [len(shard) for shard in shards]
+    firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+
+    def texts(documents: "Integers") -> list[str]:
+        bounds = np.searchsorted(documents, firsts)
+        return [text for number, (begin, end) in enumerate(pairwise(bounds)) if end > begin
+                for text in shards[number].column("text", documents[begin:end] - firsts[number])]
+
+    return About(sizes, channels.astype(np.int64), names.tolist(), lengths, scores, texts)
+
+
+def write_indexes(filters: Mapping[str, Filter[Any]], shards: Sequence[ScoredShard], kept: "Flags", out: Path) -> None:
+    """Write what a later corpus needs to be deduplicated against the documents that are kept at last."""
+    known = about(shards)
+    for label, one in filters.items():
+        if isinstance(one, Deduplicator):
+            ids = (shard.column("id") for shard in shards)
+            one.write_index(out, [shard.keys(label) for shard in shards], kept, known, ids)
 
 
 def histograms(label: str, one: Filter[Any], shards: Sequence[ScoredShard]) -> dict[str, Histogram]:

@@ -138,9 +138,9 @@ def _document(values: Sequence[Any]) -> Document:
 
 
 def without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return the text without these parts of it, which come in order and do not overlap."""
+    """Return the text without these parts of it, which come in order; parts that two filters found may overlap."""
     parts, at = [], 0
     for begin, end in spans:
         parts.append(text[at:begin])
-        at = end
+        at = max(at, end)
     return "".join([*parts, text[at:]])

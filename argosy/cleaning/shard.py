@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.scoring import Scored
+from argosy.data.shards import shard_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,6 +98,25 @@ class ScoredShard:
         """Tell of each filter that repairs which documents it has changed."""
         return {name.removeprefix(_CHANGED): self.table.column(name).fill_null(False).to_numpy()
                 for name in self.table.column_names if name.startswith(_CHANGED)}
+
+    def column(self, name: str, rows: "Sequence[int] | None" = None) -> list[str]:
+        """Read a column of the documents, all of them or those of some rows, ascending: row groups without any of them
+        are not read."""
+        import numpy as np
+        import pyarrow.parquet as pq
+
+        values: list[str] = []
+        wanted, at = np.arange(len(self)) if rows is None else np.asarray(rows, np.int64), 0
+        for path in shard_files(self.directory) if len(wanted) else ():
+            with pq.ParquetFile(path) as file:
+                for number in range(file.num_row_groups):
+                    size = file.metadata.row_group(number).num_rows
+                    begin, end = np.searchsorted(wanted, (at, at + size))
+                    if end > begin:
+                        column = file.read_row_group(number, columns=[name]).column(name)
+                        values += column.take(wanted[begin:end] - at).to_pylist()
+                    at += size
+        return values
 
     def keys(self, label: str) -> "Mapping[str, npt.NDArray[Any]]":
         """Map into memory the keys that a deduplicating filter left, by name."""

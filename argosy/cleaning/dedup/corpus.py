@@ -43,11 +43,14 @@ class Corpus:
         """Lay the documents of earlier corpora before those of the shards."""
         import numpy as np
 
+        before = [part for part in before if part.documents]
         sizes = [part.documents for part in before]
-        firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum([*sizes, *about.sizes], dtype=np.int64)])
-        parts = [*(part.keys for part in before), *shards]
-        return cls(parts, firsts, np.concatenate([np.ones(sum(sizes), np.bool_), kept]), sum(sizes), before, about,
-                   config)
+        there = [(keys, size) for keys, size in zip(shards, about.sizes, strict=True) if size]
+        parts = [*(part.keys for part in before), *(keys for keys, _ in there)]
+        counts = [*sizes, *(size for _, size in there)]
+        firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+        everywhere = np.concatenate([np.ones(sum(sizes), np.bool_), kept])
+        return cls(parts, firsts, everywhere, sum(sizes), before, about, config)
 
     def __len__(self) -> int:
         return len(self.kept)

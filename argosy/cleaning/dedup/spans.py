@@ -168,15 +168,6 @@ def _with_keepers(rows: "Integers") -> "Integers":
     return kept
 
 
-def remove_spans(text: str, spans: "Integers") -> str:
-    """Return a text without some of its code points: (spans, 2 or more), begin and end last, in order of begin."""
-    pieces, at = [], 0
-    for begin, end in spans[:, -2:].tolist():
-        pieces.append(text[at : max(begin, at)])
-        at = max(at, end)
-    return "".join([*pieces, text[at:]])
-
-
 def part_records(
     documents: "npt.NDArray[Any]", begins: "npt.NDArray[np.uint32]", ends: "npt.NDArray[np.uint32]", hashes: "Records"
 ) -> "Iterator[Records]":
