@@ -2,7 +2,9 @@
 machine by the same calls. What a store says of a file (size, and ETag, hash or time) identifies it, so that nothing is
 read for its identity."""
 
+import errno
 import hashlib
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -13,7 +15,10 @@ from typing import IO, Any, NamedTuple, cast
 from argosy.errors import InputError, StepError
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_HASHES = ("ETag", "etag", "sha256", "blob_id", "md5Hash", "content_md5", "checksum", "xet_hash")
+_HASHES = ("ETag", "etag", "sha256", "blob_id", "md5Hash", "content_md5", "checksum", "xet_hash",
+           "sha")
+_LIBRARIES = ("aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "httpx", "huggingface_hub", "requests")
+_READ = 2**20  # bytes at a time
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
 
 
@@ -25,11 +30,14 @@ def is_uri(text: str) -> bool:
 def expand_input(text: str) -> str:
     """Return a path with ~ as the home, that of `file://...`, or a URI as it is.
 
-    Raises ValueError: fsspec knows no such protocol."""
+    Raises ValueError: fsspec knows no such protocol, or it is of the web, where nothing tells a changed file."""
     if not (match := _URI.match(text)):
         return os.path.expanduser(text)
     if (protocol := match[1].lower()) in ("file", "local"):
         return text[match.end() :]
+    if protocol in ("http", "https", "ftp"):
+        raise ValueError(f"{text!r} is a URL, allowed: a path, or a URI of a store (s3://, hf://, gs://, ...); download "
+                         "it first, and give the path of the file")
     from fsspec import available_protocols
 
     if protocol not in available_protocols():
@@ -72,7 +80,10 @@ def find(uri: str, field: str) -> list[Found]:
                  for path, info in sorted(infos.items()) if info["type"] == "file"]
         if not found:
             raise FileNotFoundError(uri)
-        return found
+    if unknown := [each.path for each in found if not each.hash]:
+        raise InputError(f"{field}: the store of {unknown[0]} says neither a hash nor a time of it, so that nothing "
+                         "would tell that it has changed: download it, and give the path")
+    return found
 
 
 def state(path: str) -> tuple[object, ...]:
@@ -82,9 +93,10 @@ def state(path: str) -> tuple[object, ...]:
     if not is_uri(path):
         known = os.stat(path)
         return known.st_size, known.st_mtime_ns, known.st_ino
-    system, root = _system(path)
-    system.invalidate_cache()
-    info = system.info(root)
+    with _own_errors():
+        system, root = _system(path)
+        system.invalidate_cache()
+        info = system.info(root)
     return int(info["size"] or 0), _stamp(info)
 
 
@@ -105,8 +117,8 @@ def open_file(path: str) -> Iterator[IO[bytes]]:
             yield file
         return
     system, root = _system(path)
-    with system.open(root, "rb") as stream:
-        yield cast("IO[bytes]", stream)
+    with _own_errors(), system.open(root, "rb") as stream:
+        yield cast("IO[bytes]", io.BufferedReader(stream, _READ))  # whose readline takes a limit
 
 
 def read_small(path: str) -> bytes:
@@ -116,9 +128,22 @@ def read_small(path: str) -> bytes:
 
 
 @contextmanager
-def _errors(uri: str, field: str) -> Iterator[None]:
+def _own_errors() -> Iterator[None]:
+    """Make OSError of what libraries of stores raise for a network or a login that fails."""
     try:
         yield
+    except Exception as error:
+        if isinstance(error, OSError) or type(error).__module__.partition(".")[0] not in _LIBRARIES:
+            raise
+        number = errno.EACCES if "redential" in f"{type(error).__name__} {error}" else errno.EIO
+        raise OSError(number, str(error)) from error
+
+
+@contextmanager
+def _errors(uri: str, field: str) -> Iterator[None]:
+    try:
+        with _own_errors():
+            yield
     except FileNotFoundError:
         raise InputError(f"{field}: {uri} does not exist, or holds no file; correct it") from None
     except PermissionError as error:

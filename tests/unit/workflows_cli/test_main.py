@@ -70,8 +70,8 @@ def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, arg
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("data.inputs=folder", "data.inputs folder is a directory without a file to read; allowed: .txt"),
-        ("data.inputs=a.docx", "data.inputs a.docx is of an unknown format; allowed: .txt"),
+        ("data.inputs=folder", "data.inputs folder is a directory without a file to read; allowed: text (.txt"),
+        ("data.inputs=a.docx", "data.inputs a.docx is of an unknown format; allowed: text (.txt"),
         ("data.inputs=https://x.org/a.txt", "data.inputs is wrong: 'https://x.org/a.txt' is a URL, allowed: a path"),
         ("data.inputs=[]", "data.inputs is [], allowed: files or folders of yours; leave it out"),
         ("data.prompts=a.docx", "data.prompts: a.docx is not a file that can be read; allowed: .json"),
