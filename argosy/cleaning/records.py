@@ -1,14 +1,19 @@
 """Cleaning of records for post-training by the filters of documents, and how often each is drawn."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
-from argosy.cleaning.filter import Drop, Filter, FilterConfig, Resources
-from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.dedup import About, Deduplicator, Workspace
+from argosy.cleaning.filter import Filter, FilterConfig, Resources
+from argosy.cleaning.filters import make_filters, parse_filters, registered
+from argosy.cleaning.scoring import KEPT, decide
 from argosy.config.schema import Config
 from argosy.data.jsonl import JsonlWriters, dump_line
 from argosy.data.schemas import Document
@@ -16,16 +21,17 @@ from argosy.data.split import derive_seed, hash_fraction
 from argosy.errors import InputError
 
 Record = dict[str, Any]
-_CHANGING = ("boilerplate", "pii", "unicode")  # filters that write another text, which has no turns any more
 _BY_PROMPT = ("instructions", "prompts")  # kinds in which an equal prompt is a duplicate, whatever its reply
 _PARTS = ("messages", "prompt", "chosen", "rejected", "completion")
 
 
 def _check_filters(filters: tuple[FilterConfig, ...]) -> tuple[FilterConfig, ...]:
+    # What they write is another text, which has no turns any more.
+    changing = [name for name, kind in registered().items() if kind.repairs or getattr(kind, "spans", False)]
     for one in filters:
-        if one.name in _CHANGING:
+        if one.name in changing:
             raise ValueError(f"the filter {one.name} changes texts, allowed for records: filters that drop, all but "
-                             f"{', '.join(_CHANGING)}")
+                             f"{', '.join(changing)}")
     return filters
 
 
@@ -56,25 +62,22 @@ class Curation:
 
 
 def curate(
-    kind: str, records: Iterable[Record], config: CurationConfig, benchmark: Sequence[Mapping[str, Any]],
+    kind: str, records: Sequence[Record], config: CurationConfig, benchmark: Sequence[Mapping[str, Any]],
     writers: JsonlWriters
 ) -> tuple[list[Record], Curation]:
     """Return the records of the kind `kind` that pass the filters, in their order, and counts; the others go to
     `rejects/<kind>_<filter>` with filter and reason.
 
     benchmark: items {"question", "choices"} that must not be learnt. Raises InputError: none is left."""
-    filters = make_filters(config.filters, Resources(benchmark=benchmark))
-    found, kept = Curation(), []
-    for record in records:
-        channel = str(record["channel"])
-        found.read[channel] += 1
-        if stopped := _stopped(kind, record, channel, filters):
-            name, reason = stopped
-            found.dropped[name][reason] += 1
-            writers.write(f"rejects/{kind}_{name}", record | {"filter": name, "reason": reason})
-        else:
-            found.kept[channel] += 1
-            kept.append(record)
+    found, kept = Curation(Counter(str(record["channel"]) for record in records)), list(records)
+    for one in make_filters(config.filters, Resources(benchmark=benchmark)) if kept else ():
+        reasons = _reasons(kind, one, kept)
+        for record, reason in zip(kept, reasons, strict=True):
+            if reason:
+                found.dropped[one.name][reason] += 1
+                writers.write(f"rejects/{kind}_{one.name}", record | {"filter": one.name, "reason": reason})
+        kept = [record for record, reason in zip(kept, reasons, strict=True) if not reason]
+    found.kept.update(str(record["channel"]) for record in kept)
     if not kept:
         most = max(found.dropped, key=lambda name: found.dropped[name].total(), default="")
         raise InputError(f"data.curation.filters dropped all {found.read.total()} records of data.{kind}, most by "
@@ -82,17 +85,29 @@ def curate(
     return kept, found
 
 
-def _stopped(kind: str, record: Record, channel: str, filters: Sequence[Filter[Any]]) -> tuple[str, str] | None:
-    """Tell which filter drops a record, and why."""
-    for one in filters:
-        if channel in one.config.skip_channels:
-            continue
-        text = prompt_text(record) if one.name == "near_dedup" and kind in _BY_PROMPT else record_text(record)
-        if one.name == "exact_dedup" and "label" in record:
-            text += f"\n{record['label']}"  # one reply may be wanted by one person, and not by another
-        if isinstance(result := one(Document("", text, channel, str(record.get("lang") or ""))), Drop):
-            return one.name, result.reason
-    return None
+def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[str]:
+    """Tell of each record why a filter drops it; "": it stays."""
+    import numpy as np
+
+    batch = Batch([Document(str(number), _text(kind, one.name, record), str(record["channel"]),
+                            str(record.get("lang") or "")) for number, record in enumerate(records)])
+    names, channels = np.unique([document.channel for document in batch.documents], return_inverse=True)
+    if isinstance(one, Deduplicator):
+        about = About([len(batch)], channels, names.tolist(), batch.lengths)
+        with TemporaryDirectory() as work:
+            found = one.select([one.keys(batch)], np.ones(len(batch), np.bool_), about, Workspace(Path(work)))
+        dropped = dict(zip(found.documents.tolist(), found.reasons.tolist(), strict=True))
+        return [one.reasons[dropped[number]] if number in dropped else "" for number in range(len(batch))]
+    scores = {f"{one.name}.{name}": values for name, values in one(batch)[1].items()}
+    codes, reasons = decide({one.name: one}, scores, names[channels])
+    return [reasons[code][1] if code != KEPT else "" for code in codes.tolist()]
+
+
+def _text(kind: str, name: str, record: Record) -> str:
+    """Return what a filter looks at of a record."""
+    text = prompt_text(record) if name == "near_dedup" and kind in _BY_PROMPT else record_text(record)
+    # One reply may be wanted by one person, and not by another.
+    return text + f"\n{record['label']}" if name == "exact_dedup" and "label" in record else text
 
 
 def record_text(record: Mapping[str, Any]) -> str:

@@ -70,7 +70,8 @@ class Sorter:
         import numpy as np
 
         if not self._bits:
-            yield _sorted(np.concatenate([np.zeros((0, self._columns), np.uint64), *self._held]))
+            if self.count:
+                yield _sorted(np.concatenate(self._held))
             return
         for _, path in sorted(self._files.items()):
             yield from self._file(path, self._bits)
