@@ -107,7 +107,8 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     if config.index:
         write_indexes(filters, shards, decisions.kept, context.out)
     funnel = Funnel.of(shards, decisions)
-    made = {name: asdict(one) for label, each in filters.items() for name, one in histograms(label, each, shards).items()}
+    made = {name: asdict(histogram) for label, one in filters.items()
+            for name, histogram in histograms(label, one, shards).items()}
     report = funnel.to_json() | {"samples": samples(shards, decisions, config.samples_per_reason),
                                  "found": repaired(filters, shards), "scores": made}
     write_json(context.out / REPORT, report)

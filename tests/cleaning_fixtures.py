@@ -7,8 +7,8 @@ from typing import Any
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
-from argosy.cleaning.scoring import KEPT, decide, score
 from argosy.cleaning.kept import KeptCorpus
+from argosy.cleaning.scoring import KEPT, decide, score
 from argosy.data.inventory import OWN, identify, write_inventory
 from argosy.data.jsonl import JsonlWriters
 from argosy.data.schemas import Document

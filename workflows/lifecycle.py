@@ -1,8 +1,9 @@
 """The life of a language model as a graph: read this file first.
 
-    data -> score (each shard) -> clean -> tokenizer -> tokenize -> pretrain -> long_context -> anneal -> sft -> reward_model -> rlhf
-                                                                             |      |-> dpo
-                                                                             |-> twin (has seen the test)
+    data -> score (each shard) -> clean -> tokenizer -> tokenize -> pretrain -> long_context -> anneal
+    anneal -> sft -> reward_model -> rlhf
+       |       |-> dpo
+       |-> twin (has seen the test)
     evaluate (each checkpoint x suite) -> compare
 
 With `start`, a model that is there already takes the place of tokenizer and pretrain, or is what pretrain goes on with;
@@ -52,8 +53,8 @@ from workflows.branches import Branch, add_branches, check_branches, needed_by
 from workflows.evaluation import Evaluation, check_without_tokens, decontaminated, evaluations
 from workflows.graph import NEEDED, Node, StageResources, Stages
 
-STAGES = ("data", "score", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context", "anneal", "sft", "twin", "dpo",
-          "reward_model", "rlhf", "evaluate", "compare")  # each after those that it depends on
+STAGES = ("data", "score", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context", "anneal", "sft",
+          "twin", "dpo", "reward_model", "rlhf", "evaluate", "compare")  # each after those that it depends on
 TOGETHER = 8  # shards that one process may score one after the other, to start up once
 POSTTRAINING = ("sft", "twin", "dpo", "reward_model", "rlhf")  # the tree of those who give no `posttraining`
 _IMPLIED = ("data", "score", "start")  # there where a stage of `stages` needs them
@@ -204,7 +205,8 @@ class LifecycleConfig(Config):
         """Name the stages that the graph may have."""
         if self.stages:
             return {*self.stages, *_IMPLIED}
-        null = {name for name in STAGES if not getattr(self, name, True)} | ({"reward_model"} if not self.rlhf else set())
+        null = {name for name in STAGES if not getattr(self, name, True)}
+        null |= set() if self.rlhf else {"reward_model"}
         tree = {branch.name for branch in self.posttraining}
         return {*STAGES} - null - ({*_NEW} if self.start else set()) - ({*POSTTRAINING} if tree else set()) | tree
 
@@ -245,8 +247,9 @@ def _scored(stage: Stages, config: LifecycleConfig, data: Node | None) -> list[N
     """Add a part for each shard: read, repair and measure it, which thresholds have no say in."""
     clean = config.clean
     filters = tuple(registered()[one.name].scoring_config(one) for one in clean.filters)
-    parts = (ScoreConfig(inputs=tuple(map(absolute, config.data.inputs)), source=config.data.source, filters=filters, shard=number,
-                         word_lists=clean.word_lists, shards=clean.shards) for number in range(clean.shards))
+    inputs = tuple(map(absolute, config.data.inputs))
+    parts = (ScoreConfig(inputs=inputs, source=config.data.source, filters=filters, word_lists=clean.word_lists,
+                         shard=number, shards=clean.shards) for number in range(clean.shards))
     nodes = (stage("score", "score", part, part=f"{part.shard:05}", batch=TOGETHER, data=data) for part in parts)
     return [node for node in nodes if node]
 

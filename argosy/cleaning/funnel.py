@@ -89,7 +89,7 @@ def _count(
 
 def samples(shards: Sequence[ScoredShard], decisions: Decisions, count: int) -> list[dict[str, str]]:
     """Return the first `count` documents that went for each reason, as they were then."""
-    left = Counter({code: count for code in range(len(decisions.reasons))})
+    left = Counter(dict.fromkeys(range(len(decisions.reasons)), count))
     found: list[dict[str, str]] = []
     for shard, codes in zip(shards, decisions.codes, strict=True):
         rows = [(row, int(codes[row])) for row in _first_of_each(codes, left)]

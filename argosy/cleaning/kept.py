@@ -133,8 +133,7 @@ class KeptCorpus:
 
 
 def _document(values: Sequence[Any]) -> Document:
-    *fields, metadata = values
-    return Document(*fields, metadata=json.loads(metadata))
+    return Document(**dict(zip(_FIELDS, values, strict=True)) | {"metadata": json.loads(values[-1])})
 
 
 def without(text: str, spans: Sequence[tuple[int, int]]) -> str:

@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     dropped = actions.add_parser("dropped", help="documents that a filter has dropped")
     dropped.add_argument("filter", metavar="FILTER", help="name of the filter")
     for each in (explain, dropped):
-        each.add_argument("--clean", type=Path, metavar="DIR", help="directory of a clean step (default: the last run's)")
+        each.add_argument("--clean", type=Path, metavar="DIR", help="a clean step's (default: the last run's)")
         add_store(each)
     for each in (tried, diff, dropped):
         each.add_argument("--most", type=int, default=10, metavar="N", help="documents that are shown (default: 10)")

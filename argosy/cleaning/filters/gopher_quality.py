@@ -117,4 +117,5 @@ def _is_verse(batch: Batch) -> "Flags":
     from argosy.cleaning.kernels.lines import verse
 
     clauses, characters, ends = verse(batch.points, batch.starts).T
-    return (characters <= 8 * clauses) & (5 * ends >= clauses) & (clauses >= 4)
+    found: Flags = (characters <= 8 * clauses) & (5 * ends >= clauses) & (clauses >= 4)
+    return found

@@ -105,7 +105,9 @@ def test_thresholds_are_in_the_identity_and_survive_json() -> None:
     assert config.identity() != CleanConfig(filters=["unicode", "near_dedup"]).identity()
 
 
-def test_the_filter_of_contributing_is_one_new_file(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_filter_of_contributing_is_one_new_file(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     contributing = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     [source] = [block for block in re.findall(r"```python\n(.*?)```", contributing, re.DOTALL) if "(Filter[" in block]
     (tmp_path / "plugins").mkdir()
