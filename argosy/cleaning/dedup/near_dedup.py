@@ -106,6 +106,8 @@ def _groups(block: "npt.NDArray[np.uint64]", most: int) -> "Iterator[tuple[Integ
     """Yield buckets of several documents as (documents, where buckets begin, and the end), about `most` at a time."""
     import numpy as np
 
+    if not len(block):
+        return
     edge = np.ones(1, np.bool_)
     bounds = np.flatnonzero(np.concatenate([edge, block[1:, 0] != block[:-1, 0], edge]))
     sizes = np.diff(bounds)

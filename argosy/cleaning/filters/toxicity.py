@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from math import inf, nextafter
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -38,11 +38,9 @@ class ToxicityConfig(FilterConfig):
 class Toxicity(Filter[ToxicityConfig]):
     """A filter by whole words where words have spaces around them, substrings in Chinese.
 
-    Scores: `weight`, each word counted once, and `weight_per_1000` characters, which does not apply below
-    `min_weight`."""
+    Scores: `weight`, each word counted once, and `weight_per_1000` characters."""
 
     config_class = ToxicityConfig
-    scoring: ClassVar[tuple[str, ...]] = ("min_weight",)
 
     def __init__(self, config: ToxicityConfig, resources: Resources) -> None:
         super().__init__(config, resources)
@@ -57,12 +55,12 @@ class Toxicity(Filter[ToxicityConfig]):
         weight = np.zeros(len(batch))
         for document, insults in self._insults(batch).items():
             weight[document] = sum(self._weights[word] for word in insults)
-        density = np.where(weight >= self.config.min_weight, 1000 * weight / np.maximum(batch.lengths, 1), np.nan)
-        return batch, {"weight": weight, "weight_per_1000": density}
+        return batch, {"weight": weight, "weight_per_1000": 1000 * weight / np.maximum(batch.lengths, 1)}
 
     def rules(self) -> Sequence[Rule]:
-        """List the threshold, which is dropped where it is reached."""
-        return (Rule("weight_per_1000", "insults", most=nextafter(self.config.min_weight_per_1000, -inf)),)
+        """List the thresholds: a document goes that reaches both."""
+        dense = Rule("weight_per_1000", "insults", most=nextafter(self.config.min_weight_per_1000, -inf))
+        return (Rule("weight", "insults", most=nextafter(self.config.min_weight, -inf), also=dense),)
 
     @cached_property
     def _phrases(self) -> "Phrases":

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.cleaning.corpus import contamination
 from argosy.cleaning.filter import Drop, Resources
 from argosy.cleaning.filters import registered
+from argosy.cleaning.records import contamination
 from argosy.data.jsonl import JsonlWriters
 from argosy.data.schemas import Document
 from argosy.text.scripts import words
@@ -274,4 +274,6 @@ def test_records_for_posttraining_with_a_benchmark_item_are_counted(tmp_path: Pa
         writers.write_all("preferences", [{"prompt": [other], "chosen": [asked], "rejected": []}, {"prompt": [other]}])
         writers.write_all("prompts", [{"prompt": [other]}])
         writers.write_all("twin", [{"messages": [asked]}])
-    assert contamination(tmp_path, ITEMS) == {"instructions": 2, "preferences": 1, "prompts": 0}
+    found = contamination(tmp_path, ITEMS)
+    assert {name: [each["line"] for each in rows] for name, rows in found.items()} == {
+        "instructions": [1, 3], "preferences": [1], "prompts": []}
