@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,18 @@ def test_language_is_the_share_of_its_words(text: str, language: str, value: flo
 ])  # fmt: skip
 def test_length(settings: dict[str, Any], values: list[float]) -> None:
     assert [judge("length", "", settings, tokens)[0] for tokens in range(1, 9)] == values
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is of Linux")
+def test_code_is_run_with_its_tests() -> None:
+    prompt = Prompt([], [1], {"tests": ["assert double(2) == 4", "assert double(-1) == -2"]})
+    texts = ["def double(x): return 2 * x", "So:\n```python\ndef double(x):\n    return x + 2\n```\nIt adds.", "Two.",
+             "```\nx = 1\n```\nor\n```py\ndef double(x): return x + x"]  # fmt: skip
+    rewards = WeightedRewards({"code": {"score": "share", "seconds": 2, "memory_mb": 128}}, Surroundings())
+    found = rewards([Sample(prompt, [1], text, True) for text in texts])
+    assert found.totals == [1, 0.5, 0, 1]
+    assert found.reasons["code"] == ["all 2 tests passed", "test 2: AssertionError",
+                                     "the code: SyntaxError: invalid syntax (answer, line 1)", "all 2 tests passed"]
 
 
 def test_a_prompt_without_the_field_gets_nothing_where_it_may_lack_it() -> None:

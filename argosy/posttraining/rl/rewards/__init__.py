@@ -31,10 +31,17 @@ def configs(rewards: Settings, field: str = "rewards") -> dict[str, RewardConfig
         raise InputError(f"{field} has {absent[0]!r}: {unknown(absent[0], registered(), 'reward')}")
     given = {name: dict(value) if isinstance(value, Mapping) else {"weight": value}
              for name, value in sorted(rewards.items())}  # fmt: skip
-    fields: dict[str, Any] = {name: (registered()[name].config_class, ...) for name in given}
-    whole: dict[str, Any] = {field: (create_model(field, __base__=Config, **fields), ...)}  # errors name the path
-    valid = getattr(validated(create_model("Rewards", __base__=Config, **whole), {field: given}), field)
+    valid = getattr(validated(_model(field, tuple(given)), {field: given}), field)
     return {name: getattr(valid, name) for name in given}
+
+
+@cache
+def _model(field: str, names: tuple[str, ...]) -> type[Config]:
+    """Make a config of these rewards' configs, below `field` so that errors name the whole path."""
+    fields: dict[str, Any] = {name: (registered()[name].config_class, ...) for name in names}
+    whole: dict[str, Any] = {field: (create_model(field, __base__=Config, **fields), ...)}
+    model: type[Config] = create_model("Rewards", __base__=Config, **whole)
+    return model
 
 
 class Rewarded(NamedTuple):
