@@ -141,10 +141,3 @@ def add_branches(
             inputs["tokenized"] = tokenize
         found[branch.name] = stage(branch.name, branch.step, config, data=data, checkpoint=found[branch.from_],
                                    **inputs)  # fmt: skip
-
-
-def refuse_on_a_cluster(branches: Sequence[Branch]) -> None:
-    """Raises InputError: there are branches, and a cluster's DAG has no tasks for them."""
-    if branches:
-        raise InputError("posttraining runs on this machine only so far (argosy run): the WorkflowTemplate has tasks "
-                         "for sft, reward_model, dpo and rlhf; leave posttraining out to run on a cluster")
