@@ -2,7 +2,7 @@
 
 docs/rewards.md says what is held, by what, and what is refused."""
 
-import json
+import marshal
 import os
 import platform
 import secrets
@@ -13,13 +13,14 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import StepError
+from argosy.sandbox.promises import PROMISES
 from argosy.sandbox.syscalls import MACHINES, program
 from argosy.step.machine import usable_cores
 from argosy.step.process import THREADS
@@ -91,21 +92,21 @@ class Sandbox:
             secret = Path(folder, "secret")
             secret.write_text("told")
             tests = [source.format(folder=folder, secret=str(secret), parent=os.getpid(), memory=self.limits.memory_mb)
-                     for source in _PROMISES.values()]  # fmt: skip
+                     for source in PROMISES.values()]  # fmt: skip
             outcome = self._run(Job("", tests), set())
-        broken = [name for name, held in zip(_PROMISES, outcome.passed, strict=True) if not held]
+        broken = [name for name, held in zip(PROMISES, outcome.passed, strict=True) if not held]
         if broken:
             raise StepError(f"the sandbox for code does not hold here: {', '.join(broken)} ({outcome.reason}); run the "
                             "step on another machine, or leave code out of rewards")
 
     def _run(self, job: Job, running: set[int]) -> Outcome:
-        tokens = [secrets.token_hex(_TOKEN).encode() for _ in range(len(job.tests) + 1)]
+        tokens = [secrets.token_hex(_TOKEN).encode() for _ in range(len(job.tests) + 2)]
         given = {"code": job.code, "tests": len(job.tests), "parent": os.getpid(), "namespaces": self._namespaces,
                  "seconds": self.limits.seconds, "memory_mb": self.limits.memory_mb, "filter": self._filter,
                  "readable": _readable()}  # fmt: skip
-        parts = [_measured(json.dumps(given)), tokens[0]]
-        for test, token in zip(job.tests, tokens[1:], strict=True):
-            parts += [_measured(test), token]
+        parts = [_measured(marshal.dumps(given)), *tokens[:2]]
+        for test, token in zip(job.tests, tokens[2:], strict=True):
+            parts += [_measured(test.encode()), token]
         # An interpreter whose sets have the same order in each run, and that finds no package of ours.
         process = subprocess.Popen(
             [getattr(sys, "_base_executable", "") or sys.executable, "-s", "-S", "-P", "-B", "-X", "utf8", str(_CHILD)],
@@ -119,22 +120,21 @@ class Sandbox:
             code, spent = _end(process, _GRACE if not ended else 0.0)
             running.discard(process.pid)
         reports = _reports(said, tokens)
-        if reports and "missing" in reports[0]:
-            raise StepError(f"the kernel gives no {reports[0]['missing']}, and code is not run without: the sandbox "
-                            "needs Linux 5.13 or later with seccomp filters, landlock among its security modules, and "
-                            "a container runtime that lets its calls through; run the step there, or leave code out "
-                            "of rewards")
+        if reports and reports[0]:
+            raise StepError(f"the kernel gives no {reports[0]}, and code is not run without: the sandbox "
+                            "needs Linux with seccomp filters, with Landlock (5.13, among its security modules) or "
+                            "else user namespaces, and a container runtime that lets these calls through; run the step "
+                            "there, or leave code out of rewards")
         return _outcome(reports, len(job.tests), ended or _death(code, spent, self.limits), self.limits)
 
 
-def _measured(text: str) -> bytes:
-    data = text.encode(errors="surrogatepass")
+def _measured(data: bytes) -> bytes:
     return f"{len(data)}\n".encode() + data
 
 
 def _readable() -> list[str]:
-    return [*dict.fromkeys((*_READABLE, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"),
-                            str(Path(sys.base_prefix, "lib"))))]  # fmt: skip
+    return [*dict.fromkeys((*_READABLE, sysconfig.get_path("stdlib"), str(Path(sys.base_prefix, "lib")),
+                            str(Path(sys.base_exec_prefix, "lib"))))]  # fmt: skip
 
 
 def _exchange(process: "subprocess.Popen[bytes]", data: bytes, wall: float) -> tuple[bytes, str]:
@@ -200,78 +200,21 @@ def _death(code: int, spent: float, limits: Limits) -> str:
     return f"killed: {signal.Signals(-code).name}"
 
 
-def _reports(said: bytes, tokens: Sequence[bytes]) -> list[dict[str, str]]:
+def _reports(said: bytes, tokens: Sequence[bytes]) -> list[str]:
     """Return the reports that begin with their token, in their order; anything else was said by the answer."""
-    reports: list[dict[str, str]] = []
+    reports: list[str] = []
     for line in said.split(b"\n")[:-1]:
         if len(reports) < len(tokens) and line.startswith(tokens[len(reports)]):
-            reports.append(json.loads(line[len(tokens[0]) :]))
+            reports.append(line[len(tokens[0]) :].decode(errors="replace"))
     return reports
 
 
-def _outcome(reports: Sequence[Mapping[str, str]], tests: int, death: str, limits: Limits) -> Outcome:
-    told = [report["error"].replace("MemoryError", f"MemoryError: more than {limits.memory_mb} MiB", 1)
-            if report["error"] == "MemoryError" else report["error"] for report in reports]  # fmt: skip
-    if not told or told[0]:
-        return Outcome((False,) * tests, f"the code: {told[0] if told else death}")
-    errors = [*told[1:], *[death] * (tests + 1 - len(told))]
-    first = next((at for at, error in enumerate(errors) if error), None)
-    reason = f"all {tests} tests passed" if first is None else f"test {first + 1}: {errors[first]}"
-    return Outcome(tuple(not error for error in errors), reason)
-
-
-# What is promised, and tests that pass where it holds.
-_PROMISES = {
-    "no network": """
-import socket
-for kind in (socket.AF_INET, socket.AF_UNIX):
-    try:
-        socket.socket(kind)
-    except OSError:
-        continue
-    raise AssertionError("a socket was made")
-""",
-    "no processes": """
-import os
-try:
-    os.fork() or os._exit(0)
-except OSError:
-    pass
-else:
-    raise AssertionError("a process was started")
-""",
-    "no writing of files": """
-try:
-    open({folder!r} + "/written", "w")
-except OSError:
-    pass
-else:
-    raise AssertionError("a file was written")
-""",
-    "no reading of files": """
-try:
-    open({secret!r})
-except OSError:
-    pass
-else:
-    raise AssertionError("a file was read")
-""",
-    "no signals to others": """
-import os
-try:
-    os.kill({parent}, 0)
-except OSError:
-    pass
-else:
-    raise AssertionError("a signal was sent")
-""",
-    "a limit of memory": """
-try:
-    bytearray({memory} * 2**20)
-except MemoryError:
-    pass
-else:
-    raise AssertionError("memory was had")
-""",
-    "an empty environment": "import os; assert not os.environ",
-}
+def _outcome(reports: Sequence[str], tests: int, death: str, limits: Limits) -> Outcome:
+    """Make the outcome of the reports of the restrictions, the code and each test, and of how the process ended."""
+    told = [f"{each}: more than {limits.memory_mb} MiB" if each == "MemoryError" else each for each in reports[1:]]
+    told += [death] * (tests + 1 - len(told))
+    if told[0]:
+        return Outcome((False,) * tests, told[0])
+    first = next((number for number, error in enumerate(told) if error), 0)
+    return Outcome(tuple(not error for error in told[1:]),
+                   f"test {first}: {told[first]}" if first else f"all {tests} tests passed")

@@ -73,6 +73,8 @@ def test_a_reward_that_is_hacked_is_caught(root: Path, tmp_path: Path) -> None:
     assert table["columns"][:5] == ["step", "end", "prompt", "answer", "reward"]
     assert [row[1] for row in table["data"][:4]] == ["best", "best", "worst", "worst"]
     assert all(row[4] == float(row[-1]) for row in table["data"])  # rewards beside whether it ended
+    reasons = table["columns"].index("reasons")
+    assert {(row[-1], row[reasons]) for row in table["data"]} == {(True, ""), (False, "ended: cut at the limit")}
 
 
 class _Answers:

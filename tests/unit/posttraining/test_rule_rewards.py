@@ -129,7 +129,7 @@ def test_code_is_run_with_its_tests() -> None:
     found = rewards([Sample(prompt, [1], text, True) for text in texts])
     assert found.totals == [1, 0.5, 0, 1]
     assert found.reasons["code"] == ["all 2 tests passed", "test 2: AssertionError",
-                                     "the code: SyntaxError: invalid syntax (answer, line 1)", "all 2 tests passed"]
+                                     "SyntaxError: invalid syntax (answer, line 1)", "all 2 tests passed"]
 
 
 def test_a_prompt_without_the_field_gets_nothing_where_it_may_lack_it() -> None:
