@@ -28,6 +28,7 @@ from argosy.step.process import THREADS
 _CHILD = Path(__file__).with_name("child.py")
 _MOST_REPORTED = 2**20  # bytes that a process may report, more than all tests need
 _TOKEN = 16  # bytes, of which the hexadecimal digits are sent
+_TRIES = 3  # to start a process
 _GRACE = 2.0  # seconds between a process's last word and its end
 # What an interpreter reads besides its own library.
 _READABLE = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo",
@@ -100,6 +101,22 @@ class Sandbox:
                             "step on another machine, or leave code out of rewards")
 
     def _run(self, job: Job, running: set[int]) -> Outcome:
+        """Return the outcome of a job. A process that ends before it has run any code, as where the machine has no
+        memory left for it, is started again."""
+        for _ in range(_TRIES):
+            reports, death = self._started(job, running)
+            if reports and reports[0]:
+                raise StepError(f"the kernel gives no {reports[0]}, and code is not run without: the sandbox needs "
+                                "Linux with seccomp filters, with Landlock (5.13, among its security modules) or else "
+                                "user namespaces, and a container runtime that lets these calls through; run the step "
+                                "there, or leave code out of rewards")
+            if reports:
+                return _outcome(reports[1:], len(job.tests), death, self.limits)
+        raise StepError(f"processes for code ended {_TRIES} times before they ran any: {death}; give the step more "
+                        "memory and processes, or leave code out of rewards")
+
+    def _started(self, job: Job, running: set[int]) -> tuple[list[str], str]:
+        """Run a job in a process; returns its reports, and how the process ended."""
         tokens = [secrets.token_hex(_TOKEN).encode() for _ in range(len(job.tests) + 2)]
         given = {"code": job.code, "tests": len(job.tests), "parent": os.getpid(), "namespaces": self._namespaces,
                  "seconds": self.limits.seconds, "memory_mb": self.limits.memory_mb, "filter": self._filter,
@@ -107,11 +124,14 @@ class Sandbox:
         parts = [_measured(marshal.dumps(given)), *tokens[:2]]
         for test, token in zip(job.tests, tokens[2:], strict=True):
             parts += [_measured(test.encode()), token]
-        # An interpreter whose sets have the same order in each run, and that finds no package of ours.
-        process = subprocess.Popen(
-            [getattr(sys, "_base_executable", "") or sys.executable, "-s", "-S", "-P", "-B", "-X", "utf8", str(_CHILD)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={"PYTHONHASHSEED": "0"},
-            cwd="/", start_new_session=True)  # fmt: skip
+        try:
+            # An interpreter whose sets have the same order in each run, and that finds no package of ours.
+            process = subprocess.Popen(
+                [_interpreter(), "-s", "-S", "-P", "-B", "-X", "utf8", str(_CHILD)], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={"PYTHONHASHSEED": "0"}, cwd="/",
+                start_new_session=True)  # fmt: skip
+        except OSError as error:
+            return [], f"it could not be started ({error.strerror})"
         running.add(process.pid)
         said, ended = b"", "killed"
         try:
@@ -119,13 +139,12 @@ class Sandbox:
         finally:
             code, spent = _end(process, _GRACE if not ended else 0.0)
             running.discard(process.pid)
-        reports = _reports(said, tokens)
-        if reports and reports[0]:
-            raise StepError(f"the kernel gives no {reports[0]}, and code is not run without: the sandbox "
-                            "needs Linux with seccomp filters, with Landlock (5.13, among its security modules) or "
-                            "else user namespaces, and a container runtime that lets these calls through; run the step "
-                            "there, or leave code out of rewards")
-        return _outcome(reports, len(job.tests), ended or _death(code, spent, self.limits), self.limits)
+        return _reports(said, tokens), ended or _death(code, spent, self.limits)
+
+
+def _interpreter() -> str:
+    """Return the interpreter itself, and not the link to it of a virtual environment."""
+    return str(getattr(sys, "_base_executable", "") or sys.executable)
 
 
 def _measured(data: bytes) -> bytes:
@@ -162,7 +181,7 @@ def _exchange(process: "subprocess.Popen[bytes]", data: bytes, wall: float) -> t
                 if not chunk:
                     return said, ""
                 if len(said) > _MOST_REPORTED:
-                    return b"", "killed: it wrote to where reports are read"
+                    return said, "killed: it wrote to where reports are read"
     return said, f"killed: more than {wall:g} s"
 
 
@@ -210,8 +229,8 @@ def _reports(said: bytes, tokens: Sequence[bytes]) -> list[str]:
 
 
 def _outcome(reports: Sequence[str], tests: int, death: str, limits: Limits) -> Outcome:
-    """Make the outcome of the reports of the restrictions, the code and each test, and of how the process ended."""
-    told = [f"{each}: more than {limits.memory_mb} MiB" if each == "MemoryError" else each for each in reports[1:]]
+    """Make the outcome of the reports of the code and of each test, and of how the process ended."""
+    told = [f"{each}: more than {limits.memory_mb} MiB" if each == "MemoryError" else each for each in reports]
     told += [death] * (tests + 1 - len(told))
     if told[0]:
         return Outcome((False,) * tests, told[0])

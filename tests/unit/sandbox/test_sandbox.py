@@ -139,6 +139,12 @@ def test_a_machine_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch)
         Sandbox()
 
 
+def test_a_process_that_cannot_begin_is_no_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("argosy.sandbox.run._interpreter", lambda: "/bin/true")
+    with pytest.raises(StepError, match="ended 3 times before they ran any: the process ended by itself; give the"):
+        Sandbox()
+
+
 # A kernel, or a container, without some calls: filters of system calls that answer as such a one does.
 WITHOUT = """
 import ctypes, struct, sys
