@@ -20,7 +20,9 @@ class CodeConfig(RewardConfig):
     score: Literal["all", "share"] = "all"
     """all: 1 where all tests pass, else 0; share: the share of the tests that pass."""
     seconds: int = Field(default=5, ge=1, le=600)
-    """CPU time of an answer with its tests; three times as many seconds of any time."""
+    """CPU time of an answer with its tests."""
+    wall_seconds: int = Field(default=30, ge=1, le=3600)
+    """Longest time from its start to its end, whatever it waits for."""
     memory_mb: int = Field(default=512, ge=64)
     """Memory of an answer with its tests, in MiB."""
 
@@ -37,7 +39,7 @@ class Code(Reward[CodeConfig]):
         from argosy.sandbox.run import Limits, Sandbox
 
         super().__init__(config, surroundings)
-        self._sandbox = Sandbox(Limits(config.seconds, config.memory_mb))
+        self._sandbox = Sandbox(Limits(config.seconds, config.wall_seconds, config.memory_mb))
 
     def refusal(self, reference: Sequence[str]) -> str:
         """Refuse tests that are no Python."""
