@@ -169,7 +169,8 @@ def grpo_ours() -> Turn:
     from argosy.posttraining.rl.config import RLHFConfig
     from argosy.posttraining.rl.learning import Learner
     from argosy.posttraining.rl.networks import make_networks
-    from argosy.posttraining.rl.rewards import Prompt
+    from argosy.posttraining.rl.reward import Prompt
+    from argosy.posttraining.rl.rewards import Rewarded
     from argosy.posttraining.rl.rollout import Collector, Stream, TransformersSampler
     from argosy.posttraining.stage import Stage
     from argosy.training.parallel import Group
@@ -179,7 +180,7 @@ def grpo_ours() -> Turn:
         "method": "grpo", "group": {"size": GROUP}, "batch_size": ANSWERS, "micro_batch_size": ANSWERS, "kl_coef": 0,
         "max_new_tokens": ANSWER, "learning_rate": RATE, "schedule": "constant", "warmup_ratio": 0.0,
         "max_steps": 10**6, "save_every": 10**9, "log_every": 1, "dtype": _dtype(model), "rewards": {"ended": 1.0}})
-    prompts = [Prompt(messages, encode_prompt(tokenizer, messages), (), "text")
+    prompts = [Prompt(messages, encode_prompt(tokenizer, messages))
                for messages in _questions(tokenizer, conversations)]
     source = Source(Path(), tokenizer, 0, LENGTH, [tokenizer.eos_token_id], model.device)
     group, folder = Group(device=model.device), TemporaryDirectory()
@@ -190,9 +191,9 @@ def grpo_ours() -> Turn:
     decoding = Decoding(source.stop_ids, source.pad_id, ANSWER, config.temperature)
     sampler = TransformersSampler(networks.whole, decoding, networks.policy.module._dtype, shortest=ANSWER)
 
-    def rewards(samples: Sequence[Any]) -> tuple[list[float], dict[str, list[float]]]:
+    def rewards(samples: Sequence[Any]) -> Rewarded:
         found = _reward([sample.answer_ids for sample in samples])
-        return found, {"sum": found}
+        return Rewarded(found, {"sum": found}, {})
 
     scored: Any = rewards
     learner = Learner(stage, networks, Collector(sampler, Stream(prompts, 0), scored, config, source, group), 10**6)

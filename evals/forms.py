@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from argosy.text.answers import NUMBER
 from evals.extract import rule
-from evals.extract.values import NUMBER
 from evals.items import Item
 from evals.question import Draft, Generation, Rendered
 

@@ -13,11 +13,13 @@ from argosy.step.contract import Step, StepContext
 
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
-    from argosy.posttraining.rl.rewards import RewardSettings, WeightedRewards, check_settings, hold_out, prompt_parser
+    from argosy.posttraining.rl.prompts import hold_out, prompt_parser
+    from argosy.posttraining.rl.reward import Surroundings
+    from argosy.posttraining.rl.rewards import WeightedRewards, check_model
     from argosy.posttraining.stage import begin
 
-    for weights in (config.rewards, config.guards.true_reward):
-        check_settings(weights, RewardSettings(config.reward_model))
+    for given in (config.rewards, config.guards.true_reward):
+        check_model(given, config.reward_model)
     stage = begin(config, context)
     from argosy.posttraining.rl.evaluation import PolicyEvaluation, evaluate_policy
     from argosy.posttraining.rl.learning import train_policy
@@ -27,12 +29,16 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     if room < 1:
         raise InputError(f"max_new_tokens={config.max_new_tokens} leaves no room for a prompt in a context of "
                          f"{source.context} tokens; lower it")
-    prompts = stage.read(prompt_parser(source.tokenizer, room), config.prompts)
+    around = Surroundings(config.reward_model, source.device, config.reward_caution)
+    rewards = WeightedRewards(config.rewards, around)
+    true = WeightedRewards(config.guards.true_reward, around) if config.guards.true_reward else None
+
+    def problem(fields: dict[str, Any]) -> str:
+        return rewards.problem(fields) or (true.problem(fields) if true else "")
+
+    prompts = stage.read(prompt_parser(source.tokenizer, room, problem), config.prompts)
     stage.keep_rejects()
     chosen, heldout = hold_out(prompts, config.heldout_limit, config.seed)
-    settings = RewardSettings(config.reward_model, source.device, config.reward_caution)
-    rewards = WeightedRewards(config.rewards, settings)
-    true = WeightedRewards(config.guards.true_reward, settings) if config.guards.true_reward else None
     decoding = source.decoding(config.max_new_tokens, config.temperature, config.seed)
     evaluations: list[PolicyEvaluation] = []
 
@@ -46,7 +52,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(config.stage, model, evaluate, lambda: train_policy(stage, model, chosen, heldout, rewards, true))
 
 
-STEP = Step("rlhf", RLHFConfig, run, version=4, needs="train")
+STEP = Step("rlhf", RLHFConfig, run, version=5, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

@@ -115,7 +115,7 @@ def _check_models(branch: Branch, config: Config, before: Mapping[str, Branch]) 
     if branch.reward_model and branch.reward_model not in rewards:
         method, near = before[branch.reward_model].method, likely(branch.reward_model, rewards) or "there is none"
         raise ValueError(f"reward_model is {branch.reward_model!r}, whose method is {method}; {near}")
-    asked = isinstance(config, RLHFConfig) and bool(config.rewards.get("model"))
+    asked = isinstance(config, RLHFConfig) and config.asks_model
     if asked and not branch.reward_model:
         raise ValueError("reward_model is missing, and its rewards ask one: name an earlier item of method "
                          f"reward_model ({', '.join(rewards) or 'there is none'}), or set rewards.model=0")
@@ -141,10 +141,3 @@ def add_branches(
             inputs["tokenized"] = tokenize
         found[branch.name] = stage(branch.name, branch.step, config, data=data, checkpoint=found[branch.from_],
                                    **inputs)  # fmt: skip
-
-
-def refuse_on_a_cluster(branches: Sequence[Branch]) -> None:
-    """Raises InputError: there are branches, and a cluster's DAG has no tasks for them."""
-    if branches:
-        raise InputError("posttraining runs on this machine only so far (argosy run): the WorkflowTemplate has tasks "
-                         "for sft, reward_model, dpo and rlhf; leave posttraining out to run on a cluster")

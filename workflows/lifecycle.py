@@ -182,7 +182,7 @@ class LifecycleConfig(Config):
                 raise ValueError(f"stages has {name}, which is left out by {name}={off}: remove one of the two")
         if self.start and "tokenizer" in self.stages:
             raise ValueError("stages has tokenizer, and start.model has one of its own: leave tokenizer out")
-        reward = self.rlhf and self.rlhf.rewards.get("model") and "rlhf" in self.stages
+        reward = self.rlhf and self.rlhf.asks_model and "rlhf" in self.stages
         if reward and "reward_model" not in self.stages:
             raise ValueError("stages has rlhf, whose rewards ask the reward model: add reward_model, or set "
                              "rlhf.rewards.model=0")

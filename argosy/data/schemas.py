@@ -3,7 +3,7 @@
 The typed dictionaries are what generators make and, through `parse_record`, what the user's own files are held to:
 other keys are kept."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired
@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from argosy.config.explain import allowed, shown
+from argosy.data.checks import pattern_problem, schema_problem, tests_problem
 
 
 class ParseError(Exception):
@@ -144,6 +145,18 @@ class Feedback(TypedDict):
     tools: NotRequired[Tools]
 
 
+def _sound(problem: Callable[[Any], str]) -> AfterValidator:
+    """Make a validator of what answers are checked by, of a function that says what is wrong with it."""
+
+    def check(value: Any) -> Any:
+        what, _, detail = problem(value).partition(": ")
+        if what:
+            raise PydanticCustomError("unsound", "{what}", {"what": what, "value": detail})
+        return value
+
+    return AfterValidator(check)
+
+
 @with_config(_RECORD)
 class Prompt(TypedDict):
     """A prompt for reinforcement learning, and what rewards check its reply by.
@@ -156,9 +169,9 @@ class Prompt(TypedDict):
     accept: NotRequired[Annotated[list[Text], Field(min_length=1)]]
     format: Annotated[Literal["text", "letter", "json"], Field(default="text")]
     answer: NotRequired[str]
-    tests: NotRequired[Annotated[list[Text], Field(min_length=1)]]
-    schema: NotRequired[dict[str, Any]]
-    pattern: NotRequired[Text]
+    tests: NotRequired[Annotated[list[Text], Field(min_length=1), _sound(tests_problem)]]
+    schema: NotRequired[Annotated[dict[str, Any], _sound(schema_problem)]]
+    pattern: NotRequired[Annotated[Text, _sound(pattern_problem)]]
     language: NotRequired[Lang]
     fact: NotRequired[str]
 
@@ -178,7 +191,8 @@ class Item(TypedDict):
     cluster: NotRequired[str]
 
 
-_OWN = ("empty_text", "no_words", "no_answer", "wrong_role", "equal_sides")  # types of errors in words of ours
+# types of errors in words of ours
+_OWN = ("empty_text", "no_words", "no_answer", "wrong_role", "equal_sides", "unsound")
 
 
 def _answered(conversation: Conversation) -> Conversation:
@@ -228,7 +242,8 @@ def parse_record(schema: str, value: Any, name: str = "") -> Any:
         if first["type"] == "no_words":
             place += ".content"
         if first["type"] in _OWN:
-            raise ParseError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+            reason = f"{place}: {first['msg']}" if place else first["msg"]
+            raise ParseError(reason, first.get("ctx", {}).get("value", "")) from None
         place = place or "the record"
         raise ParseError(f"{place}: allowed: {allowed(BaseModel, (place,), [first])}", shown(first["input"])) from None
 

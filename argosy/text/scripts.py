@@ -88,13 +88,18 @@ _NO_PROSE = re.compile(
 )
 
 
+def without_markup(text: str) -> str:
+    """Put a space where markup, code and addresses are."""
+    return _NO_PROSE.sub(" ", text)
+
+
 def identify(text: str) -> str:
     """Return the ISO 639-1 code of the main language of `text`; "" where nothing tells (numbers, names, too short).
 
     Kana makes Han text Japanese; other scripts count by their characters, Latin by its function words. Markup, code and
     addresses count nothing."""
     text = text if len(text) <= _LOOK_AT else text[: _LOOK_AT // 2] + text[len(text) // 2 :][: _LOOK_AT // 2]
-    text = _NO_PROSE.sub(" ", text)
+    text = without_markup(text)
     if text.isascii():
         return _latin(text)
     counts = {lang: len(pattern.findall(text)) for lang, pattern in _SCRIPTS.items()}

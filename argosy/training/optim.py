@@ -54,7 +54,8 @@ class MuonAdamW(torch.optim.AdamW):
             grads = [local_part(parameter.grad) for parameter in parameters if parameter.grad is not None]
             torch._foreach_lerp_(momenta, grads, 1 - MOMENTUM)
             nesterov = torch.stack(_whole(torch._foreach_lerp(grads, momenta, MOMENTUM), parameters))
-            update = orthogonalize(nesterov.flatten(0, -3).to(self._dtype)).view_as(nesterov)  # each expert's matrix by itself
+            # each expert's matrix by itself
+            update = orthogonalize(nesterov.flatten(0, -3).to(self._dtype)).view_as(nesterov)
             updates = _parts(update.to(parameters[0].dtype).unbind(), parameters)
             weights = [local_part(parameter) for parameter in parameters]
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])

@@ -1,113 +1,7 @@
-"""Rules for labels of options, and how labels stand in a text."""
+"""Rules for labels of options."""
 
-import re
-from collections.abc import Collection
-from functools import cache
-
+from argosy.text.options import chosen_label, chosen_labels
 from evals.extract import Rule
-
-# Words that announce an answer. "Option A" and "to choose A" announce none: much is said of an option.
-_IS = r"(?:is|are|(?:would|should|must|will|has\s+to|have\s+to)\s+be)"
-STATED = (
-    rf"(?:(?i:answers?\s+{_IS}|answers?\s*[:：]|options?\s+(?:{_IS}|[:：]))"
-    r"|(?i:\bI(?:['’](?:d|ll)|\s+would|\s+will)?\s+(?:choose|pick|select))|\\boxed\s*\{"
-    r"|答案\s*(?:应?该?[是为选])?|选项\s*[是为]|(?:^|[我故应，。；,;\s])(?:应该?)?选择?)"
-)
-# Marks that may stand before a label, behind it, and between two of which one is right.
-OPEN = r"[\s:：*\"'“‘(（\[【{$]{0,20}"
-_CLOSE = r"[\s*\"'”’)）\]】}$]{0,9}"
-_OR = r"(?:or\b|或者?|还是)"
-_AND = rf"(?:(?:,\s*)?and\b|[、和与及]|{_OR})"
-# "The answer is D, A and B are wrong" is no list of three.
-_NOT_STATED = r"(?<!is )(?<!are )(?<!be )(?<!: )(?<![是为选案：])"
-# Words that deny a label: before it, and behind it.
-_NOT = (
-    r"(?:(?i:(?:\bnot|n['’]t|\bnever|\bcannot)\s+(?:be\s+)?(?:(?:choose|pick|select)\s+)?(?:the\s+)?(?:(?:option|answer)s?)?)"
-    r"|(?i:\b(?:rul(?:e|es|ed|ing)\s+out|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing))\s+(?:(?:option|answer)s?)?)"
-    r"|(?:不(?:会|能|可|可以|要|应|应该|该)?(?:选择?|是|为)|排除)(?:选项)?)"
-)
-_WRONG = (
-    r"(?:(?i:(?:is|are)\s+(?:both\s+|also\s+|clearly\s+)?(?:incorrect|wrong|false))"
-    r"|(?i:(?:is|are)(?:n['’]t|\s+not)\s+(?:the\s+)?(?:correct|right|true|answer))"
-    r"|(?:选?项)?(?:都|均|也|皆|是|显然|明显)*(?:不对|不正确|不是|不符|不选|错|有误|排除|可排除))"
-)
-
-_NEXT = re.compile(r"\n\s*(?:(?i:question)|题目|问题)\s*\d*\s*[:：]")
-
-
-def label(labels: str, *, alone: bool) -> str:
-    """Write a pattern of one of `labels` that no letter or ideograph of a word follows, and `alone`: nor precedes."""
-    latin = "".join(one for one in labels if one.isascii() and one.isalnum())
-    words = "".join(one for one in labels if not one.isascii() and one.isalnum())
-    marks = "".join(one for one in labels if not one.isalnum())
-    # "A dog" is no label, also after "Answer:"; nor is "I think". "A because" is one.
-    articles = "".join(one for one in "AI" if one in latin)
-    goes_on = r"(?!(?:because|since|as|and|or|is|but)\b)"
-    article = rf"(?![{articles}]\s+{goes_on}[A-Za-z])" if articles else ""
-    before_latin, before_word = (r"(?<![A-Za-z0-9])", r"(?<!\w)") if alone else ("", "")
-    parts = [rf"{before_latin}{article}[{latin}](?![A-Za-z0-9'’])"] if latin else []
-    parts += [rf"{before_word}[{words}](?!\w)"] if words else []
-    parts += [f"[{re.escape(marks)}]"] if marks else []
-    return f"(?:{'|'.join(parts)})"
-
-
-def denied(text: str, labels: str) -> set[int]:
-    """Find the places of the labels that the text denies: "not A", "A and B are wrong", "不选A", "A错"."""
-    one, denials = _denials(labels)
-    return {
-        found.start() for run in denials.finditer(text) for found in one.finditer(text, *run.span(run.lastgroup or 0))
-    }
-
-
-def undecided(text: str, labels: str) -> set[int]:
-    """Find the places of the labels behind which another one stands as possible: "B or C", "B或C"."""
-    return {found.start() for found in _alternatives(labels).finditer(text) if found[1] != found[2]}
-
-
-def said_after_a_list(text: str, labels: str, wrong: Collection[int]) -> str | None:
-    """Find the "D" of "Answer: A, B and C are wrong. D". The statement there may be "A" or nothing, and the label alone
-    at the text's end decides: without one, as in "The answer is D, A and B are wrong", it is the first (None). "" where
-    the end is a few words more ("Vitamin D"), which may be either.
-
-    `wrong`: places of labels that are denied."""
-    found = _last_word(labels).search(text)
-    if not found or found["last"] in found["list"] or found.start("last") in wrong:
-        return None
-    return str(found["last"]) if found["then"] is not None else ""
-
-
-def before_next_question(text: str, labels: str) -> str:
-    """Cut the text where a model goes on with another question of its own, if a label stands before that: an answer
-    to its question is none to ours."""
-    found = _NEXT.search(text)
-    before = text[: found.start()] if found else text
-    several = rf"(?<!\w)[{re.escape(labels)}]{{2,}}(?!\w)"
-    return before if re.search(f"{label(labels, alone=True)}|{several}", before) else text
-
-
-@cache
-def _last_word(labels: str) -> re.Pattern[str]:
-    after = label(labels, alone=False)
-    several = rf"{after}(?:{_CLOSE}[,，]{OPEN}{after}){{1,3}}{_CLOSE}{_AND}{OPEN}{after}"
-    then = r"(?P<then>(?:(?i:so|thus|hence|therefore|it\s+is|it['’]s)\b|所以|因此|故|应?[是为]|[\s.。,，;；])*)"
-    words = r"[\s.。;；]*[.。;；\n][^.。;；\n]{1,40}?(?<!so is )(?<!So is )(?<!nor is )(?<!Nor is )(?<=[\s(（])"
-    last = rf"(?P<last>{label(labels, alone=True)}){_CLOSE}[\s.。!]*$"
-    return re.compile(rf"{STATED}{OPEN}(?P<list>{several}){_CLOSE}{_WRONG}(?:{then}{OPEN}|{words}){last}")
-
-
-@cache
-def _denials(labels: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    after, alone = label(labels, alone=False), label(labels, alone=True)
-    more = rf"(?:{_CLOSE}{_AND}{OPEN}{after}){{0,3}}"
-    several = rf"{_NOT_STATED}{alone}(?:{_CLOSE}[,，]{OPEN}{after}){{1,3}}{_CLOSE}{_AND}{OPEN}{after}"
-    denials = rf"{_NOT}{OPEN}(?P<not>{after}{more})|(?P<wrong>{several}|{alone}{more}){_CLOSE}{_WRONG}"
-    return re.compile(after), re.compile(denials)
-
-
-@cache
-def _alternatives(labels: str) -> re.Pattern[str]:
-    after = label(labels, alone=False)
-    return re.compile(rf"({after})(?={_CLOSE}{_OR}{OPEN}({after}))")
 
 
 class Letter(Rule):
@@ -120,28 +14,7 @@ class Letter(Rule):
 
     def extract(self, text: str, labels: str) -> str | None:
         """Find one of `labels`, or None."""
-        stated, first, alone = _patterns(labels)
-        text = before_next_question(text, labels)
-        wrong, open_ = denied(text, labels), undecided(text, labels)
-        found = [said for said in stated.finditer(text) if said.start(1) not in wrong]
-        if found and (last := said_after_a_list(text, labels, wrong)) is not None:
-            return last or None
-        if found:
-            return None if found[-1].start(1) in open_ else found[-1][1]
-        begins = first.match(text)
-        if begins and begins.start(1) not in wrong | open_:
-            return begins[1]
-        standing = set(alone.findall(text)) - {text[place] for place in wrong}
-        return str(standing.pop()) if len(standing) == 1 else None
-
-
-@cache
-def _patterns(labels: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    after, alone = label(labels, alone=False), label(labels, alone=True)
-    return re.compile(f"{STATED}{OPEN}({after})"), re.compile(f"{OPEN}({alone})"), re.compile(f"({alone})")
-
-
-_BETWEEN = r"\s*(?:[,，、;；&]|和|与|及|and\b)?\s*"
+        return chosen_label(text, labels)
 
 
 class Letters(Rule):
@@ -152,16 +25,4 @@ class Letters(Rule):
 
     def extract(self, text: str, labels: str) -> str | None:
         """Find some of `labels`, each once, or None."""
-        stated, first = _run_patterns(labels)
-        text = before_next_question(text, labels)
-        found = stated.findall(text)
-        begins = first.match(text)
-        run = found[-1] if found else begins.group(1) if begins else None
-        return None if run is None else "".join(one for one in labels if one in run.replace("and", ""))
-
-
-@cache
-def _run_patterns(labels: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    one = f"[{re.escape(labels)}]"
-    run = rf"({one}(?:{_BETWEEN}{one})*)(?![A-Za-z0-9])"
-    return re.compile(f"{STATED}{OPEN}{run}"), re.compile(f"{OPEN}{run}")
+        return chosen_labels(text, labels)

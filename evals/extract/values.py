@@ -2,13 +2,10 @@
 stated one, the contents of a box)."""
 
 import re
-import unicodedata
-from decimal import Context, Decimal
 
+from argosy.text.answers import MARKS, NUMBER, boxed, canonical, plain, stated
 from evals.extract import Rule
 
-# Thousands in groups of three; a sign that is no subtraction; a decimal part that is no sentence's end.
-NUMBER = re.compile(r"(?<![\d.])(?:(?<![\w)])-\s?)?[$€£¥￥]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\d.])\.\d+")
 _FINAL = re.compile(r"####\s*([^\n]*)")
 
 
@@ -31,13 +28,6 @@ class LastNumber(Rule):
     def closing(self, answer: str, lang: str) -> str:
         """Write GSM8K's mark before the answer."""
         return f"#### {answer}"
-
-
-def plain(number: str) -> str:
-    """Write a number without separators, currency and zeros that say nothing: "$1,234.50" is "1234.5"."""
-    digits = re.sub(r"[,$€£¥￥\s]", "", number)
-    value = Decimal(digits).normalize(Context(prec=max(len(digits), 1)))  # the default's 28 digits would round
-    return f"{value:f}".replace("-0", "0") if value == 0 else f"{value:f}"
 
 
 class Number(LastNumber):
@@ -89,10 +79,6 @@ class Gsm8kFlexible(Gsm8kStrict):
         return self.canonical(found[-1]) if found else None
 
 
-_MARKS = " \t\n.,;:!?\"'“”‘’*$。，；：！？、"
-_ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
-
-
 class Exact(Rule):
     """The first line, lower case, without an article before it and marks around it (SQuAD's normalisation)."""
 
@@ -100,24 +86,12 @@ class Exact(Rule):
 
     def extract(self, text: str, labels: str) -> str | None:
         """Find the first line that has something, or None."""
-        lines = [line for line in text.splitlines() if line.strip(_MARKS)]
+        lines = [line for line in text.splitlines() if line.strip(MARKS)]
         return canonical(lines[0]) if lines else None
 
     def canonical(self, answer: str) -> str:
         """Write the answer as the class says."""
         return canonical(answer)
-
-
-def canonical(answer: str) -> str:
-    """Write a text as Exact compares it; full-width characters are as others."""
-    bare = _ARTICLE.sub("", unicodedata.normalize("NFKC", answer).strip(_MARKS))
-    return plain(bare) if NUMBER.fullmatch(bare) else " ".join(bare.casefold().split())
-
-
-_STATED = re.compile(
-    r"(?i:\banswer\s*(?:is\s*[:：]?|[:：]))\s*([^\n]+?)(?=\.(?:\s|$)|\n|$)"
-    r"|答案\s*(?:应?[是为][:：]?|[:：])\s*([^\n。]+)"
-)
 
 
 class Stated(Rule):
@@ -127,8 +101,8 @@ class Stated(Rule):
 
     def extract(self, text: str, labels: str) -> str | None:
         """Find the text, without marks around it, or None."""
-        found = [english or chinese for english, chinese in _STATED.findall(text)]
-        return (canonical(found[-1]) or None) if found else None
+        found = stated(text)
+        return (canonical(found) or None) if found else None
 
     def canonical(self, answer: str) -> str:
         """Write it in lower case, without marks around it; numbers as `last_number` has them."""
@@ -139,9 +113,6 @@ class Stated(Rule):
         return f"The answer is {answer}." if lang == "en" else f"答案是{answer}。"
 
 
-_BOXES = ("\\boxed{", "\\fbox{")
-
-
 class Boxed(Rule):
     """The contents of the last `\\boxed{...}` (MATH's form), braces within it counted; a number without separators."""
 
@@ -149,16 +120,8 @@ class Boxed(Rule):
 
     def extract(self, text: str, labels: str) -> str | None:
         """Find the contents, or None where there is no box or it is not closed."""
-        start, mark = max((text.rfind(mark), mark) for mark in _BOXES)
-        if start < 0:
-            return None
-        start += len(mark)
-        depth = 1
-        for end in range(start, len(text)):
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            if not depth:
-                return self.canonical(text[start:end])
-        return None
+        found = boxed(text)
+        return None if found is None else self.canonical(found)
 
     def canonical(self, answer: str) -> str:
         """Take off spaces and dollar signs; numbers are as `last_number` has them."""

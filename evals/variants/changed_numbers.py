@@ -9,7 +9,8 @@ from random import Random
 
 from pydantic import Field
 
-from evals.extract.values import LastNumber, plain
+from argosy.text.answers import plain
+from evals.extract.values import LastNumber
 from evals.question import Draft
 from evals.variants import NotApplicable, Variant
 from evals.word_problem.arithmetic import WORDS, Written

@@ -43,6 +43,13 @@ class Task:
     """The image that its step needs."""
     parts: bool = True
     """Whether its nodes are parts, which are dealt to pods; else it is one node."""
+    place: str = ""
+    """The stage of the profile whose settings its pods take; empty: its own."""
+
+    @property
+    def placed(self) -> str:
+        """Name the stage of the profile whose settings its pods take."""
+        return self.place or self.stage
 
     @property
     def parameter(self) -> str:
@@ -70,11 +77,12 @@ def tasks_of(nodes: Iterable[Node]) -> list[Task]:
 
 
 def nearest_upstream(tasks: Sequence[Task]) -> dict[str, list[str]]:
-    """List, by task, the tasks that it depends on but not through another one; `tasks` come in their order."""
+    """List, by task, the tasks that it depends on but not through another one of `tasks`, which come in order."""
     every: dict[str, set[str]] = {}
     for task in tasks:
-        every[task.name] = {*task.upstream}.union(*(every[name] for name in task.upstream))
-    return {task.name: [name for name in task.upstream if not any(name in every[other] for other in task.upstream)]
+        every[task.name] = {*task.upstream}.union(*(every.get(name, set()) for name in task.upstream))
+    return {task.name: [name for name in task.upstream
+                        if not any(name in every.get(other, set()) for other in task.upstream)]
             for task in tasks}  # fmt: skip
 
 

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from argosy.errors import InputError
-from workflows.branches import refuse_on_a_cluster
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command
 from workflows.cli.options import OVERRIDES, add_config, add_range, config_file, load_config
@@ -32,7 +31,6 @@ def run(args: argparse.Namespace) -> int:
     from workflows.argo.client.api import check_files
 
     config = load_config(args)
-    refuse_on_a_cluster(config.posttraining)
     # Names and order; whether the stages before are done, the cluster's plan finds out.
     stage_range(list(dict.fromkeys(node.name for node in lifecycle(config))), args.first, args.last)
     check_files(config)

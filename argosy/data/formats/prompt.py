@@ -1,10 +1,11 @@
 """Prompts for reinforcement learning, with what their rewards check."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from argosy.data.formats import Record, RecordFormat
-from argosy.data.schemas import user
+from argosy.data.schemas import ParseError, user
 from argosy.data.turns import to_turns
 
 _REPLIES = ("completion", "response", "chosen", "chosen_messages", "messages", "conversations", "instruction")
@@ -30,4 +31,15 @@ class Prompt(RecordFormat):
             found["answer"] = model["ground_truth"]
         if isinstance(record.get("answer"), int | float) and not isinstance(record["answer"], bool):
             found["answer"] = str(record.pop("answer"))
+        if isinstance(record.get("tests"), str):
+            found["tests"] = [record.pop("tests")]
+        if isinstance(record.get("schema"), str):  # as tables have it
+            found["schema"] = _object(record.pop("schema"))
         return found
+
+
+def _object(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseError("schema: no JSON", str(error)) from None

@@ -1,12 +1,13 @@
 """Config of reinforcement learning: the method, what it samples, and what may stop it."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from argosy.config.explain import likely
 from argosy.config.schema import ADDED, Config, Rate, Upstream
+from argosy.errors import InputError
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 
 
@@ -29,6 +30,13 @@ METHODS = {
     "rloo": Method(ratio="sequence", normalizer="answer", scale="none", kl="reward", grouped=True),
     "reinforce++": Method(ratio="token", normalizer="token", scale="batch", kl="reward"),
 }  # fmt: skip
+
+
+def _as_floats(rewards: dict[str, Any]) -> dict[str, Any]:
+    return {name: float(given) if type(given) is int else given for name, given in rewards.items()}
+
+
+Rewards = Annotated[dict[str, Any], AfterValidator(_as_floats)]  # rewards.configs says what is wrong with them
 
 
 class GroupConfig(Config):
@@ -104,9 +112,9 @@ class GuardsConfig(Config):
     """How many times longer, or shorter, answers may become than they were at first; more than 1."""
     repetition: float = Field(default=0.0, ge=0, lt=1)
     """Largest share of an answer's runs of four tokens that it has had before."""
-    true_reward: dict[str, float] = Field(default={})
-    """Weights of rewards that are held out from training, such as {accept: 1}: measured on held-out prompts beside the
-    trained reward, which may not rise while these fall."""
+    true_reward: Rewards = Field(default={})
+    """Weights of rewards that are held out from training, such as {accept: 1}, or their settings: measured on held-out
+    prompts beside the trained reward, which may not rise while these fall."""
     true_every: PositiveInt = 10
     """Rollouts between two measurements of the true reward."""
     true_noise: float = Field(default=2.0, ge=0)
@@ -124,8 +132,9 @@ class RLHFConfig(PosttrainingConfig):
     """File of the data step; `heldout_limit` of its prompts, at most a quarter, are held out."""
     method: str = "ppo"
     """ppo (Schulman et al. 2017), grpo (Shao et al. 2024), rloo (Ahmadian et al. 2024), reinforce++ (Hu 2025)."""
-    rewards: dict[str, float] = Field(default={"accept": 1.0, "format": 0.2, "model": 0.1}, min_length=1)
-    """Weight of each reward; the names are the modules of argosy.posttraining.rl.rewards."""
+    rewards: Rewards = Field(default={"accept": 1.0, "format": 0.2, "model": 0.1}, min_length=1)
+    """Weight of each reward, or its settings, such as {maths: {weight: 1, tolerance: 1e-3}}; the names are the modules
+    of argosy.posttraining.rl.rewards (docs/rewards.md)."""
     reward_caution: Annotated[float, Field(ge=0), ADDED] = 0.0
     """Standard deviations over a reward model's heads that are taken off their mean (Coste et al. 2024)."""
     batch_size: PositiveInt = 64
@@ -158,11 +167,13 @@ class RLHFConfig(PosttrainingConfig):
 
     @model_validator(mode="after")
     def _check_rl(self) -> Self:
-        from argosy.posttraining.rl.rewards import reward_names
+        from argosy.posttraining.rl.rewards import configs
 
-        for field, weights in (("rewards", self.rewards), ("guards.true_reward", self.guards.true_reward)):
-            if unknown := sorted(set(weights) - set(reward_names())):
-                raise ValueError(f"{field} has unknown names {unknown}; allowed: {', '.join(reward_names())}")
+        for field, rewards in (("rewards", self.rewards), ("guards.true_reward", self.guards.true_reward)):
+            try:
+                configs(rewards, field)
+            except InputError as error:
+                raise ValueError(str(error)) from None
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
         for problem in (self._group_problem(), self._minibatch_problem(), self._choice_problem(),
@@ -170,6 +181,12 @@ class RLHFConfig(PosttrainingConfig):
             if problem:
                 raise ValueError(problem)
         return self
+
+    @property
+    def asks_model(self) -> bool:
+        """Tell whether the reward model has a weight."""
+        given = self.rewards.get("model", 0.0)
+        return bool(given.get("weight", 1.0) if isinstance(given, dict) else given)
 
     @property
     def copies(self) -> int:

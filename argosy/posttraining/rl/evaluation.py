@@ -9,7 +9,9 @@ from typing import Any
 from argosy.data.split import derive_seed
 from argosy.models.generate import Decoding
 from argosy.models.logprobs import answer_kl
-from argosy.posttraining.rl.rewards import Prompt, WeightedRewards, make_samples
+from argosy.posttraining.rl.prompts import make_samples
+from argosy.posttraining.rl.reward import Prompt
+from argosy.posttraining.rl.rewards import WeightedRewards
 from argosy.posttraining.rl.sampling import sample
 
 SAMPLES = 4  # sampled answers to a prompt: halves the noise of one
@@ -48,7 +50,7 @@ def evaluate_policy(
     for kind, copies, chosen in (("greedy", 1, replace(decoding, temperature=0.0)), ("sampled", SAMPLES, decoding)):
         asked = [prompt for prompt in prompts for _ in range(copies)]
         answers = _answers(policy, ids, copies, chosen)
-        totals, parts = rewards(make_samples(tokenizer, asked, answers, decoding.stop_ids))
+        totals, parts, _ = rewards(make_samples(tokenizer, asked, answers, decoding.stop_ids))
         values[f"heldout/reward/{kind}"] = fmean(totals)
         values |= {f"heldout/reward/{kind}/{name}": fmean(part) for name, part in parts.items()}
         values[f"heldout/length/{kind}"] = fmean([len(answer) for answer in answers])

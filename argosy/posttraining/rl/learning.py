@@ -16,7 +16,9 @@ from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.guards import Guards, Judged
 from argosy.posttraining.rl.methods import Outcome, advantages_of, deductions, masked_mean, token_weights
 from argosy.posttraining.rl.networks import Networks, Rows, laid_out, make_networks
-from argosy.posttraining.rl.rewards import Prompt, WeightedRewards, make_samples
+from argosy.posttraining.rl.prompts import make_samples
+from argosy.posttraining.rl.reward import Prompt
+from argosy.posttraining.rl.rewards import WeightedRewards
 from argosy.posttraining.rl.rollout import Collector, Rollout, Stream, TransformersSampler, steps_of
 from argosy.posttraining.rl.samples import SampleTable
 from argosy.posttraining.stage import Stage, Trained
@@ -219,7 +221,7 @@ def train_policy(
             seeds = [[derive_seed("true", config.seed, place)] for place in range(len(heldout))]
             answers, _ = sampler([prompt.ids for prompt in heldout], seeds)
             samples = make_samples(source.tokenizer, heldout, answers, source.stop_ids)
-            return rewards(samples)[0], true(samples)[0] if true else []
+            return rewards(samples).totals, true(samples).totals if true else []
 
         learner = Learner(stage, networks, collector, steps, Guards(config, judge if true else None))
         return Trained(learner.train(), learner.tokens, networks.whole.refresh())

@@ -12,7 +12,9 @@ from argosy.data.split import derive_seed, permuted_index
 from argosy.models.generate import Decoding
 from argosy.models.load import Source
 from argosy.posttraining.rl.config import RLHFConfig
-from argosy.posttraining.rl.rewards import Prompt, Sample, WeightedRewards, make_samples
+from argosy.posttraining.rl.prompts import make_samples
+from argosy.posttraining.rl.reward import Prompt, Sample
+from argosy.posttraining.rl.rewards import WeightedRewards
 from argosy.posttraining.rl.sampling import sample
 from argosy.training.engines.whole import WholeModel
 from argosy.training.parallel import Group
@@ -30,7 +32,7 @@ class Rollout:
         answers: token ids, with the stop token if the answer ended by itself.
         sampled: log-probabilities of the tokens under the sampler.
         ended: 1.0 for an answer that ended by itself.
-        scores: the weighted rewards; parts: each reward.
+        scores: the weighted rewards; parts: each reward; reasons: why, in words.
         resampled: prompts that were replaced because their answers were rewarded alike."""
 
     places: list[int] = field(default_factory=list)
@@ -39,6 +41,7 @@ class Rollout:
     ended: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     parts: dict[str, list[float]] = field(default_factory=dict)
+    reasons: dict[str, list[str]] = field(default_factory=dict)
     resampled: int = 0
 
     def take(self, other: "Rollout", rows: Sequence[int]) -> None:
@@ -47,6 +50,8 @@ class Rollout:
             getattr(self, name).extend(getattr(other, name)[row] for row in rows)
         for name, values in other.parts.items():
             self.parts.setdefault(name, []).extend(values[row] for row in rows)
+        for name, texts in other.reasons.items():
+            self.reasons.setdefault(name, []).extend(texts[row] for row in rows)
 
     def state(self) -> dict[str, Any]:
         """Return the fields, for a resumable state."""
@@ -125,7 +130,7 @@ class Collector:
         made = Rollout([place for place in own for _ in range(copies)])
         made.answers, made.sampled = self.sampler([self.stream.at(place).ids for place in own], seeds)
         samples = self.samples(made)
-        made.scores, made.parts = self._rewards(samples)
+        made.scores, made.parts, made.reasons = self._rewards(samples)
         made.ended = [float(each.ended) for each in samples]
         together = Rollout()
         for part in self._group.gathered(made):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from argosy.posttraining.rl.rewards import Sample
+from argosy.posttraining.rl.reward import Sample
 from argosy.posttraining.rl.rollout import Rollout
 from argosy.step.contract import StepContext
 from argosy.store.files import write_json
@@ -40,5 +40,6 @@ class SampleTable:
     def _row(self, step: int, end: str, row: int, rollout: Rollout, sample: Sample) -> dict[str, Any]:
         asked = "\n".join(f"{message['role']}: {message['content']}" for message in sample.prompt.messages)
         parts = {f"reward/{name}": values[row] for name, values in rollout.parts.items()}
+        reasons = "; ".join(f"{name}: {each[row]}" for name, each in rollout.reasons.items() if each[row])
         return {"step": step, "end": end, "prompt": asked, "answer": sample.text, "reward": rollout.scores[row],
-                **parts, "tokens": len(sample.answer_ids), "ended": sample.ended}
+                **parts, "reasons": reasons, "tokens": len(sample.answer_ids), "ended": sample.ended}

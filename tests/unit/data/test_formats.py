@@ -84,6 +84,9 @@ def test_feedback_of_each_format(record: dict[str, Any]) -> None:
     ({"prompt": [Q], "answer": 3}, {"answer": "3"}),
     ({"question": "Hi", "answer": "3"}, {"answer": "3"}),
     ({"prompt": "Hi", "tests": ["assert f(1) == 2"]}, {"tests": ["assert f(1) == 2"]}),
+    ({"prompt": "Hi", "tests": "assert f(1) == 2"}, {"tests": ["assert f(1) == 2"]}),
+    ({"prompt": "Hi", "schema": '{"type": "object"}'}, {"schema": {"type": "object"}}),
+    ({"prompt": "Hi", "pattern": "^a", "language": "zh"}, {"pattern": "^a", "language": "zh"}),
     ({"prompt": "Hi", "reward_model": {"ground_truth": "3"}}, {"answer": "3"}),
     ({"messages": [Q, A]}, {"answer": "Hello"}),
 ])  # fmt: skip
@@ -107,6 +110,11 @@ def test_prompts_keep_what_their_rewards_check(record: dict[str, Any], reference
     ("instructions", {"chosen": "a", "rejected": "b", "prompt": "Hi"}, "is a preference pair: give its file as", ""),
     ("preferences", {"chosen": "a", "rejected": "b"}, "begin with no common turn", ""),
     ("preferences", {"chosen": "a", "rejected": "a", "prompt": "Hi"}, "chosen and rejected are equal", ""),
+    ("prompts", {"prompt": "Hi", "pattern": "("}, "pattern: no regular expression", "missing ) at position 1"),
+    ("prompts", {"prompt": "Hi", "tests": ["f(1)", "f("]}, "tests: test 2 is no Python", "'(' was never closed"),
+    ("prompts", {"prompt": "Hi", "schema": {"type": "obj"}}, "schema: no JSON Schema", "'obj' is not valid"),
+    ("prompts", {"prompt": "Hi", "schema": "{"}, "schema: no JSON", "Expecting property name"),
+    ("prompts", {"prompt": "Hi", "language": "fr"}, "language: allowed: 'en' or 'zh'", "'fr'"),
     ("feedback", {"messages": [Q], "label": True}, "the last turn is not the assistant's", ""),
     ("feedback", {"prompt": "Hi", "completion": "a", "label": "yes"}, "label: allowed: true or false", "'yes'"),
 ])  # fmt: skip

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from argosy.statistics.intervals import Estimate
+from argosy.text.answers import plain
 from evals.answers import answer
 from evals.chain import parse_chain
-from evals.extract.values import plain
 from evals.metrics import chances, metrics, position_bias
 from evals.reading import read_items
 from tests.evaluation_fixtures import make_items

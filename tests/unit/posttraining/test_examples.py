@@ -14,7 +14,7 @@ from argosy.data.schemas import ParseError, parse_record
 from argosy.errors import InputError
 from argosy.posttraining.config import PosttrainingConfig, PreferenceConfig, training_order
 from argosy.posttraining.preferences.examples import preference_parser
-from argosy.posttraining.rl.rewards import hold_out, prompt_parser
+from argosy.posttraining.rl.prompts import hold_out, prompt_parser
 from argosy.posttraining.sft import sample_parser
 from argosy.posttraining.stage import begin
 from argosy.step.contract import Progress, StepContext

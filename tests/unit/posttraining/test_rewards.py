@@ -1,18 +1,28 @@
 """Rewards of answers, and the config that weighs them."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from argosy.config.load import load
+from argosy.data.rejects import Rejects, read_records
 from argosy.errors import InputError
 from argosy.posttraining.rl.config import RLHFConfig
-from argosy.posttraining.rl.rewards import Prompt, RewardSettings, Sample, WeightedRewards, check_settings, reward_names
+from argosy.posttraining.rl.prompts import prompt_parser
+from argosy.posttraining.rl.reward import Prompt, Sample, Surroundings
+from argosy.posttraining.rl.rewards import WeightedRewards, check_model, registered
+from tests.posttraining_fixtures import make_tokenizer
+from tests.step_fixtures import write_lines
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def sample(text: str, form: str = "text", ended: bool = True) -> Sample:
     accept = ("乙", "乙。") if form == "letter" else ("Paris", "Paris.")
-    return Sample(Prompt([], [1], accept, form), [1, 2], text, ended)
+    return Sample(Prompt([], [1], {"accept": accept, "format": form}), [1, 2], text, ended)
 
 
 @pytest.mark.parametrize(
@@ -34,28 +44,79 @@ def sample(text: str, form: str = "text", ended: bool = True) -> Sample:
     ],
 )
 def test_checkable_rewards(text: str, form: str, right: float, in_format: float) -> None:
-    rewards = WeightedRewards({"accept": 1.0, "format": 0.5}, RewardSettings())
-    totals, parts = rewards([sample(text, form)])
+    rewards = WeightedRewards({"accept": 1.0, "format": 0.5}, Surroundings())
+    totals, parts, _ = rewards([sample(text, form)])
     assert parts == {"accept": [right], "format": [in_format]}
     assert totals == [right + 0.5 * in_format]
 
 
 def test_an_answer_that_was_cut_is_out_of_format_and_has_not_ended() -> None:
-    rewards = WeightedRewards({"ended": 1.0, "format": 1.0}, RewardSettings())
-    assert rewards([sample("Paris", ended=False)])[1] == {"ended": [0], "format": [0]}
+    found = WeightedRewards({"ended": 1.0, "format": 1.0}, Surroundings())([sample("Paris", ended=False)])
+    assert found.parts == {"ended": [0], "format": [0]}
+    assert found.reasons == {"ended": ["cut at the limit"], "format": ["cut at the limit"]}
 
 
-def test_an_unknown_reward_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValidationError, match=r"unknown names \['acept'\]; allowed: accept, ended, format, model"):
-        RLHFConfig(rewards={"acept": 1.0})
-    assert reward_names() == ["accept", "ended", "format", "model"]
+@pytest.mark.parametrize(("override", "message"), [
+    ("rewards.acept=1", r"rewards has 'acept': unknown reward 'acept'; did you mean 'accept'\? \(there are: accept, "),
+    ("rewards.maths.tolerance=-1", "rewards.maths.tolerance is -1, allowed: 0 or more"),
+    ("rewards.maths.toleranse=1", "rewards.maths.toleranse is not a field; nearest: rewards.maths.tolerance"),
+    ("rewards.maths=x", "rewards.maths.weight is 'x', allowed: a number"),
+    ("rewards.accept=true", "rewards.accept.weight is true, allowed: a number"),
+    ("rewards.regex.pattern='('", r"rewards.regex.pattern is wrong: '\(' is no regular expression: missing \)"),
+    ("rewards.json_schema.schema={type: obj}", "rewards.json_schema.schema is wrong: no JSON Schema"),
+    ("rewards.length={least: 9, most: 5}", "rewards.length is wrong: least=9 is more than most=5"),
+    ("guards.true_reward.length=1", "guards.true_reward.length.most is missing"),
+])  # fmt: skip
+def test_a_wrong_setting_is_named_with_what_is_allowed(override: str, message: str) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(override)}: {message}"):
+        load(RLHFConfig, [], [override])
+
+
+def test_a_weight_alone_is_a_reward_with_its_defaults() -> None:
+    config = load(RLHFConfig, [{"rewards": {"accept": 1, "maths": {"tolerance": 0.5}}}])
+    assert config.rewards == {"accept": 1.0, "maths": {"tolerance": 0.5}}
+    assert WeightedRewards(config.rewards, Surroundings()).weights == {"accept": 1.0, "maths": 1.0}
+    assert not config.asks_model
+    assert {"accept", "ended", "format", "model"} <= set(registered())
+
+
+def test_prompts_without_what_a_reward_checks_are_set_aside_with_line_and_reason(tmp_path: Path) -> None:
+    asked = {"prompt": [{"role": "user", "content": "say"}]}
+    write_lines(tmp_path / "prompts.jsonl", [
+        {**asked, "answer": "B", "pattern": "x"}, {**asked, "pattern": "x"}, {**asked, "answer": "F", "pattern": "x"},
+        {**asked, "answer": "A"}, {**asked, "answer": "A", "pattern": "("}])
+
+    def read(**settings: object) -> tuple[int, list[tuple[int, str]]]:
+        weighed = WeightedRewards({"multiple_choice": 1, **settings}, Surroundings())  # type: ignore[dict-item]
+        rejects = Rejects()
+        parse = prompt_parser(make_tokenizer(), 96, weighed.problem)
+        found = read_records(tmp_path / "prompts.jsonl", parse, rejects)
+        return len(found), [(each.line, each.reason) for each in rejects.rejects]
+
+    lacks = (2, "answer is missing, which the reward multiple_choice checks")
+    wrong = (3, "answer, which the reward multiple_choice checks: allowed: one of the letters ABCDE")
+    broken = (5, "pattern: no regular expression")
+    assert read(regex=1) == (1, [lacks, wrong, (4, "pattern is missing, which the reward regex checks"), broken])
+    assert read(regex={"pattern": "y"}) == read(regex={"absent": "zero"}) == (2, [lacks, wrong, broken])
+    assert read(multiple_choice={"absent": "zero"}) == (
+        2, [(2, "has nothing that its rewards check: answer"), wrong, broken])
+
+
+def test_the_reward_of_the_docs_is_a_whole_file() -> None:
+    (source,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/rewards.md").read_text(encoding="utf-8"), re.DOTALL)
+    module: dict[str, Any] = {"__name__": "argosy.posttraining.rl.rewards.starts"}
+    exec(source, module)
+    reward = module["Starts"](module["StartsConfig"](case=False), Surroundings())
+    samples = [Sample(Prompt([], [1], {"opening": "DEAR"}), [1], text, True) for text in ("Dear you", "You")]
+    assert (reward.name, reward(samples)) == ("starts", [(1, ""), (0, "another opening")])
+    assert reward.problem({}) == "opening is missing, which the reward starts checks"
 
 
 def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="reward_model=''"):
-        check_settings({"model": 1.0}, RewardSettings())
-    check_settings({"model": 1.0}, RewardSettings(str(tmp_path)))
-    check_settings({"accept": 1.0}, RewardSettings())
+        check_model({"model": 1.0}, "")
+    check_model({"model": 1.0}, str(tmp_path))
+    check_model({"accept": 1.0}, "")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import steps.rlhf
 from argosy.errors import StepError
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.guards import Guards, repetition
-from argosy.posttraining.rl.rewards import Prompt
+from argosy.posttraining.rl.reward import Prompt
 from argosy.posttraining.rl.rollout import Collector, Stream
 from argosy.training.parallel import Group
 from tests.posttraining_fixtures import make_checkpoint, make_data
@@ -73,6 +73,8 @@ def test_a_reward_that_is_hacked_is_caught(root: Path, tmp_path: Path) -> None:
     assert table["columns"][:5] == ["step", "end", "prompt", "answer", "reward"]
     assert [row[1] for row in table["data"][:4]] == ["best", "best", "worst", "worst"]
     assert all(row[4] == float(row[-1]) for row in table["data"])  # rewards beside whether it ended
+    reasons = table["columns"].index("reasons")
+    assert {(row[-1], row[reasons]) for row in table["data"]} == {(True, ""), (False, "ended: cut at the limit")}
 
 
 class _Answers:
@@ -95,11 +97,11 @@ class _Source:
 def _collector(times: int, firsts: Sequence[int]) -> Collector:
     config = RLHFConfig.model_validate({"method": "grpo", "group": {"size": 2}, "batch_size": 8, "micro_batch_size": 8,
                                         "dynamic_sampling": times, "rewards": {"ended": 1.0}})
-    prompts = [Prompt([], [first], (), "text") for first in firsts]
+    prompts = [Prompt([], [first]) for first in firsts]
 
     def rewards(samples: Sequence[Any]) -> Any:
         scores = [float(number % 2) if sample.prompt.ids[0] % 2 else 1.0 for number, sample in enumerate(samples)]
-        return scores, {"r": scores}
+        return scores, {"r": scores}, {}
 
     given: Any = rewards
     source: Any = _Source()
@@ -119,7 +121,7 @@ def test_prompts_that_are_always_right_are_replaced_and_bounded() -> None:
 
 
 def test_each_prompt_comes_once_before_one_comes_twice() -> None:
-    stream = Stream([Prompt([], [number], (), "text") for number in range(7)], seed=3)
+    stream = Stream([Prompt([], [number]) for number in range(7)], seed=3)
     order = [stream.at(place).ids[0] for place in range(21)]
     assert all(sorted(order[at : at + 7]) == list(range(7)) for at in (0, 7, 14))
     assert order[:7] != order[7:14]

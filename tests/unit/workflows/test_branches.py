@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import InputError
-from workflows.branches import refuse_on_a_cluster
 from workflows.compose import compose
 from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig, lifecycle
@@ -101,9 +100,3 @@ def test_what_is_no_tree_is_refused_in_words(file: Path, override: str, says: st
     with pytest.raises(InputError) as error:
         compose(None, file, [override])
     assert says in str(error.value)
-
-
-def test_a_cluster_refuses_a_tree_before_anything_runs(file: Path) -> None:
-    refuse_on_a_cluster(compose("tiny").posttraining)
-    with pytest.raises(InputError, match="posttraining runs on this machine only so far"):
-        refuse_on_a_cluster(compose(None, file).posttraining)

@@ -86,16 +86,27 @@ def _state(node: Json, last: Json) -> State:
 
 
 def _names(workflow: str, node: Json) -> tuple[str, str, str]:
-    """Split `wf.task(0:1of3)`, `wf.task` or `wf.onExit.finish` into task, label and batch, which is an input."""
+    """Split `wf.task(0:1of3)`, `wf.task`, `wf.posttraining(0:chat).sft(0:chat)` or `wf.onExit.finish` into task, label
+    and batch, which is an input."""
     name = str(node["name"]).removeprefix(workflow).removeprefix(".")
     if name.split(".")[0] == "onExit":
         return FINISH, FINISH, FINISH
     task, _, item = name.partition("(")
     task = task.partition(".")[0]  # `report.show` is the pod of `report`
+    if ")." in name:  # inside the tree of post-training, where `sft(0:chat)` is the item chat
+        task, item = _of_tree(name.rpartition(").")[2])
     inputs = {each["name"]: each.get("value") for each in (node.get("inputs") or {}).get("parameters") or []}
     batch = str(inputs.get("batch") or item.partition(":")[2].removesuffix(")") or task)
     part = _BATCH_OF.search(batch)
     return task, f"{task}/{part[1]}" if part and part[1] != "1of1" else task, batch
+
+
+def _of_tree(name: str) -> tuple[str, str]:
+    """Split the end of a name inside the tree, `sft(0:chat)` or `evaluate(1:chat-2of3)`, into task and item: each item
+    is a task of its own here, and so are its evaluations."""
+    kind, _, item = name.partition("(")
+    of = item.partition(":")[2].removesuffix(")").replace("_", "-")
+    return (f"{kind}-{_BATCH_OF.sub('', of)}" if _BATCH_OF.search(of) else of), item
 
 
 def seconds(time: str | None) -> float:

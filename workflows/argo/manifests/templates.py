@@ -7,8 +7,10 @@ from hera.workflows import Container, Parameter, SecretEnv, Suspend, Task, Workf
 from hera.workflows import models as m
 
 from workflows.argo.handoff import EVALUATE, WEBHOOK, tasks_of
+from workflows.argo.manifests.branches import GLOBAL, tree, with_tree
 from workflows.argo.manifests.containers import REPORT, WORKFLOW, Tail, container, parameter, report_task, retry
 from workflows.argo.manifests.workflow import PLAN, Planned, common_fields, form_field, workflow_template
+from workflows.argo.pod.branches import BATCHES, GROUPS, TREE
 from workflows.argo.pod.plan import SWEEP_FIELDS
 from workflows.argo.profile.profile import Profile
 from workflows.compose import DEFAULT_PRESET, preset_names
@@ -66,8 +68,9 @@ def _promote(profile: Profile) -> Container:
 
 
 def lifecycle_template(profile: Profile) -> WorkflowTemplate:
-    """Make the template `lifecycle`: all stages."""
+    """Make the template `lifecycle`: all stages, and a tree of post-training."""
     nodes = every_stage()
+    tasks = tasks_of(nodes)
     return workflow_template(
         profile,
         Planned(
@@ -76,11 +79,13 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
             description="Clean, tokenize, pretrain, long context, anneal, SFT, reward model, RLHF, evaluate, compare. "
             "What is done already is not run again.",
             fields=lifecycle_fields(profile, list(dict.fromkeys(node.name for node in nodes))),
-            tasks=tasks_of(nodes),
+            tasks=with_tree(tasks),
+            plan_outputs=[TREE, f"run-{TREE}", GROUPS, BATCHES],
+            seen_by_all=GLOBAL,
             plan_args=["--preset", parameter("preset"), "--from", parameter("from"), "--to", parameter("to"),
                        "--promote", parameter("promote")],
             plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
-            after=report_task(profile, "compare", "Succeeded") + promotion(profile),
+            after=tree(profile, tasks) + report_task(profile, "compare", "Succeeded") + promotion(profile),
         ),
     )
 
@@ -93,8 +98,9 @@ def lifecycle_fields(profile: Profile, stages: list[str]) -> list[Parameter]:
         form_field("preset", default, "Config to start from", presets),
         form_field("config", "", "YAML on top of the preset, as in argosy.yaml"),
         form_field("overrides", "", "stage.field=value, one a line, on top of both: sft.learning_rate=1e-4"),
-        form_field("from", "", "First stage to run; what it needs must be done. Empty: the first", ["", *stages]),
-        form_field("to", "", "Last stage to run. Empty: the last", ["", *stages]),
+        form_field("from", "", "First stage to run, or item of posttraining; what it needs must be done. Empty: the "
+                   f"first of {', '.join(stages)}"),
+        form_field("to", "", "Last stage to run, or item of posttraining. Empty: the last"),
         form_field("promote", "no", "After the comparison, let the registry's alias name the final checkpoint. ask: "
                   "when a person has approved", ["no", "ask", "yes"]),
         *common_fields(profile),

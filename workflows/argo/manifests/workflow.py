@@ -17,6 +17,7 @@ from workflows.argo.profile.profile import TEMPLATE_STORE, Profile
 
 STEP = "step"
 MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
+PATCHES, MEMORIES = "patches", "memory"  # outputs of the plan, by task
 GIVEN_NAMES = "{{=sprig.join(' ', keys(workflow.parameters))}}"  # not the values: a config may be long
 FINISH_S = 1800  # seconds that the exit handler has, at least
 
@@ -38,13 +39,13 @@ def common_fields(profile: Profile) -> list[Parameter]:
 
 def steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
     """Make a template for each semaphore that stages take, and one for those that take none."""
-    found = {template_of(profile, task): profile.of_stage(task.stage).slot for task in tasks}
+    found = {template_of(profile, task.placed): profile.of_stage(task.placed).slot for task in tasks}
     return [_step(profile, name, slot) for name, slot in sorted(found.items())]
 
 
-def template_of(profile: Profile, task: StageTask) -> str:
-    """Name the template of a task's pods."""
-    slot = profile.of_stage(task.stage).slot
+def template_of(profile: Profile, stage: str) -> str:
+    """Name the template of a stage's pods."""
+    slot = profile.of_stage(stage).slot
     return f"{STEP}-{slot.replace('/', '-').replace('.', '-').replace('_', '-').lower()}" if slot else STEP
 
 
@@ -91,6 +92,8 @@ class Planned:
     plan_args: Sequence[str] = ()
     plan_env: Sequence[tuple[str, str]] = ()
     plan_outputs: Sequence[str] = ()
+    seen_by_all: Sequence[str] = ()
+    """Outputs of the plan that the templates of `after` read as outputs of the workflow."""
     after: Tail = field(default_factory=Tail)
     target: str | None = None
     """Tasks whose success is the workflow's; by default those that no other one waits for."""
@@ -145,24 +148,28 @@ def _settings(profile: Profile) -> dict[str, Any]:
 
 def _dag(profile: Profile, planned: Planned) -> DAG:
     tasks: list[Task | m.DAGTask] = [Task(name=PLAN, template=PLAN)]
-    upstream = nearest_upstream(planned.tasks)  # an edge more, and the UI hides the children of a node
     for task in planned.tasks:
-        before = [f"({name}.Succeeded || {name}.Skipped)" for name in upstream[task.name]]
         how, batch = _dealt(task) if task.parts else _alone(task)
         tasks.append(
             Task(
                 name=task.name,
-                template=template_of(profile, task),
-                depends=" && ".join(before) or f"{PLAN}.Succeeded",
+                template=template_of(profile, task.placed),
+                depends=after(planned.tasks, task),
                 **how,
                 arguments=[
                     Parameter(name="batch", value=batch),
-                    Parameter(name="patch", value=_of_task("patches", task)),
-                    Parameter(name="memory", value=_of_task("memory", task)),
+                    Parameter(name="patch", value=_of_task(PATCHES, task)),
+                    Parameter(name="memory", value=_of_task(MEMORIES, task)),
                 ],
             )
         )
     return DAG(name=MAIN, fail_fast=False, target=planned.target, tasks=[*tasks, *planned.after.tasks])
+
+
+def after(tasks: Sequence[StageTask], task: StageTask) -> str:
+    """Make the condition on which a task of `tasks` begins."""
+    upstream = nearest_upstream(tasks)[task.name]  # an edge more, and the UI hides the children of a node
+    return " && ".join(f"({name}.Succeeded || {name}.Skipped)" for name in upstream) or f"{PLAN}.Succeeded"
 
 
 def _alone(task: StageTask) -> tuple[dict[str, Any], str]:
@@ -188,7 +195,7 @@ def _of_task(output: str, task: StageTask) -> str:
 
 
 def _plan(profile: Profile, planned: Planned) -> Container:
-    outputs = [*(task.parameter for task in planned.tasks), "patches", "memory", "summary", COMMON,
+    outputs = [*(task.parameter for task in planned.tasks), PATCHES, MEMORIES, "summary", COMMON,
                *planned.plan_outputs]  # fmt: skip
     args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,
             "--image-tag", parameter("image-tag"), "--priority", parameter("priority"),
@@ -196,7 +203,8 @@ def _plan(profile: Profile, planned: Planned) -> Container:
     return container(
         PLAN, profile, [*args, *planned.plan_args],
         env=[(TEMPLATE_STORE, profile.storage.description), (GIVEN, GIVEN_NAMES), *planned.plan_env],
-        outputs=[_output(name) for name in outputs] + [_output(FINISH, global_name=FINISH)],
+        outputs=[_output(name, name if name in (FINISH, *planned.seen_by_all) else None)
+                 for name in (*outputs, FINISH)],
         active_deadline_seconds=profile.plan_deadline_s, retry_strategy=retry(profile, LATE)
     )
 

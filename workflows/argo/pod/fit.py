@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from argosy.errors import InputError
-from workflows.argo.profile.profile import Profile
+from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import Devices, Placement
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
@@ -85,8 +85,9 @@ def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
         return  # other nodes may be larger; `argosy doctor` looks at all of them
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # the node's, not the limit of this pod
     here = Room(float(os.cpu_count() or 1), memory)
-    for stage, resources in {node.name: node.resources for node in nodes}.items():
-        asked = need(profile, stage, resources)
+    stages = {node.name: (placement_stage(node.name, node.step), node.resources) for node in nodes}
+    for stage, (place, resources) in stages.items():
+        asked = need(profile, place, resources)
         if why := too_large(stage, Room(asked.cpu, asked.memory), here, "the node"):
             raise InputError(f"{why}, so that its pod would wait for ever: lower resources.{stage}.cores and "
-                             f".memory_gb of the config, or stages.{stage}.cpu, .memory or cpu_share of the profile")
+                             f".memory_gb of the config, or stages.{place}.cpu, .memory or cpu_share of the profile")

@@ -14,7 +14,7 @@ from argosy.store.files import make_directory, read_json, read_record, write_jso
 from workflows.argo.handoff import FOLDER, OUTPUTS, Batch, Task, read_handoff
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.pod.fit import cores, device_counts, memory_mb
-from workflows.argo.profile.profile import Profile
+from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import Placement
 from workflows.graph import Resources, StageResources, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
@@ -30,13 +30,13 @@ def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
 
     Where the config sets `resources.STAGE.gpus`, or a stage's `processes`, the pod gets so many."""
     resources = dict(config.resources)
-    for stage in dict.fromkeys(node.name for node in lifecycle(config)):
-        own, gpus = resources.get(stage, StageResources()), profile.of_stage(stage).devices.gpus
+    for stage, node in {node.name: node for node in lifecycle(config)}.items():
+        gpus = profile.of_stage(placement_stage(stage, node.step)).devices.gpus
+        own = resources.get(stage, StageResources())
         if not gpus or own.gpus is not None:
             continue
-        parallel = getattr(config, "sft" if stage == "twin" else stage)
-        if isinstance(parallel, ParallelConfig) and "processes" in parallel.model_fields_set:
-            gpus = parallel.processes
+        if isinstance(node.config, ParallelConfig) and "processes" in node.config.model_fields_set:
+            gpus = node.config.processes
         resources[stage] = own.model_copy(update={"gpus": gpus})
     return config.model_copy(update={"resources": resources})
 
@@ -93,12 +93,12 @@ def write_outputs(
     for task in tasks:
         given = resources.get(task.stage, Resources())
         patch: dict[str, Any] = pod_patch(
-            profile, task.stage, needs.get(task.stage, task.needs), given, arguments.image_tag
+            profile, task.placed, needs.get(task.stage, task.needs), given, arguments.image_tag
         )
         if arguments.priority:
             patch["priorityClassName"] = arguments.priority
         patches[task.name] = json.dumps(patch)
-        memory[task.name] = str(memory_mb(profile, task.stage, given))
+        memory[task.name] = str(memory_mb(profile, task.placed, given))
         write_output(arguments.outputs, task.parameter, json.dumps(list(batches[task.name])))
     write_output(arguments.outputs, "patches", json.dumps(patches))
     write_output(arguments.outputs, "memory", json.dumps(memory))

@@ -5,7 +5,7 @@ import contextlib
 import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from argosy.config.explain import likely
 from argosy.config.schema import Config
 from argosy.errors import InputError
 from argosy.store.files import make_directory, write_json
-from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, Handoff, Task, assign, deal, tasks_of
+from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
+from workflows.argo.pod.branches import item_tasks, write_tree
 from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.fit import check_node
 from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
-from workflows.branches import refuse_on_a_cluster
 from workflows.compose import compose
 from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
@@ -62,7 +62,6 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
     config = _config(arguments.preset)  # as it is recorded: the devices are the profile's
-    refuse_on_a_cluster(config.posttraining)
     nodes = lifecycle(with_devices(config, profile))
     planned = plan(nodes, profile.storage.root, arguments.first or None, arguments.last or None)
     compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
@@ -72,7 +71,11 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
             "done: end with compare (an empty 'to'), or leave promote at 'no'"
         )
     check_node(planned.to_run, profile)
-    hand_over(planned, config, config.name, tasks_of(every_stage()), profile, arguments)
+    items = [branch.name for branch in config.posttraining]
+    own, evaluations = item_tasks(planned.nodes, items)
+    tasks = [*tasks_of(every_stage()), *own]
+    batches = hand_over(planned, config, config.name, tasks, profile, arguments, evaluations)
+    write_tree(arguments.outputs, planned.nodes, items, batches)
     return 0
 
 
@@ -101,14 +104,17 @@ def _number(arguments: argparse.Namespace, name: str) -> float:
 
 
 def hand_over(
-    planned: Plan, config: Config, line: str, tasks: list[Task], profile: Profile, arguments: argparse.Namespace
-) -> None:
-    """Write the handoff, start the pipeline's run, write the output parameters."""
+    planned: Plan, config: Config, line: str, tasks: list[Task], profile: Profile, arguments: argparse.Namespace,
+    alike: Sequence[Task] = (),
+) -> dict[str, dict[str, Batch]]:
+    """Write the handoff, start the pipeline's run, write the output parameters; return the batches by task.
+
+    `alike`: further tasks, whose pods get the patch of one of `tasks`."""
     print(describe(planned), flush=True)
     make_directory(Path(planned.store))
     pipeline = pipeline_of(Path(planned.store), plan_digest(planned), arguments.workflow, todo=len(planned.to_run))
     batches = {task: deal(task, [node for node in nodes if node.to_run], pipeline, profile.batches)
-               for task, nodes in assign(planned.nodes, tasks).items()}
+               for task, nodes in assign(planned.nodes, [*tasks, *alike]).items()}
     compare = next((node.dir for node in planned.nodes if node.name in ("compare", NAME)), "")
     handoff = Handoff(
         store=planned.store, line=line, pipeline=pipeline,
@@ -124,6 +130,7 @@ def hand_over(
     write_outputs(planned, tasks, batches, profile, arguments, describe(planned))
     write_output(arguments.outputs, "finish", "no" if unchanged else "yes")
     write_output(arguments.outputs, COMMON, f"{pipeline}-")
+    return batches
 
 
 def _config(preset: str) -> LifecycleConfig:

@@ -85,6 +85,12 @@ def stage_names() -> tuple[str, ...]:
     return (*dict.fromkeys(node.name for node in every_stage()), "judge", "sweep")
 
 
+def placement_stage(name: str, step: str) -> str:
+    """Name the stage whose settings the pods of a node take: its own; for an item of `posttraining`, whose name no
+    profile knows, that of its step."""
+    return name if name in stage_names() else {"preference": "dpo"}.get(step, step)
+
+
 def config_map(profile: str) -> str:
     """Name the ConfigMap that holds a profile in the cluster: one each, so that they live side by side."""
     return f"argosy-profile-{profile}"

@@ -3,20 +3,20 @@
 import json
 from collections.abc import Sequence
 
-from argosy.posttraining.rl.rewards import Sample
+from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score, shown
 
 
-def reward(samples: Sequence[Sample]) -> list[float]:
-    """Return 1.0 or 0.0 for each sample."""
-    return [float(is_right(sample)) for sample in samples]
+class Accept(Reward[RewardConfig]):
+    """The answer is exactly one of those accepted, in the format of the prompt."""
 
+    checks = "accept"
 
-def is_right(sample: Sample) -> bool:
-    """Tell whether the answer is exactly one of those accepted, in the format of the prompt."""
-    given: object = sample.text
-    if sample.prompt.format == "json":
-        try:
-            given = json.loads(sample.text)["answer"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return False
-    return given in sample.prompt.accept
+    def score(self, sample: Sample, reference: Sequence[str]) -> Score:
+        """Return 1 or 0."""
+        given: object = sample.text
+        if sample.prompt.fields.get("format") == "json":
+            try:
+                given = json.loads(sample.text)["answer"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                return Score(0.0, 'no JSON object with "answer"')
+        return Score(1.0) if given in reference else Score(0.0, f"{shown(str(given))!r} is not accepted")

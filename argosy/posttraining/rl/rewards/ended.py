@@ -1,10 +1,11 @@
 """1 for an answer that ended by itself, 0 for one that was cut at the limit."""
 
-from collections.abc import Sequence
-
-from argosy.posttraining.rl.rewards import Sample
+from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score
 
 
-def reward(samples: Sequence[Sample]) -> list[float]:
-    """Return 1.0 or 0.0 for each sample."""
-    return [float(sample.ended) for sample in samples]
+class Ended(Reward[RewardConfig]):
+    """The answer ended by itself."""
+
+    def score(self, sample: Sample, reference: str) -> Score:
+        """Return 1 or 0."""
+        return Score(1.0) if sample.ended else Score(0.0, "cut at the limit")

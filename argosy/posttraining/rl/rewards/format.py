@@ -1,25 +1,39 @@
 """1 for an answer in the format that was asked for, right or wrong, else 0."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from argosy.posttraining.rl.rewards import Sample
-
-
-def reward(samples: Sequence[Sample]) -> list[float]:
-    """Return 1.0 or 0.0 for each sample."""
-    return [float(in_format(sample)) for sample in samples]
+from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score
 
 
-def in_format(sample: Sample) -> bool:
-    """Tell whether it is a label alone (letter), an object with a string "answer" (json), or one line (text)."""
-    if not sample.ended or not sample.text:
-        return False
-    if sample.prompt.format == "json":
+class Format(Reward[RewardConfig]):
+    """The answer is a label alone (letter), an object with a string "answer" (json), or one line (text)."""
+
+    def problem(self, fields: Mapping[str, Any]) -> str:
+        """Say that labels are missing where they are."""
+        if fields.get("format") == "letter" and not fields.get("accept"):
+            return "accept is missing, which the reward format takes the length of a letter from"
+        return ""
+
+    def score(self, sample: Sample, reference: str) -> Score:
+        """Return 1 or 0."""
+        wrong = _problem(sample)
+        return Score(0.0, wrong) if wrong else Score(1.0)
+
+
+def _problem(sample: Sample) -> str:
+    fields = sample.prompt.fields
+    if not sample.ended:
+        return "cut at the limit"
+    if not sample.text:
+        return "empty"
+    if fields.get("format") == "json":
         try:
-            return isinstance(json.loads(sample.text)["answer"], str)
+            right = isinstance(json.loads(sample.text)["answer"], str)
         except (ValueError, TypeError, KeyError, RecursionError):
-            return False
-    if sample.prompt.format == "letter":
-        return len(sample.text) <= max(map(len, sample.prompt.accept))
-    return "\n" not in sample.text
+            right = False
+        return "" if right else 'no JSON object with a text "answer"'
+    if fields.get("format") == "letter":
+        return "" if len(sample.text) <= max(map(len, fields["accept"])) else "more than a letter"
+    return "more than one line" if "\n" in sample.text else ""

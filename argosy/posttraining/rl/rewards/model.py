@@ -1,21 +1,28 @@
 """The reward model's score of prompt and answer, as it is (its scale is that of Bradley and Terry, in nats)."""
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
-from argosy.posttraining.rl.rewards import Reward, RewardSettings, Sample
+from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score
 
 
-def make(settings: RewardSettings) -> Reward:
-    """Load the reward model of `settings.reward_model`."""
-    from argosy.models.load import open_source
-    from argosy.posttraining.preferences.heldout import rewards_of
-    from argosy.posttraining.preferences.rewards import load_reward_model
+class Model(Reward[RewardConfig]):
+    """The score of the model of `reward_model`."""
 
-    source = open_source("reward_model", settings.reward_model, settings.device)
-    model = load_reward_model(source).eval()
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        from argosy.models.load import open_source
+        from argosy.posttraining.preferences.rewards import load_reward_model
 
-    def reward(samples: Sequence[Sample]) -> list[float]:
+        source = open_source("reward_model", self.surroundings.reward_model, self.surroundings.device)
+        return source, load_reward_model(source).eval()
+
+    def scores(self, samples: Sequence[Sample], references: Sequence[str]) -> list[Score]:
+        """Return the model's scores."""
+        from argosy.posttraining.preferences.heldout import rewards_of
+
+        source, model = self._loaded
         conversations = [[*sample.prompt.ids, *sample.answer_ids] for sample in samples]
-        return rewards_of(model, conversations, source.pad_id, batch_size=64, caution=settings.caution)
-
-    return reward
+        found = rewards_of(model, conversations, source.pad_id, batch_size=64, caution=self.surroundings.caution)
+        return [Score(value) for value in found]

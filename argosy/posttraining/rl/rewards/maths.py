@@ -1,0 +1,91 @@
+r"""1 for an answer whose final result equals that of the prompt's `answer`, else 0.
+
+The result is the last \boxed{...}, else what stands behind the last "####" (GSM8K's mark), else what "the answer is" or
+"答案是" states, else the last number."""
+
+import re
+
+from pydantic import Field
+
+from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score, shown
+from argosy.text.answers import boxed, stated
+from argosy.text.values import amounts, value_of
+
+_FINAL = re.compile(r"####\s*([^\n]*)")
+_SPACES = re.compile(r"\\(?:left|right|[!,;: ])|[\s$]")
+_BRACKETS = ("()", "[]", "(]", "[)")
+
+
+class MathsConfig(RewardConfig):
+    """Settings of the reward `maths`."""
+
+    tolerance: float = Field(default=1e-6, ge=0, lt=1)
+    """Largest relative difference of two numbers that are equal; whole numbers must be the same."""
+
+
+class Maths(Reward[MathsConfig]):
+    """The answer's final result is the prompt's; a result that is no number must be written alike."""
+
+    checks = "answer"
+    config_class = MathsConfig
+
+    def refusal(self, reference: str) -> str:
+        """Refuse a reference without a result."""
+        return "" if _bare(_wanted(reference)) else "empty"
+
+    def score(self, sample: Sample, reference: str) -> Score:
+        """Return 1 or 0."""
+        wanted = _wanted(reference)
+        number = value_of(wanted)
+        given = _result(sample.text, number is not None)
+        if given is None:
+            return Score(0.0, "no number in the answer" if number else "no result in the answer")
+        if _equal(given, wanted, self.config.tolerance):
+            return Score(1.0, shown(given))
+        return Score(0.0, f"{shown(given)}, not {shown(wanted)}")
+
+
+def _marked(text: str) -> str | None:
+    """Return what a text states as its result, or None."""
+    marked = _FINAL.findall(text)
+    return str(marked[-1]) if marked else stated(text)
+
+
+def _wanted(reference: str) -> str:
+    return boxed(reference) or _marked(reference) or reference
+
+
+def _result(text: str, number: bool) -> str | None:
+    """Return the result of an answer, or None; where a `number` is wanted, one that stands in it."""
+    if (found := boxed(text)) is not None:
+        return found
+    marked = _marked(text)
+    if not number:
+        return marked if marked is not None else text or None
+    if marked is not None:
+        return marked if value_of(marked) else next(iter(amounts(marked)), None)
+    return next(reversed(amounts(text)), None)
+
+
+def _equal(given: str, wanted: str, tolerance: float) -> bool:
+    one, other = value_of(given), value_of(wanted)
+    if one and other:
+        return one.equals(other, tolerance)
+    items, others = _items(given), _items(wanted)
+    if items and others and len(items) == len(others) and _ends(given) == _ends(wanted):
+        return all(_equal(one, other, tolerance) for one, other in zip(items, others, strict=True))
+    return _bare(given) == _bare(wanted)
+
+
+def _bare(text: str) -> str:
+    return _SPACES.sub("", text).replace("dfrac", "frac").replace("tfrac", "frac").rstrip(".。")
+
+
+def _ends(text: str) -> str:
+    bare = _bare(text)
+    return bare[:1] + bare[-1:]
+
+
+def _items(text: str) -> list[str]:
+    """Return the items of a point or an interval, or none."""
+    return _bare(text)[1:-1].split(",") if _ends(text) in _BRACKETS else []

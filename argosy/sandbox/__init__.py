@@ -1,0 +1,1 @@
+"""A sandbox for Python that nobody has read: processes without privileges, network, files, children or our secrets."""
