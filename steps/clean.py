@@ -115,8 +115,8 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     outputs = _outputs(funnel, counts, len(shards))
     if outputs.documents_out == 0:
         worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
-        raise InputError(f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: see the samples in "
-                         f"{context.out / REPORT} and set its thresholds in clean.filters, or leave it out")
+        raise InputError(f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: see the samples "
+                         f"in {context.out / REPORT} and set its thresholds in clean.filters, or leave it out")
     print(_summary(outputs))
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)

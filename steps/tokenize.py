@@ -96,7 +96,8 @@ def _documents(corpus: KeptCorpus, config: TokenizeConfig, markup: Markup) -> It
     ids: dict[str, list[str]] = {}
     for channel, name in corpus.names():
         ids.setdefault(channel, []).append(name)
-    heldout = {channel: heldout_ids(names, config.heldout_share, config.heldout_least) for channel, names in ids.items()}
+    heldout = {channel: heldout_ids(names, config.heldout_share, config.heldout_least)
+               for channel, names in ids.items()}
     for document in corpus.documents():
         split = "heldout" if document.id in heldout[document.channel] else "train"
         size = len(document.text.encode(errors="surrogatepass"))

@@ -77,7 +77,8 @@ def _count(
     import numpy as np
 
     kept = own & (codes == KEPT)
-    one.counts.update({"in": int(own.sum()), "out": int(kept.sum()), "bytes_in": int(shard.sizes("bytes_in")[own].sum()),
+    one.counts.update({"in": int(own.sum()), "out": int(kept.sum()),
+                       "bytes_in": int(shard.sizes("bytes_in")[own].sum()),
                        "bytes_out": int(shard.sizes("bytes")[kept].sum())})
     for code, times in zip(*np.unique(codes[own & ~kept], return_counts=True), strict=True):
         label, reason = decisions.reasons[code]

@@ -1,4 +1,4 @@
-"""What is decided when all shards are scored: rules by their scores, copies by their keys, in the order of the filters."""
+"""What is decided when all shards are scored: rules by their scores, copies by their keys, in the filters' order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -120,16 +121,15 @@ class KeptCorpus:
         place = columns.index("text") if "text" in columns else None
         for number, directory in enumerate(self.scored):
             codes = np.load(self.clean / DECISIONS / f"{number:05}.npy").tolist()
-            cuts, at = self._cuts(number), 0
-            for path in shard_files(directory):
-                for group in read_columns(path, columns):
-                    for at, row in enumerate(zip(*group.values.values(), strict=True), at):
-                        if (codes[at] == KEPT) is not dropped:
-                            values = list(row)
-                            if place is not None and at in cuts:
-                                values[place] = without(values[place], cuts[at])
-                            yield codes[at], values
-                    at += bool(group.values[columns[0]])
+            cuts = self._cuts(number)
+            groups = (group for path in shard_files(directory) for group in read_columns(path, columns))
+            rows = chain.from_iterable(zip(*group.values.values(), strict=True) for group in groups)
+            for at, row in enumerate(rows):
+                if (codes[at] == KEPT) is not dropped:
+                    values = list(row)
+                    if place is not None and at in cuts:
+                        values[place] = without(values[place], cuts[at])
+                    yield codes[at], values
 
 
 def _document(values: Sequence[Any]) -> Document:

@@ -133,8 +133,8 @@ def _lost(channel: str, shares: Mapping[str, float]) -> str:
     text = f"channel {channel} lost {sum(shares.values()):.1%}: {each}"
     worst, share = ranked[0]
     return text if share <= _MUCH else (
-        f"warning: {text}: look with `argosy data dropped {worst}`, then change its thresholds in clean.filters or let it "
-        f"skip the channel ({{name: {worst}, skip_channels: [{channel}]}})")
+        f"warning: {text}: look with `argosy data dropped {worst}`, then change its thresholds in clean.filters or let "
+        f"it skip the channel ({{name: {worst}, skip_channels: [{channel}]}})")
 
 
 def _count(number: int, name: str) -> str:

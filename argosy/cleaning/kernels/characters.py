@@ -33,7 +33,7 @@ def flags() -> "npt.NDArray[np.uint8]":
 def small_letters() -> "npt.NDArray[np.uint32]":
     """Return the small letter of each code point, else itself: (0x110000,), uint32.
 
-    The two letters that Python makes small by their neighbours or as two (sigma, I with a dot) have their first form."""
+    Sigma and I with a dot, which Python makes small by their neighbours or as two letters, have their first form."""
     table = np.arange(0x110000, dtype=np.uint32)
     for code in range(0x1E944):  # no letter beyond has a small one
         small = chr(code).lower()

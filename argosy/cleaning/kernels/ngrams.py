@@ -1,4 +1,4 @@
-"""Characters of a document in n-grams of words that are repeated: the most frequent one, and all that occurred before."""
+"""Characters of a document in repeated n-grams of words: the most frequent one, and all that occurred before."""
 
 from typing import TYPE_CHECKING
 
