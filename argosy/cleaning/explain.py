@@ -1,4 +1,4 @@
-"""What happened to a document, filter by filter, with the values that decided; and what two cleanings decide otherwise."""
+"""What happened to a document, filter by filter, with the values that decided; what two cleanings decide otherwise."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -28,9 +28,9 @@ class GopherRepetitionConfig(FilterConfig):
     """Characters in lines that occurred before."""
     max_paragraph_character_share: Share = 0.20
     """Characters in paragraphs that occurred before."""
-    top_ngrams: Shares = {2: 0.20, 3: 0.18, 4: 0.16}
+    top_ngrams: Shares = Field({2: 0.20, 3: 0.18, 4: 0.16})
     """Characters in the most frequent n-gram, by n; 0 where none occurs twice."""
-    duplicate_ngrams: Shares = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
+    duplicate_ngrams: Shares = Field({5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10})
     """Characters in n-grams that occurred before, by n."""
 
 
