@@ -17,6 +17,8 @@ _DATA = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".j
 _SPLITS = {"train": "train", "training": "train", "validation": "validation", "valid": "validation",
            "val": "validation", "dev": "validation", "test": "test", "testing": "test", "eval": "test"}
 _CARD = "README.md"
+_KEYS = {"annotations_creators", "configs", "dataset_info", "license", "pretty_name", "size_categories",
+         "source_datasets", "task_categories"}  # one of which a card has, and a page of a site has none of
 _CARD_BYTES = 2**20
 
 
@@ -26,23 +28,24 @@ class Dataset(NamedTuple):
     split: str = ""
     is_root: bool = False
     """Whether the dataset is the whole input."""
-    is_record: bool = False
-    """Whether the file describes the dataset, and holds no documents."""
-    is_cache: bool = False
+    is_other: bool = False
+    """Whether the file describes the dataset, or is a cache of it, and holds no documents."""
 
 
 def find_datasets(found: Sequence[Found]) -> dict[str, Dataset]:
     """Return what datasets among these files say of them, by path below the input; other files are not in it."""
     known: dict[str, Dataset] = {}
-    by_name = {each.inner: each for each in found}
+    by_folder: dict[PurePosixPath, list[PurePosixPath]] = {}
+    for each in found:
+        by_folder.setdefault(PurePosixPath(each.inner).parent, []).append(PurePosixPath(each.inner))
     for each in found:
         folder, name = PurePosixPath(each.inner).parent, PurePosixPath(each.inner).name
         if name == "state.json" and (state := _object(each)) and "_data_files" in state:
-            known |= _saved(folder, state, by_name)
+            known |= _saved(folder, state, by_folder)
         elif name == _CARD and 0 < each.size < _CARD_BYTES and (card := _front_matter(each.path)) is not None:
-            known |= {inner: one for inner, one in _hub(folder, card, by_name).items() if inner not in known}
+            known = _hub(folder, card, by_folder) | known
         elif name in ("dataset_dict.json", "dataset_infos.json"):
-            known[each.inner] = Dataset(is_record=True)
+            known[each.inner] = Dataset(is_other=True)
     return known
 
 
@@ -54,16 +57,18 @@ def _object(found: Found) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _saved(folder: PurePosixPath, state: Mapping[str, Any], by_name: Mapping[str, Found]) -> dict[str, Dataset]:
+_Folders = Mapping[PurePosixPath, Sequence[PurePosixPath]]  # the files in each
+
+
+def _saved(folder: PurePosixPath, state: Mapping[str, Any], by_folder: _Folders) -> dict[str, Dataset]:
     """What `save_to_disk` says of the files of one split."""
     above = folder.parent
-    is_dict = (above / "dataset_dict.json").as_posix() in by_name and folder != above
+    is_dict = folder != above and above / "dataset_dict.json" in by_folder.get(above, ())
     split = folder.name if is_dict else str(state.get("_split") or "")
     root = above if is_dict else folder
-    wanted = {(folder / str(each.get("filename"))).as_posix() for each in state["_data_files"]}
-    beside = [path for path in map(PurePosixPath, by_name) if path.parent == folder]
-    return {str(path): Dataset(split, root == PurePosixPath("."), path.name in _RECORDS,
-                               path.suffix == ".arrow" and str(path) not in wanted) for path in beside}
+    wanted = {folder / str(each.get("filename")) for each in state["_data_files"]}
+    return {str(path): Dataset(split, root == PurePosixPath("."), path.name in _RECORDS or (
+        path.suffix == ".arrow" and path not in wanted)) for path in by_folder[folder]}
 
 
 def _front_matter(path: str) -> dict[str, Any] | None:
@@ -78,16 +83,17 @@ def _front_matter(path: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _hub(folder: PurePosixPath, card: Mapping[str, Any], by_name: Mapping[str, Found]) -> dict[str, Dataset]:
-    """What a card says of the files beside and below it; nothing, where there are no files of data."""
-    prefix = "" if folder == PurePosixPath(".") else f"{folder}/"
-    below = [inner for inner in by_name if inner.startswith(prefix) and inner.lower().endswith(_DATA)]
-    if not below:
+def _hub(folder: PurePosixPath, card: Mapping[str, Any], by_folder: _Folders) -> dict[str, Dataset]:
+    """What a card says of the files beside and below it; nothing, where it is none, or there are no files of data."""
+    below = [path for at, paths in by_folder.items() if at.is_relative_to(folder) for path in paths
+             if path.name.lower().endswith(_DATA)]
+    if not below or not _KEYS & card.keys():
         return {}
     patterns = list(_patterns(card))
-    found = {inner: Dataset(_split(inner.removeprefix(prefix), patterns), not prefix,
-                            PurePosixPath(inner).name in _RECORDS) for inner in below}
-    return found | {f"{prefix}{_CARD}": Dataset(is_record=True)}
+    is_root = folder == PurePosixPath(".")
+    found = {str(path): Dataset(_split(str(path.relative_to(folder)), patterns), is_root, path.name in _RECORDS)
+             for path in below}
+    return found | {str(folder / _CARD): Dataset(is_other=True)}
 
 
 def _patterns(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

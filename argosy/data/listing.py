@@ -55,6 +55,7 @@ def list_inputs(
     names = [uri_name(given) if is_uri(given) else Path(given).name for given in inputs]
     files: list[InputFile] = []
     unknown: list[InputFile] = []
+    others: list[InputFile] = []  # that are known to hold no documents, or none that are wanted
     for index, given in enumerate(inputs):
         label = names[index] if names.count(names[index]) == 1 else f"{index}-{names[index]}"
         field = "input" if skip is None else "data.inputs"
@@ -64,23 +65,24 @@ def list_inputs(
             unknown.append(_input(each, index, label, Dataset()))
         for each in found_at[0]:
             dataset = datasets.get(each.inner, Dataset())
-            if dataset.is_record:
-                continue
             one = _input(each, index, label, dataset)
-            wanted = not dataset.is_cache and (not splits or not one.split or one.split in splits)
-            (files if wanted else unknown).append(one)
+            wanted = not dataset.is_other and (not splits or not one.split or one.split in splits)
+            (files if wanted else others).append(one)
         if skip is not None:
-            _check_folders(given, files, unknown, skip)
-    return files, [file.label for file in unknown]
+            _check_folders(given, [*files, *others], unknown, skip)
+    return files, [file.label for file in (*unknown, *others)]
 
 
 def _input(found: Found, index: int, label: str, dataset: Dataset) -> InputFile:
-    inner = PurePosixPath(found.inner)
-    folder = inner.parts[0] if len(inner.parts) > 1 or (not is_uri(found.path) and Path(found.path).is_dir()) else ""
-    if dataset.is_root and dataset.split:  # a dataset is the input: its splits are the folders
-        folder = dataset.split
-    return InputFile(found.path, label if found.inner == "" else f"{label}/{inner.as_posix()}", folder,
+    # Where a dataset is the input, its splits are the folders.
+    folder = dataset.split if dataset.is_root and dataset.split else _folder(found.inner, found.path)
+    return InputFile(found.path, f"{label}/{found.inner}" if found.inner else label, folder,
                      format_of(found.path), found.size, index, found.inner, dataset.split, found.hash)
+
+
+def _folder(inner: str, path: str) -> str:
+    parts = PurePosixPath(inner).parts
+    return parts[0] if len(parts) > 1 or (parts and not is_uri(path) and Path(path).is_dir()) else ""
 
 
 def _local(root: Path, field: str) -> tuple[list[Found], list[Found]]:
@@ -108,12 +110,12 @@ def _remote(uri: str, field: str) -> tuple[list[Found], list[Found]]:
 
 def _check_folders(given: str, files: list[InputFile], unknown: list[InputFile], skip: Sequence[str]) -> None:
     """Refuse an input with a folder that nothing is read of."""
-    lost = {file.folder for file in unknown} - {file.folder for file in files} - {"", *skip}
-    if not lost:
+    below = [(_folder(file.inner, file.path), Path(file.path)) for file in unknown]
+    lost = {folder for folder, _ in below} - {"", *skip} if below else set()
+    if not lost or not (lost := lost - {_folder(file.inner, file.path) for file in files}):
         return
     folder = min(lost)
-    suffixes = Counter("link" if Path(file.path).is_symlink() else Path(file.path).suffix or Path(file.path).name
-                       for file in unknown if file.folder == folder)
+    suffixes = Counter("link" if path.is_symlink() else path.suffix or path.name for at, path in below if at == folder)
     held = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(3))
     raise InputError(f"data.inputs {given}: no file of the folder {folder} can be read ({held}; allowed: {ALLOWED}, in "
                      "folders that are no links and begin with no _), so that its channel would be lost: convert them "

@@ -36,7 +36,7 @@ def expand_input(text: str) -> str:
     if (protocol := match[1].lower()) in ("file", "local"):
         return text[match.end() :]
     if protocol in ("http", "https", "ftp"):
-        raise ValueError(f"{text!r} is a URL, allowed: a path, or a URI of a store (s3://, hf://, gs://, ...); download "
+        raise ValueError(f"{text!r} is a URL, allowed: a path, or a URI of a store (s3://, hf://, ...); download "
                          "it first, and give the path of the file")
     from fsspec import available_protocols
 
