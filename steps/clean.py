@@ -17,8 +17,10 @@ from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histo
 from argosy.cleaning.kept import REPORT, write_decisions
 from argosy.cleaning.scoring import KEPT, labels
 from argosy.cleaning.shard import ScoredShard
+from argosy.cleaning.records import contamination
 from argosy.config.schema import RUNTIME, Config, Externals, Upstream, Upstreams
 from argosy.data.counts import Counts, gather
+from argosy.data.jsonl import read_jsonl
 from argosy.errors import InputError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
@@ -111,6 +113,8 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
             for name, histogram in histograms(label, one, shards).items()}
     report = funnel.to_json() | {"samples": samples(shards, decisions, config.samples_per_reason),
                                  "found": repaired(filters, shards), "scores": made}
+    held = contamination(Path(config.data), list(read_jsonl(Path(config.data) / "items.jsonl"))) if config.data else {}
+    report |= {"contamination": {name: len(found) for name, found in held.items()}, "contaminated": held}
     write_json(context.out / REPORT, report)
     outputs = _outputs(funnel, counts, len(shards))
     if outputs.documents_out == 0:

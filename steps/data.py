@@ -33,6 +33,7 @@ FEEDBACK = ("feedback.jsonl", "feedback_heldout.jsonl")  # where data.feedback n
 PROMPTS = ("prompts.jsonl",)
 FILES = (*CONVERSATIONS, *PREFERENCES, *FEEDBACK, *PROMPTS, "facts.jsonl", "benchmark/en.jsonl", "benchmark/zh.jsonl")
 KINDS = (*TRAINED, "benchmark")  # what the user's own files may replace
+ITEMS = "items"  # what decontamination looks for
 _SPLIT = ("instructions", "preferences", "feedback")  # kinds of which training does not see a share
 
 
@@ -151,7 +152,9 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
         if config.benchmark:
             tables["benchmark"], read = read_own("benchmark", Path(config.benchmark), writers, rejects_at)
             tally.rejected.update(read.rejected)
-        own, curation = _own_records(config, tables["benchmark"], writers, tally, rejects_at)
+        items = _items(config, tables["benchmark"])
+        writers.write_all(ITEMS, items)
+        own, curation = _own_records(config, items, writers, tally, rejects_at)
         _write_tables(config, tables | own, writers)
         writers.write_all("facts", demo.fact_records())
     write_inventory(context.out, files, skipped)
@@ -175,22 +178,27 @@ def _own_records(config: DataConfig, items: Records, writers: JsonlWriters, tall
     named = {kind: getattr(config, kind) for kind in TRAINED if getattr(config, kind)}
     if not named:
         return {}, {}
-    from evals.section import questions
-
-    asked, unchecked = questions(config.suites, FILES)
     records: dict[str, Records] = {}
     report: dict[str, Any] = {}
     for kind, files in named.items():
         read, own = read_files(kind, files, config.formats, writers, rejects_at)
         tally.rejected.update(own.rejected)
-        records[kind], found = curate(kind, read, config.curation, [*items, *asked], writers)
+        records[kind], found = curate(kind, read, config.curation, items, writers)
         report[kind] = found.to_json()
         gone = {name: reasons.total() for name, reasons in found.dropped.items()}
         print(f"{kind}: kept {len(records[kind])} of {len(read)} records" + (f"; dropped by {gone}" if gone else ""))
     _check_mixture(config, records)
+    return records, report
+
+
+def _items(config: DataConfig, benchmark: Records) -> Records:
+    """Gather what no text may hold: the data's own benchmark, and those of the suites."""
+    from evals.section import questions
+
+    asked, unchecked = questions(config.suites, FILES)
     if unchecked:
-        print(f"decontamination could not look for {', '.join(unchecked)}: {next(iter(unchecked.values()))}")
-    return records, report | {"benchmarks_not_checked": unchecked}
+        print(f"decontamination cannot look for {', '.join(unchecked)}: {next(iter(unchecked.values()))}")
+    return [*benchmark, *map(dict, asked)]
 
 
 def _check_mixture(config: DataConfig, records: dict[str, Records]) -> None:

@@ -113,7 +113,7 @@ def _documents(shard: Shard, config: ScoreConfig, counts: Counts, rejects: Jsonl
 
 
 def _items(data: Path) -> list[dict[str, Any]]:
-    return [item for path in sorted((data / "benchmark").glob("*.jsonl")) for item in read_jsonl(path)]
+    return list(read_jsonl(data / "items.jsonl"))
 
 
 def _all_words(paths: Iterable[str]) -> list[str]:

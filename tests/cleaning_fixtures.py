@@ -56,7 +56,7 @@ def make_data(root: Path, documents: Sequence[Document]) -> Path:
         for document in documents:
             writers.write(f"documents/{document.channel}", document.to_record())
         writers.write_all("sample/documents", (document.to_record() for document in documents))
-        writers.open("benchmark/en")
+        writers.open("items")
     paths = [(root / f"{name}.jsonl", f"{name}.jsonl") for name in names]
     files = [identify(InputFile(str(path), name, "", "documents", path.stat().st_size, OWN, name), most=400)
              for path, name in paths]

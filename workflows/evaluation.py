@@ -59,7 +59,7 @@ def evaluations(
 def decontaminated(data: DataConfig, config: Evaluation) -> DataConfig:
     """Return the data step's config with the suites that there are, where the user's own records are to hold none of
     their items, and no suites are named for that."""
-    if data.suites or not any(getattr(data, kind) for kind in KINDS):
+    if data.suites or not any(getattr(data, kind) for kind in ("inputs", *KINDS)):
         return data
     files = [str(find_suite(name, "evaluate.suites")) for name, which in sorted(config.suites.items())
              if which != "none"]
