@@ -152,14 +152,14 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
         if config.benchmark:
             tables["benchmark"], read = read_own("benchmark", Path(config.benchmark), writers, rejects_at)
             tally.rejected.update(read.rejected)
-        items = _items(config, tables["benchmark"])
+        items, unchecked = _items(config, tables["benchmark"])
         writers.write_all(ITEMS, items)
         own, curation = _own_records(config, items, writers, tally, rejects_at)
         _write_tables(config, tables | own, writers)
         writers.write_all("facts", demo.fact_records())
     write_inventory(context.out, files, skipped)
     if curation:
-        write_json(context.out / "curation.json", curation)
+        write_json(context.out / "curation.json", curation | {"benchmarks_not_checked": unchecked})
     if tally.rejected:
         print(f"{tally.rejected.total()} lines, rows or records could not be read and are in {rejects_at}: "
               f"{dict(tally.rejected)}")
@@ -191,14 +191,14 @@ def _own_records(config: DataConfig, items: Records, writers: JsonlWriters, tall
     return records, report
 
 
-def _items(config: DataConfig, benchmark: Records) -> Records:
-    """Gather what no text may hold: the data's own benchmark, and those of the suites."""
+def _items(config: DataConfig, benchmark: Records) -> tuple[Records, dict[str, str]]:
+    """Gather what no text may hold, the data's own benchmark and those of the suites, and why some are left out."""
     from evals.section import questions
 
     asked, unchecked = questions(config.suites, FILES)
     if unchecked:
         print(f"decontamination cannot look for {', '.join(unchecked)}: {next(iter(unchecked.values()))}")
-    return [*benchmark, *map(dict, asked)]
+    return [*benchmark, *map(dict, asked)], unchecked
 
 
 def _check_mixture(config: DataConfig, records: dict[str, Records]) -> None:
