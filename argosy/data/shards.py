@@ -3,6 +3,7 @@ and what changed it. The same documents give the same bytes."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
@@ -90,7 +91,8 @@ class ShardWriter:
             sync(self._folder)
             return
         if self._file:
-            self._file.close()
+            with suppress(OSError):  # of a full disk, which has been said already
+                self._file.close()
         for path in self._paths:
             temporary_of(path).unlink(missing_ok=True)
 

@@ -1,12 +1,21 @@
 """Shards between steps: of a bounded size, whole or not at all, the same bytes for the same documents."""
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
 from argosy.data.schemas import Document
-from argosy.data.shards import COLUMNS, Format, ShardWriter, read_columns, read_shard_documents, shard_files
+from argosy.data.shards import (
+    COLUMNS,
+    Format,
+    ShardWriter,
+    _File,
+    read_columns,
+    read_shard_documents,
+    shard_files,
+)
 from argosy.errors import InputError
 
 pytest.importorskip("pyarrow")
@@ -44,15 +53,26 @@ def test_columns_are_read_a_group_at_a_time_with_the_number_of_the_first_row(tmp
     assert [text for batch in batches for text in batch.values["text"]] == [each.text for each in DOCUMENTS]
 
 
-def test_a_failure_leaves_nothing_and_no_document_is_a_file_of_none(tmp_path: Path) -> None:
-    def fail() -> None:
-        with ShardWriter(tmp_path / "a", shard_bytes=1000) as writer:
-            writer.write_all(DOCUMENTS[:100])
-            raise RuntimeError("stopped")
+@pytest.mark.parametrize("how", ["stopped", "full disk"])
+def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(RuntimeError, match="stopped"):
+    def fail() -> None:
+        with ShardWriter(tmp_path / "a", shard_bytes=1000, group_bytes=1000) as writer:
+            writer.write_all(DOCUMENTS[:100])
+            if how == "stopped":
+                raise RuntimeError("stopped")
+            monkeypatch.setattr(_File, "write", full)
+            monkeypatch.setattr(_File, "close", full)
+            writer.write_all(DOCUMENTS[100:])
+
+    with pytest.raises((RuntimeError, OSError), match="stopped|No space left"):
         fail()
     assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_no_document_is_a_file_of_none(tmp_path: Path) -> None:
     with ShardWriter(tmp_path / "b"):
         pass
     assert [path.name for path in shard_files(tmp_path / "b")] == ["documents-00000.parquet"]

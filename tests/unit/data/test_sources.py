@@ -106,11 +106,11 @@ def test_a_damaged_file_is_named_with_its_place_and_alone_it_is_refused(tmp_path
         counts.check("data.inputs", "rejects")
     whole = tmp_path / "whole"
     whole.mkdir()
-    for number in range(10):
+    for number in range(99):
         (whole / f"{number}.jsonl").write_bytes(lines({"text": "good"}))
-    source.rename(whole / f"bad{suffix}")  # one of eleven is its own loss
+    source.rename(whole / f"bad{suffix}")  # one of a hundred is its own loss
     rest, _, (counts, _) = read(whole)
-    assert (len(rest), list(counts.damaged())) == (len(documents) + 10, [f"whole/bad{suffix}"])
+    assert (len(rest), list(counts.damaged())) == (len(documents) + 99, [f"whole/bad{suffix}"])
 
 
 def test_a_disk_that_fails_is_a_failed_run_and_no_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
