@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from argosy.cleaning.batch import Integers
 
+    Flags = npt.NDArray[np.bool_]
     Records = npt.NDArray[np.uint64]
 
 _ROUNDS = 10  # in which documents are dropped; after them parts are removed alone
@@ -78,7 +79,8 @@ class SpanSelection:
 
         for turn in range(_ROUNDS + 1):
             repeated = self._repeated()
-            spans, dropped = self._cut(repeated, drop=turn < _ROUNDS)
+            spans, over = self._spans(repeated, self._config.max_share if turn < _ROUNDS else 1)
+            dropped = self._drops(repeated, over, every=turn == _ROUNDS) if over.any() else self._dropped[0]
             repeated.close()
             self._dropped.append(dropped)
             self._alive[dropped[:, 0]] = False
@@ -86,7 +88,7 @@ class SpanSelection:
                 break
         self._parts.close()
         found = np.concatenate(self._dropped)
-        return self._corpus.duplicates(found[:, 0], found[:, 1], spans)
+        return self._corpus.duplicates(found[:, 0], found[:, 1], spans[self._alive[spans[:, 0]]])
 
     def _repeated(self) -> Sorter:
         """Gather (document in the high bits, begin and end, the document that keeps the part) of all that goes."""
@@ -130,28 +132,59 @@ class SpanSelection:
             goes |= (holders == keepers) & ~first & (holders >= self._corpus.earlier)
         return block[goes], keepers[goes]
 
-    def _cut(self, repeated: Sorter, drop: bool) -> "tuple[Integers, Integers]":
-        """Return spans that go from documents that stay, in order, and (dropped document, who keeps most of it)."""
+    def _spans(self, repeated: Sorter, most: float) -> "tuple[Integers, Flags]":
+        """Return spans (document, begin, end) of what goes, in order, and whether it is more than the share `most` of a
+        document, or all of it, (documents,)."""
         import numpy as np
 
-        spans, dropped = [np.zeros((0, 3), np.int64)], [np.zeros((0, 2), np.int64)]
+        spans, over = [np.zeros((0, 3), np.int64)], np.zeros(len(self._corpus), np.bool_)
         for block in repeated.blocks():
-            places = block[:, 1].astype(np.int64)
-            rows = np.column_stack([(block[:, 0] >> np.uint64(self._shift)).astype(np.int64), places >> _HALF,
-                                    places & _LOW, block[:, 2].astype(np.int64)])
-            rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-            merged = _merged(rows[:, :3].copy())
-            documents, which = np.unique(merged[:, 0], return_inverse=True)
-            share = np.bincount(which, merged[:, 2] - merged[:, 1]) / self._lengths[documents]
-            gone = documents[(share >= 1) | (share > self._config.max_share) & drop]
-            spans.append(merged[~np.isin(merged[:, 0], gone)])
-            dropped.append(_with_keepers(rows[np.isin(rows[:, 0], gone)]))
-        return np.concatenate(spans), np.concatenate(dropped)
+            merged = _merged(self._rows(block))
+            documents, shares = self._shares(merged)
+            over[documents] = (shares > most) | (shares >= 1)
+            spans.append(merged)
+        return np.concatenate(spans), over
+
+    def _drops(self, repeated: Sorter, over: "Flags", every: bool) -> "Integers":
+        """Return (dropped document, the one that keeps most of its parts) of documents of which too much would go.
+
+        What another of them keeps does not count: it stays where that one is dropped. The first of them in the order of
+        which stays has none such, so that some are dropped. every: drop them all."""
+        import numpy as np
+
+        dropped = [np.zeros((0, 2), np.int64)]
+        for block in repeated.blocks():
+            rows = self._rows(block)
+            rows = rows[over[rows[:, 0]]]
+            sure = rows if every else rows[~over[rows[:, 3]] | (rows[:, 3] == rows[:, 0])]
+            documents, shares = self._shares(_merged(sure))
+            gone = documents[every | (shares > self._config.max_share) | (shares >= 1)]
+            dropped.append(_with_keepers(sure[np.isin(sure[:, 0], gone)]))
+        return np.concatenate(dropped)
+
+    def _rows(self, block: "Records") -> "Integers":
+        """Return (document, begin, end, keeper) of records of `_repeated`, in order."""
+        import numpy as np
+
+        places = block[:, 1].astype(np.int64)
+        rows = np.column_stack([(block[:, 0] >> np.uint64(self._shift)).astype(np.int64), places >> _HALF,
+                                places & _LOW, block[:, 2].astype(np.int64)])
+        return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+
+    def _shares(self, merged: "Integers") -> "tuple[Integers, npt.NDArray[np.float64]]":
+        """Return the documents of spans, and the share of each one's characters that is in them."""
+        import numpy as np
+
+        documents, which = np.unique(merged[:, 0], return_inverse=True)
+        sizes = np.bincount(which, merged[:, 2] - merged[:, 1], minlength=len(documents))
+        return documents, sizes / self._lengths[documents]
 
 
-def _merged(spans: "Integers") -> "Integers":
+def _merged(rows: "Integers") -> "Integers":
+    """Join spans that touch or overlap, (document, begin, end, ...) in order."""
     from argosy.cleaning.kernels.splits import merge
 
+    spans = rows[:, :3].copy()
     merged: Integers = spans[: merge(spans)]
     return merged
 
