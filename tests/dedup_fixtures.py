@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class Corpus:
         self.one = one
         documents = [Document(f"d{at}", text, "web") for at, text in enumerate(texts)]
         bounds = [len(texts) * at // shards for at in range(shards + 1)]
-        parts = [documents[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+        parts = [documents[begin:end] for begin, end in pairwise(bounds)]
         self.keys: list[Keys] = [one.keys(Batch(part)) for part in parts]
         self.ids = [[document.id for document in part] for part in parts]
         names, numbers = np.unique(list(channels) or ["web"] * len(texts), return_inverse=True)
@@ -55,7 +56,8 @@ def make(kind: type[Deduplicator[Any]], **config: Any) -> Deduplicator[Any]:
 
 
 def same(one: Duplicates, two: Duplicates) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in ("documents", "of", "reasons", "spans"))
+    names = ("documents", "of", "reasons", "spans")
+    return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in names)
 
 
 def folder(name: str) -> Path:

@@ -107,8 +107,7 @@ def _chunks(rows: "Integers", lengths: "Integers", most: int) -> "Iterator[Integ
     import numpy as np
 
     number = np.cumsum(lengths) // most
-    for some in np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else ():
-        yield some
+    yield from np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else ()
 
 
 def _coded(texts: Sequence[str]) -> "tuple[npt.NDArray[np.uint32], Integers]":
