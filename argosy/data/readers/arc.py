@@ -27,7 +27,7 @@ class Arc(Reader):
             try:
                 for record in records:
                     number += 1
-                    body = record.content_stream().read()
+                    body = record.content_stream().read(config.record_bytes + 1)
                     if record.rec_type == "arc_header":
                         continue
                     url, head = record.rec_headers.get_header("uri") or "", record.http_headers

@@ -18,7 +18,7 @@ HTML = ("text/html", "application/xhtml+xml")
 _MAGIC = b"\x1f\x8b\x08"  # of a member of gzip
 _BEGIN = re.compile(rb"WARC/1\.\d\r?\n[A-Za-z-]+: ")
 _BEGIN_PACKED = re.compile(re.escape(_MAGIC))
-_HEAD = 2**16  # bytes of a member in which its record's first line is
+_HEAD = 2**16  # bytes of a member in which its record's first line is; more than headers of HTTP have
 _OVERLAP = 64  # bytes: more than a mark
 _SHOWN = 1000
 _WITH_TEXT = ("response", "resource", "conversion")
@@ -39,7 +39,7 @@ class Warc(Reader):
         while start is not None:
             before: _Found | None = None
             try:
-                for found in _records(file.path, start):
+                for found in _records(file.path, start, config.record_bytes + _HEAD):
                     if before:
                         number += 1
                         yield from _items(before, number, file, config)
@@ -53,7 +53,7 @@ class Warc(Reader):
                 continue
             if before:
                 yield from _items(before, number, file, config)
-            if problem and not (before and start is None and len(before.body) < before.record.content_length):
+            if problem and not (before and start is None and before.is_short):
                 number += bool(before)
                 place = "its beginning" if before is None else f"the record at byte {before.place}"
                 until = f"byte {start}" if start is not None else "its end"
@@ -65,13 +65,16 @@ class _Found(NamedTuple):
     place: int
     record: Any
     body: bytes
+    """up to so many bytes as may be held"""
+    is_short: bool
+    """whether the file has less of it than it says"""
 
 
 class _Broken(Exception):
     """The bytes from here on are no record."""
 
 
-def _records(path: str, start: int) -> Iterator[_Found]:
+def _records(path: str, start: int, most: int) -> Iterator[_Found]:
     """Yield records from byte `start` on. Raises _Broken: something else comes, or the last one is cut off."""
     from fastwarc.warc import ArchiveIterator
 
@@ -85,13 +88,14 @@ def _records(path: str, start: int) -> Iterator[_Found]:
                 if record is None:
                     break
                 place = start + record.stream_pos
-                body = record.reader.read()
+                body = record.reader.read(min(record.content_length, most))
             except (OSError, ValueError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 raise _Broken(str(error)) from None
-            yield _Found(place, record, body)
-            if len(body) < record.content_length and _BEGIN.search(body):
+            is_short = len(body) < min(record.content_length, most)
+            yield _Found(place, record, body, is_short)
+            if is_short and _BEGIN.search(body):
                 raise _Broken("it is longer than the file")
         _check_end(stream, place)
 
@@ -142,15 +146,16 @@ def _begins(path: str, place: int) -> bool:
 
 def _items(found: _Found, number: int, file: InputFile, config: SourceConfig) -> Iterator[Record | Reject]:
     kind = str(found.record.record_type).rpartition(".")[2].lower()
-    length = found.record.content_length
     if kind in _WITHOUT:
         return
     if kind not in _WITH_TEXT:
         yield _broken(file, number, "record of an unknown type", found)
-    elif len(found.body) < length:
+    elif found.is_short:
         yield _broken(file, number, "record that is cut off", found)
     elif not found.body:
         yield _broken(file, number, "record without content", found)
+    elif len(found.body) < found.record.content_length:
+        yield _broken(file, number, f"longer than {config.record_bytes} bytes", found)
     else:
         yield _text(found, kind, number, file, config)
 
@@ -163,7 +168,7 @@ def _text(found: _Found, kind: str, number: int, file: InputFile, config: Source
         record.set_bytes_content(body)
         try:
             record.parse_http(auto_decode="all")
-            body = record.reader.read()
+            body = record.reader.read(config.record_bytes + 1)  # unpacked it may be of any length
         except (OSError, ValueError) as error:
             return _broken(file, number, "broken HTTP response", found, str(error))
         content, charset = record.http_headers.get("Content-Type") or "", record.http_charset or ""

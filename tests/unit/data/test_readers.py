@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,9 @@ def test_a_broken_record_of_a_warc_is_named_and_costs_itself_alone(tmp_path: Pat
     assert (len(documents), [r.reason for r in rejects]) == (22, ["metadata of the archive"] * 2)
     at, behind = documents[10].offset or 0, documents[11].offset or 0  # with a request between them
     texts = [document.text for document in documents]
+    few, rejects, _ = read(tmp_path / name, record_bytes=20_000)
+    assert 0 < len(few) < 22
+    assert Counter(r.reason for r in rejects)["longer than 20000 bytes"] == 22 - len(few)
     broken = {"overwritten": whole[:at] + bytes(behind - at) + whole[behind:],
               "a hole": whole[:at] + whole[at + 100:],
               "cut off": whole[: at + (behind - at) // 3]}

@@ -67,7 +67,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             monkeypatch.setattr(_File, "close", full)
             writer.write_all(DOCUMENTS[100:])
 
-    with pytest.raises((RuntimeError, OSError), match="stopped|No space left"):
+    with pytest.raises((RuntimeError, OSError), match=r"stopped|No space left"):
         fail()
     assert list((tmp_path / "a").iterdir()) == []
 
