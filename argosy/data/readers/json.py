@@ -2,6 +2,7 @@
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from itertools import count
 from typing import IO, Any
@@ -12,6 +13,7 @@ from argosy.data.readers.jsonl import Jsonl
 from argosy.data.schemas import Document, ParseError
 from argosy.data.sources import InputFile, SourceConfig
 
+_INVALID = re.compile("[\udc80-\udcff]")  # as what bytes that are no UTF-8 come
 _SPACE = " \t\r\n"
 _SHOWN = 1000  # characters of what is broken
 
@@ -63,7 +65,7 @@ def _elements(file: InputFile, config: SourceConfig) -> Iterator[Record | Reject
             offset, value, text = found
             raw = text.encode(errors="surrogateescape")
             bad = "" if isinstance(value, dict) else "not a JSON object"
-            if not text.isascii() and any("\udc80" <= char <= "\udcff" for char in text):
+            if not text.isascii() and _INVALID.search(text):
                 bad = "invalid UTF-8"
             yield (Reject(file.label, number, bad, raw, unit=Json.unit) if bad
                    else Record(number, offset, value, raw=raw))
@@ -74,47 +76,52 @@ class _Array:
 
     def __init__(self, stream: IO[bytes], most: int) -> None:
         self._stream, self._most = stream, most
-        self._decode = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape").decode
+        self._decode = codecs.getincrementaldecoder("utf-8")(errors="surrogateescape").decode
         self._parse = json.JSONDecoder().raw_decode
-        self._text, self._at, self._ended = "", 0, False
-        self._bytes = 0  # before `_text`
-        self._skip("")
-        self._at += 1  # the bracket
+        self._text, self._ended = "", False
+        self._at = 0  # in `_text`
+        self._offset = 0  # the byte of that place
+        self._skip("\ufeff[")
 
     def next(self) -> tuple[int, Any, str]:
         """Return the next element: its first byte, its value and its text.
 
         Raises StopIteration: there is none; Damaged: the rest cannot be parsed."""
         self._skip(",")
-        if self._text[self._at:self._at + 1] == "]":
+        if self._text[self._at : self._at + 1] == "]":
             raise StopIteration
         size = BLOCK
         while True:
             try:
                 value, end = self._parse(self._text, self._at)
+                break
             except (ValueError, RecursionError) as error:
                 if self._ended or len(self._text) - self._at > self._most:
-                    shown = self._text[self._at:self._at + _SHOWN].encode(errors="surrogateescape")
+                    shown = self._text[self._at : self._at + _SHOWN].encode(errors="surrogateescape")
                     raise Damaged("the array is broken from here on", str(error), shown) from None
-                self._more(size)
-                size *= 2
-                continue
-            raw = self._text[self._at:end]
-            offset = self._bytes + len(self._text[:self._at].encode(errors="surrogateescape"))
-            self._bytes = offset + len(raw.encode(errors="surrogateescape"))
-            self._text, self._at = self._text[end:], 0
-            return offset, value, raw
+            self._more(size)
+            size *= 2
+        raw, offset = self._text[self._at : end], self._offset
+        self._go(end)
+        return offset, value, raw
+
+    def _go(self, end: int) -> None:
+        passed = self._text[self._at : end]
+        self._offset += len(passed) if passed.isascii() else len(passed.encode(errors="surrogateescape"))
+        self._at = end
 
     def _skip(self, extra: str) -> None:
         """Go to the next character that is no space and none of `extra`."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _SPACE + extra:
-                self._at += 1
-            if self._at < len(self._text) or self._ended:
+            end = self._at
+            while end < len(self._text) and self._text[end] in _SPACE + extra:
+                end += 1
+            self._go(end)
+            if end < len(self._text) or self._ended:
                 return
             self._more(BLOCK)
 
     def _more(self, size: int) -> None:
         raw = self._stream.read(size)
         self._ended = not raw
-        self._text += self._decode(raw, final=not raw)
+        self._text, self._at = self._text[self._at :] + self._decode(raw, final=not raw), 0
