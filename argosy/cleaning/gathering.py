@@ -75,6 +75,8 @@ def apply_rules(label: str, one: Filter[Any], shards: Sequence[ScoredShard], dec
     import numpy as np
 
     for number, shard in enumerate(shards):
+        if not len(shard):
+            continue  # a shard without documents has no scores either
         scores = shard.scores
         looked_at = ~np.isin(shard.channels, one.config.skip_channels)
         for rule in one.rules():
@@ -141,7 +143,7 @@ def histograms(label: str, one: Filter[Any], shards: Sequence[ScoredShard]) -> d
     for score, thresholds in rules.items():
         if thresholds:
             edges = np.linspace(min(0.0, *thresholds), 2 * max(thresholds) or 1.0, _BINS + 1)
-            counts = sum((_binned(shard.scores[f"{label}.{score}"], edges) for shard in shards),
+            counts = sum((_binned(shard.scores[f"{label}.{score}"], edges) for shard in shards if len(shard)),
                          np.zeros(_BINS, np.int64))
             made[f"{label}.{score}"] = Histogram(edges.tolist(), counts.tolist(), sorted(set(thresholds)))
     return made

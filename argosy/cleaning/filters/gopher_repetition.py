@@ -55,7 +55,7 @@ class GopherRepetition(Filter[GopherRepetitionConfig]):
             scores[f"{kind}_character_share"] = inside / characters
         scale = np.where(batch.han, _HAN_SCALE, 1)
         for n in _sizes(self.config.top_ngrams, "top_ngrams"):
-            scores[f"top_{n}"] = top(batch.words, n * scale) / characters
+            scores[f"top_{n}"] = top(batch.words, n * scale, ~batch.han) / characters
         for n in _sizes(self.config.duplicate_ngrams, "duplicate_ngrams"):
             scores[f"duplicate_{n}"] = duplicate(batch.words, n * scale) / characters
         return batch, scores

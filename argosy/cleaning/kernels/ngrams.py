@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 _FACTOR, _ROTATED = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
 
 
-def top(words: Words, sizes: "Integers") -> "Integers":
-    """Return the characters of the most frequent n-gram, spaces between its words included, times how often it occurs:
-    (documents,), int64; 0 where none occurs twice; of several, the first in the text. `sizes`: n of each document."""
-    found: Integers = _top(words.hashes, words.lengths, words.first, sizes)
+def top(words: Words, sizes: "Integers", spaced: "npt.NDArray[np.bool_]") -> "Integers":
+    """Return the characters of the most frequent n-gram times how often it occurs: (documents,), int64; 0 where none
+    occurs twice; of several, the first in the text.
+
+    sizes: n of each document. spaced: whether its words have spaces between them, which count too."""
+    found: Integers = _top(words.hashes, words.lengths, words.first, sizes, spaced)
     return found
 
 
@@ -49,7 +51,7 @@ def _characters(lengths, at, n):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _top(hashes, lengths, first, sizes):  # type: ignore[no-untyped-def]
+def _top(hashes, lengths, first, sizes, spaced):  # type: ignore[no-untyped-def]
     found = np.zeros(len(sizes), np.int64)
     table, times, places = np.zeros(1024, np.uint64), np.zeros(1024, np.int64), np.zeros(1024, np.int64)
     for document in range(len(sizes)):
@@ -72,7 +74,7 @@ def _top(hashes, lengths, first, sizes):  # type: ignore[no-untyped-def]
             if times[at] > most or (times[at] == most and places[at] < where):
                 most, where = times[at], places[at]
         if most > 1:
-            found[document] = most * (_characters(lengths, where, n) + n - 1)
+            found[document] = most * (_characters(lengths, where, n) + (n - 1) * spaced[document])
     return found
 
 
