@@ -20,10 +20,12 @@ from argosy.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokeniz
 from steps import data, tokenize
 from steps import train_tokenizer as tokenizer_step
 from steps.data import DataConfig
+from tests.cleaning_fixtures import cleaned, make_data
 from tests.plain_forward import language_model
 from tests.step_fixtures import run_step
 
 WEB = {f"web-{n}": f"Document {n}: the sea is {n * 7} metres deep.\n中文{n}。" for n in range(60)}
+NONE = {"nothing": "."}
 ODD = dict(enumerate((
     "<|eos|>", "\u200b\ufffd\x00", "x\n" * 20_000, " ", "\n\n\n", "<|bos|><|end|>", "é̂ ﷽ 👩‍👩‍👧 𠮷", "١٢٣ 12,345.67",
     "a" * 5000, "\u2028\r\n\t x",
@@ -34,13 +36,13 @@ ASKED = [{"role": "user", "content": "How deep?"}, {"role": "assistant", "conten
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that is a clean, a train_tokenizer and a data step's at once."""
+    """A directory that is a train_tokenizer's and a data step's at once, with a corpus of two shards below it."""
     root: Path = tmp_path_factory.mktemp("inputs")
+    documents = [Document(str(name), text, channel) for channel, texts in (("web", WEB), ("odd", ODD), ("empty", NONE))
+                 for name, text in texts.items()]
+    short = {"name": "gopher_quality", "skip_channels": ("web", "odd")}
+    cleaned(root, make_data(root, documents), shards=2, filters=[short])
     with JsonlWriters(root) as writers:
-        for channel, texts in (("web", WEB), ("odd", ODD)):
-            for name, text in texts.items():
-                writers.write(f"documents/{channel}", Document(str(name), text, channel).to_record())
-        writers.open("documents/empty")
         writers.write_all("instructions", [{"messages": CHAT}] * 30)
         writers.write_all("instructions_heldout", [{"messages": ASKED}] * 3)
     save_tokenizer(train_tokenizer([*WEB.values()] * 3, 400, split_han=True), root / "tokenizer")
@@ -48,7 +50,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(inputs: Path, out: Path, **config: Any) -> dict[str, Any]:
-    wired = dict.fromkeys(("documents", "tokenizer", "data"), str(inputs)) | config
+    corpus = {"documents": str(inputs / "clean"), "scored": [str(inputs / f"score-{n}") for n in range(2)]}
+    wired = corpus | dict.fromkeys(("tokenizer", "data"), str(inputs)) | config
     return run_step(tokenize.STEP, tokenize.TokenizeConfig(**wired), out)
 
 
@@ -173,23 +176,17 @@ def test_another_tokenizer_of_the_same_size_is_refused(inputs: Path, tmp_path: P
     assert run_heldout(Heldout(), language_model(other), str(tmp_path / "tokens"), suite="s").metrics
 
 
-def test_nothing_to_tokenize_is_an_error(inputs: Path, tmp_path: Path) -> None:
-    (tmp_path / "none").mkdir()
-    with pytest.raises(InputError, match=r"no documents/\*\.jsonl"):
-        run(inputs, tmp_path / "out", documents=str(tmp_path / "none"))
-    (tmp_path / "none" / "documents").mkdir()
-    (tmp_path / "none" / "documents" / "empty.jsonl").touch()
-    with pytest.raises(InputError, match="all channels are empty"):
-        run(inputs, tmp_path / "out", documents=str(tmp_path / "none"), data="")
+def test_shards_that_were_not_gathered_are_refused(inputs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="scored names 1 directories, and .* has gathered 2"):
+        run(inputs, tmp_path / "out", scored=[str(inputs / "score-0")])
 
 
 def test_tokenizer_step_balances_channels_and_reports(tmp_path: Path) -> None:
-    with JsonlWriters(tmp_path / "clean") as writers:
-        for channel, count in (("small", 20), ("large", 2000)):
-            for number in range(count):
-                document = Document(f"{channel}-{number}", f"{channel} text number {number} of many", channel)
-                writers.write(f"documents/{channel}", document.to_record())
-    config = tokenizer_step.TrainTokenizerConfig(documents=str(tmp_path / "clean"), vocab_size=320, channel_bytes=5000)
+    documents = [Document(f"{channel}-{number}", f"{channel} text number {number} of many", channel)
+                 for channel, count in (("small", 20), ("large", 2000)) for number in range(count)]
+    cleaned(tmp_path, make_data(tmp_path / "data", documents), filters=[])
+    config = tokenizer_step.TrainTokenizerConfig(documents=str(tmp_path / "clean"), vocab_size=320, channel_bytes=5000,
+                                                 scored=[str(tmp_path / "score-0")])
     outputs = run_step(tokenizer_step.STEP, config, tmp_path)
     assert outputs["sample_bytes"]["small"] == sum(len(f"small text number {n} of many") for n in range(20))
     assert 3500 < outputs["sample_bytes"]["large"] < 6500
