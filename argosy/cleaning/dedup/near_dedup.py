@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from argosy.cleaning.batch import Integers
 
 _BUCKET = 4096  # documents of a bucket that are looked at together: each piece of a larger one has the first of it
+_MEMBERS = 2**20  # documents of clusters that are looked at together
 _COMPARED = 128  # earlier documents of a bucket, of other clusters, with which one is compared
 
 
@@ -65,11 +66,11 @@ class NearDedup(Deduplicator[NearDedupConfig]):
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
         import numpy as np
 
-        from argosy.cleaning.kernels.groups import join_groups, roots
+        from argosy.cleaning.kernels.groups import begin, join_groups
 
         sketches = Sketches(corpus, work)
         parents = work.array("parents", (len(corpus),), np.int64)
-        parents[:] = np.arange(len(corpus))
+        begin(parents)
         sorter = self._buckets(corpus, work)
         for block in sorter.blocks():
             for documents, starts in _groups(block, max(work.bytes // (16 * (self.config.sketch + 8)), 1)):
@@ -78,11 +79,24 @@ class NearDedup(Deduplicator[NearDedupConfig]):
                 else:
                     join_groups(parents, documents, starts)
         sorter.close()
-        members = np.flatnonzero(roots(parents) | (parents != np.arange(len(corpus))))
-        members = members[np.argsort(parents[members], kind="stable")]
-        groups = np.unique(parents[members], return_inverse=True)[1]
-        stays = corpus.stay(groups, members) if len(members) else members
-        return corpus.duplicates(members[members != stays], stays[members != stays])
+        return self._decide(corpus, parents)
+
+    def _decide(self, corpus: Corpus, parents: "Integers") -> Duplicates:
+        """Choose which document of each set stays."""
+        import numpy as np
+
+        from argosy.cleaning.kernels.groups import members
+
+        found, roots = members(parents)
+        order = np.argsort(roots, kind="stable")
+        found, groups = found[order], np.cumsum(np.diff(roots[order], prepend=-1) != 0) - 1
+        stays = np.empty_like(found)
+        at = 0
+        while at < len(found):
+            end = int(np.searchsorted(groups, groups[min(at + _MEMBERS, len(groups) - 1)], "right"))
+            stays[at:end] = corpus.stay(groups[at:end] - groups[at], found[at:end])
+            at = end
+        return corpus.duplicates(found[found != stays], stays[found != stays])
 
     def _buckets(self, corpus: Corpus, work: Workspace) -> Sorter:
         """Gather (band key, document) of all documents that have shingles."""

@@ -77,14 +77,22 @@ def join_alike(parents, documents, starts, places, values, offsets, most, least,
 
 
 @njit(cache=True)
-def roots(parents):  # type: ignore[no-untyped-def]
-    """Point each document at the root of its set, and tell which sets have more than one (by their root)."""
+def begin(parents):  # type: ignore[no-untyped-def]
+    """Make each document a set of its own."""
+    for one in range(len(parents)):
+        parents[one] = one
+
+
+@njit(cache=True)
+def members(parents):  # type: ignore[no-untyped-def]
+    """Return the documents of sets that have more than one, ascending, and the root of each."""
     several = np.zeros(len(parents), np.bool_)
     for one in range(len(parents)):
         parents[one] = root(parents, one)
         if parents[one] != one:
-            several[parents[one]] = True
-    return several
+            several[one] = several[parents[one]] = True
+    found = np.flatnonzero(several)
+    return found, parents[found]
 
 
 @njit(cache=True)
