@@ -246,6 +246,8 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
 def _scored(stage: Stages, config: LifecycleConfig, data: Node | None) -> list[Node]:
     """Add a part for each shard: read, repair and measure it, which thresholds have no say in."""
     clean = config.clean
+    if "clean" not in config.chosen():
+        return []
     filters = tuple(registered()[one.name].scoring_config(one) for one in clean.filters)
     inputs = tuple(map(absolute, config.data.inputs))
     parts = (ScoreConfig(inputs=inputs, source=config.data.source, filters=filters, word_lists=clean.word_lists,

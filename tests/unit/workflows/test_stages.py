@@ -51,19 +51,20 @@ def test_the_presets_that_begin_with_a_model_are_planned(model: str, preset: str
 def test_with_start_alone_tokenizer_and_pretraining_are_left_out(model: str) -> None:
     found = nodes(model)
     assert not {"tokenizer", "pretrain"} & found.keys()
-    assert inputs(found["tokenize"]) == {"documents": ["clean"], "tokenizer": ["start"], "data": ["data"]}
+    assert inputs(found["tokenize"]) == {"documents": ["clean"], "scored": ["score"], "tokenizer": ["start"],
+                                         "data": ["data"]}
     assert inputs(found["long_context"]) == {"checkpoint": ["start"], "tokenized": ["tokenize"]}
     assert inputs(found["compare"])["checkpoints"][0] == "start"
 
 
 @pytest.mark.parametrize(("stages", "names"), [
-    ("clean", {"data", "clean"}),
+    ("clean", {"data", "score", "clean"}),
     ("evaluate", {"data", "start", "evaluate"}),
     ("sft", {"data", "start", "sft"}),
     ("start", {"start"}),
     ("dpo,sft", {"data", "start", "sft", "dpo"}),
-    ("clean,tokenize,pretrain", {"data", "clean", "start", "tokenize", "pretrain"}),
-    ("clean,tokenize,sft,evaluate", {"data", "clean", "start", "tokenize", "sft", "evaluate"}),
+    ("clean,tokenize,pretrain", {"data", "score", "clean", "start", "tokenize", "pretrain"}),
+    ("clean,tokenize,sft,evaluate", {"data", "score", "clean", "start", "tokenize", "sft", "evaluate"}),
 ])  # fmt: skip
 def test_named_stages_are_there_with_what_they_need(model: str, stages: str, names: set[str]) -> None:
     preset = "continue" if "pretrain" in names else "tiny"  # the other one's pretraining has a model of its own
@@ -92,7 +93,7 @@ def test_the_files_of_the_page_are_planned(model: str, tmp_path: Path) -> None:
 
 def test_a_new_model_needs_no_start() -> None:
     found = nodes("stages=[clean, tokenizer, tokenize, pretrain]")
-    assert list(found) == ["data", "clean", "tokenizer", "tokenize", "pretrain"]
+    assert list(found) == ["data", "score/00000", "clean", "tokenizer", "tokenize", "pretrain"]
     whole = Graph(nodes().values())
     assert [Graph(found.values()).digest(found[name]) for name in found] == [
         whole.digest(node) for node in whole.nodes if node.name in found]
