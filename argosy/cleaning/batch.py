@@ -44,6 +44,16 @@ class Batch:
             return self
         return Batch([d if d.text == text else replace(d, text=text) for d, text in pairs])
 
+    def with_languages(self, languages: Sequence[str]) -> "Batch":
+        """Return a batch of the same documents with other languages, which keeps what is known of the texts; itself,
+        where none is another."""
+        if all(document.lang == lang for document, lang in zip(self.documents, languages, strict=True)):
+            return self
+        pairs = zip(self.documents, languages, strict=True)
+        batch = Batch([document if document.lang == lang else replace(document, lang=lang) for document, lang in pairs])
+        batch.__dict__.update({name: value for name, value in self.__dict__.items() if name != "documents"})
+        return batch
+
     @cached_property
     def starts(self) -> "Integers":
         """Where each document begins in `points`, and at last their end: (documents + 1,), int64."""

@@ -75,7 +75,7 @@ _FUNCTION_WORDS = {
 }
 # Single letters stand in formulas, and what is English too tells nothing against English.
 _ENGLISH = frozenset(_FUNCTION_WORDS["en"].split())
-_LISTED = {
+LISTED = {
     lang: frozenset(w for w in words.split() if lang == "en" or (len(w) > 1 and w not in _ENGLISH))
     for lang, words in _FUNCTION_WORDS.items()
 }
@@ -117,7 +117,7 @@ def identify(text: str) -> str:
 def _latin(text: str) -> str:
     """Return the language whose function words are most frequent; those of prose are a fifth of its words and more."""
     tokens = [word.lower() for word in _LATIN_WORD.findall(text)]
-    hits = Counter({lang: sum(word in listed for word in tokens) for lang, listed in _LISTED.items()})
+    hits = Counter({lang: sum(word in listed for word in tokens) for lang, listed in LISTED.items()})
     lang, best = hits.most_common(1)[0]
     # "die", "in", "is", "of" are words of several: ties go to English, which shares most of them.
     lang = "en" if hits["en"] == best else lang

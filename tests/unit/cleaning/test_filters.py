@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Drop, Resources
 from argosy.cleaning.filters import registered
 from argosy.cleaning.records import contamination
@@ -57,8 +58,8 @@ def test_boilerplate_lines_go() -> None:
         ("Der Zug kommt um acht Uhr morgens am Bahnhof an und die Kinder sind nicht da.", "en", "language de"),
         ("電車は朝の八時に駅に着きます。", "zh", "language ja"),
         ("Поезд прибывает на вокзал в восемь часов утра.", "", "language ru"),
-        (CHINESE, "en", "declared en, is zh"),
-        (PROSE, "zh", "declared zh, is en"),
+        (CHINESE, "en", "not the declared language"),
+        (PROSE, "zh", "not the declared language"),
     ],
 )
 def test_wrong_language_is_dropped(text: str, lang: str, expected: str) -> None:
@@ -66,9 +67,7 @@ def test_wrong_language_is_dropped(text: str, lang: str, expected: str) -> None:
 
 
 def test_language_is_filled_in_and_code_is_left_alone() -> None:
-    filled = make("language")(document(CHINESE))
-    assert isinstance(filled, Document)
-    assert filled.lang == "zh"
+    assert make("language")(Batch([document(CHINESE)]))[0].documents[0].lang == "zh"
     mixed = "使用 `git commit -m message` 提交更改，然后运行 python setup.py install 来安装这个软件包。"
     assert outcome("language", mixed, "zh") == mixed
     assert outcome("language", "x = 3.14 * r ** 2", "en") == "x = 3.14 * r ** 2"
@@ -95,9 +94,7 @@ def test_chinese_markdown_with_code_is_chinese() -> None:
             "- [java.util.Queue#poll()](https://docs.example.com/api/java/util/Queue.html)\n"
             "com.example.queue.Box put take poll peek offer client server object class buffer\n")
     assert outcome("language", page, "zh") == page
-    filled = make("language")(document(page))
-    assert isinstance(filled, Document)
-    assert filled.lang == "zh"
+    assert make("language")(Batch([document(page)]))[0].documents[0].lang == "zh"
 
 
 @pytest.mark.parametrize("seed", range(20))
