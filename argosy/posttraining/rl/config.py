@@ -39,6 +39,12 @@ def _as_floats(rewards: dict[str, Any]) -> dict[str, Any]:
 Rewards = Annotated[dict[str, Any], AfterValidator(_as_floats)]  # rewards.configs says what is wrong with them
 
 
+def asks_model(rewards: dict[str, Any]) -> bool:
+    """Tell whether the reward model has a weight."""
+    given = rewards.get("model", 0.0)
+    return bool(given.get("weight", 1.0) if isinstance(given, dict) else given)
+
+
 class GroupConfig(Config):
     """Config of the methods whose baseline is a group of answers to one prompt."""
 
@@ -185,8 +191,7 @@ class RLHFConfig(PosttrainingConfig):
     @property
     def asks_model(self) -> bool:
         """Tell whether the reward model has a weight."""
-        given = self.rewards.get("model", 0.0)
-        return bool(given.get("weight", 1.0) if isinstance(given, dict) else given)
+        return asks_model(self.rewards)
 
     @property
     def copies(self) -> int:
