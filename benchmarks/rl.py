@@ -21,9 +21,9 @@ from argosy.tracking.tracker import Tracker
 
 METHODS = ("ppo", "grpo", "rloo", "reinforce++")
 WORDS = ("red", "blue", "green", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star")
-TAUGHT = {"epochs": 10, "learning_rate": 4e-3, "batch_size": 8, "micro_batch_size": 8, "dtype": "float32"}
+TAUGHT = {"epochs": 8, "learning_rate": 4e-3, "batch_size": 8, "micro_batch_size": 8, "dtype": "float32"}
 LEARNS: dict[str, Any] = {
-    "rewards": {"accept": 1.0}, "max_steps": 100, "batch_size": 128, "micro_batch_size": 64, "minibatches": 2,
+    "rewards": {"accept": 1.0}, "max_steps": 160, "batch_size": 128, "micro_batch_size": 64, "minibatches": 2,
     "group": {"size": 8}, "max_new_tokens": 12, "learning_rate": 1e-3, "kl_coef": 0.01, "log_every": 10,
     "save_every": 1000, "heldout_limit": 64, "ppo": {"value_learning_rate": 3e-3},
 }  # fmt: skip
@@ -83,12 +83,13 @@ def _write_data(directory: Path) -> None:
     directory.mkdir()
     drawn = random.Random(0)
     lines: dict[str, list[dict[str, Any]]] = {"instructions": [], "prompts": []}
-    for _ in range(256):
+    for _ in range(512):
         word = drawn.choice(WORDS)
-        user = {"role": "user", "content": f"say {word} twice" + " please" * drawn.randrange(4)}
+        user = {"role": "user", "content": f"say {word} twice" + " please" * drawn.randrange(12)}
         answer = {"role": "assistant", "content": f"{word} {word}"}
         lines["instructions"].append({"messages": [user, answer]})
         lines["prompts"].append({"prompt": [user], "accept": [f"{word} {word}"], "format": "text"})
+    lines["instructions"] = lines["instructions"][:256]
     for name, rows in (lines | {"instructions_heldout": lines["instructions"][:8]}).items():
         (directory / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 

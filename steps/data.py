@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from argosy.cleaning.records import CurationConfig, curate, draw
-from argosy.config.schema import ADDED, Config, External, Externals, Rate, Seed, expand_home
+from argosy.config.schema import ADDED, Config, External, Externals, Rate, Seed
 from argosy.data.counts import Counts
 from argosy.data.inventory import OWN, identify, inventory, write_inventory
 from argosy.data.jsonl import JsonlWriters
@@ -82,14 +82,9 @@ class DataConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _name_files(cls, values: Any) -> Any:
-        """Add what the suites name, so that records are looked at again where items have changed."""
-        from argosy.evaluation.suite import named_files
+        from argosy.evaluation.suite import with_named_files
 
-        suites = values.get("suites") if isinstance(values, dict) else None
-        if not suites or not isinstance(suites, list | tuple):
-            return values
-        files = [file for suite in suites for file in named_files(expand_home(str(suite)))]
-        return {**values, "suite_files": tuple(dict.fromkeys([*values.get("suite_files", ()), *files]))}
+        return with_named_files(values)
 
     def identity(self) -> dict[str, Any]:
         """Count the shipped English and code too, where documents are made of them."""

@@ -186,10 +186,11 @@ def _answers(
 def _judge(config: JudgeConfig) -> "Judge":
     if config.judge_url:
         from argosy.judging.judges import ChatApiJudge
+        from argosy.scoring.chat_api import ChatApi
 
         key = os.environ.get(config.judge_key_variable, "")
-        return ChatApiJudge(config.judge_url, config.judge_model, key, config.judge_parallel,
-                            max_tokens=config.judge_tokens)  # fmt: skip
+        api = ChatApi(config.judge_url, config.judge_model, key, config.judge_parallel)
+        return ChatApiJudge(api, config.judge_tokens)
     from argosy.judging.judges import CheckpointJudge
 
     model, chat, name = _load("judge", config.judge, config.judge_export)

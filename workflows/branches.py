@@ -13,16 +13,19 @@ from argosy.errors import InputError
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.rl.config import METHODS, RLHFConfig
 from argosy.posttraining.sft_config import SFTConfig
+from argosy.posttraining.synthesis.config import HeldOut
 from steps.reward_model import RewardModelConfig
+from steps.synthesize import SynthesizeConfig
 from workflows.graph import Node, Stages
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SET_BY_THE_TREE = {
-    "checkpoint": "`from` names the item to begin with", "data": "every item reads the data step's files",
+    "checkpoint": "`from` names the item to begin with",
     "stage": "an item is called by its name", "tokenized": "pretraining_share mixes the texts of tokenize in",
 }  # fmt: skip
 STEPS: Mapping[str, type[Config]] = {
     "sft": SFTConfig, "reward_model": RewardModelConfig, "preference": PreferenceMethodConfig, "rlhf": RLHFConfig,
+    "synthesize": SynthesizeConfig,
 }  # fmt: skip
 
 
@@ -34,11 +37,14 @@ class Branch(Config):
     name: str
     """of its stage, in the report, in `resources` and in overrides (posttraining.NAME.learning_rate=1e-5)"""
     method: str
-    """sft, reward_model, a method of preferences (dpo, ipo, ...) or of RL (ppo, grpo, ...)"""
+    """sft, reward_model, a method of preferences (dpo, ipo, ...) or of RL (ppo, grpo, ...); or one that makes data
+    (best_of_n, rejection_sampling, distillation, on_policy_pairs)"""
     from_: str = Field("", alias="from")
-    """name of the earlier item whose model it trains; empty: the base"""
+    """name of the earlier item whose model it trains, or lets answer; empty: the base"""
     reward_model: str = ""
-    """name of the earlier item that RL asks for rewards"""
+    """name of the earlier item that rewards ask"""
+    data: str = ""
+    """name of the earlier item whose data it trains on; empty: the data step's"""
 
     @property
     def step(self) -> str:
@@ -54,7 +60,7 @@ class Branch(Config):
         for name, why in _SET_BY_THE_TREE.items():
             if name in fields:
                 raise ValueError(f"{name} is set by the pipeline ({why}): leave it out")
-        if self.step in ("preference", "rlhf"):
+        if self.step in ("preference", "rlhf", "synthesize"):
             fields["method"] = self.method
         try:
             return validated(STEPS[self.step], fields).model_copy(update={"stage": self.name})
@@ -66,9 +72,10 @@ class Branch(Config):
 def steps_of_methods() -> Mapping[str, str]:
     """Map each method to its step."""
     from argosy.posttraining.preferences.methods import method_names
+    from argosy.posttraining.synthesis.methods import method_names as synthesis_methods
 
     return {"sft": "sft", "reward_model": "reward_model", **dict.fromkeys(method_names(), "preference"),
-            **dict.fromkeys(METHODS, "rlhf")}  # fmt: skip
+            **dict.fromkeys(METHODS, "rlhf"), **dict.fromkeys(synthesis_methods(), "synthesize")}  # fmt: skip
 
 
 def check_branches(branches: Sequence[Branch], stages: Sequence[str]) -> None:
@@ -83,7 +90,9 @@ def check_branches(branches: Sequence[Branch], stages: Sequence[str]) -> None:
             later = [other.name for other in branches[index:]]
             _check_link("from", branch.from_, before, later)
             _check_link("reward_model", branch.reward_model, before, later)
+            _check_link("data", branch.data, before, later)
             _check_models(branch, config, before)
+            _check_data(branch, config, before)
         except ValueError as error:
             raise ValueError(f"posttraining[{index}].{error}") from None
         before[branch.name] = branch
@@ -115,29 +124,73 @@ def _check_models(branch: Branch, config: Config, before: Mapping[str, Branch]) 
     if branch.reward_model and branch.reward_model not in rewards:
         method, near = before[branch.reward_model].method, likely(branch.reward_model, rewards) or "there is none"
         raise ValueError(f"reward_model is {branch.reward_model!r}, whose method is {method}; {near}")
-    asked = isinstance(config, RLHFConfig) and config.asks_model
+    asked = isinstance(config, RLHFConfig | SynthesizeConfig) and config.asks_model
     if asked and not branch.reward_model:
         raise ValueError("reward_model is missing, and its rewards ask one: name an earlier item of method "
                          f"reward_model ({', '.join(rewards) or 'there is none'}), or set rewards.model=0")
     if branch.reward_model and not asked:
         raise ValueError(f"reward_model is {branch.reward_model!r}, and nothing asks it: leave it out"
-                         + (", or give rewards.model a weight" if branch.step == "rlhf" else ""))
+                         + (", or give rewards.model a weight" if branch.step in ("rlhf", "synthesize") else ""))
+
+
+_READ = {"sft": "instructions", "preference": "preferences", "reward_model": "preferences"}  # kind of data, by step
+
+
+def _check_data(branch: Branch, config: Config, before: Mapping[str, Branch]) -> None:
+    source = before[branch.from_] if branch.from_ else None
+    if source and source.step == "synthesize":
+        raise ValueError(f"from is {source.name!r}, which makes data and trains no model: set data={source.name}, and "
+                         "begin with the item that is to learn it")
+    if isinstance(config, SynthesizeConfig) and config.has_teacher and branch.from_:
+        raise ValueError(f"from is {branch.from_!r}, and a teacher answers: leave one of the two out")
+    if not branch.data:
+        return
+    if branch.step not in _READ:
+        raise ValueError(f"data is {branch.data!r}, and {branch.method} reads the data step's prompts alone: leave it "
+                         "out")
+    made = before[branch.data].config()
+    if not isinstance(made, SynthesizeConfig):
+        raise ValueError(f"data is {branch.data!r}, which trains a model and makes no data: from={branch.data} begins "
+                         "with it")
+    if made.kind != _READ[branch.step]:
+        raise ValueError(f"data is {branch.data!r}, which makes {made.kind}, and {branch.method} reads "
+                         f"{_READ[branch.step]}")
 
 
 def needed_by(branch: Branch) -> Iterator[str]:
     """Yield the names of the items that `branch` depends on."""
-    yield from (name for name in (branch.from_, branch.reward_model) if name)
+    yield from (name for name in (branch.from_, branch.reward_model, branch.data) if name)
 
 
 def add_branches(
-    stage: Stages, branches: Sequence[Branch], base: Node | None, data: Node | None, tokenize: Node | None
+    stage: Stages, branches: Sequence[Branch], base: Node | None, data: Node | None, tokenize: Node | None,
+    suites: Mapping[str, tuple[str, ...]],
 ) -> None:
-    """Add a node for each item, called by its name."""
+    """Add a node for each item, called by its name.
+
+    `suites`: those of the evaluation, as fields of a config, whose items nothing may learn."""
     found: dict[str, Node | None] = {"": base}
+    heldout = _held_out(branches, stage.seed)
     for branch in branches:
         config = branch.config()
-        inputs: dict[str, Any] = {"reward_model": found[branch.reward_model]} if branch.reward_model else {}
+        read = found[branch.data] if branch.data else data
+        inputs: dict[str, Any] = {"checkpoint": found[branch.from_], "data": read}
+        if branch.reward_model:
+            inputs["reward_model"] = found[branch.reward_model]
         if isinstance(config, SFTConfig) and config.pretraining_share:
             inputs["tokenized"] = tokenize
-        found[branch.name] = stage(branch.name, branch.step, config, data=data, checkpoint=found[branch.from_],
-                                   **inputs)  # fmt: skip
+        if isinstance(config, SynthesizeConfig):
+            config = config.model_copy(update={} if config.suites else suites)
+            config = config.model_copy(update={} if config.heldout else {"heldout": heldout})
+            if config.has_teacher:
+                del inputs["checkpoint"]
+        found[branch.name] = stage(branch.name, branch.step, config, **inputs)
+
+
+def _held_out(branches: Sequence[Branch], seed: int) -> tuple[HeldOut, ...]:
+    """Return the prompts that the items of RL hold out, beside those of an item with the pipeline's seed."""
+    chosen = {(seed, RLHFConfig().heldout_limit)}
+    for config in (branch.config() for branch in branches):
+        if isinstance(config, RLHFConfig):
+            chosen.add((config.seed if "seed" in config.model_fields_set else seed, config.heldout_limit))
+    return tuple(HeldOut(seed=own, limit=limit) for own, limit in sorted(chosen))

@@ -61,11 +61,16 @@ def decontaminated(data: DataConfig, config: Evaluation) -> DataConfig:
     their items, and no suites are named for that."""
     if data.suites or not any(getattr(data, kind) for kind in ("inputs", *KINDS)):
         return data
+    return data.model_copy(update=benchmark_suites(config))
+
+
+def benchmark_suites(config: Evaluation) -> dict[str, tuple[str, ...]]:
+    """Return the suites whose items nothing may learn, and the files that they name, as fields of a step's config."""
     files = [str(find_suite(name, "evaluate.suites")) for name, which in sorted(config.suites.items())
              if which != "none"]
     suites = tuple(file for file in files if load_suite(file).benchmarks)
     named = dict.fromkeys(name for file in suites for name in named_files(file))
-    return data.model_copy(update={"suites": suites, "suite_files": tuple(named)})
+    return {"suites": suites, "suite_files": tuple(named)}
 
 
 def exports(node: Node) -> Iterator[str]:

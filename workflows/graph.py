@@ -239,7 +239,7 @@ class Stages:
         self, seed: int, resources: Mapping[str, StageResources], chosen: Collection[str] | None = None
     ) -> None:
         self.nodes: list[Node] = []
-        self._seed, self._resources, self._chosen = seed, resources, chosen
+        self.seed, self._resources, self._chosen = seed, resources, chosen
 
     def __call__(
         self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1,
@@ -254,7 +254,7 @@ class Stages:
                 raise InputError(f"stage {name} needs {NEEDED[wanted]}")
         given = self._resources.get(name, StageResources())
         if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
-            config = config.model_copy(update={"seed": self._seed})
+            config = config.model_copy(update={"seed": self.seed})
         config = _with_processes(name, config, given.gpus)
         processes = int(getattr(config, "processes", 1))
         cores = given.cores if given.cores is not None else int(getattr(config, "threads", 1)) * processes

@@ -17,6 +17,7 @@ Each stage is a file of `steps/`; the library under it is a folder:
     tokenizer, tokenize                  argosy/tokens
     pretrain, long_context, anneal       argosy/training, argosy/models
     sft, twin, dpo, reward_model, rlhf   argosy/posttraining, argosy/training
+    data of a model's own answers        argosy/posttraining/synthesis (an item of `posttraining`)
     evaluate                             evals, probes, argosy/evaluation, argosy/scoring
     compare                              argosy/compare, argosy/statistics
 
@@ -50,7 +51,7 @@ from steps.start import StartConfig
 from steps.tokenize import TokenizeConfig
 from steps.train_tokenizer import TrainTokenizerConfig
 from workflows.branches import Branch, add_branches, check_branches, needed_by
-from workflows.evaluation import Evaluation, check_without_tokens, decontaminated, evaluations
+from workflows.evaluation import Evaluation, benchmark_suites, check_without_tokens, decontaminated, evaluations
 from workflows.graph import NEEDED, Node, StageResources, Stages
 
 STAGES = ("data", "score", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context", "anneal", "sft",
@@ -65,7 +66,7 @@ _FILES_OF_DATA = {
     ("sft", "conversations"): CONVERSATIONS, ("sft", "heldout"): CONVERSATIONS,
     ("reward_model", "preferences"): PREFERENCES, ("reward_model", "heldout"): PREFERENCES,
     ("dpo", "preferences"): (*PREFERENCES, *FEEDBACK), ("dpo", "heldout"): (*PREFERENCES, *FEEDBACK),
-    ("rlhf", "prompts"): PROMPTS,
+    ("rlhf", "prompts"): PROMPTS, ("synthesize", "prompts"): (*PROMPTS, CONVERSATIONS[0], PREFERENCES[0]),
 }  # fmt: skip
 
 
@@ -230,11 +231,11 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     base = stage("anneal", "anneal", config.anneal, checkpoint=base, tokenized=tokenize) or base
 
     if config.posttraining:
-        add_branches(stage, config.posttraining, base, data, tokenize)
+        add_branches(stage, config.posttraining, base, data, tokenize, benchmark_suites(config.evaluate))
     else:
         _default_tree(stage, config, base, data, tokenize)
     others = [node for node in (tokenizer, tokenize) if node]  # the report tells their cost and curves too
-    others += [node for node in stage.nodes if node.step == "reward_model"]
+    others += [node for node in stage.nodes if node.step in ("reward_model", "synthesize")]
     trained = [node for node in stage.nodes if node not in (data, *scored, clean, *others)]
     _check_evaluated(config, trained, tokenize)
     evaluated = evaluations(stage, config.evaluate, trained, data=data, tokens=tokenize)

@@ -91,7 +91,8 @@ class Batch:
         import numpy as np
 
         sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
-        return sums[self.words.first[1:]] - sums[self.words.first[:-1]]
+        totals: Integers = sums[self.words.first[1:]] - sums[self.words.first[:-1]]
+        return totals
 
     @cached_property
     def han(self) -> "Flags":

@@ -64,12 +64,13 @@ class Curation:
 
 def curate(
     kind: str, records: Sequence[Record], config: CurationConfig, benchmark: Sequence[Mapping[str, Any]],
-    writers: JsonlWriters
+    writers: JsonlWriters, field: str = "data.curation", what: str = "",
 ) -> tuple[list[Record], Curation]:
     """Return the records of the kind `kind` that pass the filters, in their order, and counts; the others go to
     `rejects/<kind>_<filter>` with filter and reason.
 
-    benchmark: items {"question", "choices"} that must not be learnt. Raises InputError: none is left."""
+    benchmark: items {"question", "choices"} that must not be learnt. field, what: the filters' field, and what they are
+    given, for the error. Raises InputError: none is left."""
     found, kept = Curation(Counter(str(record["channel"]) for record in records)), list(records)
     for one in make_filters(config.filters, Resources(benchmark=benchmark)) if kept else ():
         reasons = _reasons(kind, one, kept)
@@ -81,8 +82,8 @@ def curate(
     found.kept.update(str(record["channel"]) for record in kept)
     if not kept:
         most = max(found.dropped, key=lambda name: found.dropped[name].total(), default="")
-        raise InputError(f"data.curation.filters dropped all {found.read.total()} records of data.{kind}, most by "
-                         f"{most!r}: leave it out, or set its thresholds")
+        raise InputError(f"{field}.filters dropped all {found.read.total()} {what or f'records of data.{kind}'}, most "
+                         f"by {most!r}: leave it out, or set its thresholds")
     return kept, found
 
 

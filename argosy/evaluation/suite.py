@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from argosy.config.explain import validated
-from argosy.config.schema import Config
+from argosy.config.schema import Config, expand_home
 from argosy.config.yaml import read_yaml
 from argosy.errors import InputError
 
@@ -110,6 +110,15 @@ def named_files(file: str) -> list[str]:
     except (OSError, ValueError):  # whoever reads it says so
         return []
     return files_of(_sections(_loaded(path, state.st_mtime_ns, state.st_size))) if stat.S_ISREG(state.st_mode) else []
+
+
+def with_named_files(values: Any) -> Any:
+    """Return a config's values with `suite_files` completed by what its `suites` name, so that their bytes count."""
+    suites = values.get("suites") if isinstance(values, dict) else None
+    if not suites or not isinstance(suites, list | tuple):
+        return values
+    files = [file for suite in suites for file in named_files(expand_home(str(suite)))]
+    return {**values, "suite_files": tuple(dict.fromkeys([*values.get("suite_files", ()), *files]))}
 
 
 def check_names(names: Iterable[str], where: str) -> None:

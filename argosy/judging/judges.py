@@ -2,27 +2,19 @@
 
 A judge gets a question about two answers to one prompt, in the prompt's language."""
 
-import json
 import math
-import random
 import re
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from http.client import HTTPException
-from typing import Any, Protocol
+from typing import Protocol
 
 from argosy.errors import InputError
+from argosy.scoring.chat_api import ChatApi, Reply
 from argosy.scoring.model import LanguageModel
 from argosy.text.scripts import is_han
 
 LETTERS = ("A", "B")
 CUE = "\n"
-_WRONG = {400: "the server refuses the request", 401: "the key is refused", 403: "the key may not use this model",
-          404: "there is no such address or model"}  # fmt: skip
 _EN = """Two assistants answered the same request. Decide which answer helps the user more: it is right, it does what \
 was asked, and it is clear. Do not prefer an answer for its length or for the place where it stands.
 
@@ -158,81 +150,33 @@ class CheckpointJudge:
 class ChatApiJudge:
     """A judge that a server runs."""
 
-    url: str
-    """up to and with `/v1`; `/chat/completions` is added"""
-    model: str
-    key: str = ""
-    """sent as bearer token; "" sends none"""
-    parallel: int = 8
-    """requests at a time"""
-    attempts: int = 5
-    """of one request that meets a server that is busy (429), fails (5xx) or does not answer"""
+    api: ChatApi
     max_tokens: int = 16
     """of a reply; models that reason first need many"""
-    timeout: float = 120.0
-    """seconds"""
-    sleep: Callable[[float], None] = time.sleep
 
     @property
     def name(self) -> str:
         """Model and address."""
-        return f"{self.model} at {self.url}"
+        return self.api.name
 
     def prefer(self, comparisons: Sequence[Comparison], save: Save) -> None:
         """Request a reply to each, some at a time.
 
         Raises InputError: the server will not answer any request: wrong address, key or model."""
-        with ThreadPoolExecutor(self.parallel) as pool:
-            requests = {pool.submit(self._ask, comparison): index for index, comparison in enumerate(comparisons)}
-            try:
-                for done in as_completed(requests):
-                    save(requests[done], done.result())
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-    def _ask(self, comparison: Comparison) -> Preference:
-        body = {"model": self.model, "temperature": 0, "max_tokens": self.max_tokens, "seed": 0,
-                "messages": [{"role": "user", "content": question(comparison, writes=True)}]}  # fmt: skip
-        for attempt in range(self.attempts):
-            try:
-                return _preference(self._post(body))
-            except urllib.error.HTTPError as error:
-                if error.code in _WRONG:
-                    why = f"{_WRONG[error.code]} ({error.code}: {_message(error)})"
-                    raise InputError(f"judge {self.name}: {why}") from None
-                problem, wait = f"HTTP {error.code}", error.headers.get("Retry-After", "")
-            except (OSError, HTTPException, ValueError) as error:  # no connection, cut off, or no JSON
-                problem, wait = str(error) or type(error).__name__, ""
-            if attempt + 1 < self.attempts:
-                self.sleep(float(wait) if wait.isdigit() else min(60.0, 2.0**attempt) * random.uniform(0.5, 1.0))
-        return Preference(None, f"the judge did not answer after {self.attempts} attempts ({problem})", retryable=True)
-
-    def _post(self, body: dict[str, Any]) -> dict[str, Any]:
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
-        address = f"{self.url.rstrip('/')}/chat/completions"
-        request = urllib.request.Request(address, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=self.timeout) as reply:
-            found: dict[str, Any] = json.load(reply)
-        return found
+        requests = [{"temperature": 0, "max_tokens": self.max_tokens, "seed": 0,
+                     "messages": [{"role": "user", "content": question(comparison, writes=True)}]}
+                    for comparison in comparisons]  # fmt: skip
+        try:
+            self.api.request_all(requests, lambda index, reply: save(index, _preference(reply)))
+        except InputError as error:
+            raise InputError(f"judge {error}") from None
 
 
-def _preference(reply: dict[str, Any]) -> Preference:
-    try:
-        choice = reply["choices"][0]
-        text = choice["message"]["content"] or ""
-    except (KeyError, IndexError, TypeError):
-        raise ValueError("the reply has no choices[0].message.content") from None
-    verdict = read_verdict(text)
+def _preference(reply: Reply) -> Preference:
+    if reply.text is None:
+        return Preference(None, f"the judge {reply.problem}", retryable=True)
+    verdict = read_verdict(reply.text)
     if verdict is not None:
         return Preference(verdict)
-    cut = " within its limit of tokens (judge_tokens)" if choice.get("finish_reason") == "length" else ""
+    cut = " within its limit of tokens (judge_tokens)" if reply.cut else ""
     return Preference(None, f"the judge's reply names no answer{cut}")
-
-
-def _message(error: urllib.error.HTTPError) -> str:
-    text = error.read(2000).decode("utf-8", "replace")
-    try:
-        return str(json.loads(text)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return " ".join(text.split())[:200]

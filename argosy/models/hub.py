@@ -11,8 +11,9 @@ EXAMPLE = "Qwen/Qwen3-0.6B@<the 40 hexadecimal digits of a commit>"
 FILES = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt")  # configs, weights, tokenizers
 
 
-def is_hub_name(model: str) -> bool:
-    """Tell whether `model` is `org/name@commit`, or would be with another commit, and no directory.
+def is_hub_name(model: str, field: str = "model") -> bool:
+    """Tell whether `model`, the value of a config's `field`, is `org/name@commit`, or would be with another commit, and
+    no directory.
 
     Raises ValueError: it is meant to be one, and names no commit."""
     name, at, commit = model.partition("@")
@@ -21,11 +22,11 @@ def is_hub_name(model: str) -> bool:
     if _COMMIT.fullmatch(commit):
         return True
     what = f"{commit!r} is no commit" if at else "there is no such directory, and a name of the hub needs a commit"
-    raise ValueError(f"model is {model!r}: {what}, since a branch or tag names no one result; allowed: a directory, or "
-                     f"{EXAMPLE}, which the model's page lists under 'Files and versions', History")
+    raise ValueError(f"{field} is {model!r}: {what}, since a branch or tag names no one result; allowed: a "
+                     f"directory, or {EXAMPLE}, which the model's page lists under 'Files and versions', History")
 
 
-def download(name: str) -> Path:
+def download(name: str, field: str = "start.model") -> Path:
     """Download `org/name@commit` into the cache of huggingface_hub (HF_HOME, HF_TOKEN); returns its directory.
 
     What is there already is not fetched again, nor is anything with HF_HUB_OFFLINE=1. Weights are those in safetensors.
@@ -39,11 +40,11 @@ def download(name: str) -> Path:
     except (HfHubHTTPError, HFValidationError) as error:
         status = getattr(getattr(error, "response", None), "status_code", 404)
         if status in (429, 500, 502, 503, 504):
-            raise StepError(f"start.model is {name!r}: the hub answers {status}: run it again later") from error
-        raise InputError(f"start.model is {name!r}, which the hub does not give: {_first_line(error)}; correct the "
+            raise StepError(f"{field} is {name!r}: the hub answers {status}: run it again later") from error
+        raise InputError(f"{field} is {name!r}, which the hub does not give: {_first_line(error)}; correct the "
                          "name and the commit, or set HF_TOKEN where the model is private or gated") from error
     except Exception as error:  # no network, offline, no space; a connection that breaks is an error of its HTTP client
-        raise StepError(f"start.model is {name!r}, which cannot be downloaded: {_first_line(error)}; copy the model "
+        raise StepError(f"{field} is {name!r}, which cannot be downloaded: {_first_line(error)}; copy the model "
                         "to a directory, and name that") from error
 
 

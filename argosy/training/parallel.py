@@ -1,7 +1,7 @@
 """The processes that train together: sums over them, and the share of each in a batch."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ class Group:
     rank: int = 0
     world: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    handle: Any = None
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of `tensor` over all processes."""
@@ -66,8 +67,13 @@ class Group:
         """Return the `value` of every process, in their order."""
         found: list[Any] = [value] * self.world
         if self.world > 1:
-            dist.all_gather_object(found, value)
+            dist.all_gather_object(found, value, group=self.handle)
         return found
+
+    def apart(self) -> "Group":
+        """Return the same processes with a channel of its own for `gathered`, so that a thread may use it while another
+        trains; every process calls it."""
+        return replace(self, handle=dist.new_group(timeout=_patience(), backend="gloo")) if self.world > 1 else self
 
     def barrier(self) -> None:
         """Wait until all processes are here."""
@@ -91,7 +97,10 @@ def join_group(context: StepContext) -> Group:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if context.world > 1 and not dist.is_initialized():
-        # While rank 0 exports a model the others wait: longer than for a sign of life, but not for ever.
-        patience = timedelta(seconds=_PATIENCE * rank_timeout())
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=patience)
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_patience())
     return Group(context.rank, context.world, device)
+
+
+def _patience() -> timedelta:
+    """Return how long processes wait for each other: while rank 0 exports a model, longer than for a sign of life."""
+    return timedelta(seconds=_PATIENCE * rank_timeout())

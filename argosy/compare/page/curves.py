@@ -141,7 +141,8 @@ _OF_PHASES = (("train/loss/", "Training loss by channel", "nats a token"),
 # Of post-training, by what the metric's name ends in; in this order. Others are in MLflow.
 POSTTRAINING = (("rlhf/reward", "Mean reward of the answers"), ("rlhf/kl", "KL to the start, nats a token"),
                 ("train/loss", "Loss"), ("train/accuracy", "Pairs ranked right"),
-                ("rlhf/length", "Length of answers, tokens"))
+                ("rlhf/length", "Length of answers, tokens"),
+                ("perf/generated_tokens_per_second", "Generation, tokens a second"))
 
 
 def stage_curves(found: Comparison, stages: Sequence[Stage]) -> list[tuple[str, list[Chart]]]:
@@ -234,3 +235,14 @@ def _posttraining(stages: Sequence[Stage]) -> Iterator[Chart]:
             if series and not (metric == "train/loss" and step == "rlhf"):
                 yield Chart(f"{step}: {title}", "over optimiser steps", "steps", series,
                             unit="%" if kind_of(metric).share else "")
+        yield from _times(step, same)
+
+
+def _times(step: str, same: Sequence[Stage]) -> Iterator[Chart]:
+    """A chart a stage that measures the parts of its steps."""
+    for stage in same:
+        series = [Series(name.removeprefix("time/").removesuffix("_ms"), [(float(x), y) for x, y in points])
+                  for name, points in sorted(stage.curves.items()) if name.startswith("time/") and len(points) > 1]
+        if series:
+            yield Chart(f"{step}: Time of a step by part: {stage.name}", "milliseconds, means since the last log",
+                        "steps", series)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from argosy.config.explain import likely
-from argosy.config.schema import ADDED, Config, Rate, Upstream
+from argosy.config.schema import ADDED, RUNTIME, Config, Rate, Upstream
 from argosy.errors import InputError
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 
@@ -37,6 +37,12 @@ def _as_floats(rewards: dict[str, Any]) -> dict[str, Any]:
 
 
 Rewards = Annotated[dict[str, Any], AfterValidator(_as_floats)]  # rewards.configs says what is wrong with them
+
+
+def asks_model(rewards: dict[str, Any]) -> bool:
+    """Tell whether the reward model has a weight."""
+    given = rewards.get("model", 0.0)
+    return bool(given.get("weight", 1.0) if isinstance(given, dict) else given)
 
 
 class GroupConfig(Config):
@@ -156,7 +162,11 @@ class RLHFConfig(PosttrainingConfig):
     kl_coef: float = Field(default=0.05, ge=0)
     """Strength that holds the policy to the reference (the checkpoint that it starts from); 0 needs no reference."""
     staleness: int = Field(default=0, ge=0)
-    """Updates by which the weights that answer may be older than those that learn."""
+    """Updates by which the weights that answer are older than those that learn; above 0 the next rollout is generated
+    while the update runs."""
+    overlap: Annotated[bool, RUNTIME] = True
+    """Whether `staleness` saves time: false generates between updates, without a copy of the weights; results are the
+    same."""
     dynamic_sampling: int = Field(default=0, ge=0)
     """Times that prompts whose answers are all rewarded alike are replaced by others (DAPO); 0 keeps them."""
     group: GroupConfig = GroupConfig()
@@ -185,8 +195,7 @@ class RLHFConfig(PosttrainingConfig):
     @property
     def asks_model(self) -> bool:
         """Tell whether the reward model has a weight."""
-        given = self.rewards.get("model", 0.0)
-        return bool(given.get("weight", 1.0) if isinstance(given, dict) else given)
+        return asks_model(self.rewards)
 
     @property
     def copies(self) -> int:

@@ -36,11 +36,16 @@ class Guards:
         """Take that over."""
         self.rate, self._length, self._first = state["rate"], state["length"], state["first"]
 
+    def due(self, number: int) -> bool:
+        """Tell whether `begin` measures the true reward before update `number`, for which the sampler has its weights.
+        """
+        return self._judge is not None and not number % self._guards.true_every
+
     def begin(self, number: int) -> Values:
         """Measure the true reward before update `number`, where that is due; returns what is logged.
 
         Raises StepError: the trained reward has risen while the true one fell, each by more than its noise."""
-        if self._judge is None or number % self._guards.true_every:
+        if self._judge is None or not self.due(number):
             return {}
         trained, true = self._judge()
         if not self._first[0]:

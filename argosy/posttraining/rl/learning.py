@@ -1,6 +1,6 @@
 """The loop of reinforcement learning: sample, score, update; resumable to the same bytes."""
 
-from collections import deque
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -12,6 +12,7 @@ from torch import Tensor
 from argosy.data.split import derive_seed
 from argosy.models.logprobs import k1, k3
 from argosy.posttraining.loop import Updates, Values
+from argosy.posttraining.rl.ahead import Ahead
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.guards import Guards, Judged
 from argosy.posttraining.rl.methods import Outcome, advantages_of, deductions, masked_mean, token_weights
@@ -60,50 +61,56 @@ class Learner:
     """Updates of the networks on rollouts.
 
     Attributes:
-        pending: rollouts that wait for their update, at most `staleness` of them."""
+        ahead: the rollouts that are made and wait for their update."""
 
     def __init__(self, stage: Stage[RLHFConfig], networks: Networks, collector: Collector, steps: int,
                  guards: Guards | None = None) -> None:
         config = stage.config
         self.stage, self.networks, self.collector, self.steps = stage, networks, collector, steps
         self.controller = KLController(config.kl_coef, config.ppo.kl_target, config.ppo.kl_horizon)
-        self.pending: deque[Rollout] = deque()
+        self.ahead = Ahead(collector, config, steps)
         self.tokens = 0
         self.guards, self.table = guards or Guards(config), SampleTable(stage.context)
 
     def train(self) -> int:
         """Take all updates, from the newest state on; returns the number of rollouts."""
         engines: Any = self.networks
-        return Updates(self.stage, engines, self.steps, self.carried, self.restore).run(self.update)
+        try:
+            return Updates(self.stage, engines, self.steps, self.carried, self.restore).run(self.update)
+        finally:
+            self.ahead.close()
 
     def carried(self) -> Mapping[str, Any]:
         """Return what a resumable state has besides the networks."""
+        pending = self.ahead.state()  # first: prompts are taken from the stream until they are made
         return {"kl_coef": self.controller.coef, "next": self.collector.stream.next, "tokens": self.tokens,
-                "guards": self.guards.state(), "samples": self.table.rows,
-                "pending": [rollout.state() for rollout in self.pending]}
+                "guards": self.guards.state(), "samples": self.table.rows, "pending": pending}
 
     def restore(self, carried: Mapping[str, Any]) -> None:
         """Take that over."""
         self.controller.coef, self.tokens = carried["kl_coef"], carried["tokens"]
         self.collector.stream.next, self.table.rows = carried["next"], list(carried["samples"])
         self.guards.restore(carried["guards"])
-        self.pending = deque(Rollout(**each) for each in carried["pending"])
+        self.ahead.restore(carried["pending"])
 
     def update(self, number: int) -> Values:
         """Sample the answers that are due and learn from the oldest ones; returns what is logged."""
+        begun = time.perf_counter()
+        self.ahead.prepare(number, wanted=self.guards.due(number))
         judged = self.guards.begin(number)
-        ahead = min(number + self.stage.config.staleness + 1, self.steps)  # none is sampled that nobody learns from
-        while number + len(self.pending) < ahead:
-            self.pending.append(self.collector.collect())
-        rollout = self.pending.popleft()
-        experience, values = self.experience(rollout)
+        rollout = self.ahead.take(number)
         if number % self.stage.config.log_every == 0 or number + 1 == self.steps:
             self.table.add(number + 1, rollout, self.collector.samples(rollout))
+        self.ahead.start(number)  # from here on the sampler, the rewards and the tokenizer may be in use
+        ready = time.perf_counter()
+        experience, values = self.experience(rollout)
         values |= judged | self.guards.check(number, values, rollout.answers)
         values |= self.learn(experience, number)
         self.controller.update(values.get("rlhf/kl_k1", 0.0), len(rollout.scores))
         self.tokens += sum(len(prompt) + len(answer) for prompt, answer in experience.rows)
-        return values
+        done = time.perf_counter()
+        return values | {"rlhf/staleness": float(number - rollout.version), "time/update_ms": 1000 * (done - ready),
+                         "time/step_ms": 1000 * (done - begun), **timing(rollout)}
 
     def experience(self, rollout: Rollout) -> tuple[Experience, Values]:
         """Score a rollout's answers; returns what to learn from it, and its means."""
@@ -126,7 +133,7 @@ class Learner:
     def _old(self, sampled: Tensor, rows: Rows) -> Tensor:
         """Return the log-probabilities that ratios are of: those of the sampler, where it computes as the update does;
         else those of the policy before the update, which NaN stands for if the rollout serves one optimizer step."""
-        if self.stage.config.dtype == "float32" and isinstance(self.collector.sampler, TransformersSampler):
+        if self.stage.config.dtype == "float32" and self.collector.sampler.exact:
             return sampled
         if self.stage.config.updates == 1:
             return torch.full_like(sampled, torch.nan)
@@ -193,6 +200,13 @@ class Learner:
         return found
 
 
+def timing(rollout: Rollout) -> Values:
+    """Return how long a rollout took, the part of that in which an update ran, and its speed."""
+    return {"time/generation_ms": 1000 * rollout.seconds,
+            "time/overlap_ms": 1000 * max(0.0, rollout.seconds - rollout.waited),
+            "perf/generated_tokens_per_second": rollout.tokens / max(rollout.seconds, 1e-9)}
+
+
 def padded(rows: Sequence[Sequence[float]]) -> Tensor:
     """Return the rows as (rows, longest row), float32, 0 behind an end."""
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row, dtype=torch.float32) for row in rows], batch_first=True)
@@ -214,7 +228,8 @@ def train_policy(
         networks = make_networks(stage, model, steps, length)
         decoding = replace(source.decoding(config.max_new_tokens, config.temperature, config.seed),
                            batch_size=config.generation_batch_size)
-        sampler = TransformersSampler(networks.whole, decoding, getattr(torch, config.dtype))
+        sampler = TransformersSampler(networks.whole, decoding, getattr(torch, config.dtype),
+                                      apart=bool(config.staleness and config.overlap))
         collector = Collector(sampler, Stream(prompts, config.seed), rewards, config, source, stage.group)
 
         def judge() -> Judged:

@@ -2,7 +2,10 @@
 samples them, since each answer's seed is of its place in the run."""
 
 import math
-from collections.abc import Callable, Sequence
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,7 +23,6 @@ from argosy.training.engines.whole import WholeModel
 from argosy.training.parallel import Group
 
 Sampled = tuple[list[list[int]], list[list[float]]]
-Sampler = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], Sampled]
 
 
 @dataclass
@@ -33,7 +35,9 @@ class Rollout:
         sampled: log-probabilities of the tokens under the sampler.
         ended: 1.0 for an answer that ended by itself.
         scores: the weighted rewards; parts: each reward; reasons: why, in words.
-        resampled: prompts that were replaced because their answers were rewarded alike."""
+        resampled: prompts that were replaced because their answers were rewarded alike.
+        version: updates that the weights had had which sampled them.
+        seconds: time that the answers and their rewards took; waited: the part of it in which nothing else ran."""
 
     places: list[int] = field(default_factory=list)
     answers: list[list[int]] = field(default_factory=list)
@@ -43,6 +47,9 @@ class Rollout:
     parts: dict[str, list[float]] = field(default_factory=dict)
     reasons: dict[str, list[str]] = field(default_factory=dict)
     resampled: int = 0
+    version: int = 0
+    seconds: float = 0.0
+    waited: float = 0.0
 
     def take(self, other: "Rollout", rows: Sequence[int]) -> None:
         """Add these answers of another rollout."""
@@ -52,6 +59,11 @@ class Rollout:
             self.parts.setdefault(name, []).extend(values[row] for row in rows)
         for name, texts in other.reasons.items():
             self.reasons.setdefault(name, []).extend(texts[row] for row in rows)
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of the answers."""
+        return sum(map(len, self.answers))
 
     def state(self) -> dict[str, Any]:
         """Return the fields, for a resumable state."""
@@ -80,15 +92,50 @@ class Stream:
         return list(range(self.next - count, self.next))
 
 
-class TransformersSampler:
-    """Answers by transformers, with the engine's present weights; none ends before it has `shortest` tokens."""
+class Sampler(ABC):
+    """What answers prompts with the policy's weights.
 
-    def __init__(self, whole: WholeModel, decoding: Decoding, dtype: torch.dtype, shortest: int = 0) -> None:
-        self._whole, self._decoding, self._dtype, self._shortest = whole, decoding, dtype, shortest
+    Attributes:
+        exact: whether its log-probabilities of float32 are those of the update, bit for bit but for the batch.
+        cancelled: set by another thread: answers that are being sampled are given up with an error."""
+
+    exact = False
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+
+    @abstractmethod
+    def publish(self, version: int) -> None:
+        """Take over the policy's weights as they are, after `version` updates; every process calls it, between two
+        calls of the sampler."""
+
+    @abstractmethod
+    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
+        """Return answers and the log-probabilities of their tokens, prompt by prompt, one for each seed."""
+
+
+class TransformersSampler(Sampler):
+    """Answers by transformers in this process; none ends before it has `shortest` tokens.
+
+    `apart`: from a copy of the weights, which updates leave as it is."""
+
+    exact = True
+
+    def __init__(self, whole: WholeModel, decoding: Decoding, dtype: torch.dtype, shortest: int = 0,
+                 *, apart: bool = False) -> None:
+        super().__init__()
+        self._decoding, self._dtype, self._shortest = decoding, dtype, shortest
+        self._weights = whole.copied if apart else whole.refresh
+        self._model: Any = None
+
+    def publish(self, version: int) -> None:
+        """Take over the weights as they are."""
+        self._model = self._weights()
 
     def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
         """Return answers and the log-probabilities of their tokens, prompt by prompt."""
-        return sample(self._whole.refresh(), prompts, seeds, self._decoding, self._dtype, self._shortest)
+        return sample(self._model, prompts, seeds, self._decoding, self._dtype, self._shortest,
+                      self.cancelled.is_set)
 
 
 class Collector:
@@ -98,11 +145,26 @@ class Collector:
                  group: Group) -> None:
         self.sampler, self.stream, self._rewards = sampler, stream, rewards
         self._config, self._source, self._group = config, source, group
+        self._version = 0
+
+    @property
+    def device(self) -> torch.device:
+        """Return the device of this process."""
+        return self._group.device
+
+    def use_group_of_its_own(self) -> None:
+        """Speak to the other processes apart from whoever trains at the same time; every process calls it."""
+        self._group = self._group.apart()
+
+    def publish(self, version: int) -> None:
+        """Have the sampler answer with the weights as they are, after `version` updates; every process calls it."""
+        self.sampler.publish(version)
+        self._version = version
 
     def collect(self) -> Rollout:
         """Return the next rollout of `batch_size` answers; prompts whose answers are all rewarded alike are replaced by
         the next ones, `dynamic_sampling` times at most, and stay where that does not suffice."""
-        config, made, spare = self._config, Rollout(), Rollout()
+        config, made, spare, begun = self._config, Rollout(version=self._version), Rollout(), time.perf_counter()
         copies, wanted = config.copies, config.batch_size
         for turn in range(config.dynamic_sampling + 1):
             found = self._answers(self.stream.take(wanted // copies))
@@ -113,8 +175,9 @@ class Collector:
                 (spare if alike or full else made).take(found, rows)
                 made.resampled += bool(alike) and turn < config.dynamic_sampling
             if len(made.scores) == wanted:
-                return made
+                break
         made.take(spare, range(wanted - len(made.scores)))
+        made.seconds = time.perf_counter() - begun
         return made
 
     def samples(self, rollout: Rollout) -> list[Sample]:

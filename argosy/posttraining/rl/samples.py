@@ -1,8 +1,9 @@
 """The table of samples: the best and the worst answers of rollouts, with their rewards, for people to read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from argosy.data.schemas import Message
 from argosy.posttraining.rl.reward import Sample
 from argosy.posttraining.rl.rollout import Rollout
 from argosy.step.contract import StepContext
@@ -11,6 +12,20 @@ from argosy.store.files import write_json
 FILE = "samples.json"
 ENDS, MOST = 2, 200  # rows of each end of a rollout, and of the table, whose oldest rows go
 _TAG = '[{"path": "samples.json", "type": "table"}]'  # has MLflow show the file as a table
+
+
+def write_table(context: StepContext, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows by column as the step's table, and have MLflow show it."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    path = context.out / FILE
+    write_json(path, {"columns": columns, "data": [[row.get(name) for name in columns] for row in rows]})
+    context.tracker.artifact(path)
+    context.tracker.tags({"mlflow.loggedArtifacts": _TAG})
+
+
+def as_text(messages: Iterable[Message]) -> str:
+    """Write a prompt as text, a turn a line."""
+    return "\n".join(f"{message['role']}: {message['content']}" for message in messages)
 
 
 class SampleTable:
@@ -31,15 +46,11 @@ class SampleTable:
             self.rows += [self._row(step, end, row, rollout, samples[row]) for row in rows]
         self.rows = self.rows[-MOST:]
         if self._context.rank == 0:
-            columns = list(dict.fromkeys(name for row in self.rows for name in row))
-            path = self._context.out / FILE
-            write_json(path, {"columns": columns, "data": [[row.get(name) for name in columns] for row in self.rows]})
-            self._context.tracker.artifact(path)
-            self._context.tracker.tags({"mlflow.loggedArtifacts": _TAG})
+            write_table(self._context, self.rows)
 
     def _row(self, step: int, end: str, row: int, rollout: Rollout, sample: Sample) -> dict[str, Any]:
-        asked = "\n".join(f"{message['role']}: {message['content']}" for message in sample.prompt.messages)
         parts = {f"reward/{name}": values[row] for name, values in rollout.parts.items()}
         reasons = "; ".join(f"{name}: {each[row]}" for name, each in rollout.reasons.items() if each[row])
-        return {"step": step, "end": end, "prompt": asked, "answer": sample.text, "reward": rollout.scores[row],
-                **parts, "reasons": reasons, "tokens": len(sample.answer_ids), "ended": sample.ended}
+        return {"step": step, "end": end, "prompt": as_text(sample.prompt.messages), "answer": sample.text,
+                "reward": rollout.scores[row], **parts, "reasons": reasons, "tokens": len(sample.answer_ids),
+                "ended": sample.ended}

@@ -1,13 +1,14 @@
 """Answers sampled with a cache of keys and values: a prompt is read once for all of its answers, an answer that has
 ended leaves the batch, and each answer is a function of its own seed, whatever else is in the batch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from argosy.errors import Stopped
 from argosy.models.generate import Decoding, cut, padded
 from argosy.models.logprobs import by_length, pad_left
 
@@ -16,7 +17,7 @@ _ENDED = 0.125  # share of a batch's rows that have ended, from which on it is w
 
 def sample(
     model: Any, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding,
-    dtype: torch.dtype = torch.float32, shortest: int = 0,
+    dtype: torch.dtype = torch.float32, shortest: int = 0, cancelled: Callable[[], bool] | None = None,
 ) -> tuple[list[list[int]], list[list[float]]]:
     """Sample answers to each prompt, as many as it has seeds, the same number of each.
 
@@ -24,6 +25,7 @@ def sample(
         decoding: at temperature 0 all answers are greedy; `batch_size` counts answers.
         dtype: of matrix products.
         shortest: tokens before which no answer ends.
+        cancelled: tells, before each token, whether the answers are given up, with a Stopped.
 
     Returns:
         The token ids of the answers, prompt by prompt, with the stop token where there is one; and the log-probability
@@ -36,7 +38,8 @@ def sample(
           torch.autocast(model.device.type, dtype=dtype, enabled=dtype != torch.float32)):
         for batch in by_length(prompts, max(1, decoding.batch_size // copies)):
             drawn = _uniform([seed for index in batch for seed in seeds[index]], decoding, model.device)
-            tokens, scores = _Going(model, [prompts[index] for index in batch], copies, drawn, decoding, shortest).run()
+            tokens, scores = _Going(model, [prompts[index] for index in batch], copies, drawn, decoding, shortest,
+                                    cancelled).run()
             places = [index * copies + copy for index in batch for copy in range(copies)]
             for place, row, score in zip(places, tokens.tolist(), scores.tolist(), strict=True):
                 answers[place] = cut(row, decoding.stop_ids) if not shortest else row
@@ -56,7 +59,7 @@ class _Going:
     """A batch of answers, and those rows of it that have not ended."""
 
     def __init__(self, model: Any, prompts: Sequence[Sequence[int]], copies: int, drawn: Tensor, decoding: Decoding,
-                 shortest: int) -> None:
+                 shortest: int, cancelled: Callable[[], bool] | None) -> None:
         self._model, self._copies, self._drawn, self._decoding = model, copies, drawn, decoding
         device, rows = model.device, len(prompts) * copies
         self._ids = pad_left(prompts, decoding.pad_id).to(device)
@@ -66,13 +69,15 @@ class _Going:
         self._lines = torch.arange(rows, device=device)
         self._ended = torch.zeros(rows, dtype=torch.bool, device=device)
         self._cache: Any = None
-        self._shortest = shortest
+        self._shortest, self._cancelled = shortest, cancelled
         self._tokens = torch.full((rows, decoding.max_new_tokens), decoding.stop_ids[0], device=device)
         self._scores = torch.zeros(rows, decoding.max_new_tokens, device=device)
 
     def run(self) -> tuple[Tensor, Tensor]:
         """Return the tokens and their log-probabilities, (answers, max_new_tokens), meaningless behind an end."""
         for at in range(self._decoding.max_new_tokens):
+            if self._cancelled and self._cancelled():
+                raise Stopped("the generation was given up")
             tokens, scores = self._choose(self._logits(), at)
             self._tokens[self._lines, at], self._scores[self._lines, at] = tokens, scores
             if at + 1 >= self._shortest:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from argosy.judging import judges
+from argosy.scoring import chat_api
 from tests.command_line import Argosy
 from tests.judge_server import judge_server
 
@@ -62,7 +62,7 @@ def test_verdicts_that_are_missing_are_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argosy: Argosy, reply: Any, said: str, more: list[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(judges, "ChatApiJudge", partial(judges.ChatApiJudge, attempts=1))
+    monkeypatch.setattr(chat_api, "ChatApi", partial(chat_api.ChatApi, attempts=1))
     prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city.", "Name a river."])
     a = _write(tmp_path / "a.jsonl", "answer", ["Paris.", "Seine."])
     b = _write(tmp_path / "b.jsonl", "answer", ["I will not."] * 2)

@@ -13,6 +13,7 @@ from argosy.judging.ask import answers_of, ask
 from argosy.judging.judges import ChatApiJudge, CheckpointJudge, Comparison, Preference, question, read_verdict
 from argosy.judging.metrics import Verdict, kappa, length_controlled, metrics
 from argosy.judging.records import Answer, Prompt, read_answers, read_labels, read_prompts
+from argosy.scoring.chat_api import ChatApi
 from tests.evaluation_fixtures import make_language_model
 from tests.judge_server import judge_server
 
@@ -48,7 +49,7 @@ def test_a_busy_server_is_asked_again_after_the_time_it_names() -> None:
         return (429, {}) if number == 1 else (503, {}) if number == 2 else (200, "A")
 
     with judge_server(busy) as asked:
-        judge = ChatApiJudge(asked.url, "m", parallel=1, sleep=waited.append)
+        judge = ChatApiJudge(ChatApi(asked.url, "m", parallel=1, sleep=waited.append))
         assert _asked(judge, [Comparison("Q?", "a", "b")])[0].first == 1.0
     assert waited[0] == 3.0
     assert 0 < waited[1] <= 2.0
@@ -60,7 +61,7 @@ def test_a_server_that_never_answers_leaves_a_reason_and_the_others_go_on() -> N
         return (500, {}) if "broken" in text else (200, {"choices": []}) if "odd" in text else (200, "B")
 
     with judge_server(one_fails) as asked:
-        judge = ChatApiJudge(asked.url, "m", attempts=2, sleep=lambda _: None)
+        judge = ChatApiJudge(ChatApi(asked.url, "m", attempts=2, sleep=lambda _: None))
         found = _asked(judge, [Comparison("Q?", name, "x") for name in ("broken", "odd", "good")])
     assert found[0].first is None
     assert "after 2 attempts (HTTP 500)" in found[0].reason
@@ -74,7 +75,7 @@ def test_a_server_that_never_answers_leaves_a_reason_and_the_others_go_on() -> N
 def test_a_server_that_refuses_is_wrong_input(status: int, said: str) -> None:
     refused = pytest.raises(InputError, match=f"{said}.*no luck")
     with judge_server(lambda *_: (status, {"error": {"message": "no luck"}})) as asked, refused:
-        _asked(ChatApiJudge(asked.url, "m"), [Comparison("Q?", "a", "b")] * 20)
+        _asked(ChatApiJudge(ChatApi(asked.url, "m")), [Comparison("Q?", "a", "b")] * 20)
     assert len(asked.bodies) < 20
 
 

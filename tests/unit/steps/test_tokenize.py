@@ -177,7 +177,7 @@ def test_another_tokenizer_of_the_same_size_is_refused(inputs: Path, tmp_path: P
 
 
 def test_shards_that_were_not_gathered_are_refused(inputs: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="scored names 1 directories, and .* has gathered 2"):
+    with pytest.raises(InputError, match=r"scored names 1 directories, and .* has gathered 2"):
         run(inputs, tmp_path / "out", scored=[str(inputs / "score-0")])
 
 

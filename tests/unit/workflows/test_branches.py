@@ -58,6 +58,66 @@ def test_an_item_that_mixes_pretraining_texts_in_reads_the_token_ids(file: Path)
     assert "tokenized" not in found["b"].upstream
 
 
+MADE = """\
+preset: tiny
+posttraining:
+  - {name: chat, method: sft}
+  - {name: better, from: chat, method: rejection_sampling, rewards: {accept: 1.0}, threshold: 1.0, n: 4}
+  - {name: again, from: chat, method: sft, data: better}
+  - {name: pairs, from: again, method: on_policy_pairs}
+  - {name: simple, from: again, method: simpo, data: pairs, beta: 2.0}
+  - {name: taught, method: distillation, teacher: "http://x/v1", teacher_model: m}
+  - {name: policy, from: again, method: grpo, seed: 5, rewards: {accept: 1.0}}
+"""
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    path = tmp_path / "made.yaml"
+    path.write_text(MADE)
+    return path
+
+
+def test_an_item_makes_data_that_a_later_one_trains_on_and_is_not_evaluated(made: Path) -> None:
+    found = nodes(made)
+    upstream = {name: {field: [n.name for n in ups] for field, ups in found[name].upstream.items()}
+                for name in ("better", "again", "simple", "taught")}  # fmt: skip
+    assert upstream == {
+        "better": {"checkpoint": ["chat"], "data": ["data"]}, "again": {"checkpoint": ["chat"], "data": ["better"]},
+        "simple": {"checkpoint": ["again"], "data": ["pairs"]}, "taught": {"data": ["data"]},
+    }  # fmt: skip
+    assert (found["better"].step, found["better"].config.method) == ("synthesize", "rejection_sampling")
+    assert any(suite.endswith("benchmark.yaml") for suite in found["better"].config.suites)
+    held = [(each.seed, each.limit) for each in found["better"].config.heldout]
+    assert held == [(5, 128), (compose(None, made).seed, 128)]  # those of the item of RL, and of one without a seed
+    assert found["taught"].config.processes == 1
+    evaluated = {node.upstream["checkpoint"][0].name for node in found.values() if node.name == "evaluate"}
+    assert evaluated == {"pretrain", "long_context", "anneal", "chat", "again", "simple", "policy"}
+    assert {"better", "pairs", "taught"} <= {node.name for node in found["compare"].upstream["others"]}
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("posttraining.again.data=chat", "posttraining[2].data is 'chat', which trains a model and makes no data"),
+        ("posttraining.again.data=beter", "data is 'beter', and no earlier item is called so; nearest: better"),
+        ("posttraining.again.data=simple", "which does not come before it"),
+        ("posttraining.simple.data=better", "data is 'better', which makes instructions, and simpo reads preferences"),
+        ("posttraining.again.from=better", "from is 'better', which makes data and trains no model: set data=better"),
+        ("posttraining.policy.data=better", "data is 'better', and grpo reads the data step's prompts alone"),
+        ("posttraining.taught.from=chat", "from is 'chat', and a teacher answers: leave one of the two out"),
+        ("posttraining.better.rewards={model: 1}", "posttraining[1].reward_model is missing"),
+        ("posttraining.better.prompts=facts.jsonl", "posttraining[1].prompts has 'facts.jsonl', allowed: the files of"),
+        ("posttraining.better.threshhold=2", "posttraining[1].threshhold is not a field; nearest: threshold"),
+        ("stages=[again,chat]", "stages has again, which needs better: add it"),
+    ],
+)  # fmt: skip
+def test_what_is_no_data_of_a_tree_is_refused_in_words(made: Path, override: str, says: str) -> None:
+    with pytest.raises(InputError) as error:
+        compose(None, made, [override])
+    assert says in str(error.value)
+
+
 @pytest.mark.parametrize("which", ["b", "1"])
 def test_a_change_of_one_item_by_name_or_index_touches_it_and_what_follows(file: Path, which: str) -> None:
     before, after = digests(file), digests(file, f"posttraining.{which}.learning_rate=1e-4")

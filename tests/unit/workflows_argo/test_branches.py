@@ -25,7 +25,8 @@ posttraining:
   - {name: simple, from: chat, method: simpo}
   - {name: judge_model, from: chat, method: reward_model}
   - {name: graded, from: chat, method: grpo, reward_model: judge_model}
-  - {name: apart, method: sft, learning_rate: 1.0e-5}
+  - {name: taught, method: distillation, teacher: "http://x/v1", teacher_model: m}
+  - {name: apart, method: sft, learning_rate: 1.0e-5, data: taught}
 """
 
 
@@ -101,11 +102,12 @@ def test_a_plan_hands_a_tree_over_in_the_laptop_s_directories(tmp_path: Path) ->
     laptop = {node.id: node for node in plan(lifecycle(compose("tiny", config, [gpus])), tmp_path / "store").nodes}
     order = dict(handed.pods(handed.roots))
     names = [name for name in order if name in laptop]
-    assert sorted(names) == ["apart", "chat", "graded", "judge_model", "simple"]
+    assert sorted(names) == ["apart", "chat", "graded", "judge_model", "simple", "taught"]
     for name in names:
         assert order[name] == Path(laptop[name].dir).name
         assert all(names.index(other) < names.index(name) for other in laptop[name].upstream if other in names)
-    assert handed.roots == ["chat", "apart"]
+    assert handed.roots == ["chat", "taught"]
+    assert handed.groups["taught"][NEXT] == ["apart"]
     assert handed.groups["chat"][NEXT] == ["simple", "judge_model"]
     assert handed.groups["judge_model"][NEXT] == ["graded"]
     assert sorted(handed.every) == sorted(order.values())

@@ -87,8 +87,8 @@ def stage_names() -> tuple[str, ...]:
 
 def placement_stage(name: str, step: str) -> str:
     """Name the stage whose settings the pods of a node take: its own; for an item of `posttraining`, whose name no
-    profile knows, that of its step."""
-    return name if name in stage_names() else {"preference": "dpo"}.get(step, step)
+    profile knows, that of its step, or of one with the same needs."""
+    return name if name in stage_names() else {"preference": "dpo", "synthesize": "rlhf"}.get(step, step)
 
 
 def config_map(profile: str) -> str:
