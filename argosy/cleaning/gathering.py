@@ -142,7 +142,8 @@ def histograms(label: str, one: Filter[Any], shards: Sequence[ScoredShard]) -> d
     made = {}
     for score, thresholds in rules.items():
         if thresholds:
-            edges = np.linspace(min(0.0, *thresholds), 2 * max(thresholds) or 1.0, _BINS + 1)
+            low, high = 2 * min(0.0, *thresholds), 2 * max(0.0, *thresholds)
+            edges = np.linspace(low, high if high > low else 1.0, _BINS + 1)
             counts = sum((_binned(shard.scores[f"{label}.{score}"], edges) for shard in shards if len(shard)),
                          np.zeros(_BINS, np.int64))
             made[f"{label}.{score}"] = Histogram(edges.tolist(), counts.tolist(), sorted(set(thresholds)))
