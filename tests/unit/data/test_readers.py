@@ -14,11 +14,11 @@ import pytest
 from argosy.data.counts import Counts
 from argosy.data.inventory import inventory, shards
 from argosy.data.jsonl import Reject
-from argosy.data.readers import format_of, registered, suffix_of
+from argosy.data.readers import Span, format_of, registered, suffix_of
 from argosy.data.readers.code import LANGUAGES
 from argosy.data.reading import read_shard
 from argosy.data.schemas import Document
-from argosy.data.sources import SourceConfig
+from argosy.data.sources import InputFile, SourceConfig
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data"
 shared = pytest.mark.skipif(not SHARED.is_dir(), reason="there is no folder of shared data beside this checkout")
@@ -53,6 +53,16 @@ def test_each_reader_has_a_name_and_formats_do_not_overlap() -> None:
     listed = {suffix for name, reader in registered().items() for suffix in reader.suffixes if name != "code"}
     assert listed - set(re.findall(r"\.[a-z]+", page)) == set()
     assert f"{len(registered()['code'].suffixes)} suffixes of {len(LANGUAGES)} languages" in page
+
+
+def test_the_reader_in_the_docs_works(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/documents.md").read_text()
+    names: dict[str, Any] = {}
+    exec(page.partition("```python\n")[2].partition("```")[0], names)
+    path = write(tmp_path / "a.srt.gz", gzip.compress(b"1\n00:01 --> 00:02\nHello\nthere\n\n2\n00:03 --> 00:04\nBye\n"))
+    reader = names["Subtitles"]()
+    (record,) = reader.read(InputFile(str(path), "a.srt.gz", "", reader.name, 1), Span(), SourceConfig())
+    assert record.fields == {"text": "Hello\nthere\nBye"}
 
 
 def test_json_is_an_array_an_object_or_lines(tmp_path: Path) -> None:
