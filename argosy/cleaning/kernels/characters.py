@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 WORD, HAN_LETTER, ALPHABETIC, SPACE, BREAK = 1, 2, 4, 8, 16  # [^\W]; Han; str.isalpha; str.isspace; ends a line
+DIGIT, STOP = 32, 64  # \d; ends a sentence, in any script
 _ASSIGNED = 0x34000  # no character beyond, private ones and tags aside, has any of these properties
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # as str.splitlines
 
@@ -19,12 +20,16 @@ _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # as str.splitlines
 @cache
 def flags() -> "npt.NDArray[np.uint8]":
     """Return the properties of each code point, as a sum of the constants above: (0x110000,)."""
+    import regex
+
     table = np.zeros(0x110000, np.uint8)
     codes = [*range(0xD800), *range(0xE000, _ASSIGNED)]
     text = "".join(map(chr, codes))
-    for flag, pattern in ((WORD, r"\w"), (HAN_LETTER, f"[{HAN}]"), (SPACE, r"\s"), (BREAK, f"[{_BREAKS}]")):
+    for flag, pattern in ((WORD, r"\w"), (HAN_LETTER, f"[{HAN}]"), (SPACE, r"\s"), (BREAK, f"[{_BREAKS}]"),
+                          (DIGIT, r"\d")):
         table[[ord(found) for found in re.findall(pattern, text)]] |= flag
     table[[code for code in codes if chr(code).isalpha()]] |= ALPHABETIC
+    table[[ord(found) for found in regex.findall(r"\p{Sentence_Terminal}", text)]] |= STOP
     table[_ASSIGNED:0x40000] |= HAN_LETTER
     return table
 
