@@ -44,8 +44,8 @@ class GopherRepetition(Filter[GopherRepetitionConfig]):
         """Measure the shares of each document: the paper's n of n-grams, and those that the config names."""
         import numpy as np
 
-        from argosy.cleaning.kernels.ngrams import duplicate, top
         from argosy.cleaning.kernels.pieces import repeated
+        from argosy.cleaning.kernels.quality.ngrams import duplicate, top
 
         scores = {}
         characters = np.maximum(batch.lengths, 1)

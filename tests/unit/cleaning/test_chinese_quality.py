@@ -13,8 +13,9 @@ KEPT = {
     "a medical article": "乳房自我检查应当在月经结束后进行。"
                          "如果乳头有分泌物，或者摸到肿块，应当到医院检查，多数是良性的。",
     "an article about shops": "这家公司的客服电话常年占线，记者打了三次才有人接听，退货要等七天。",
-    "a poem": "空山新雨后，天气晚来秋。\n明月松间照，清泉石上流。\n竹喧归浣女，莲动下渔舟。\n随意春芳歇，王孙自可留。\n唐诗。",
-    "Chinese about programs": "先写一个函数，再调用它：\n```python\ndef area(r):\n    return 3.14 * r ** 2\n\nprint(area(2))\n```\n"
+    "a poem": "空山新雨后，天气晚来秋。\n明月松间照，清泉石上流。\n"
+              "竹喧归浣女，莲动下渔舟。\n随意春芳歇，王孙自可留。",
+    "Chinese about programs": "先写一个函数，再调用它：\n```\ndef area(r):\n    return 3.14 * r ** 2\n```\n"
                               "运行以后，屏幕上会显示圆的面积。",
 }
 DROPPED = {
