@@ -87,8 +87,9 @@ def _check_folder(path: str, where: str) -> None:
 
 
 def questions(suites: Iterable[str], made: Collection[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """List what the benchmarks of suites (paths of YAML) ask, as {"question", "choices"}, for decontamination, and why
-    some tasks cannot be listed: those of lm-eval and of a hub are not loaded here, and files may be absent.
+    """List what the benchmarks of suites (paths of YAML) ask, as {"id", "suite", "question", "choices"}, the suite
+    being the task's name, for decontamination, and why some tasks cannot be listed: those of lm-eval and of a hub are
+    not loaded here, and files may be absent.
 
     made: files of the data step, whose items the caller has. Raises InputError: a suite is wrong."""
     found: list[dict[str, Any]] = []
@@ -108,5 +109,6 @@ def questions(suites: Iterable[str], made: Collection[str]) -> tuple[list[dict[s
                 except InputError as error:
                     not_listed[name] = str(error)
                 else:
-                    found += [{"question": item.question, "choices": getattr(item, "choices", ())} for item in items]
+                    found += [{"id": item.id, "suite": name, "question": item.question,
+                               "choices": getattr(item, "choices", ())} for item in items]
     return found, not_listed

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
+from argosy.cleaning.contamination import ITEMS, count, in_documents, in_records
 from argosy.cleaning.dedup.deduplicator import Deduplicator
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
@@ -20,7 +21,7 @@ from argosy.cleaning.scoring import KEPT, labels
 from argosy.cleaning.shard import ScoredShard
 from argosy.config.schema import RUNTIME, Config, Externals, Upstream, Upstreams
 from argosy.data.counts import Counts, gather
-from argosy.data.jsonl import read_jsonl
+from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.errors import InputError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
@@ -113,9 +114,7 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
             for name, histogram in histograms(label, one, shards).items()}
     report = funnel.to_json() | {"samples": samples(shards, decisions, config.samples_per_reason),
                                  "found": repaired(filters, shards), "scores": made}
-    held = contamination(Path(config.data), list(read_jsonl(Path(config.data) / "items.jsonl"))) if config.data else {}
-    report |= {"contamination": {name: len(found) for name, found in held.items()}, "contaminated": held}
-    write_json(context.out / REPORT, report)
+    write_json(context.out / REPORT, report | _contamination(config, filters, shards, context.out))
     outputs = _outputs(funnel, counts, len(shards))
     if outputs.documents_out == 0:
         worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
@@ -125,6 +124,20 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
     return outputs
+
+
+def _contamination(
+    config: CleanConfig, filters: Mapping[str, Filter[Any]], shards: list[ScoredShard], out: Path
+) -> dict[str, Any]:
+    """Write where benchmark items were found, a row each, and return their counts for the report."""
+    if not config.data:
+        return {}
+    items = list(read_jsonl(Path(config.data) / ITEMS))
+    documents, records = list(in_documents(filters, shards, items)), in_records(Path(config.data), items)
+    with JsonlWriters(out) as writers:
+        writers.write_all("contaminated", documents)
+        writers.write_all("contaminated", ({"file": name, **row} for name, rows in records.items() for row in rows))
+    return {"contamination": {name: len(rows) for name, rows in records.items()}, "contaminated": count(documents)}
 
 
 def decide(

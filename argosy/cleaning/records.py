@@ -13,10 +13,9 @@ from argosy.cleaning.batch import Batch
 from argosy.cleaning.dedup import About, Deduplicator, Workspace
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
-from argosy.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
 from argosy.cleaning.scoring import KEPT, decide
 from argosy.config.schema import Config
-from argosy.data.jsonl import JsonlWriters, dump_line, read_jsonl
+from argosy.data.jsonl import JsonlWriters, dump_line
 from argosy.data.schemas import Document
 from argosy.data.split import derive_seed, hash_fraction
 from argosy.errors import InputError
@@ -110,24 +109,6 @@ def _text(kind: str, name: str, record: Record) -> str:
     text = prompt_text(record) if name == "near_dedup" and kind in _BY_PROMPT else record_text(record)
     # One reply may be wanted by one person, and not by another.
     return text + f"\n{record['label']}" if name == "exact_dedup" and "label" in record else text
-
-
-# `twin.jsonl` has the benchmark on purpose.
-_FILES = ("instructions", "instructions_heldout", "preferences", "preferences_heldout", "feedback", "feedback_heldout",
-          "prompts")
-
-
-def contamination(data: Path, benchmark: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """List the records that hold a benchmark item, as `decontamination` finds it, by file of a data step's directory:
-    line of the file, suite, item, kind of match, overlap."""
-    look = Decontamination(DecontaminationConfig(), Resources(benchmark=benchmark))
-    found: dict[str, list[dict[str, Any]]] = {}
-    for name in _FILES:
-        if (data / f"{name}.jsonl").is_file():
-            documents = [Document("", record_text(record), name) for record in read_jsonl(data / f"{name}.jsonl")]
-            found[name] = [{"line": number + 1, **what}
-                           for number, what in contaminated(look(Batch(documents))[1], benchmark)]
-    return found
 
 
 def record_text(record: Mapping[str, Any]) -> str:

@@ -70,6 +70,7 @@ def contaminated(scores: Scores, benchmark: Sequence[Mapping[str, Any]]) -> Iter
 
     for number in np.flatnonzero(scores["overlap"] > 0).tolist():
         item = benchmark[int(scores["item"][number])]
-        yield number, {"suite": str(item.get("suite", "")), "item": str(item.get("id", int(scores["item"][number]))),
+        yield number, {"suite": str(item.get("suite", "benchmark")),
+                       "item": str(item.get("id", int(scores["item"][number]))),
                        "match": MATCHES[int(scores["match"][number]) - 1],
                        "overlap": round(float(scores["overlap"][number]), 4)}

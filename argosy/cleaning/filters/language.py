@@ -71,7 +71,7 @@ class Language(Filter[LanguageConfig]):
         """List a rule a language, and that of the declared one."""
         allowed, least = self.config.allowed, self.config.least
         return [*(Rule(lang, f"too little {lang}", least=least.get(lang, 0)) if lang in allowed
-                  else Rule(lang, f"language {lang}", most=-1) for lang in LANGUAGES),
+                  else Rule(lang, f"language {lang}", most=0) for lang in LANGUAGES),
                 Rule("declared", "not the declared language", most=0)]
 
     def _told(self, batch: Batch, prose: "Prose") -> tuple["npt.NDArray[Any]", "npt.NDArray[np.float64]"]:

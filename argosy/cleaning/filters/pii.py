@@ -34,6 +34,7 @@ class Pii(Filter[PiiConfig]):
 
     config_class = PiiConfig
     scoring: ClassVar[tuple[str, ...]] = ("off",)
+    counted: ClassVar[tuple[str, ...]] = KINDS
     repairs: ClassVar[bool] = True
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from argosy.cleaning.batch import Batch
+from argosy.cleaning.contamination import in_records
 from argosy.cleaning.filter import Drop, Resources
 from argosy.cleaning.filters import registered
-from argosy.cleaning.records import contamination
 from argosy.data.jsonl import JsonlWriters
 from argosy.data.schemas import Document
 from argosy.text.scripts import words
@@ -271,6 +271,6 @@ def test_records_for_posttraining_with_a_benchmark_item_are_counted(tmp_path: Pa
         writers.write_all("preferences", [{"prompt": [other], "chosen": [asked], "rejected": []}, {"prompt": [other]}])
         writers.write_all("prompts", [{"prompt": [other]}])
         writers.write_all("twin", [{"messages": [asked]}])
-    found = contamination(tmp_path, ITEMS)
+    found = in_records(tmp_path, ITEMS)
     assert {name: [each["line"] for each in rows] for name, rows in found.items()} == {
         "instructions": [1, 3], "preferences": [1], "prompts": []}
