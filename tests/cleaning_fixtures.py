@@ -49,6 +49,16 @@ def outcome(name: str, text: str, lang: str = "", resources: Resources | None = 
     return scored.batch.documents[0].text if codes[0] == KEPT else f"dropped: {reasons[codes[0]][1]}"
 
 
+def kept(name: str, resources: Resources, texts: Sequence[str]) -> list[bool]:
+    """Tell of each text whether a filter keeps it."""
+    import numpy as np
+
+    filters = {name: make(name, resources)}
+    scored = score(Batch([document(text) for text in texts]), filters)
+    codes, _ = decide(filters, scored.scores, np.array(["web"] * len(texts)))
+    return [code == KEPT for code in codes.tolist()]
+
+
 def make_data(root: Path, documents: Sequence[Document]) -> Path:
     """Write what a data step leaves of documents of its own."""
     names = [f"documents/{channel}" for channel in sorted({document.channel for document in documents})]

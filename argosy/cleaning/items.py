@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
 
 MATCHES = ("question", "ngram", "edited", "options")  # kinds of matches; their scores are their places from 1
-_SHORT, _MIDDLE = 8, 13  # words of a question (twice as many Han characters) from which edits may be, and need no mark
+_SHORT, _MIDDLE = 8, 13  # words (twice as many Han characters) of a short question, and of one that needs no mark
+_NEAR = 0.85  # share of the words of a question of middle length that edits have left
 _LEAST = 4  # words below which a question is nobody's: "2 + 2 = ?"
 _COMMON = 10  # items that share an n-gram from which on it tells nothing (Brown et al. 2020)
 _ANCHOR_TARGETS = 64  # targets that share an anchor from which on it is none
@@ -220,9 +221,9 @@ class ItemIndex:
         marked = self._asks[item] and end < words.first[text + 1] and bool(words.asks[end])
         if size < 2 * _SHORT and factor == 2 and not self._begins(words, text, begin):
             return None
-        if item not in self._shared and (
-            (size >= _MIDDLE * factor) or (marked and (not edits or size >= _SHORT * factor))
-        ):
+        # One word of a short question may be another question's: the creation of the C or of the Python language.
+        near = size >= 2 * _MIDDLE * factor or (size >= _MIDDLE * factor and overlap >= _NEAR)
+        if item not in self._shared and (near or (not edits and (marked or size >= _MIDDLE * factor))):
             return Match(text, item, kind, overlap)
         return Match(text, item, "options", overlap) if self._options_follow(words, text, item, end) else None
 

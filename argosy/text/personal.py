@@ -7,7 +7,7 @@ that they are the number of something else (an order, a version)."""
 import re
 from collections.abc import Callable, Iterator
 from datetime import date
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 from math import log2
 
 KINDS = ("key", "email", "resident_id", "ssn", "card", "phone", "ip")  # where two overlap, the first counts
@@ -23,7 +23,7 @@ _FILES = frozenset(("js", "py", "rs", "md", "ts", "so", "gz", "sh", "pl", "rb", 
 _RESIDENT_ID = re.compile(
     r"(?<![0-9A-Za-z])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?![0-9A-Za-z])",
     re.ASCII)
-_SSN = re.compile(r"(?<![\d.\w-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d\w-])", re.ASCII)
+_SSN = re.compile(r"(?<![\d.\w-])(?!000|666)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d\w-])", re.ASCII)
 _CARD = re.compile(
     r"(?<![\d.\w-])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?:\1\d{1,3})?|\d{4}([ -])\d{6}\2\d{4,5})"
     r"(?![\d\w-]|[. ]\d)", re.ASCII)
@@ -50,9 +50,11 @@ _OTHER_NUMBER = re.compile(
     r"|commit|ticket|issue|case|patent|timestamp|oid|grant|v))[号號码碼]?[.:：=#\s]*(?:no\.?|number|num|id|#|为|是|is)?"
     r"[.:：=#\s]*$", re.IGNORECASE)
 _HEADING = re.compile(r"(?:^|\n)[ \t#*]*$")
+_MOST_SECTIONS = 40  # of a heading's number, which an address is not
 _TITLE = re.compile(r"[ \t]+[^\W\d]")
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
-_PROVINCES = re.compile("1[1-5]|2[1-3]|3[1-7]|4[1-6]|5[0-4]|6[1-5]|71|8[1-3]")
+_PROVINCES = re.compile("1[1-5]|2[1-3]|3[1-7]|4[1-6]|5[0-4]|6[1-5]|71|8[1-3]|9[19]")  # 91: abroad, 99: made up
+_EXAMPLES = tuple(map(ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")))
 
 # What a key begins with (the compiled scan looks for these) and the whole of it.
 _KEYS = {
@@ -102,12 +104,13 @@ def valid_card(number: str) -> bool:
 
 
 def is_someones_ip(address: str) -> bool:
-    """Whether it may be somebody's: private, local, documentation's and multicast addresses are nobody's."""
+    """Whether it may be somebody's, or stands for one that is: private, local and multicast addresses are nobody's."""
     try:
         parsed = IPv6Address(address) if ":" in address else IPv4Address(address)
     except AddressValueError:
         return False
-    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
+    example = any(parsed in network for network in _EXAMPLES)
+    return example or (parsed.is_global and not parsed.is_multicast and not parsed.is_reserved)
 
 
 def is_key(value: str) -> bool:
@@ -154,7 +157,8 @@ def _is_another(text: str, match: re.Match[str], kind: str) -> bool:
     """Whether what stands before the number says that it is of an order, a version, ..., or it is a heading's."""
     if _OTHER_NUMBER.search(text, max(0, match.start() - 24), match.start()):
         return True
-    return kind == "ip" and bool(_TITLE.match(text, match.end())) and bool(_HEADING.search(text, 0, match.start()))
+    section = kind == "ip" and max(map(int, match.group().split("."))) <= _MOST_SECTIONS
+    return section and bool(_TITLE.match(text, match.end())) and bool(_HEADING.search(text, 0, match.start()))
 
 
 def ipv6_in(text: str, begin: int, end: int) -> Iterator[Span]:

@@ -5,12 +5,15 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from argosy.cleaning.batch import Batch
-from argosy.cleaning.filter import Drop, Resources
-from argosy.cleaning.filters import make_filters
+from argosy.cleaning.dedup.deduplicator import Deduplicator
+from argosy.cleaning.filter import Resources
+from argosy.cleaning.filters import make_filters, registered
 from argosy.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text
+from argosy.cleaning.scoring import KEPT, decide, labels, score
 from argosy.data.schemas import Document
 from argosy.text.repair import repair
 from argosy.text.scripts import identify
@@ -32,19 +35,12 @@ def texts_of(path: Path) -> list[str]:
 def fates(texts: Sequence[str], words: Sequence[str] = ()) -> list[str]:
     """For each text "kept" or the filter that drops it."""
     documents = [Document(str(number), text, "web") for number, text in enumerate(texts)]
-    filters = make_filters(CleanConfig().filters, Resources(sample=documents, words=words))
-    results = []
-    for document in documents:
-        result: Document | Drop = document
-        for one in filters:
-            result = one(document)
-            if isinstance(result, Drop):
-                results.append(one.config.name)
-                break
-            document = result
-        else:
-            results.append("kept")
-    return results
+    configs = [config for config in CleanConfig().filters if not issubclass(registered()[config.name], Deduplicator)]
+    made = make_filters(configs, Resources(sample=documents, words=words))
+    filters = dict(zip(labels(configs), made, strict=True))
+    scored = score(Batch(documents), filters)
+    codes, reasons = decide(filters, scored.scores, np.array(["web"] * len(texts)))
+    return ["kept" if code == KEPT else reasons[code][0] for code in codes.tolist()]
 
 
 @pytest.mark.parametrize("name", ["in-the-wild", "synthetic", "language-names", "negative"])
@@ -79,7 +75,7 @@ def test_clean_web_text_is_mostly_kept() -> None:
 def test_scraps_of_pages_are_not_kept() -> None:
     texts = texts_of(folder("data_juicer_demo") / "demos__tool_quality_classifier__data__demo-dataset.jsonl")
     by_start = dict(zip((text[:12] for text in texts), fates(texts), strict=True))
-    assert (by_start["JavaScript m"], by_start["Skip to cont"]) == ("boilerplate", "gopher_quality")
+    assert (by_start["JavaScript m"], by_start["Skip to cont"]) == ("boilerplate", "language")
     assert by_start["世界十大网投平台_202"] == "gopher_quality"
 
 
