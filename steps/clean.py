@@ -16,7 +16,6 @@ from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.funnel import Funnel, repaired, samples
 from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histograms, write_indexes
 from argosy.cleaning.kept import REPORT, write_decisions
-from argosy.cleaning.records import contamination
 from argosy.cleaning.scoring import KEPT, labels
 from argosy.cleaning.shard import ScoredShard
 from argosy.config.schema import RUNTIME, Config, Externals, Upstream, Upstreams
