@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
+from argosy.cleaning.clusters import clusters
 from argosy.cleaning.contamination import ITEMS, count, in_documents, in_records
 from argosy.cleaning.dedup.deduplicator import Deduplicator
 from argosy.cleaning.dedup.external import Workspace
@@ -111,7 +112,8 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     funnel = Funnel.of(shards, decisions)
     made = {name: asdict(histogram) for label, one in filters.items()
             for name, histogram in histograms(label, one, shards).items()}
-    report = funnel.to_json() | {"samples": samples(shards, decisions, config.samples_per_reason),
+    report = funnel.to_json() | {"clusters": clusters(shards, decisions, config.samples_per_reason),
+                                 "samples": samples(shards, decisions, config.samples_per_reason),
                                  "found": repaired(filters, shards), "scores": made}
     write_json(context.out / REPORT, report | _contamination(config, filters, shards, context.out))
     outputs = _outputs(funnel, counts, len(shards))

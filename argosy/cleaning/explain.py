@@ -86,14 +86,14 @@ def shown(value: float) -> str:
 
 
 def duplicate_of(corpus: KeptCorpus, place: Place, label: str) -> str:
-    """Name the document that this one is a copy of; "" where it is none, or one of an earlier corpus."""
+    """Name the document that this one is a copy of; "" where it is none."""
     firsts = [0]
     for directory in corpus.scored:
         firsts.append(firsts[-1] + len(ScoredShard(directory)))
     copies = corpus.copies(label)
     found = copies[copies[:, 0] == firsts[place.shard] + place.row, 1].tolist()
     if not found or found[0] < 0:
-        return ""
+        return corpus.earlier(label, found[0]) if found else ""
     shard = max(number for number, first in enumerate(firsts[:-1]) if first <= found[0])
     [(name,)] = read_rows(ScoredShard(corpus.scored[shard]), [found[0] - firsts[shard]], ("id",))
     return str(name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from argosy.cleaning.filter import Filter
 from argosy.cleaning.gathering import Decisions
+from argosy.cleaning.kept import without
 from argosy.cleaning.scoring import KEPT
 from argosy.cleaning.shard import ScoredShard
 from argosy.data.shards import read_columns, shard_files
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _COUNTS = ("in", "out", "bytes_in", "bytes_out")  # documents and their UTF-8 bytes
 _SAMPLE_CHARACTERS = 300
+_TEXTS = 1000  # that are read at a time
 
 
 @dataclass
@@ -43,10 +45,11 @@ class Funnel:
     def of(cls, shards: Sequence[ScoredShard], decisions: Decisions) -> Self:
         """Count what was decided about the documents of all shards."""
         channels: dict[str, ChannelCounts] = defaultdict(ChannelCounts)
-        for shard, codes in zip(shards, decisions.codes, strict=True):
+        for number, (shard, codes) in enumerate(zip(shards, decisions.codes, strict=True)):
             names = shard.channels
+            cuts = _Cuts.of(shard, codes == KEPT, decisions.spans.get(number, {}))
             for name in sorted(set(names.tolist())):
-                _count(channels[name], shard, codes, names == name, decisions)
+                _count(channels[name], shard, codes, names == name, decisions, cuts)
         return cls(dict(sorted(channels.items())))
 
     def totals(self) -> Counter[str]:
@@ -70,20 +73,54 @@ class Funnel:
         return {"channels": {name: one.to_json() for name, one in self.channels.items()}}
 
 
+@dataclass
+class _Cuts:
+    """What deduplication cuts out of the documents of a shard that stay.
+
+    Attributes:
+        changed: by filter, whether it cuts a document, (documents,).
+        sizes: UTF-8 bytes, (documents,), int64."""
+
+    changed: "dict[str, npt.NDArray[np.bool_]]"
+    sizes: "npt.NDArray[np.int64]"
+
+    @classmethod
+    def of(
+        cls, shard: ScoredShard, kept: "npt.NDArray[np.bool_]", spans: "Mapping[str, npt.NDArray[np.int64]]"
+    ) -> Self:
+        """Read the texts that are cut, a few at a time."""
+        import numpy as np
+
+        changed = {label: np.zeros(len(shard), np.bool_) for label in spans}
+        for label, places in spans.items():
+            changed[label][places[:, 0]] = kept[places[:, 0]]
+        sizes = np.zeros(len(shard), np.int64)
+        every = np.concatenate([np.zeros((0, 3), np.int64), *spans.values()])
+        every = every[np.lexsort((every[:, 1], every[:, 0]))]
+        rows = np.unique(every[kept[every[:, 0]], 0])
+        for at in range(0, len(rows), _TEXTS):
+            some = rows[at : at + _TEXTS]
+            bounds = np.searchsorted(every[:, 0], [some, some + 1])
+            for row, text, begin, end in zip(some, shard.column("text", some.tolist()), *bounds, strict=True):
+                left = without(text, every[begin:end, 1:].tolist())
+                sizes[row] = len(text.encode(errors="surrogatepass")) - len(left.encode(errors="surrogatepass"))
+        return cls(changed, sizes)
+
+
 def _count(
     one: ChannelCounts, shard: ScoredShard, codes: "npt.NDArray[np.int32]", own: "npt.NDArray[np.bool_]",
-    decisions: Decisions
+    decisions: Decisions, cuts: _Cuts
 ) -> None:
     import numpy as np
 
     kept = own & (codes == KEPT)
     one.counts.update({"in": int(own.sum()), "out": int(kept.sum()),
                        "bytes_in": int(shard.sizes("bytes_in")[own].sum()),
-                       "bytes_out": int(shard.sizes("bytes")[kept].sum())})
+                       "bytes_out": int((shard.sizes("bytes") - cuts.sizes)[kept].sum())})
     for code, times in zip(*np.unique(codes[own & ~kept], return_counts=True), strict=True):
         label, reason = decisions.reasons[code]
         one.dropped[label][reason] += int(times)
-    for label, flags in shard.changed.items():
+    for label, flags in {**shard.changed, **cuts.changed}.items():
         if times := int((flags & own).sum()):
             one.changed[label] += times
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from argosy.cleaning.dedup.deduplicator import Deduplicator
 from argosy.cleaning.dedup.duplicates import About
 from argosy.cleaning.dedup.external import Workspace
+from argosy.cleaning.dedup.index import EarlierDocument
 from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.scoring import KEPT, broken
 from argosy.cleaning.shard import ScoredShard
@@ -31,12 +32,14 @@ class Decisions:
         codes: by shard, the number of the reason why each document goes, or KEPT: (documents,), int32.
         reasons: (label of the filter, reason) by number.
         copies: by filter, number of each dropped copy in the corpus and of the document that it is a copy of, (n, 2).
-        spans: by shard, what is cut out of documents: number in the shard, first code point, end, (n, 3)."""
+        spans: by shard and filter, what is cut out of documents: number in the shard, first code point, end, (n, 3).
+        earlier: by filter, documents of earlier corpora that others are copies of."""
 
     codes: "list[Codes]"
     reasons: list[tuple[str, str]] = field(default_factory=list)
     copies: dict[str, "Integers"] = field(default_factory=dict)
-    spans: "dict[int, list[Integers]]" = field(default_factory=dict)
+    spans: "dict[int, dict[str, Integers]]" = field(default_factory=dict)
+    earlier: dict[str, list[EarlierDocument]] = field(default_factory=dict)
 
     @property
     def kept(self) -> "Flags":
@@ -100,8 +103,9 @@ def drop_copies(
         decisions.codes[number][rows] = np.array(codes, np.int32)[found.reasons[begin:end]]
         begin, end = np.searchsorted(found.spans[:, 0], firsts[number : number + 2])
         if end > begin:
-            decisions.spans.setdefault(number, []).append(found.spans[begin:end] - [firsts[number], 0, 0])
+            decisions.spans.setdefault(number, {})[label] = found.spans[begin:end] - [firsts[number], 0, 0]
     decisions.copies[label] = np.column_stack([found.documents, found.of])
+    decisions.earlier[label] = one.earlier_documents(found, earlier)
 
 
 def about(shards: Sequence[ScoredShard]) -> About:

@@ -32,10 +32,12 @@ def write_decisions(clean: Path, decisions: Decisions) -> None:
     folder = make_directory(clean / DECISIONS)
     for number, codes in enumerate(decisions.codes):
         np.save(folder / f"{number:05}.npy", codes)
-        spans = np.concatenate(decisions.spans.get(number, [np.zeros((0, 3), np.int64)]))
+        spans = np.concatenate([np.zeros((0, 3), np.int64), *decisions.spans.get(number, {}).values()])
         np.save(folder / f"{number:05}.spans.npy", spans[np.lexsort((spans[:, 1], spans[:, 0]))])
     for label, copies in decisions.copies.items():
         np.save(folder / f"copies.{label}.npy", copies)
+    for label, earlier in decisions.earlier.items():
+        write_json(folder / f"earlier.{label}.json", {one.of: [one.corpus, one.id] for one in earlier})
     write_json(folder / REASONS, decisions.reasons)
 
 
@@ -106,6 +108,11 @@ class KeptCorpus:
     def has_copies(self, label: str) -> bool:
         """Tell whether a filter looks for copies."""
         return (self.clean / DECISIONS / f"copies.{label}.npy").is_file()
+
+    def earlier(self, label: str, of: int) -> str:
+        """Name the document of an earlier corpus that a filter has given this negative number."""
+        number, name = read_json(self.clean / DECISIONS / f"earlier.{label}.json")[str(of)]
+        return f"{name} of clean.against[{number}]"
 
     def copies(self, label: str) -> "npt.NDArray[np.int64]":
         """Return what a deduplicator has dropped: (number in the corpus, number of the one that stays), (n, 2)."""

@@ -9,7 +9,7 @@ from argosy.cleaning.batch import Batch
 from argosy.cleaning.dedup.corpus import Corpus
 from argosy.cleaning.dedup.duplicates import About, DedupConfig, Duplicates
 from argosy.cleaning.dedup.external import Workspace
-from argosy.cleaning.dedup.index import KeyFormat, read_index, write_index
+from argosy.cleaning.dedup.index import EarlierDocument, KeyFormat, earlier_documents, read_index, write_index
 from argosy.cleaning.filter import Filter, FilterConfig, Keys, Scores
 from argosy.errors import InputError
 
@@ -71,6 +71,10 @@ class Deduplicator(Filter[D]):
 
         ids: the ids of each shard's documents, in order."""
         write_index(self.key_format(), out, shards, self._looked_at(kept, about), about, ids)
+
+    def earlier_documents(self, found: Duplicates, earlier: Sequence[Path]) -> list[EarlierDocument]:
+        """Name the documents of earlier corpora that some are copies of."""
+        return earlier_documents(self.key_format(), earlier, found.of)
 
     def key_format(self) -> KeyFormat:
         """Tell what keys are and depend on: only equal ones can be compared."""

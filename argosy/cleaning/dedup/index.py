@@ -28,6 +28,14 @@ class KeyFormat(NamedTuple):
     """Whether texts are compared too, and so are in the index."""
 
 
+class EarlierDocument(NamedTuple):
+    """A document of an earlier corpus: its negative number in `Duplicates.of`, the number of the corpus, its id."""
+
+    of: int
+    corpus: int
+    id: str
+
+
 @dataclass(frozen=True)
 class IndexPart:
     """Documents of one shard of an earlier corpus."""
@@ -45,9 +53,10 @@ class IndexPart:
         return {path.name.removeprefix(prefix).removesuffix(".npy"): np.load(path, mmap_mode="r")
                 for path in sorted(self.directory.glob(f"{prefix}*.npy"))}
 
-    def id(self, at: int) -> str:
-        """Read the id of a document by its number in this part."""
-        return str(self._column("id")[at].as_py())
+    def ids(self, rows: "npt.NDArray[np.int64]") -> list[str]:
+        """Read the ids of documents by their numbers in this part."""
+        ids: list[str] = self._column("id").take(rows).to_pylist()
+        return ids
 
     def texts(self, rows: "npt.NDArray[np.int64]") -> list[str]:
         """Read the texts of documents by their numbers in this part."""
@@ -119,12 +128,20 @@ def read_index(keyed: KeyFormat, earlier: Sequence[Path]) -> list[IndexPart]:
     return parts
 
 
-def earlier_name(keyed: KeyFormat, earlier: Sequence[Path], of: int) -> tuple[Path, str]:
-    """Return the directory and the id of an earlier document, by the negative number of `Duplicates.of`."""
-    parts = read_index(keyed, earlier)
-    number = sum(part.documents for part in parts) + of
-    for part in parts:
-        if number < part.documents:
-            return part.directory.parents[1], part.id(number)
-        number -= part.documents
-    raise IndexError(of)
+def earlier_documents(
+    keyed: KeyFormat, earlier: Sequence[Path], of: "npt.NDArray[np.int64]"
+) -> list[EarlierDocument]:
+    """Name documents of earlier corpora by the negative numbers of `Duplicates.of`; others are passed over."""
+    import numpy as np
+
+    parts = [(at, part) for at, directory in enumerate(earlier) for part in read_index(keyed, [directory])]
+    total = sum(part.documents for _, part in parts)
+    wanted = np.unique(of[of < 0])
+    found: list[EarlierDocument] = []
+    first = -total
+    for at, part in parts:
+        own = wanted[(wanted >= first) & (wanted < first + part.documents)]
+        names = part.ids(own - first) if len(own) else []
+        found += [EarlierDocument(number, at, name) for number, name in zip(own.tolist(), names, strict=True)]
+        first += part.documents
+    return found

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from argosy.cleaning.dedup.exact_dedup import ExactDedup, ExactDedupConfig
 from argosy.cleaning.dedup.external import Sorter, Workspace
-from argosy.cleaning.dedup.index import earlier_name
 from argosy.cleaning.dedup.near_dedup import NearDedup
 from argosy.cleaning.kernels.hashing import hash128
 from argosy.cleaning.kernels.normal import normal_hashes
@@ -95,9 +94,9 @@ def test_documents_of_an_earlier_corpus_go_with_its_name(kind: type, tmp_path: P
     assert found.documents.tolist() == [0, 2, 3]
     assert [one.reasons[number] for number in found.reasons] == [one.reasons[1], one.reasons[0], one.reasons[1]]
     assert found.of[1] == 1
-    names = [earlier_name(one.key_format(), earlier, of) for of in found.of.tolist() if of < 0]
-    assert {directory for directory, _ in names} == {tmp_path / "first"}
-    assert [name for _, name in names] == (["d3", "d1"] if kind is ExactDedup else ["d1", "d1"])
+    names = {named.of: (named.corpus, named.id) for named in one.earlier_documents(found, earlier)}
+    originals = ["d3", "d1"] if kind is ExactDedup else ["d1", "d1"]
+    assert [names[of] for of in found.of.tolist() if of < 0] == [(0, original) for original in originals]
     second.write_index(tmp_path / "second", found)
     third = Corpus(one, [CHINESE, PROSE]).select(tmp_path / "c", earlier=[tmp_path / "second", *earlier])
     assert third.documents.tolist() == [0, 1]

@@ -1,0 +1,47 @@
+"""Deduplication between steps: parts are cut out of what is read, an index is left, explained and counted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.cleaning.explain import duplicate_of, find
+from argosy.data.schemas import Document
+from argosy.store.files import read_json
+from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
+
+NOTICE = "This notice stands in all of the documents: 版权所有.\n"
+TEXTS = {"a": f"{NOTICE}{PROSE}\n", "b": f"{CHINESE}\n{NOTICE}", "c": f"{CHINESE}\n", "d": PROSE.upper()}
+
+
+def data(root: Path, texts: dict[str, str]) -> Path:
+    return make_data(root, [Document(name, text, "web") for name, text in texts.items()])
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_parts_are_cut_and_counted_and_copies_explained(shards: int, tmp_path: Path) -> None:
+    filters: Any = ["line_dedup", {"name": "substring_dedup", "length": 40}]
+    outputs, corpus = cleaned(tmp_path, data(tmp_path / "data", TEXTS), shards, filters=filters)
+    kept = {document.id.rsplit("/")[-1]: document.text for document in corpus.documents()}
+    assert list(kept.values()) == [TEXTS["a"], f"{CHINESE}\n"]
+    report = read_json(tmp_path / "clean" / "report.json")
+    assert report["channels"]["web"]["changed"] == {"line_dedup": 1, "substring_dedup": 1}
+    assert outputs["bytes_out"] == sum(len(text.encode()) for text in kept.values())
+    assert report["clusters"]["line_dedup"]["sizes"] == {"2": 2}
+    largest = report["clusters"]["line_dedup"]["largest"][0]
+    gone = largest["first"][0]
+    assert largest["id"] == duplicate_of(corpus, find(corpus, gone), "line_dedup")
+
+
+def test_a_corpus_is_cleaned_against_an_earlier_one(tmp_path: Path) -> None:
+    filters: Any = ["exact_dedup", {"name": "substring_dedup", "length": 40, "max_share": 1}]
+    one = data(tmp_path / "one", {"a": TEXTS["a"], "c": TEXTS["c"]})
+    _, first = cleaned(tmp_path / "first", one, 2, filters=filters)
+    earlier = (str(tmp_path / "first" / "clean"),)
+    two = data(tmp_path / "two", {"x": CHINESE, "y": f"More of it. {PROSE} And more.", "z": "Nothing else."})
+    outputs, corpus = cleaned(tmp_path / "second", two, 1, filters=filters, against=earlier)
+    assert [document.text for document in corpus.documents()] == ["More of it.  And more.", "Nothing else."]
+    assert outputs["dropped"] == {"exact_dedup": 1}
+    place = find(corpus, next(document.id for document, *_ in corpus.dropped()))
+    names = [document.id for document in first.documents()]
+    assert duplicate_of(corpus, place, "exact_dedup") == f"{names[1]} of clean.against[0]"
