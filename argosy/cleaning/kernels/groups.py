@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from argosy.cleaning.kernels.hashing import sort
+
 
 @njit(cache=True)
 def restore(keys, order):  # type: ignore[no-untyped-def]
@@ -11,7 +13,7 @@ def restore(keys, order):  # type: ignore[no-untyped-def]
     for at in range(1, len(order) + 1):
         if at == len(order) or keys[order[at]] != keys[order[begin]]:
             if at - begin > 1:
-                order[begin:at].sort()
+                sort(order[begin:at])
             begin = at
 
 

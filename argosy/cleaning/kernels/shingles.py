@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import njit
 
-from argosy.cleaning.kernels.hashing import mix
+from argosy.cleaning.kernels.hashing import mix, sort
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -64,27 +64,32 @@ def _band_keys(least, rows, keys):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _distinct(values):  # type: ignore[no-untyped-def]
-    values.sort()
-    count = 0
-    for at in range(len(values)):
-        if count == 0 or values[at] != values[count - 1]:
-            values[count] = values[at]
-            count += 1
-    return values[:count]
+def _below(shingles, count, bound, out):  # type: ignore[no-untyped-def]
+    """Write the distinct hashes that are not above a bound, in order; return their number."""
+    found = 0
+    for at in range(count):
+        out[found] = shingles[at]
+        found += shingles[at] <= bound
+    sort(out[:found])
+    distinct = 0
+    for at in range(found):
+        if distinct == 0 or out[at] != out[distinct - 1]:
+            out[distinct] = out[at]
+            distinct += 1
+    return distinct
 
 
 @njit(cache=True)
-def _least(shingles, count, most):  # type: ignore[no-untyped-def]
-    """Return the `most` least of the distinct hashes, in order: of many, those below a bound that fits are sorted."""
+def _least(shingles, count, most, out):  # type: ignore[no-untyped-def]
+    """Write the `most` least of the distinct hashes, in order; return their number. Of many hashes, only those below a
+    bound that fits are sorted."""
     share = (1.2 * most + 40) / count
     while share < 0.9:
-        below = np.uint32(share * 0xFFFFFFFF)
-        found = _distinct(shingles[:count][shingles[:count] < below])
-        if len(found) >= most:
-            return found[:most]
+        found = _below(shingles, count, np.uint32(share * 0xFFFFFFFF), out)
+        if found >= most:
+            return most
         share *= 2
-    return _distinct(shingles[:count].copy())[:most]
+    return min(_below(shingles, count, _MOST, out), most)
 
 
 @njit(cache=True)
@@ -97,7 +102,8 @@ def _minhash(words, first, size, factors, summands, rows, sketch):  # type: igno
         count = max(first[document + 1] - first[document] - size + 1, 0)
         longest = max(longest, count)
         room += min(count, max(sketch, 1))
-    shingles, kept = np.empty(longest, np.uint32), np.empty(room, np.uint32)
+    shingles, found = np.empty(longest, np.uint32), np.empty(longest + 1, np.uint32)
+    kept = np.empty(room, np.uint32)
     least = np.empty(len(factors), np.uint32)
     total = 0
     for document in range(documents):
@@ -105,10 +111,10 @@ def _minhash(words, first, size, factors, summands, rows, sketch):  # type: igno
         if count:
             _sign(shingles, count, factors, summands, least)
             _band_keys(least, rows, bands[document])
-            found = _least(shingles, count, sketch) if sketch > 0 else shingles[:1]
-            kept[total : total + len(found)] = found
-            total += len(found)
-            counts[document] = len(found)
+            counts[document] = _least(shingles, count, max(sketch, 1), found)
+            for at in range(counts[document]):
+                kept[total + at] = found[at]
+            total += counts[document]
     return bands, counts, kept[:total].copy()
 
 
