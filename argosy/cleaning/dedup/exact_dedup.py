@@ -32,7 +32,7 @@ class ExactDedup(Deduplicator[ExactDedupConfig]):
 
     def keys(self, batch: Batch) -> Keys:
         """Return `hashes`, (documents, 2), uint64."""
-        from argosy.cleaning.kernels.normal import normal_hashes
+        from argosy.cleaning.kernels.dedup.normal import normal_hashes
 
         return {"hashes": normal_hashes(batch.points, batch.starts[:-1], batch.starts[1:])[0]}
 

@@ -130,7 +130,7 @@ def _sorted(records: "Records") -> "Records":
     """Sort by the first column; equal keys stay in their order."""
     import numpy as np
 
-    from argosy.cleaning.kernels.groups import restore
+    from argosy.cleaning.kernels.dedup.groups import restore
 
     keys = np.ascontiguousarray(records[:, 0])
     order = np.argsort(keys)

@@ -58,7 +58,7 @@ class NearDedup(Deduplicator[NearDedupConfig]):
 
     def keys(self, batch: Batch) -> Keys:
         """Return `bands`, (documents, bands), uint64, `counts`, (documents,), and `sketches`, (sum of counts,)."""
-        from argosy.cleaning.kernels.shingles import minhash
+        from argosy.cleaning.kernels.dedup.shingles import minhash
 
         config, words = self.config, batch.words
         return minhash(words.hashes, words.first, config.shingle, config.bands, config.rows, config.sketch)._asdict()
@@ -66,7 +66,7 @@ class NearDedup(Deduplicator[NearDedupConfig]):
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
         import numpy as np
 
-        from argosy.cleaning.kernels.groups import begin, join_groups
+        from argosy.cleaning.kernels.dedup.groups import begin, join_groups
 
         sketches = Sketches(corpus, work)
         parents = work.array("parents", (len(corpus),), np.int64)
@@ -85,7 +85,7 @@ class NearDedup(Deduplicator[NearDedupConfig]):
         """Choose which document of each set stays."""
         import numpy as np
 
-        from argosy.cleaning.kernels.groups import members
+        from argosy.cleaning.kernels.dedup.groups import members
 
         found, roots = members(parents)
         order = np.argsort(roots, kind="stable")
@@ -166,7 +166,7 @@ class Sketches:
         """Join the documents of each bucket that are alike."""
         import numpy as np
 
-        from argosy.cleaning.kernels.groups import join_alike
+        from argosy.cleaning.kernels.dedup.groups import join_alike
 
         distinct, places = np.unique(documents, return_inverse=True)
         values, offsets = self._read(distinct)
@@ -176,7 +176,7 @@ class Sketches:
         """Return the sketches of documents, ascending, end to end, and where each begins."""
         import numpy as np
 
-        from argosy.cleaning.kernels.groups import gather
+        from argosy.cleaning.kernels.dedup.groups import gather
 
         corpus = self._corpus
         bounds = np.searchsorted(documents, corpus.firsts)

@@ -32,7 +32,7 @@ class PieceDeduplicator(SpanDeduplicator[P]):
     config_class = PieceDedupConfig
     scoring: ClassVar[tuple[str, ...]] = ("min_characters",)
     unit: ClassVar[str] = "LINES"
-    """Kind of the pieces, as `argosy.cleaning.kernels.splits` names it."""
+    """Kind of the pieces, as `argosy.cleaning.kernels.dedup.splits` names it."""
     ragged: ClassVar[Mapping[str, str]] = {"hashes": "counts", "begins": "counts", "ends": "counts"}
 
     def window(self) -> int:
@@ -43,8 +43,8 @@ class PieceDeduplicator(SpanDeduplicator[P]):
         """Return `counts` of pieces and `lengths`, (documents,), and `hashes`, `begins`, `ends`, (sum of counts,)."""
         import numpy as np
 
-        from argosy.cleaning.kernels import splits
-        from argosy.cleaning.kernels.normal import normal_hashes
+        from argosy.cleaning.kernels.dedup import splits
+        from argosy.cleaning.kernels.dedup.normal import normal_hashes
 
         begins, ends, first = splits.split(batch.points, batch.starts, getattr(splits, self.unit))
         documents = np.repeat(np.arange(len(batch)), np.diff(first))

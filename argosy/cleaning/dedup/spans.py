@@ -182,7 +182,7 @@ class SpanSelection:
 
 def _merged(rows: "Integers") -> "Integers":
     """Join spans that touch or overlap, (document, begin, end, ...) in order."""
-    from argosy.cleaning.kernels.splits import merge
+    from argosy.cleaning.kernels.dedup.splits import merge
 
     spans = rows[:, :3].copy()
     merged: Integers = spans[: merge(spans)]

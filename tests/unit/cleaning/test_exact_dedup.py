@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from argosy.cleaning.dedup.exact_dedup import ExactDedup, ExactDedupConfig
 from argosy.cleaning.dedup.external import Sorter, Workspace
 from argosy.cleaning.dedup.near_dedup import NearDedup
-from argosy.cleaning.kernels.hashing import hash128
-from argosy.cleaning.kernels.normal import normal_hashes
+from argosy.cleaning.kernels.dedup.hashing import hash128
+from argosy.cleaning.kernels.dedup.normal import normal_hashes
 from argosy.errors import InputError
 from argosy.text.scripts import normalise
 from tests.cleaning_fixtures import CHINESE, PROSE

@@ -8,7 +8,7 @@ import pytest
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
-from argosy.cleaning.kernels.shingles import permutations
+from argosy.cleaning.kernels.dedup.shingles import permutations
 from argosy.data.schemas import Document
 from argosy.text.scripts import words
 from tests.dedup_fixtures import Corpus, books, like_pairs, make, roots, same, shingles, short

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import njit
 
-from argosy.cleaning.kernels.hashing import hash128
+from argosy.cleaning.kernels.dedup.hashing import hash128
 from argosy.text.scripts import normalise
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import njit
 
-from argosy.cleaning.kernels.hashing import mix, sort
+from argosy.cleaning.kernels.dedup.hashing import mix, sort
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from argosy.cleaning.kernels.hashing import mix
+from argosy.cleaning.kernels.dedup.hashing import mix
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from argosy.cleaning.kernels.hashing import sort
+from argosy.cleaning.kernels.dedup.hashing import sort
 
 
 @njit(cache=True)

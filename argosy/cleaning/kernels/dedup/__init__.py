@@ -1,0 +1,1 @@
+"""Compiled loops of deduplication: hashes, normal forms, MinHash, pieces, windows, groups."""
