@@ -75,7 +75,7 @@ class Funnel:
 
 @dataclass
 class _Cuts:
-    """What deduplication cuts out of the documents of a shard that stay.
+    """Cuts of deduplication in the documents of a shard that stay.
 
     Attributes:
         changed: by filter, whether it cuts a document, (documents,).

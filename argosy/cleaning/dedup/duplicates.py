@@ -1,4 +1,4 @@
-"""Which of several copies stays, what decides it, and the answer: the types of deduplication."""
+"""Types of deduplication: the choice of the copy that stays, what it goes by, and the answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class DedupConfig(FilterConfig):
 
 @dataclass(frozen=True)
 class About:
-    """What decides which copy stays, over all documents of the corpus in order.
+    """Properties of all documents, in the order of the corpus, by which the copy that stays is chosen.
 
     Attributes:
         sizes: documents of each shard.
@@ -56,7 +56,7 @@ class About:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """What goes, and what it is a copy of.
+    """Documents and parts of documents that go, and the originals.
 
     Attributes:
         documents: numbers of dropped documents in the corpus, ascending, (dropped,), int64.

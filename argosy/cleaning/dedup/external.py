@@ -1,5 +1,6 @@
 """Sorting of more records than fit into memory: shared out to files by their key's first bits, sorted file by file."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,10 @@ class Workspace:
         if int(np.prod(shape)) * np.dtype(dtype).itemsize <= self.bytes // 8:
             return np.zeros(shape, dtype)
         self.directory.mkdir(parents=True, exist_ok=True)
-        return np.asarray(np.memmap(self.directory / f"{name}.array", dtype, "w+", shape=shape))
+        path = self.directory / f"{name}.array"
+        with open(path, "wb") as file:  # a full disk is an error here, where a write to mapped memory would be a crash
+            os.posix_fallocate(file.fileno(), 0, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        return np.asarray(np.memmap(path, dtype, "r+", shape=shape))
 
 
 class Sorter:

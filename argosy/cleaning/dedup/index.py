@@ -1,6 +1,6 @@
 """An index of a cleaned corpus: the keys and names of its documents, against which a later corpus is deduplicated."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from argosy.cleaning.batch import Integers
+
 INDEX = "index"  # in the directory of the step that has cleaned
-_META, _IDS = "index.json", "documents"
+_META, _DOCUMENTS = "index.json", "documents"
+_ROWS = 1000  # documents that are written at a time
 
 
 class KeyFormat(NamedTuple):
@@ -66,7 +69,7 @@ class IndexPart:
     def _column(self, name: str) -> Any:
         import pyarrow.parquet as pq
 
-        return pq.read_table(self.directory / f"{self.number:05}.{_IDS}.parquet", columns=[name]).column(name)
+        return pq.read_table(self.directory / f"{self.number:05}.{_DOCUMENTS}.parquet", columns=[name]).column(name)
 
 
 def write_index(
@@ -83,8 +86,8 @@ def write_index(
         rows = kept[first : first + size]
         for name, values in taken(keyed.ragged, keys, rows).items():
             np.save(folder / f"{number:05}.{name}.npy", values)
-        texts = about.texts(np.flatnonzero(rows) + first) if keyed.texts and about.texts and rows.any() else None
-        _write_documents(folder / f"{number:05}.{_IDS}.parquet", names, rows, texts)
+        read = about.texts if keyed.texts else None
+        _write_documents(folder / f"{number:05}.{_DOCUMENTS}.parquet", names, np.flatnonzero(rows), first, read)
         counts.append(int(rows.sum()))
         first += size
     meta = {"name": keyed.name, "parameters": dict(keyed.parameters), "documents": counts}
@@ -92,15 +95,18 @@ def write_index(
 
 
 def _write_documents(
-    path: Path, ids: Sequence[str], rows: "npt.NDArray[np.bool_]", texts: Sequence[str] | None
+    path: Path, ids: Sequence[str], rows: "Integers", first: int, read: "Callable[[Integers], Sequence[str]] | None"
 ) -> None:
+    """Write the ids of a shard's documents, and their texts where `read` reads them, some at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = {"id": pa.array(ids, pa.string()).filter(pa.array(rows))}
-    if texts is not None:
-        columns["text"] = pa.array(texts, pa.string())
-    pq.write_table(pa.table(columns), path, compression="zstd")
+    schema = pa.schema([("id", pa.string())] + [("text", pa.string())] * (read is not None))
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for at in range(0, len(rows), _ROWS):
+            some = rows[at : at + _ROWS]
+            texts = [pa.array(read(some + first), pa.string())] if read else []
+            writer.write_table(pa.table([pa.array([ids[row] for row in some.tolist()], pa.string()), *texts], schema))
 
 
 def taken(ragged: Mapping[str, str], keys: Keys, rows: "npt.NDArray[np.bool_]") -> dict[str, "npt.NDArray[Any]"]:

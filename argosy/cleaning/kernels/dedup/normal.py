@@ -26,7 +26,7 @@ _MANY, _COMBINES = 0x80000000, 0xFFFFFFFF  # an entry of several code points, by
 
 
 class Table(NamedTuple):
-    """What each code point becomes.
+    """The normal form of each code point.
 
     Attributes:
         targets: the code point, a space for one that is dropped, or `_MANY` + its number among `many`, or `_COMBINES`.

@@ -119,7 +119,7 @@ def _minhash(words, first, size, factors, summands, rows, sketch):  # type: igno
 
 
 class MinHash(NamedTuple):
-    """What near copies of documents are recognised by.
+    """Keys by which near copies of documents are recognised.
 
     Attributes:
         bands: a hash of each band of the signature, (documents, bands), uint64.
