@@ -7,7 +7,8 @@ words of each language that few of the others share."""
 import re
 import unicodedata
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 
 HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HAN_RUNS = re.compile(f"[{HAN}]+")
@@ -40,6 +41,15 @@ def words(text: str) -> tuple[str, ...]:
 def normalise(text: str) -> str:
     """Remove the differences between copies: case, width, punctuation and space (NFKC, casefold)."""
     return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+@cache
+def simplified() -> dict[int, str]:
+    """Return the simplified Chinese character of each traditional code point, as `str.translate` takes it: one for one,
+    for comparison, and no translation to read."""
+    lines = resources.files("argosy.text").joinpath("traditional.txt").read_text(encoding="utf-8").splitlines()
+    groups = [line.split(" ") for line in lines if not line.startswith("#")]
+    return {ord(old): new for before, after in groups for old, new in zip(before, after, strict=True)}
 
 
 _LOOK_AT = 4000  # characters; more do not change the answer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import njit
 
-from argosy.text.han import simplified
+from argosy.text.scripts import simplified
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,7 +13,7 @@ import pytest
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
-from argosy.text.han import simplified
+from argosy.text.scripts import simplified
 from tests.cleaning_fixtures import CHINESE, PROSE, document, outcome
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"

@@ -213,3 +213,10 @@ def test_records_for_posttraining_with_a_benchmark_item_are_counted(tmp_path: Pa
     found = in_records(tmp_path, ITEMS)
     assert {name: [each["line"] for each in rows] for name, rows in found.items()} == {
         "instructions": [1, 3], "preferences": [1], "prompts": []}
+
+
+def test_words_within_other_words_are_no_insults() -> None:
+    honest = "该地区的特色情况：进出口交易、家畜生产、松软蛋糕、灿烂人生、以下流程、一代杂种优势、人群交流、国内射击。"
+    assert outcome("toxicity", honest * 3) == honest * 3
+    honest = "Dickens at Scunthorpe: classes, assets, cocktails, peacocks, titters, analysis, Essex and Sussex."
+    assert outcome("toxicity", honest) == honest
