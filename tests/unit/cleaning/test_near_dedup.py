@@ -11,6 +11,7 @@ from argosy.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
 from argosy.cleaning.kernels.dedup.shingles import permutations
 from argosy.data.schemas import Document
 from argosy.text.scripts import words
+from benchmarks.cleaning_minhash import datatrove, ours
 from tests.dedup_fixtures import Corpus, books, like_pairs, make, roots, same, shingles, short
 
 
@@ -99,3 +100,10 @@ def test_without_sketches_a_common_band_makes_a_copy(tmp_path: Path) -> None:
 
 def test_texts_without_a_shingle_are_no_copies(tmp_path: Path) -> None:
     assert len(Corpus(make(NearDedup), ["too short"] * 3 + [""]).select(tmp_path).documents) == 0
+
+
+def test_datatrove_keeps_as_many(tmp_path: Path) -> None:
+    """Where texts are nearly equal or nothing alike, so that no chance decides."""
+    long = [text for text in books() if len(words(text)) > 600][:40]
+    texts = [*long, *(f"{text} One sentence more at the end." for text in long[::3])]
+    assert ours(texts, tmp_path) == len(long) == datatrove(texts, tmp_path, "regex")
