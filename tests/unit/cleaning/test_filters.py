@@ -14,7 +14,7 @@ from tests.cleaning_fixtures import CHINESE, PROSE, document, kept, make, outcom
 
 
 @pytest.mark.parametrize("text", [PROSE, CHINESE])
-@pytest.mark.parametrize("name", registered())
+@pytest.mark.parametrize("name", sorted({*registered()} - {"c4_quality", "c4_paragraphs"}))  # which want whole pages
 def test_good_prose_passes_every_filter_unchanged(name: str, text: str) -> None:
     assert outcome(name, text) == text
 
