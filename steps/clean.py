@@ -36,7 +36,7 @@ DEFAULT_FILTERS: Any = (
     "gopher_quality",
     # Documentation and lists of facts repeat themselves more than the web pages that the paper's thresholds are for.
     {
-        "name": "gopher_repetition", "max_line_share": 0.45, "max_paragraph_share": 0.45,
+        "name": "gopher_repetition", "max_line_share": 0.55, "max_paragraph_share": 0.45,
         "max_line_character_share": 0.40, "max_paragraph_character_share": 0.40,
         "top_ngrams": {2: 0.25, 3: 0.25, 4: 0.25},
         "duplicate_ngrams": {5: 0.40, 6: 0.38, 7: 0.36, 8: 0.34, 9: 0.32, 10: 0.30}

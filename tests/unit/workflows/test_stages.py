@@ -96,7 +96,7 @@ def test_a_new_model_needs_no_start() -> None:
     assert list(found) == ["data", "score/00000", "clean", "tokenizer", "tokenize", "pretrain"]
     whole = Graph(nodes().values())
     assert [Graph(found.values()).digest(found[name]) for name in found] == [
-        whole.digest(node) for node in whole.nodes if node.name in found]
+        whole.digest(node) for node in whole.nodes if node.id in found]
 
 
 @pytest.mark.parametrize(("overrides", "words"), [
