@@ -58,7 +58,6 @@ class Answered:
     prompts: "Sequence[Prompt]"
     answers: "Sequence[Sequence[Answer]]"
     model: str
-    failed: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[int, str] = field(default_factory=dict)
     """Why a prompt has no answer, by its number."""
 
@@ -90,7 +89,7 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
     outputs = SynthesisOutputs(
         file=f"{config.kind}.jsonl", records=len(made.records), own=own, prompts=len(found.prompts),
         answers=sum(map(len, found.answers)), left_out=unused.counts(), dropped=dropped, rejected=rejects.counts(),
-        metrics=metrics_of(config, found.answers, made), failed=dict(found.failed), again=tuple(found.failed))
+        metrics=metrics_of(config, found.answers, made))
     if group.rank == 0:
         rejects.write(context.out)
         _report(context, outputs, table_rows(found.prompts, found.answers, made))
@@ -151,13 +150,12 @@ def _answered(
 
     judge = _reward_tokenizer(config) if config.has_teacher else None
     if config.teacher_url:
-        from argosy.posttraining.synthesis.teacher import REPLIES, ask_teacher, plain_parser
+        from argosy.posttraining.synthesis.teacher import ask_teacher, plain_parser
 
         prompts, unused = read(plain_parser(problem))
         taught = ask_teacher(config, context, prompts, rewards, judge)
-        why = "; ".join(f"{count} requests: the teacher {problem}" for problem, count in taught.problems.items())
         model = f"{config.teacher_model} at {config.teacher_url}"
-        return Answered(prompts, taught.answers, model, {REPLIES: why} if why else {}, taught.missing), unused
+        return Answered(prompts, taught.answers, model, taught.missing), unused
     from argosy.models.checkpoint import find_checkpoint
     from argosy.posttraining.synthesis.answers import Answering, open_model
 

@@ -29,6 +29,8 @@ class Reply:
     """tokens of request and reply, as the server counts them; 0 where it does not"""
     problem: str = ""
     """why there is no reply"""
+    refused: bool = False
+    """whether the server would refuse the request again"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class ChatApi:
     """of one request that meets a server that is busy (429), fails (5xx) or does not answer"""
     timeout: float = 120.0
     """seconds"""
+    choosy: bool = False
+    """whether it may refuse one request (400: too long, against its rules) and answer others; else that is wrong
+    input"""
     sleep: Callable[[float], None] = time.sleep
 
     @property
@@ -84,6 +89,8 @@ class ChatApi:
             except urllib.error.HTTPError as error:
                 if error.code in _WRONG:
                     why = f"{_WRONG[error.code]} ({error.code}: {_message(error)})"
+                    if error.code == 400 and self.choosy:
+                        return Reply(None, problem=why, refused=True)
                     raise InputError(f"{self.name}: {why}") from None
                 problem, wait = f"HTTP {error.code}", error.headers.get("Retry-After", "")
             except (OSError, HTTPException, ValueError) as error:  # no connection, cut off, or no JSON

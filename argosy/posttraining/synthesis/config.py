@@ -57,6 +57,9 @@ class SynthesisConfig(ParallelConfig):
     """Requests at a time."""
     teacher_budget: int = Field(default=0, ge=0)
     """Tokens (of requests and replies, as the server counts them) after which no further request is sent; 0: no end."""
+    teacher_missing: Annotated[float, Field(ge=0, lt=1)] = 0.01
+    """Share of the requests to a URL that may stay without a reply. With more, the step fails, and when it is run again
+    it sends those alone."""
     n: int = Field(default=0, ge=0)
     """Answers to each prompt; 0 is 8, of distillation 1."""
     rewards: Rewards = Field(default={"accept": 1.0})
@@ -204,7 +207,3 @@ class SynthesisOutputs(Measured):
     rejected: dict[str, int]
     """Records of the data step that hold no usable prompt, by reason."""
     metrics: dict[str, float]
-    failed: dict[str, str] = Field(default_factory=dict)
-    """Requests to a teacher's URL without a reply."""
-    again: tuple[str, ...] = ()
-    """Entries of `failed` that the next run retries."""

@@ -108,7 +108,8 @@ def _held_out(config: SynthesisConfig, data: Path, usable: Sequence[Prompt]) -> 
     here, as an RL step sets too long ones aside before it chooses."""
     if not (data / _RL_PROMPTS).is_file():
         return set()
-    every = [Prompt(record["prompt"], []) for record in read_jsonl(data / _RL_PROMPTS)]
+    read = [Prompt(record["prompt"], []) for record in read_jsonl(data / _RL_PROMPTS)]
+    every = list({prompt_digest(prompt.messages): prompt for prompt in read}.values())
     chosen = config.heldout or (HeldOut(seed=config.seed),)
     return {prompt_digest(prompt.messages) for held in chosen for prompts in (every, usable) if len(prompts) > 1
             for prompt in hold_out(prompts, held.limit, held.seed)[1]}  # fmt: skip

@@ -1,6 +1,7 @@
 """Answers of a teacher behind a URL; each reply is kept as it comes, and none is requested twice."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +16,8 @@ from argosy.posttraining.synthesis.methods import Answer
 from argosy.scoring.chat_api import ChatApi, Reply
 from argosy.scoring.workers import Journal, key_of
 from argosy.step.contract import StepContext
+from argosy.store.step_files import STATE
 
-KEPT = ".kept/replies"  # stays, for those who ask again where a reply is missing
-REPLIES = "replies"  # the part that a retry repeats
 _SEEDS = 2**31  # servers take seeds of 32 bits with a sign
 
 
@@ -27,11 +27,9 @@ class Taught:
 
     Attributes:
         answers: to each prompt, those that there are.
-        problems: requests without a reply, by reason.
         missing: why a prompt has no answer, by its number."""
 
-    answers: list[list[Answer]] = field(default_factory=list)
-    problems: dict[str, int] = field(default_factory=dict)
+    answers: list[list[Answer]]
     missing: dict[int, str] = field(default_factory=dict)
 
 
@@ -41,27 +39,38 @@ def ask_teacher(
 ) -> Taught:
     """Request `n` answers to each prompt.
 
-    `tokenizer`: of the reward model, or None. Raises InputError: the server refuses; StepError: it gave no reply."""
+    `tokenizer`: of the reward model, or None. Raises InputError: the server refuses the key, or has no such model;
+    StepError: it gave too few replies."""
     key = os.environ.get(config.teacher_key_variable, "")
-    api = ChatApi(config.teacher_url, config.teacher_model, key, config.teacher_parallel)
+    api = ChatApi(config.teacher_url, config.teacher_model, key, config.teacher_parallel, choosy=True)
     seeds = [[seed % _SEEDS for seed in seeds_of(config, prompt)] for prompt in prompts]
     requests = [_request(config, prompt, seed) for prompt, row in zip(prompts, seeds, strict=True) for seed in row]
     most = len(requests) * config.max_new_tokens
     print(f"{len(requests):,} requests to {api.name}, of at most {most:,} tokens of answers", flush=True)
     replies = _replies(config, context, api, requests)
-    taught = Taught()
-    for reply in replies:
-        if reply is not None and reply.text is None:
-            taught.problems[reply.problem] = taught.problems.get(reply.problem, 0) + 1
-    if not any(reply is not None and reply.text is not None for reply in replies):
-        raise StepError(f"{api.name} gave none of {len(requests)} replies ({taught.problems}): see that it runs, and "
-                        "run this again")
-    taught.answers = _answers(config, prompts, replies, seeds, rewards, tokenizer)
+    _check_replies(config, api, replies)
+    taught = Taught(_answers(config, prompts, replies, seeds, rewards, tokenizer))
     for at in range(len(prompts)):
         if not taught.answers[at]:
-            unsent = None in replies[at * config.copies : (at + 1) * config.copies]
-            taught.missing[at] = "beyond teacher_budget" if unsent else "no reply"
+            row = replies[at * config.copies : (at + 1) * config.copies]
+            taught.missing[at] = ("beyond teacher_budget" if None in row else "refused by the teacher"
+                                  if all(each and each.refused for each in row) else "no reply")
     return taught
+
+
+def _check_replies(config: SynthesisConfig, api: ChatApi, replies: Sequence[Reply | None]) -> None:
+    """Check that there are replies, and that few requests stayed without one. Raises StepError: it is not so."""
+    without = Counter(reply.problem for reply in replies if reply and reply.text is None)
+    failed = sum(reply is not None and reply.text is None and not reply.refused for reply in replies)
+    why = "; ".join(f"{count} x {problem}" for problem, count in without.most_common(3))
+    if without.total() == len(replies):
+        raise StepError(f"{api.name} gave none of {len(replies)} replies ({why}): see that it runs and what it takes, "
+                        "and run this again")
+    if failed > config.teacher_missing * len(replies):
+        raise StepError(f"{failed} of {len(replies)} requests to {api.name} stayed without a reply ({why}), more than "
+                        f"teacher_missing={config.teacher_missing} allows; run this again: it sends those alone")
+    if without:
+        print(f"{without.total():,} of {len(replies):,} requests have no reply: {why}", flush=True)
 
 
 def plain_parser(problem: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, Any]], Prompt]:
@@ -88,7 +97,7 @@ def _replies(
     config: SynthesisConfig, context: StepContext, api: ChatApi, requests: Sequence[Mapping[str, Any]]
 ) -> list[Reply | None]:
     """Collect the replies that are kept, and those to the other requests; None: beyond the budget."""
-    journal = Journal(context.out / KEPT)
+    journal = Journal(context.out / STATE / "replies")
     keys = [key_of("reply", (api.name, sorted(request.items()))) for request in requests]
     found: list[Reply | None] = [Reply(**kept) if (kept := journal.get(key)) else None for key in keys]
     missing = [at for at, reply in enumerate(found) if reply is None]

@@ -75,6 +75,9 @@ def test_the_best_and_the_worst_answers_of_the_last_rollout_are_there(tmp_path: 
     assert "the best and the worst answers of step 1" in page
     assert page.count("user: what?") == 1
     assert "accept 0.25" in page
+    row = [0, "best", "user: what?", "that", None]  # of self-made data that nobody has rewarded
+    write_json(rlhf / "samples.json", {"columns": ["step", "end", "prompt", "answer", "reward"], "data": [row]})
+    assert "the best and the worst answers</h3>" in _compare(store)[0]
 
 
 def test_charts_hold_what_was_logged(html: str) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import math
+import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,12 @@ from argosy.data.rejects import Rejects, read_records
 from argosy.data.schemas import parse_record, user
 from argosy.errors import InputError, StepError
 from argosy.posttraining.rl.prompts import hold_out
-from argosy.posttraining.rl.reward import Prompt
+from argosy.posttraining.rl.reward import Prompt, Sample
+from argosy.posttraining.synthesis import teacher
 from argosy.posttraining.synthesis.methods import Answer, find_method
 from steps.synthesize import STEP, SynthesizeConfig
 from tests.judge_server import judge_server
-from tests.posttraining_fixtures import WORDS, make_checkpoint
+from tests.posttraining_fixtures import WORDS, make_checkpoint, make_tokenizer
 from tests.step_fixtures import run_step, write_lines
 
 GOOD, OTHER = "x", "y"  # tokens of the tiny tokenizer
@@ -210,6 +213,33 @@ def test_other_conversations_prompts_are_answered_too(checkpoint: Path, data: Pa
     assert "reward" not in record
 
 
+def test_a_teacher_may_be_a_directory_that_transformers_loads(checkpoint: Path, data: Path, tmp_path: Path) -> None:
+    model = tmp_path / "large"
+    shutil.copytree(checkpoint / "checkpoints/final", model, ignore=shutil.ignore_patterns("argosy.json"))
+    given = {"method": "distillation", "teacher": str(model), "data": str(data), "max_new_tokens": 6, "rewards":
+             {"accept": 1.0}, "n": 4, "seed": 1, "heldout": [{"seed": 4, "limit": 2}]}  # fmt: skip
+    out = run_step(STEP, validated(SynthesizeConfig, given), tmp_path / "taught")
+    [record, *_] = lines(tmp_path / "taught/instructions.jsonl")
+    assert record["model"] == "large"
+    run_step(STEP, config(checkpoint, data, seed=1), tmp_path / "own")
+    own = [each["messages"] for each in lines(tmp_path / "own/instructions.jsonl")]
+    assert [each["messages"] for each in lines(tmp_path / "taught/instructions.jsonl")] == own  # the same model
+    assert out["metrics"]["synthesize/reward/chosen"] == 1.0
+
+
+def test_a_reward_model_reads_a_teacher_s_words_in_its_own_tokens() -> None:
+    from argosy.models.chat import encode_answers, encode_prompt
+    from argosy.posttraining.synthesis.answers import reencoded
+
+    tokenizer = make_tokenizer()
+    asked, said = user("say cat twice"), {"role": "assistant", "content": "cat cat"}
+    found = reencoded(Sample(Prompt(asked, [9]), [8], "cat cat", ended=True), tokenizer)
+    assert found.prompt.ids == encode_prompt(tokenizer, asked)
+    assert [*found.prompt.ids, *found.answer_ids] == encode_answers(tokenizer, [*asked, said])[0]
+    cut = reencoded(Sample(Prompt(asked, [9]), [8], "cat cat", ended=False), tokenizer)
+    assert cut.answer_ids == found.answer_ids[:-1]
+
+
 Reply = Callable[[str, int], "tuple[int, Any]"]
 
 
@@ -235,30 +265,29 @@ def test_a_teacher_behind_a_url_is_asked_once_for_each_answer(data: Path, tmp_pa
     assert all(record["reward"] == 1.0 for record in records)
 
 
-def test_a_reply_that_is_missing_is_requested_by_the_next_run_and_no_other_is(
+def test_a_step_without_enough_replies_fails_and_then_sends_the_missing_requests_alone(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(teacher, "ChatApi", partial(teacher.ChatApi, sleep=lambda _: None))
     down, bodies = True, []
 
     def reply(text: str, number: int) -> tuple[int, Any]:
         bodies.append(text)
-        return (503, {}) if "cat" in text and down else (200, GOOD)
+        return (503, {}) if "cat" in text and down else (400, {}) if "dog" in text else (200, GOOD)
 
     with judge_server(reply) as asked:
-        given = validated(SynthesizeConfig, {"method": "distillation", "teacher": asked.url, "teacher_model": "m",
-                                             "n": 1, "data": str(data),
-                                             "heldout": [{"seed": 4, "limit": 2}]})  # fmt: skip
-        first = run_step(STEP, given, tmp_path)
-        assert "did not answer after 5 attempts (HTTP 503)" in first["failed"]["replies"]
-        assert first["again"] == ("replies",)
-        assert first["left_out"]["no reply"] == 1
+        fields = {"method": "distillation", "teacher": asked.url, "teacher_model": "m", "n": 1, "data": str(data),
+                  "heldout": [{"seed": 4, "limit": 2}]}  # fmt: skip
+        given = validated(SynthesizeConfig, fields)
+        with pytest.raises(StepError, match=r"1 of 10 requests .*after 5 attempts \(HTTP 503\).*teacher_missing=0.01"):
+            run_step(STEP, given, tmp_path)
+        some = run_step(STEP, validated(SynthesizeConfig, {**fields, "teacher_missing": 0.5}), tmp_path / "some")
+        assert some["left_out"].items() >= {"no reply": 1, "refused by the teacher": 1}.items()
         down = False
         bodies.clear()
-        second = run_step(STEP, given, tmp_path)
-    assert bodies == ["say cat please"]
-    assert not second["failed"]
-    assert second["records"] == first["records"] + 1
+        out = run_step(STEP, given, tmp_path)
+    assert sorted(bodies) == ["say cat please", "say dog please"]
+    assert out["records"] == some["records"] + 1 == 9
 
 
 def test_a_budget_ends_the_requests_and_a_server_without_replies_is_an_error(data: Path, tmp_path: Path) -> None:
@@ -270,6 +299,8 @@ def test_a_budget_ends_the_requests_and_a_server_without_replies_is_an_error(dat
         taught(lambda *_: (401, {"error": {"message": "no"}}), data, tmp_path / "b")
     with pytest.raises(StepError, match=r"none of .* prompts has a record.*no words"):
         taught(lambda *_: (200, ""), data, tmp_path / "c")
+    with pytest.raises(StepError, match=r"gave none of 20 replies \(20 x the server refuses the request \(400: long\)"):
+        taught(lambda *_: (400, {"error": {"message": "long"}}), data, tmp_path / "d")
 
 
 @pytest.mark.parametrize(

@@ -91,14 +91,15 @@ class Handed:
 
 def test_a_plan_hands_a_tree_over_in_the_laptop_s_directories(tmp_path: Path) -> None:
     devices = {"gpus": 2, "shm": "1Gi"}
-    profiles = write_profile(tmp_path, stages={"dpo": {"devices": devices}, "sft": {"cpu": "1500m"}})
+    placed = {"dpo": {"devices": devices}, "rlhf": {"devices": devices}, "sft": {"cpu": "1500m"}}
+    profiles = write_profile(tmp_path, stages=placed)
     env = {"ARGOSY_CONFIG": CONFIG}
     planned = plan_pod(profiles, tmp_path / "out", env=env)
     assert planned.returncode == 0, planned.stderr
     handed = Handed(tmp_path / "out")
     config = tmp_path / "tree.yaml"
     config.write_text(CONFIG)
-    gpus = "resources={simple: {gpus: 2}}"  # as the profile gives it
+    gpus = "resources={simple: {gpus: 2}, graded: {gpus: 2}, taught: {gpus: 1}}"  # as the profile gives them
     laptop = {node.id: node for node in plan(lifecycle(compose("tiny", config, [gpus])), tmp_path / "store").nodes}
     order = dict(handed.pods(handed.roots))
     names = [name for name in order if name in laptop]
@@ -117,7 +118,9 @@ def test_a_plan_hands_a_tree_over_in_the_laptop_s_directories(tmp_path: Path) ->
     assert requests["simple"]["nvidia.com/gpu"] == "2"
     assert json.loads(laptop["simple"].config)["processes"] == 2
     assert requests["chat"]["cpu"] == requests["apart"]["cpu"] == "1500m"
-    assert "nvidia.com/gpu" not in requests["graded"]
+    assert requests["graded"]["nvidia.com/gpu"] == "2"
+    assert requests["taught"]["nvidia.com/gpu"] == "1"  # one process asks its teacher's server
+    assert "nvidia.com/gpu" not in requests["judge_model"]
 
 
 def test_what_is_done_or_out_of_range_has_no_pod_and_a_range_ends_at_an_item(tmp_path: Path) -> None:

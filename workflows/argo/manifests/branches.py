@@ -1,4 +1,8 @@
-"""The task and the template that run a tree of post-training of any shape (workflows/argo/pod/branches.py)."""
+"""The task and the template that run a tree of post-training of any shape (workflows/argo/pod/branches.py).
+
+The plan's outputs are read as outputs of the workflow, since a template inside a template sees no task of the DAG
+around it. Argo evaluates an expression with `item` for each item, and one with the group's name when the group begins:
+none has both."""
 
 from collections.abc import Sequence
 from dataclasses import replace
