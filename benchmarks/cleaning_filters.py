@@ -27,7 +27,7 @@ from benchmarks.side_by_side import shared
 
 FOLDERS = ("zh_d2l", "en_rustbook", "zh_rustbook", "dolma_fixtures", "data_juicer_demo", "llamafactory_demo")
 PAPERS: Mapping[str, Mapping[str, Any]] = {
-    "gopher_repetition": {},
+    "gopher_repetition": {"lettered_pieces": False},
     "gopher_quality": {"min_words": 50, "bullets": "•-", "min_alphabetic_word_share": 0.8,
                        "stop_words": ("the", "be", "to", "of", "and", "that", "have", "with")},
     "c4_quality": {"line_ends": ".?!\"'"},

@@ -16,7 +16,9 @@ Shares = Mapping[Annotated[int, Field(ge=1, le=50)], Share]
 
 
 class GopherRepetitionConfig(FilterConfig):
-    """Largest shares of repetition, of pieces or of the text's characters; the paper's by default."""
+    """Largest shares of repetition, of pieces or of the text's characters; the paper's by default.
+
+    One departure: brackets, rules and fences repeat in any text with code or tables, and do not count as lines."""
 
     name: str = "gopher_repetition"
     skip_channels: tuple[str, ...] = ("code",)
@@ -28,6 +30,8 @@ class GopherRepetitionConfig(FilterConfig):
     """Characters in lines that occurred before."""
     max_paragraph_character_share: Share = 0.20
     """Characters in paragraphs that occurred before."""
+    lettered_pieces: bool = True
+    """Whether only lines and paragraphs with a letter count; the paper's, of web pages, all do."""
     top_ngrams: Shares = Field({2: 0.20, 3: 0.18, 4: 0.16})
     """Characters in the most frequent n-gram, by n; 0 where none occurs twice."""
     duplicate_ngrams: Shares = Field({5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10})
@@ -38,7 +42,7 @@ class GopherRepetition(Filter[GopherRepetitionConfig]):
     """A filter that drops text that says the same again and again."""
 
     config_class = GopherRepetitionConfig
-    scoring: ClassVar[tuple[str, ...]] = ()
+    scoring: ClassVar[tuple[str, ...]] = ("lettered_pieces",)
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Measure the shares of each document: the paper's n of n-grams, and those that the config names."""
@@ -47,10 +51,10 @@ class GopherRepetition(Filter[GopherRepetitionConfig]):
         from argosy.cleaning.kernels.pieces import repeated
         from argosy.cleaning.kernels.quality.ngrams import duplicate, top
 
-        scores = {}
+        scores, lettered = {}, self.config.lettered_pieces
         characters = np.maximum(batch.lengths, 1)
-        for kind, newlines, stripped in (("paragraph", 2, True), ("line", 1, False)):
-            pieces, before, inside = repeated(batch.points, batch.starts, newlines, stripped).T
+        for kind, newlines, stripped in (("paragraph", 2, True), ("line", 1, lettered)):
+            pieces, before, inside = repeated(batch.points, batch.starts, newlines, stripped, lettered).T
             scores[f"{kind}_share"] = before / np.maximum(pieces, 1)
             scores[f"{kind}_character_share"] = inside / characters
         scale = np.where(batch.han, _HAN_SCALE, 1)

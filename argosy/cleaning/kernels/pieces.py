@@ -82,18 +82,27 @@ def hash_piece(points, begin, end):  # type: ignore[no-untyped-def]
     return value
 
 
-def repeated(points: "Points", starts: "Integers", newlines: int, stripped: bool) -> "Integers":
+def repeated(points: "Points", starts: "Integers", newlines: int, stripped: bool, lettered: bool) -> "Integers":
     """Count pieces between runs of at least so many newlines (1: lines, 2: paragraphs) that occurred before.
 
     stripped: leave out white space at both ends of a document.
+    lettered: leave out pieces without a letter.
 
     Returns: pieces, pieces that occurred before, and the characters of these, (documents, 3), int64."""
-    counts: Integers = _repeated(points, starts, flags(), newlines, stripped)
+    counts: Integers = _repeated(points, starts, flags(), newlines, stripped, lettered)
     return counts
 
 
 @njit(cache=True)
-def _repeated(points, starts, kinds, newlines, stripped):  # type: ignore[no-untyped-def]
+def _has_letter(points, begin, end, kinds):  # type: ignore[no-untyped-def]
+    for at in range(begin, end):  # noqa: SIM110 (compiled)
+        if kinds[points[at]] & ALPHABETIC:
+            return True
+    return False
+
+
+@njit(cache=True)
+def _repeated(points, starts, kinds, newlines, stripped, lettered):  # type: ignore[no-untyped-def]
     counts = np.zeros((len(starts) - 1, 3), np.int64)
     table = np.zeros(1024, np.uint64)
     for document in range(len(starts) - 1):
@@ -113,8 +122,9 @@ def _repeated(points, starts, kinds, newlines, stripped):  # type: ignore[no-unt
             while run < end and points[run] == _NEWLINE:
                 run += 1
             if at == end or run - at >= newlines:
-                counts[document, 0] += 1
-                if not add(table, size, hash_piece(points, first, at)):
+                counted = not lettered or _has_letter(points, first, at, kinds)
+                counts[document, 0] += counted
+                if counted and not add(table, size, hash_piece(points, first, at)):
                     counts[document, 1] += 1
                     counts[document, 2] += at - first
                 first = run
