@@ -13,6 +13,7 @@ from argosy.cleaning.batch import Batch
 from argosy.cleaning.dedup import About, Deduplicator, Workspace
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
+from argosy.cleaning.filters.decontamination import Decontamination, contaminated
 from argosy.cleaning.scoring import KEPT, decide
 from argosy.config.schema import Config
 from argosy.data.jsonl import JsonlWriters, dump_line
@@ -66,18 +67,18 @@ def curate(
     writers: JsonlWriters, field: str = "data.curation", what: str = "",
 ) -> tuple[list[Record], Curation]:
     """Return the records of the kind `kind` that pass the filters, in their order, and counts; the others go to
-    `rejects/<kind>_<filter>` with filter and reason.
+    `rejects/<kind>_<filter>` with filter and reason, and of a benchmark item which one it is.
 
     benchmark: items {"question", "choices"} that must not be learnt. field, what: the filters' field, and what they are
     given, for the error. Raises InputError: none is left."""
     found, kept = Curation(Counter(str(record["channel"]) for record in records)), list(records)
     for one in make_filters(config.filters, Resources(benchmark=benchmark)) if kept else ():
         reasons = _reasons(kind, one, kept)
-        for record, reason in zip(kept, reasons, strict=True):
-            if reason:
-                found.dropped[one.name][reason] += 1
-                writers.write(f"rejects/{kind}_{one.name}", record | {"filter": one.name, "reason": reason})
-        kept = [record for record, reason in zip(kept, reasons, strict=True) if not reason]
+        for record, why in zip(kept, reasons, strict=True):
+            if why:
+                found.dropped[one.name][why["reason"]] += 1
+                writers.write(f"rejects/{kind}_{one.name}", record | {"filter": one.name, **why})
+        kept = [record for record, why in zip(kept, reasons, strict=True) if not why]
     found.kept.update(str(record["channel"]) for record in kept)
     if not kept:
         most = max(found.dropped, key=lambda name: found.dropped[name].total(), default="")
@@ -86,8 +87,8 @@ def curate(
     return kept, found
 
 
-def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[str]:
-    """Tell of each record why a filter drops it; "": it stays."""
+def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Tell of each record why a filter drops it, as {"reason", ...}; {}: it stays."""
     import numpy as np
 
     batch = Batch([Document(str(number), _text(kind, one.name, record), str(record["channel"]),
@@ -98,10 +99,13 @@ def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[str
         with TemporaryDirectory() as work:
             found = one.select([one.keys(batch)], np.ones(len(batch), np.bool_), about, Workspace(Path(work)))
         dropped = dict(zip(found.documents.tolist(), found.reasons.tolist(), strict=True))
-        return [one.reasons[dropped[number]] if number in dropped else "" for number in range(len(batch))]
-    scores = {f"{one.name}.{name}": values for name, values in one(batch)[1].items()}
-    codes, reasons = decide({one.name: one}, scores, names[channels])
-    return [reasons[code][1] if code != KEPT else "" for code in codes.tolist()]
+        return [{"reason": one.reasons[dropped[at]]} if at in dropped else {} for at in range(len(batch))]
+    scores = one(batch)[1]
+    labelled = {f"{one.name}.{name}": values for name, values in scores.items()}
+    codes, reasons = decide({one.name: one}, labelled, names[channels])
+    items = dict(contaminated(scores, one.resources.benchmark)) if isinstance(one, Decontamination) else {}
+    return [{"reason": reasons[code][1], **items.get(at, {})} if code != KEPT else {}
+            for at, code in enumerate(codes.tolist())]
 
 
 def _text(kind: str, name: str, record: Record) -> str:

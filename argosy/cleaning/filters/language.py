@@ -5,7 +5,7 @@ Scripts and function words decide about most documents; those that they leave in
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -51,6 +51,7 @@ class Language(Filter[LanguageConfig]):
     where that is not the declared one. Nothing is told of a document without enough prose."""
 
     config_class = LanguageConfig
+    scoring: ClassVar[tuple[str, ...]] = ("skip_channels",)  # whose documents get no language
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         import numpy as np

@@ -13,8 +13,11 @@ import pytest
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
+from argosy.data.jsonl import read_jsonl
+from argosy.data.schemas import Document
+from argosy.store.files import read_json
 from argosy.text.scripts import simplified
-from tests.cleaning_fixtures import CHINESE, PROSE, document, outcome
+from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, document, make_data, outcome
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 Item = dict[str, Any]
@@ -128,6 +131,23 @@ def test_what_is_found_is_named_and_marking_keeps_it() -> None:
     assert list(contaminated(scores, [item])) == [(1, found)]
     assert outcome("decontamination", text, resources=Resources(benchmark=[item])) == "dropped: benchmark item"
     assert outcome("decontamination", text, resources=Resources(benchmark=[item]), action="mark") == text
+
+
+def test_the_clean_step_lists_what_was_found_where(tmp_path: Path) -> None:
+    question = "Who sat on the wall of the old harbour at dawn?"
+    item = {"id": "met", "suite": "fishing", "question": question, "choices": []}
+    texts = [PROSE, f"{CHINESE}\n{question}", CHINESE]
+    data = make_data(tmp_path / "data", [Document(f"web-{at}", text, "web") for at, text in enumerate(texts)])
+    chats = [{"messages": [{"role": "user", "content": text}]} for text in texts[:2]]
+    for name, rows in (("items", [item]), ("prompts", [{"prompt": chat["messages"]} for chat in chats])):
+        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    outputs, _ = cleaned(tmp_path, data, filters=[{"name": "decontamination", "action": "mark"}])
+    what = {"suite": "fishing", "item": "met", "match": "question", "overlap": 1.0}
+    assert outputs["documents_out"] == 3
+    assert list(read_jsonl(tmp_path / "clean" / "contaminated.jsonl")) == [
+        {"document": "web-1", "channel": "web", **what}, {"file": "prompts", "line": 2, **what}]
+    report = read_json(tmp_path / "clean" / "report.json")
+    assert (report["contaminated"], report["contamination"]) == ({"fishing": {"question": 1}}, {"prompts": 1})
 
 
 def test_a_question_that_items_share_is_no_proof_alone() -> None:

@@ -45,6 +45,8 @@ def test_items_copies_and_near_copies_are_dropped_and_kept_aside(tmp_path: Path)
              for record in read_jsonl(tmp_path / f"rejects/instructions_{name}.jsonl")]
     assert sorted(record["messages"][0]["content"] for record in aside) == sorted(
         record["messages"][0]["content"] for record in bad)
+    items = {(record["suite"], record["match"]) for record in aside if record["filter"] == "decontamination"}
+    assert items == {("benchmark", "question")}
     assert Counter(record["filter"] for record in aside) == {"decontamination": 2, "exact_dedup": 1, "near_dedup": 1}
 
 
