@@ -4,27 +4,24 @@ A character-bigram model (Shannon 1948; for gibberish: Rennie's detector) is lea
 corpus itself, one for each script, and a text is judged by its mean log-probability per character against
 the spread of the sample. Nothing is downloaded, and a corpus of another kind sets its own norm."""
 
-import re
 from collections.abc import Sequence
-from math import inf, nan
-from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores
-from argosy.text.scripts import HAN, is_han
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
+
+    from argosy.cleaning.batch import Floats
+    from argosy.cleaning.kernels.quality.bigrams import Lookup
 
 _SHIFT = 32
 _SMOOTHING = 0.1
-_LETTERS = {
-    True: re.compile(f"[^{HAN}]+"),
-    False: re.compile(r"[\W\d_]+"),
-}
 
 
 class GibberishConfig(FilterConfig):
@@ -46,37 +43,12 @@ class GibberishConfig(FilterConfig):
     """Share of its visible characters that may be one and the same."""
 
 
-class _Model:
-    """Probabilities log p(b | a); a pair that occurred once counts nothing, or texts would vouch for themselves."""
+class _Model(NamedTuple):
+    """Probabilities log p(b | a), and their mean per character in the sample: the median and the median deviation."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        import numpy as np
-
-        pairs = np.concatenate([_pairs(text) for text in texts])
-        self._pairs, seen = np.unique(pairs, return_counts=True)
-        self._firsts, inverse = np.unique(self._pairs >> _SHIFT, return_inverse=True)
-        size = np.bincount(inverse, weights=seen) + _SMOOTHING * len(self._firsts)
-        self._scores = np.log((seen - 1 + _SMOOTHING) / size[inverse])
-        self._unseen = np.log(_SMOOTHING / size)
-        self._unknown = float(self._unseen.min())
-
-    def score(self, letters: str) -> float:
-        """Return the mean log-probability (nats) of a character given the one before; `letters` has at least 2."""
-        import numpy as np
-
-        pairs = _pairs(letters)
-        at = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
-        first = np.minimum(np.searchsorted(self._firsts, pairs >> _SHIFT), len(self._firsts) - 1)
-        unseen = np.where(self._firsts[first] == pairs >> _SHIFT, self._unseen[first], self._unknown)
-        return float(np.where(self._pairs[at] == pairs, self._scores[at], unseen).mean())
-
-
-def _pairs(text: str) -> "npt.NDArray[Any]":
-    """Return neighbouring characters as one number each: uint64, (len(text) - 1,)."""
-    import numpy as np
-
-    codes = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32).astype(np.uint64)
-    return codes[:-1] << _SHIFT | codes[1:]
+    scores: "Lookup"
+    middle: float
+    deviation: float
 
 
 class Gibberish(Filter[GibberishConfig]):
@@ -90,37 +62,50 @@ class Gibberish(Filter[GibberishConfig]):
 
     def __init__(self, config: GibberishConfig, resources: Resources) -> None:
         super().__init__(config, resources)
-        texts = [d.text[: config.look_at] for d in resources.sample if d.channel not in config.skip_channels]
-        self._models = {han: self._learn([t for t in texts if is_han(t) is han], han) for han in (True, False)}
+        self._sample = [document for document in resources.sample if document.channel not in config.skip_channels]
 
-    def _learn(self, texts: Sequence[str], han: bool) -> tuple[_Model, float, float] | None:
-        cleaned = [_letters(text, han) for text in texts]
-        cleaned = [text for text in cleaned if len(text) >= self.config.min_letters]
-        if sum(map(len, cleaned)) < self.config.min_sample_letters:
+    @cached_property
+    def _models(self) -> dict[bool, _Model | None]:
+        """Learn what is normal in Chinese (True) and in other texts of the sample."""
+        batch = Batch(self._sample)
+        parts = {han: [document for document, of in zip(self._sample, batch.han, strict=True) if of == han]
+                 for han in (True, False)}
+        return {han: self._learnt(Batch(part)) for han, part in parts.items()}
+
+    def _learnt(self, batch: Batch) -> _Model | None:
+        import numpy as np
+
+        from argosy.cleaning.kernels.quality.bigrams import letters, pairs
+
+        found, offsets = letters(batch.points, batch.starts, batch.han, self.config.look_at)
+        many = np.diff(offsets) >= self.config.min_letters
+        found, offsets = found[np.repeat(many, np.diff(offsets))], np.append(0, np.cumsum(np.diff(offsets)[many]))
+        if len(found) < self.config.min_sample_letters:
             return None
-        model = _Model(cleaned)
-        scores = [model.score(text) for text in cleaned]
-        middle = median(scores)
-        return model, middle, median(abs(score - middle) for score in scores)
+        lookup = _learnt(pairs(found, offsets))
+        scores = lookup.means(found, offsets)
+        middle = float(np.median(scores))
+        return _Model(lookup, middle, float(np.median(np.abs(scores - middle))))
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Score the first characters of each text."""
         import numpy as np
 
-        texts = [text[: self.config.look_at] for text in batch.texts]
-        gaps = np.array([self._gap(text) for text in texts], np.float64).reshape(-1, 2)
-        return batch, {"gap": gaps[:, 0], "deviations": gaps[:, 1],
-                       "same_share": np.array([_same_share(text) for text in texts], np.float64)}
+        from argosy.cleaning.kernels.quality.bigrams import letters, same_shares
 
-    def _gap(self, text: str) -> tuple[float, float]:
-        """Return how far a text is below the median: in nats, and in median deviations."""
-        han = is_han(text)
-        learnt, letters = self._models[han], _letters(text, han)
-        if learnt is None or len(letters) < self.config.min_letters:
-            return nan, nan
-        model, middle, deviation = learnt
-        gap = middle - model.score(letters)
-        return gap, gap / deviation if deviation else inf
+        most = self.config.look_at
+        found, offsets = letters(batch.points, batch.starts, batch.han, most)
+        few = np.diff(offsets) < self.config.min_letters
+        gap, deviations = np.full(len(batch), np.nan), np.full(len(batch), np.nan)
+        for han, model in self._models.items():
+            if model is None:
+                continue
+            below = model.middle - model.scores.means(found, offsets)
+            of = (batch.han == han) & ~few
+            gap[of] = below[of]
+            deviations[of] = below[of] / model.deviation if model.deviation else np.inf
+        return batch, {"gap": gap, "deviations": deviations,
+                       "same_share": same_shares(batch.points, batch.starts, most)}
 
     def rules(self) -> Sequence[Rule]:
         """Look at runs of one character, then at improbable ones."""
@@ -129,11 +114,16 @@ class Gibberish(Filter[GibberishConfig]):
                 Rule("gap", "improbable characters", most=self.config.max_gap, also=far)]
 
 
-def _same_share(text: str) -> float:
-    visible = "".join(text.split())
-    return max(map(visible.count, set(visible))) / len(visible) if visible else 0.0
+def _learnt(both: "npt.NDArray[np.uint64]") -> "Lookup":
+    """Return log p(b | a); a pair that occurred once counts nothing, or texts would vouch for themselves."""
+    import numpy as np
 
+    from argosy.cleaning.kernels.quality.bigrams import Lookup
 
-def _letters(text: str, han: bool) -> str:
-    """Keep lower-case letters, everything else one space: digits and punctuation say little about gibberish."""
-    return _LETTERS[han].sub(" ", text.lower()).strip()
+    keys, seen = np.unique(both, return_counts=True)
+    firsts, inverse = np.unique(keys >> np.uint64(_SHIFT), return_inverse=True)
+    size = np.bincount(inverse, weights=seen) + _SMOOTHING * len(firsts)
+    unseen: Floats = np.log(_SMOOTHING / size)
+    others = np.full(0x110000, unseen.min())
+    others[firsts.astype(np.int64)] = unseen
+    return Lookup(keys, np.log((seen - 1 + _SMOOTHING) / size[inverse]), others)
