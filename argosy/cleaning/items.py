@@ -127,7 +127,7 @@ class ItemIndex:
         parts.append(self._grams(options, _LEAST * factor[options], _OPTION))
         hashes = np.concatenate([hashes for hashes, _ in parts])
         rows = np.concatenate([rows for _, rows in parts])
-        order = np.lexsort((rows[:, 1], rows[:, 0], rows[:, 2], hashes))
+        order = np.argsort(hashes, kind="stable")
         hashes, rows = hashes[order], rows[order]
         keep = self._telling(hashes, rows)
         known, first = np.unique(hashes[keep], return_index=True)
