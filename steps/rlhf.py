@@ -16,10 +16,13 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     from argosy.posttraining.rl.prompts import hold_out, prompt_parser
     from argosy.posttraining.rl.reward import Surroundings
     from argosy.posttraining.rl.rewards import WeightedRewards, check_model
+    from argosy.posttraining.rl.server.process import check_installed
     from argosy.posttraining.stage import begin
 
     for given in (config.rewards, config.guards.true_reward):
         check_model(given, config.reward_model)
+    if config.generation == "vllm":
+        check_installed(config.server)
     stage = begin(config, context)
     from argosy.posttraining.rl.evaluation import PolicyEvaluation, evaluate_policy
     from argosy.posttraining.rl.learning import train_policy

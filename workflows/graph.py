@@ -280,12 +280,14 @@ def _with_processes(name: str, config: Config, gpus: int | None) -> Config:
     """`config` with one process for each GPU, where it can run as several."""
     if not gpus or not isinstance(config, ParallelConfig):
         return config
-    if "processes" in config.model_fields_set and config.processes != gpus:
+    processes = max(1, gpus - int(getattr(config, "server_gpus", 0)))
+    if "processes" in config.model_fields_set and config.processes != processes:
         raise InputError(f"{name}.processes is {config.processes} and resources.{name}.gpus is {gpus}, allowed: as "
-                         f"many processes as GPUs; leave {name}.processes out, or set gpus=0 to train on the CPU")
+                         f"many processes as GPUs, but a server's; leave {name}.processes out, or set gpus=0 to "
+                         "train on the CPU")
     given = {field: getattr(config, field) for field in config.model_fields_set}
     try:
-        return validated(type(config), {**given, "processes": gpus})
+        return validated(type(config), {**given, "processes": processes})
     except InputError as error:
         raise InputError(f"{name} runs as one process for each GPU, of which resources.{name}.gpus (or the cluster "
                          f"profile) gives it {gpus}: {error}") from None

@@ -91,12 +91,21 @@ def save_weights(model: Any, directory: Path, weights: Mapping[str, Any] | None 
     Its own way imports DeepSpeed, to unwrap a model that is never wrapped here: two seconds of a laptop's step."""
     from safetensors.torch import save_file
 
-    tied = set(model.all_tied_weights_keys)
     if weights is None:
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())
-                   if name not in tied}
+        weights = whole_weights(model)
     save_file(_as_published(model, weights), directory / "model.safetensors", metadata={"format": "pt"})
     save_config(model, directory)
+
+
+def whole_weights(model: Any) -> dict[str, Any]:
+    """Return a model's weights by name, tied ones once, on the CPU; where it has adapters, merged with them."""
+    from argosy.models.adapters.layers import adapters_of, merged_weights
+
+    if adapters_of(model) is not None:
+        return merged_weights(model)
+    tied = set(model.all_tied_weights_keys)
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())
+            if name not in tied}
 
 
 def save_config(model: Any, directory: Path) -> None:

@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 GPUS = "CUDA_VISIBLE_DEVICES"
+GIVEN_GPUS = "ARGOSY_GPUS"  # those of the step, where its process sees fewer
 
 
 def usable_cores() -> int:
@@ -37,6 +38,11 @@ def usable_gpus() -> tuple[str, ...]:
     if visible is not None:
         return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
     return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def shown_gpus() -> tuple[str, ...]:
+    """List the GPUs that this step was given, also where its lone process shows its libraries the first of them."""
+    return tuple(filter(None, os.environ.get(GIVEN_GPUS, "").split(","))) or usable_gpus()
 
 
 def free_port() -> int:

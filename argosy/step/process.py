@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from argosy.errors import InputError, Stopped
-from argosy.step.machine import GPUS, usable_gpus
+from argosy.step.machine import GIVEN_GPUS, GPUS, usable_gpus
 
 THREADS = "ARGOSY_THREADS"
 DIE_WITH_PARENT = "ARGOSY_DIE_WITH_PARENT"
@@ -157,4 +157,4 @@ def make_deterministic(seed: int, threads: int = 1) -> None:
 def show_one_gpu() -> None:
     """Hide all GPUs but the first from this process: libraries would spread one process over all of them."""
     if len(gpus := usable_gpus()) > 1:
-        os.environ[GPUS] = gpus[0]
+        os.environ |= {GIVEN_GPUS: ",".join(gpus), GPUS: gpus[0]}

@@ -20,13 +20,14 @@ LOG = "log.txt"
 PROGRESS = "progress.json"
 TRACKING = "tracking"
 STATE = "state"  # what an interrupted step goes on from, if it keeps any; removed once it is done
-RANK_LOGS = "log-rank*.txt"  # of a step of several processes, beside LOG
+RANK_LOGS = "log-*.txt"  # of a step's ranks and of a server that it starts, beside LOG
+SERVER_LOG = "log-server.txt"
 RECORDS = {OUTPUTS, NODE, RUN, ERROR, LOG, PROGRESS, TRACKING, STATE}  # of attempts, beside what the step makes
 
 
 def rank_log(rank: int) -> str:
     """Return the name of a rank's log."""
-    return RANK_LOGS.replace("*", str(rank))
+    return RANK_LOGS.replace("*", f"rank{rank}")
 
 
 def result_files(directory: Path) -> dict[str, int]:

@@ -9,6 +9,7 @@ from argosy.config.explain import likely
 from argosy.config.schema import ADDED, RUNTIME, Config, Rate, Upstream
 from argosy.errors import InputError
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
+from argosy.posttraining.rl.server_config import ServerConfig
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,9 @@ class RLHFConfig(PosttrainingConfig):
     staleness: int = Field(default=0, ge=0)
     """Updates by which the weights that answer are older than those that learn; above 0 the next rollout is generated
     while the update runs."""
+    generation: Annotated[Literal["transformers", "vllm"], ADDED] = "transformers"
+    """What samples in training: transformers in this process, or vLLM as a server of its own process."""
+    server: Annotated[ServerConfig, ADDED] = ServerConfig()
     overlap: Annotated[bool, RUNTIME] = True
     """Whether `staleness` saves time: false generates between updates, without a copy of the weights; results are the
     same."""
@@ -187,7 +191,7 @@ class RLHFConfig(PosttrainingConfig):
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
         for problem in (self._group_problem(), self._minibatch_problem(), self._choice_problem(),
-                        self._guard_problem()):
+                        self._guard_problem(), self._server_problem()):
             if problem:
                 raise ValueError(problem)
         return self
@@ -212,6 +216,17 @@ class RLHFConfig(PosttrainingConfig):
     def updates(self) -> int:
         """Return the optimizer steps that a rollout serves."""
         return self.passes * self.minibatches
+
+    @property
+    def server_gpus(self) -> int:
+        """Return the GPUs of the step that are no process's."""
+        return self.server.gpus if self.generation == "vllm" else 0
+
+    def _server_problem(self) -> str:
+        if self.server != ServerConfig() and self.generation != "vllm":
+            return (f"server is for generation=vllm, and generation={self.generation} samples in this process: set "
+                    "generation=vllm, or leave server out")
+        return ""
 
     def _group_problem(self) -> str:
         share = self.batch_size // self.processes

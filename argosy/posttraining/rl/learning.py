@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from argosy.data.split import derive_seed
+from argosy.errors import StepError
+from argosy.models.generate import Decoding
 from argosy.models.logprobs import k1, k3
 from argosy.posttraining.loop import Updates, Values
 from argosy.posttraining.rl.ahead import Ahead
@@ -20,11 +22,13 @@ from argosy.posttraining.rl.networks import Networks, Rows, laid_out, make_netwo
 from argosy.posttraining.rl.prompts import make_samples
 from argosy.posttraining.rl.reward import Prompt
 from argosy.posttraining.rl.rewards import WeightedRewards
-from argosy.posttraining.rl.rollout import Collector, Rollout, Stream, TransformersSampler, steps_of
+from argosy.posttraining.rl.rollout import Collector, Rollout, Sampler, Stream, TransformersSampler, steps_of
 from argosy.posttraining.rl.samples import SampleTable
 from argosy.posttraining.stage import Stage, Trained
 from argosy.training.engines.fitting import explained
 from argosy.training.optim import learning_rate
+
+PROBE = 8  # one of so many answers of a rollout, by which the policy checks the log-probabilities of a server
 
 
 @dataclass
@@ -121,6 +125,7 @@ class Learner:
         reference = networks.reference_logprobs(rows)
         values = networks.score(networks.value.module, rows) if networks.value else None
         old = self._old(sampled, rows)
+        apart = self._difference(rollout, sampled, rows)
         ended, scores = torch.tensor(rollout.ended), torch.tensor(rollout.scores)
         scores = scores - deductions(config, mask.sum(1), ended)
         kl = k1(sampled, reference) if networks.reference and config.choice("kl") == "reward" else 0 * sampled
@@ -128,7 +133,7 @@ class Learner:
         weights, total = token_weights(config, mask, (1 - ended) * config.length.masked)
         facts = torch.stack([old, sampled, reference, advantages, weights])
         valued = None if values is None else torch.stack([values, returns, mask])
-        return Experience(rows, mask, facts, total, valued), self._means(rollout, sampled, reference, mask)
+        return Experience(rows, mask, facts, total, valued), apart | self._means(rollout, sampled, reference, mask)
 
     def _old(self, sampled: Tensor, rows: Rows) -> Tensor:
         """Return the log-probabilities that ratios are of: those of the sampler, where it computes as the update does;
@@ -138,6 +143,24 @@ class Learner:
         if self.stage.config.updates == 1:
             return torch.full_like(sampled, torch.nan)
         return self.networks.score(self.networks.policy.module, rows)
+
+    def _difference(self, rollout: Rollout, sampled: Tensor, rows: Rows) -> Values:
+        """Compare a server's log-probabilities of the first answers with the policy's own; returns what is logged.
+
+        Raises StepError: they are further apart than other kernels and `staleness` updates can bring them."""
+        if self.collector.sampler.exact:
+            return {}
+        group, limit = self.networks.group, self.stage.config.server.tolerance
+        some = rows[: max(1, len(rows) // (PROBE * group.world)) * group.world]
+        own = self.networks.score(self.networks.policy.module, some)
+        lengths = torch.tensor([len(answer) for _, answer in some])
+        counted = torch.arange(own.shape[1]) < lengths[:, None]
+        found = float(masked_mean((own - sampled[: len(some), : own.shape[1]]).abs(), counted.float()))
+        if not found <= limit:
+            raise StepError(f"the server's log-probabilities are {found:.3g} nats a token from the policy's own, "
+                            f"allowed: {limit:g} (server.tolerance): it has other weights than those of version "
+                            f"{rollout.version}, or computes something else; nothing was learnt from its answers")
+        return {"rlhf/sampler_difference": found}
 
     def _means(self, rollout: Rollout, sampled: Tensor, reference: Tensor, mask: Tensor) -> Values:
         config = self.stage.config
@@ -228,8 +251,8 @@ def train_policy(
         networks = make_networks(stage, model, steps, length)
         decoding = replace(source.decoding(config.max_new_tokens, config.temperature, config.seed),
                            batch_size=config.generation_batch_size)
-        sampler = TransformersSampler(networks.whole, decoding, getattr(torch, config.dtype),
-                                      apart=bool(config.staleness and config.overlap))
+        longest = max(len(prompt.ids) for prompt in (*prompts, *heldout)) + config.max_new_tokens
+        sampler = _sampler(stage, networks, decoding, longest)
         collector = Collector(sampler, Stream(prompts, config.seed), rewards, config, source, stage.group)
 
         def judge() -> Judged:
@@ -239,4 +262,18 @@ def train_policy(
             return rewards(samples).totals, true(samples).totals if true else []
 
         learner = Learner(stage, networks, collector, steps, Guards(config, judge if true else None))
-        return Trained(learner.train(), learner.tokens, networks.whole.refresh())
+        try:
+            return Trained(learner.train(), learner.tokens, networks.whole.refresh())
+        finally:
+            sampler.close()
+
+
+def _sampler(stage: Stage[RLHFConfig], networks: Networks, decoding: Decoding, length: int) -> Sampler:
+    """Return what answers, of prompts that have with their answers at most `length` tokens."""
+    config = stage.config
+    if config.generation == "vllm":
+        from argosy.posttraining.rl.server.sampler import VLLMSampler
+
+        return VLLMSampler(stage, networks.whole, decoding, length)
+    return TransformersSampler(networks.whole, decoding, getattr(torch, config.dtype),
+                               apart=bool(config.staleness and config.overlap))

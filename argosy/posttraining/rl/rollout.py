@@ -113,6 +113,9 @@ class Sampler(ABC):
     def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
         """Return answers and the log-probabilities of their tokens, prompt by prompt, one for each seed."""
 
+    def close(self) -> None:  # noqa: B027 - one that opens nothing has nothing to close
+        """Give back what it has opened."""
+
 
 class TransformersSampler(Sampler):
     """Answers by transformers in this process; none ends before it has `shortest` tokens.

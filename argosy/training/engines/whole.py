@@ -40,7 +40,7 @@ class WholeModel:
         if not self.shared:
             return model
         if self._copy is None:
-            self._copy = self._plain().requires_grad_(False)
+            self._copy = self._plain()
             _share(self._copy, model)
             self._copy.set_attn_implementation(model.config._attn_implementation)
         with torch.no_grad():
@@ -77,3 +77,5 @@ def _share(copy: Any, model: Any) -> None:
     for name, own in copy.named_parameters():
         there = trained[name]
         own.data = there.data.clone() if there.requires_grad else there.data
+        own.requires_grad_(there.requires_grad)  # by which torch chooses among kernels, whose last bits differ
+

@@ -107,7 +107,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("more", [{}, {"lora": {"rank": 2}}], ids=["weights", "adapters"])
 def test_the_same_bytes_whether_generation_runs_beside_the_update(root: Path, tmp_path: Path, more: Any) -> None:
     fields: dict[str, Any] = {
-        "checkpoint": root / "base", "data": root / "data", "method": "grpo", "rewards": {"ended": 1.0},
+        "checkpoint": root / "base", "data": root / "data", "method": "grpo",
+        "rewards": {"language": {"language": "en"}},
         "group": {"size": 4}, "batch_size": 8, "micro_batch_size": 8, "max_steps": 4, "staleness": 2, "log_every": 1,
         "dtype": "float32", "max_new_tokens": 6, "heldout_limit": 4, "save_every": 50,
         "guards": {"true_reward": {"ended": 1.0}, "true_every": 2}, **more}
@@ -117,6 +118,7 @@ def test_the_same_bytes_whether_generation_runs_beside_the_update(root: Path, tm
         run_here(steps.rlhf, tmp_path / str(overlap), logs[overlap], overlap=overlap, **fields)
     assert digests(tmp_path / "True") == digests(tmp_path / "False")
     assert logs[True].logged == logs[False].logged
+    assert min(logs[True].logged["train/grad_norm", step] for step in (1, 2, 3)) > 0  # so that weights change
     assert [logs[True].logged["rlhf/staleness", step] for step in (1, 2, 3, 4)] == [0, 1, 2, 2]
     assert logs[True].watched["time/overlap_ms", 3] > logs[False].watched["time/overlap_ms", 3] == 0
     assert logs[True].watched["perf/generated_tokens_per_second", 4] > 0
