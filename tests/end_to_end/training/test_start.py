@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from argosy.data.jsonl import JsonlWriters, read_jsonl
+from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import Document
 from argosy.errors import InputError
 from argosy.models.load import load_model
@@ -18,6 +18,8 @@ from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels
 from argosy.tokens.windows import IGNORED
 from steps import long_context, preference, pretrain, rlhf, sft, start, tokenize
+from tests.cleaning_fixtures import cleaned
+from tests.cleaning_fixtures import make_data as make_corpus
 from tests.end_to_end.crash import run as argosy_run
 from tests.posttraining_fixtures import make_data
 from tests.started_models import make_model, make_qwen_tokenizer
@@ -37,12 +39,12 @@ def prepare(root: Path, kind: str, *, tied: bool = False, **fields: Any) -> Path
     tokenizer = make_sentencepiece(TEXTS * 3, 480) if sentencepiece else make_qwen_tokenizer()
     make_model(root / "model", kind, tokenizer, rows=512, tied=tied, **fields)
     run_here(start, root / "start", model=root / "model")
-    with JsonlWriters(root) as writers:
-        for channel, texts in DOCUMENTS.items():
-            for number, text in enumerate(texts):
-                writers.write(f"documents/{channel}", Document(f"{channel}-{number}", text, channel).to_record())
+    documents = [Document(f"{channel}-{number}", text, channel) for channel, texts in DOCUMENTS.items()
+                 for number, text in enumerate(texts)]
+    cleaned(root, make_corpus(root, documents), filters=[])
     make_data(root / "data", 32)
-    run_here(tokenize, root / "tokens", documents=root, tokenizer=root / "start", data=root / "data")
+    run_here(tokenize, root / "tokens", documents=root / "clean", scored=[str(root / "score-0")],
+             tokenizer=root / "start", data=root / "data")
     return root
 
 
@@ -168,7 +170,7 @@ def test_the_presets_run_by_one_command(qwen: Path, tmp_path: Path) -> None:
                "sft.max_new_tokens=4", "stages=sft,compare")
     names = sorted(path.name.rpartition("-")[0] for path in tmp_path.iterdir() if (path / "outputs.json").is_file())
     assert names == ["clean", "compare", "data", "evaluate-pretrain-final-heldout", "evaluate-start-final-heldout",
-                     "pretrain", "sft", "start", "tokenize"]
+                     "pretrain", "score-00000", "sft", "start", "tokenize"]
     [scored] = tmp_path.glob("evaluate-start-final-heldout-*")
     [tokens] = tmp_path.glob("tokenize-*")
     metrics = read_outputs(scored)["metrics"]
