@@ -1,5 +1,6 @@
 """The images' locks and Dockerfiles, without building them."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,6 +8,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from argosy.cleaning.filters import registered
+from argosy.cleaning.kernels import CACHE, COMPILED, link_compiled
+from workflows.local.kernels import plan_cleaning
 
 ROOT = Path(__file__).parents[3]
 IMAGES = ("data", "train", "mlflow")
@@ -97,3 +102,31 @@ def test_the_makefile_builds_each_image():
     for name in IMAGES:
         tag = f"registry.example.com/argosy-{name}:7"
         assert f"podman build --file images/Dockerfile.{name} --tag {tag}" in ended.stdout
+
+
+def test_compiled_loops_are_offered_where_numba_may_write_beside_them(tmp_path):
+    image, cache = tmp_path / "image", tmp_path / "cache"
+    (image / "quality").mkdir(parents=True)
+    (image / "quality/lines.nbi").write_text("index")
+    (image / "quality").chmod(0o555)
+    link_compiled(str(image), str(cache))
+    link_compiled(str(image), str(cache))  # by another process
+    assert (cache / "quality/lines.nbi").read_text() == "index"
+    assert (cache / "quality").stat().st_mode & 0o200
+    assert sorted(tmp_path.iterdir()) == [cache, image]
+    link_compiled(str(image), str(image / "quality/lines.nbi/nowhere"))  # cannot be made: numba does without
+
+
+@pytest.mark.parametrize("name", ["data", "train"])
+def test_loops_run_as_they_were_compiled(name):
+    """Numba looks for what it has compiled by the CPU's name, and nodes are of many kinds."""
+    made, run = _dockerfile(name).split("\nFROM ${BASE}\n")
+    assert "NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=/opt/argosy/compiled" in made
+    assert "-m workflows.local.kernels" in made
+    for setting in ("NUMBA_CPU_NAME=generic", f"{COMPILED}=/opt/argosy/compiled", f"{CACHE}=/tmp/numba"):
+        assert re.search(rf"^ +{setting}( \\)?$", run, re.M), setting
+
+
+def test_every_filter_is_compiled_beforehand(tmp_path):
+    [score] = (node for node in plan_cleaning(tmp_path).nodes if node.step == "score")
+    assert {each["name"] for each in json.loads(score.config)["filters"]} == set(registered())

@@ -1,0 +1,39 @@
+"""The loops of cleaning, compiled before anybody waits for them: `python -m workflows.local.kernels`.
+
+`make setup` and the images run it. It cleans the tiny preset's corpus with every filter, as steps do, since numba
+compiles a loop for the types that it is called with. They go where numba keeps them (NUMBA_CACHE_DIR)."""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from argosy.cleaning.dedup.deduplicator import Deduplicator
+from argosy.cleaning.filters import registered
+from argosy.store.step_files import LOG
+from workflows.compose import compose
+from workflows.lifecycle import lifecycle
+from workflows.local.runner import run_plan
+from workflows.plan import Plan, plan
+
+
+def plan_cleaning(store: Path) -> Plan:
+    """Plan a run to `clean` with all filters; deduplication comes first, while there are copies left."""
+    names = sorted(registered(), key=lambda name: (not issubclass(registered()[name], Deduplicator), name))
+    config = compose("tiny", overrides=[f"clean.filters={json.dumps(names)}"])
+    return plan(lifecycle(config), store, None, "clean")
+
+
+def main() -> int:
+    """Run it in a store that is removed again; where a step fails, its log says why."""
+    with tempfile.TemporaryDirectory() as store:
+        planned = plan_cleaning(Path(store))
+        result = run_plan(planned, plain=True)
+        if result.exit_code:
+            for node in planned.nodes:
+                print(Path(node.dir, LOG).read_text() if Path(node.dir, LOG).exists() else "", file=sys.stderr)
+    return result.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
