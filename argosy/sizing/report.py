@@ -1,6 +1,6 @@
 """The planner's answer about one job on one type of GPU: as data, and as tables in plain words."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ from argosy.sizing.layouts import Proposal, Proposals
 from argosy.sizing.memory import memory
 from argosy.sizing.traffic import traffic
 from argosy.text.display import columns, duration
-
-EPOCHS = 4  # up to so many, a repeated token teaches nearly as much as a new one (Muennighoff et al. 2023)
+from argosy.tokens.epochs import ChannelEpochs
+from argosy.tokens.epochs import in_words as epochs_in_words
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,8 @@ class Question:
     per_node: int
     mfu: float
     price: float
-    epochs: Mapping[str, float]
-    """Passes over each channel; empty where the data are not known."""
-
-
-def epochs(tokens: int, mixture: Mapping[str, float], channels: Mapping[str, int]) -> dict[str, float]:
-    """Return the passes over each channel, from its tokens and its share of the mixture; without one, in proportion."""
-    weights = mixture or {name: float(size) for name, size in channels.items()}
-    total = sum(weights.values())
-    return {name: tokens * weight / total / channels[name] for name, weight in weights.items() if channels.get(name)}
+    epochs: Sequence[ChannelEpochs] = ()
+    """Of each channel, in this phase and with those before; empty where the data are not known."""
 
 
 def short(number: float) -> str:
@@ -60,7 +53,8 @@ def as_data(job: Job, asked: Question, found: Proposals) -> dict[str, Any]:
         "fitting": [_proposal(each, asked) for each in found.fitting],
         "failing": [{"layout": each.name, "bytes": each.memory.total, "parts": dict(each.memory.parts)}
                     for each in found.failing],
-        "epochs": dict(asked.epochs),
+        "epochs": {row.channel: row.epochs for row in asked.epochs},
+        "channels": [asdict(row) | {"alarm": row.alarm} for row in asked.epochs],
     }
 
 
@@ -83,7 +77,7 @@ def in_words(job: Job, asked: Question, found: Proposals, hints: Mapping[str, st
     if found.fitting or len(found.failing) == 1:  # or the one layout that was asked about
         best = (*found.fitting, *found.failing)[0]
         sections += [_memory(best, asked), _work(best, asked), _sent(best, asked)]
-    sections.append(_data(asked))
+    sections.append(epochs_in_words(asked.epochs) if asked.epochs else "")
     return "\n\n".join(section for section in sections if section)
 
 
@@ -155,17 +149,6 @@ def _sent(best: Proposal, asked: Question) -> str:
     rows += [(f"{sent.kind}: {sent.purpose}", gigabytes(sent.bytes), "between nodes" if sent.nodes else "in a node",
               f"{sent.seconds(asked.gpu):.3g}") for sent in traffic(best.job, best.layout, asked.per_node)]
     return columns(rows, right=(1, 3)) if len(rows) > 1 else ""
-
-
-def _data(asked: Question) -> str:
-    return columns(list(_epochs(asked.epochs)), right=(1,)) if asked.epochs else ""
-
-
-def _epochs(found: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
-    yield "CHANNEL", "EPOCHS", ""
-    for name, passes in found.items():
-        much = f"above {EPOCHS}: a repeated token teaches less and less (Muennighoff et al. 2023)"
-        yield name, f"{passes:.3g}", much if passes > EPOCHS else ""
 
 
 def phase_rows(model: Architecture, phases: Mapping[str, tuple[Mapping[str, Any], int, bool]]) -> str:

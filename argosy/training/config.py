@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream
 from argosy.models.export import Export
 from argosy.sizing.architecture import expert_fields
+from argosy.tokens.caps import Beyond, EpochCaps
 from argosy.training.experts import ExpertsConfig, experts_problem
 from argosy.training.numerics import NumericsConfig
 
@@ -52,6 +53,13 @@ class TrainConfig(NumericsConfig):
     """Directory of the tokenize step."""
     mixture: dict[str, Rate] = Field(default_factory=dict)
     """Share of the samples by channel, relative; empty means in proportion to the channels' tokens."""
+    max_epochs: Annotated[EpochCaps, ADDED] = Field({})
+    """Passes over a channel in this phase at most, such as {wiki: 4, "*": 8} (`*`: the others), or a number for all."""
+    max_epochs_in_all: Annotated[EpochCaps, ADDED] = Field({})
+    """The same over this phase and all before it; 4 for a channel that neither of the two names."""
+    over_max_epochs: Annotated[Beyond, ADDED] = "warn"
+    """What becomes of a channel beyond its cap: a warning; refuse the mixture; or redistribute: it gets fewer samples,
+    and the others the rest in proportion."""
     seed: Seed = 0
     """Seed of the samples' order, the initial weights and all else that is drawn."""
     sequence_length: Annotated[int, Field(ge=2)] = 128

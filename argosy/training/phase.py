@@ -1,5 +1,6 @@
 """One phase of training, from its config to its outputs: model, data, engine, loop."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ from argosy.errors import InputError
 from argosy.models.export import Exporter
 from argosy.sizing.architecture import MIXTURES
 from argosy.step.contract import StepContext
+from argosy.store.files import write_json
 from argosy.store.step_files import given_directory
-from argosy.tokens.mixture import Mixture
+from argosy.tokens.caps import Caps
+from argosy.tokens.epochs import REPORT, ChannelEpochs, as_report, epoch_table, epochs_before, in_words, refuse_beyond
+from argosy.tokens.mixture import Limit, Mixture
 from argosy.tokens.reader import read_channels, read_index
 from argosy.training.config import ContinueConfig, ModelConfig, TrainConfig, TrainOutputs
 from argosy.training.engines import make_engine
@@ -34,7 +38,7 @@ def train_phase(
     Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
     not a number any more."""
     _check_model(config, model.config)
-    mixture, heldout = _data(config, stage)
+    mixture, heldout = _data(config, context, stage)
     exporter, group = Exporter(context, stage, tokenizer, tokens_before), join_group(context)
     weights = loss_weights(config, mixture.names)
     with explained(config, model, group):
@@ -75,15 +79,36 @@ def _check_model(config: TrainConfig, model: Any) -> None:
                          f"{longest}: lower the one or raise the other")
 
 
-def _data(config: TrainConfig, stage: str) -> tuple[Mixture, HeldoutLoss]:
-    """Open what a phase trains on and what it is evaluated on."""
+def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixture, HeldoutLoss]:
+    """Open what a phase trains on and what it is evaluated on; tell how often it will see each channel."""
     train = read_channels(config.tokenized, "train")
+    caps, samples = Caps.of(config.model_dump()), config.steps * config.global_batch_size
+    caps.check(train)
+    before, note = epochs_before(getattr(config, "checkpoint", ""), config.tokenized)
+    limit = None
+    if caps.beyond == "redistribute":
+        limit = Limit(samples, {name: caps.left(name, before.get(name, 0.0)) for name in train})
     # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
-    mixture = Mixture(train, config.mixture, config.sequence_length, derive_seed("sampling", config.seed, stage))
-    if warning := mixture.deviations(config.steps * config.global_batch_size):
-        print(warning, flush=True)
+    seed = derive_seed("sampling", config.seed, stage)
+    mixture = Mixture(train, config.mixture, config.sequence_length, seed, limit)
+    tokens = {name: len(channel.tokens) for name, channel in train.items()}
+    rows = epoch_table(tokens, mixture.weights, mixture.shares, samples, mixture.windows, caps, before)
+    if context.rank == 0:
+        report = as_report(rows, before, config.tokenized)
+        _tell(rows, context, report, note, "" if limit else mixture.deviations(samples))
+    if caps.beyond == "refuse":
+        refuse_beyond(rows)
     scored = read_channels(config.tokenized, "heldout")
     return mixture, HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
+
+
+def _tell(rows: Sequence[ChannelEpochs], context: StepContext, report: Mapping[str, Any], *notes: str) -> None:
+    """Print the epochs of the channels, log them, and write them to the report."""
+    print("\n".join([in_words(rows), *filter(None, notes)]), flush=True)
+    write_json(context.out / REPORT, report)
+    context.tracker.artifact(context.out / REPORT)
+    context.tracker.metrics({f"mixture/{name}/{row.channel}": getattr(row, name)
+                             for row in rows for name in ("share", "epochs", "epochs_in_all")}, step=0)
 
 
 def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None]) -> Any:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from argosy.config.yaml import read_yaml
 from argosy.errors import InputError
+from argosy.store.files import read_record
+from argosy.text.display import columns
 from workflows.compose import DEFAULT_PRESET, compose, preset_names
 from workflows.lifecycle import LifecycleConfig
 from workflows.plan import Plan, describe
@@ -89,7 +91,25 @@ def describe_all(planned: Plan, config: LifecycleConfig) -> str:
         training = f"{phase_rows(trained_model(config), phases)}\n\n" if phases else ""
     except InputError:
         training = ""
-    return training + describe(planned)
+    return training + _epochs(planned) + describe(planned)
+
+
+def _epochs(planned: Plan) -> str:
+    """Describe how often each phase of training will see each channel, where the tokens are there already."""
+    from argosy.tokens.epochs import HEAD, planned_tables, table_rows
+
+    tokenized = next((node for node in planned.nodes if node.step == "tokenize" and node.state == "done"), None)
+    phases = {node.name: json.loads(node.config) for node in planned.nodes if node.step in PHASES}
+    index = read_record(Path(tokenized.dir) / "index.json") if tokenized else {}
+    if not index or not phases:
+        return ""
+    try:
+        tables = planned_tables(index, phases)
+    except InputError as error:
+        return f"will be refused: {error}\n\n"
+    selected = {node.name for node in planned.nodes if node.selected}
+    rows = [(name, *cells) for name, table in tables.items() if name in selected for cells in table_rows(table)]
+    return columns([("PHASE", *HEAD), *rows], right=range(2, 8)) + "\n\n" if rows else ""
 
 
 def config_file(args: argparse.Namespace) -> Path | None:

@@ -4,7 +4,7 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from argosy.config.explain import likely
 from argosy.errors import InputError
@@ -14,8 +14,12 @@ from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, lo
 from workflows.compose import compose
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from argosy.sizing.job import Job, Layout
     from argosy.sizing.layouts import Proposals
+    from argosy.tokens.epochs import ChannelEpochs
+    from workflows.lifecycle import LifecycleConfig
 
 MORE = f"""examples:
   argosy size --model-dir ~/llama-3-8b pretrain.sequence_length=4096 pretrain.global_batch_size=512 pretrain.tokens=1e12
@@ -100,15 +104,16 @@ def run(args: argparse.Namespace) -> int:
     from argosy.sizing.layouts import Proposals, fit, propose
     from argosy.sizing.report import Question, as_data, in_words
 
-    job, phase = _job(args)
+    config = load_config(args)
+    job = _job(args, config)
     if args.measure is not None:
-        return measure_layouts(args, load_config(args), job.model)
+        return measure_layouts(args, config, job.model)
     if args.out:
         raise InputError("--out is of --measure: give that too, or leave it out")
     args.gpus = args.gpus or 8
     gpu, gpus = find_gpu(args.gpu or "h100"), args.gpus * args.nodes
     price = gpu.price if args.price is None else args.price
-    asked = Question(gpu, gpus, args.gpus, args.mfu or MFU, price, _epochs(args, phase, job))
+    asked = Question(gpu, gpus, args.gpus, args.mfu or MFU, price, _epochs(args, config))
     layout = _layout(args, job, gpus)
     if layout is None:
         found = propose(job, gpu.usable, gpus, args.gpus)
@@ -122,22 +127,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _job(args: argparse.Namespace) -> "tuple[Job, dict[str, Any]]":
+def _job(args: argparse.Namespace, config: "LifecycleConfig") -> "Job":
     """Read the stage's job, with the options that replace parts of it."""
     from argosy.sizing.architecture import open_architecture
     from argosy.sizing.job import read_job
 
-    config = load_config(args)
     if args.stage not in PHASES:
         raise InputError(f"--stage is {args.stage!r}, allowed: {', '.join(PHASES)}; {likely(args.stage, PHASES)}")
     stage = getattr(config, args.stage)
     if stage is None:
         raise InputError(f"--stage is {args.stage!r}, which the config leaves out: take another stage")
-    phase = stage.model_dump()
     model = open_architecture(args.model_dir) if args.model_dir else trained_model(config)
-    job = read_job(phase, model)
+    job = read_job(stage.model_dump(), model)
     names = ("optimizer", "precision", "kernels", "loss")
-    return replace(job, **{name: getattr(args, name) for name in names if getattr(args, name)}), phase
+    return replace(job, **{name: getattr(args, name) for name in names if getattr(args, name)})
 
 
 def _layout(args: argparse.Namespace, job: "Job", gpus: int) -> "Layout | None":
@@ -158,21 +161,16 @@ def _layout(args: argparse.Namespace, job: "Job", gpus: int) -> "Layout | None":
     return layout
 
 
-def _epochs(args: argparse.Namespace, phase: "dict[str, Any]", job: "Job") -> dict[str, float]:
+def _epochs(args: argparse.Namespace, config: "LifecycleConfig") -> "Sequence[ChannelEpochs]":
     """Count the passes over each channel. Raises InputError: the mixture names a channel that is not there."""
     if not args.tokenized:
-        return {}
-    from argosy.sizing.report import epochs
-    from argosy.store.files import read_json
+        return ()
+    from argosy.tokens.epochs import planned_tables
+    from argosy.tokens.reader import read_index
 
-    index = read_json(args.tokenized / "index.json")
-    channels = {name: int(splits.get("train", {}).get("tokens", 0)) for name, splits in index["channels"].items()}
-    channels = {name: tokens for name, tokens in channels.items() if tokens}
-    for name in phase["mixture"]:
-        if name not in channels:
-            raise InputError(f"{args.stage}.mixture names {name!r}, allowed: channels of {args.tokenized}, "
-                             f"{', '.join(channels)}; {likely(name, channels)}")
-    return epochs(job.tokens, phase["mixture"], channels)
+    chosen = [name for name in PHASES if getattr(config, name) and (name in config.chosen() or name == args.stage)]
+    phases = {name: getattr(config, name).model_dump() for name in chosen}
+    return planned_tables(read_index(args.tokenized), phases, args.stage)[args.stage]
 
 
 def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from argosy.compare.page.tables import glance, prefix_tables
 from argosy.compare.stages import compare
 from argosy.errors import InputError
 from argosy.store.files import read_json, write_json
+from argosy.tokens.epochs import ChannelEpochs
 from steps.compare import STEP, CompareConfig
 from tests.html_tags import TagReader, check_no_markup, check_self_contained
 from tests.report_fixtures import DEMO, HONEST, HOSTILE, Model, Store, make_store
@@ -55,7 +56,11 @@ def test_hostile_names_are_text_too(tmp_path: Path) -> None:
         done["outputs"][kind] |= {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.5}
     done["outputs"]["left_out"] = {HOSTILE: {HOSTILE: 3}}
     write_json(Path(store.evaluations[0]) / "outputs.json", done)
-    check_no_markup(_compare(store)[0], scripts=1)
+    seen = ChannelEpochs(HOSTILE, 10, 1.0, 1.0, 60.0, 6.0, 7.5, None, 4.0)
+    report = {"mixture": {"channels": [asdict(seen) | {"alarm": seen.alarm}]}}
+    write_json(Path(store.config()["checkpoints"][0]) / "report.json", report)
+    text = "".join(check_no_markup(_compare(store)[0], scripts=1).text)
+    assert "7.5 epochs in all are above 4" in text
 
 
 def test_every_checkpoint_and_its_items_are_there(html: str) -> None:

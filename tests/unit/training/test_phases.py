@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from argosy.errors import InputError, StepError
 from argosy.models.load import load_model
+from argosy.tokens.epochs import read_table
 from argosy.tokens.reader import read_channels
 from argosy.tokens.windows import IGNORED
 from argosy.tracking.tracker import Tracker
@@ -188,6 +189,9 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
     assert annealed.heldout_before["zh"].bpb == pytest.approx(longer.heldout["zh"].bpb, rel=0.01)
     assert annealed.heldout["zh"].bpb < annealed.heldout_before["zh"].bpb
     assert list(annealed.epochs) == ["zh"]
+    phases = (pretrained[1], longer, annealed)
+    [row] = read_table(tmp_path / "anneal")
+    assert row["epochs_in_all"] == pytest.approx(sum(outputs.epochs["zh"] for outputs in phases))
 
 
 def test_every_model_is_on_the_steps_device(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path,

@@ -92,11 +92,11 @@ def test_size_as_json_has_what_the_tables_say(tmp_path: Path, argosy: Argosy) ->
 def test_size_counts_epochs_of_a_tokenized_store(tmp_path: Path, argosy: Argosy) -> None:
     channels = {"en": {"train": {"tokens": 1000}}, "code": {"train": {"tokens": 3000}}}
     (tmp_path / "index.json").write_text(json.dumps({"channels": channels}))
-    given = ("size", "--preset", "tiny", "--tokenized", str(tmp_path), "pretrain.tokens=20000", "--json")
-    assert json.loads(argosy(*given).out)["epochs"] == {"en": 5.0, "code": 5.0}
+    given = ("size", "--preset", "tiny", "--tokenized", str(tmp_path), "pretrain.tokens=20480", "--json")
+    assert json.loads(argosy(*given).out)["epochs"] == pytest.approx({"en": 5.12, "code": 5.12})
     mixed = json.loads(argosy(*given, "pretrain.mixture={en: 1, code: 1}").out)["epochs"]
-    assert mixed == {"en": 10.0, "code": 20000 / 2 / 3000}
-    assert "allowed: channels of" in argosy(*given, "pretrain.mixture={em: 1}", code=2).err
+    assert mixed == pytest.approx({"en": 10.24, "code": 20480 / 2 / 3000})
+    assert "pretrain: mixture.em: no such channel" in argosy(*given, "pretrain.mixture={em: 1}", code=2).err
 
 
 def test_size_refuses_what_cannot_be(tmp_path: Path, argosy: Argosy) -> None:

@@ -1,0 +1,58 @@
+"""Caps on epochs: how often a phase may see each channel, by itself and with the phases before."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator
+
+from argosy.config.schema import Rate
+from argosy.data.sources import check_channels
+
+FEW_EPOCHS = 4.0  # up to so many, a repeated token teaches nearly as much as a new one (Muennighoff et al. 2023)
+OTHERS = "*"  # in caps: each channel that is not named
+
+Beyond = Literal["warn", "refuse", "redistribute"]
+
+
+def _by_channel(given: Any) -> Any:
+    return {OTHERS: given} if isinstance(given, int | float) and not isinstance(given, bool) else given
+
+
+EpochCaps = Annotated[dict[str, Rate], BeforeValidator(_by_channel)]  # by channel, or one number for all
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What a phase allows.
+
+    Attributes:
+        phase: epochs of a channel within the phase.
+        in_all: those over the phase and all before it; FEW_EPOCHS for a channel that neither of the two names.
+        beyond: what becomes of a mixture that exceeds them."""
+
+    phase: Mapping[str, float] = field(default_factory=dict)
+    in_all: Mapping[str, float] = field(default_factory=dict)
+    beyond: Beyond = "warn"
+
+    @classmethod
+    def of(cls, phase: Mapping[str, Any]) -> Self:
+        """Read the fields of a phase's config."""
+        return cls(phase["max_epochs"], phase["max_epochs_in_all"], phase["over_max_epochs"])
+
+    def check(self, channels: Iterable[str]) -> None:
+        """Check that caps name channels that there are. Raises InputError: they do not."""
+        names = list(channels)
+        for where, caps in (("max_epochs", self.phase), ("max_epochs_in_all", self.in_all)):
+            check_channels([name for name in caps if name != OTHERS], names, where)
+
+    def __getitem__(self, channel: str) -> tuple[float | None, float | None]:
+        """Return a channel's caps, of the phase and in all."""
+        phase, in_all = (caps.get(channel, caps.get(OTHERS)) for caps in (self.phase, self.in_all))
+        return phase, FEW_EPOCHS if phase is None and in_all is None else in_all
+
+    def left(self, channel: str, before: float) -> float:
+        """Return the epochs that are left of a channel of which the phases before have seen `before`."""
+        phase, in_all = self[channel]
+        return max(0.0, min(math.inf if phase is None else phase, math.inf if in_all is None else in_all - before))
