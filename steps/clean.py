@@ -4,9 +4,9 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from argosy.cleaning.clusters import clusters
 from argosy.cleaning.contamination import ITEMS, count, in_documents, in_records
@@ -19,7 +19,8 @@ from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histo
 from argosy.cleaning.kept import REPORT, write_decisions
 from argosy.cleaning.scoring import KEPT, labels
 from argosy.cleaning.shard import ScoredShard
-from argosy.config.schema import RUNTIME, Config, Externals, Upstream, Upstreams
+from argosy.cleaning.tiers import TierConfig, assign, check_tiers
+from argosy.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
 from argosy.data.counts import Counts, gather
 from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.errors import InputError
@@ -75,6 +76,14 @@ class CleanConfig(Config):
     """Keep the keys of the documents that are kept, so that a later corpus can be cleaned `against` this one."""
     samples_per_reason: Annotated[int, Field(ge=0)] = 3
     """Dropped documents that the report shows by reason."""
+    tiers: Annotated[tuple[TierConfig, ...], ADDED] = ()
+    """Channels by quality: documents within limits of a score become a channel CHANNEL.NAME, which mixtures may weigh;
+    of several tiers the first."""
+
+    @model_validator(mode="after")
+    def _check_tiers(self) -> Self:
+        check_tiers(self.tiers, labels(self.filters))
+        return self
 
 
 class CleanOutputs(Config):
@@ -106,6 +115,8 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     shards = [ScoredShard(directory) for directory in directories]
     filters = dict(zip(labels(config.filters), make_filters(config.filters, Resources()), strict=True))
     decisions = decide(config, filters, shards, context)
+    if config.tiers:
+        decisions.tiers, decisions.tier_names = assign(config.tiers, shards), [tier.name for tier in config.tiers]
     write_decisions(context.out, decisions)
     if config.index:
         write_indexes(filters, shards, decisions.kept, context.out)
@@ -123,6 +134,9 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
                          f"in {context.out / REPORT} and set its thresholds in clean.filters, or leave it out")
     print(_summary(outputs))
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
+    metrics |= {f"clean/tiers/{name}": float(counts["out"]) for name, counts in funnel.tiers.items()}
+    print("".join(f"channel {name}: {counts['out']} documents of {counts['of']}, {counts['bytes_out']} bytes\n"
+                  for name, counts in funnel.tiers.items()), end="")
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
     return outputs
 

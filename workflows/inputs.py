@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
+from argosy.cleaning.tiers import tier_channels
 from argosy.data.sample import input_channels
 from argosy.data.sources import RESERVED_CHANNEL, check_channels
 from argosy.errors import InputError
@@ -27,8 +28,9 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     named = {f"{name}.{field}": getattr(stage, field) for name, stage in config
              if name in stages and isinstance(stage, TrainConfig)  # others have channels of records
              for field in ("mixture", "loss_weights") if getattr(stage, field, None)}
-    channels = _channels(config.data) if named else None
+    channels = _channels(config.data) if named or config.clean.tiers else None
     if channels is not None:
+        channels |= tier_channels(config.clean.tiers, channels)
         for where, weights in named.items():
             check_channels(weights, channels | {RESERVED_CHANNEL}, where)
     for suite, which in config.evaluate.suites.items() if "evaluate" in stages else ():

@@ -10,6 +10,7 @@ from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.kept import without
 from argosy.cleaning.scoring import KEPT
 from argosy.cleaning.shard import ScoredShard
+from argosy.cleaning.tiers import tier_channel
 from argosy.data.shards import read_columns, shard_files
 
 if TYPE_CHECKING:
@@ -37,20 +38,25 @@ class ChannelCounts:
 
 @dataclass
 class Funnel:
-    """Counts by channel."""
+    """Counts by channel as it came; and of channels that tiers make of it, {"of", "out", "bytes_out"} by name."""
 
     channels: dict[str, ChannelCounts]
+    tiers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shards: Sequence[ScoredShard], decisions: Decisions) -> Self:
         """Count what was decided about the documents of all shards."""
         channels: dict[str, ChannelCounts] = defaultdict(ChannelCounts)
+        made: dict[str, dict[str, Any]] = {}
         for number, (shard, codes) in enumerate(zip(shards, decisions.codes, strict=True)):
             names = shard.channels
             cuts = _Cuts.of(shard, codes == KEPT, decisions.spans.get(number, {}))
             for name in sorted(set(names.tolist())):
                 _count(channels[name], shard, codes, names == name, decisions, cuts)
-        return cls(dict(sorted(channels.items())))
+                for tier, of in enumerate(decisions.tier_names):
+                    inside = (names == name) & (codes == KEPT) & (decisions.tiers[number] == tier)
+                    _count_tier(made, name, of, (shard.sizes("bytes") - cuts.sizes)[inside])
+        return cls(dict(sorted(channels.items())), dict(sorted(made.items())))
 
     def totals(self) -> Counter[str]:
         """Add the channels' documents and bytes up."""
@@ -70,7 +76,18 @@ class Funnel:
 
     def to_json(self) -> dict[str, Any]:
         """Make the object of docs/architecture.md."""
-        return {"channels": {name: one.to_json() for name, one in self.channels.items()}}
+        tiers = {"tiers": self.tiers} if self.tiers else {}
+        return {"channels": {name: one.to_json() for name, one in self.channels.items()}} | tiers
+
+
+def _count_tier(
+    made: dict[str, dict[str, Any]], channel: str, tier: str, sizes: "npt.NDArray[np.int64]"
+) -> None:
+    """Add documents of these sizes in bytes to those that a tier takes out of a channel."""
+    if len(sizes):
+        one = made.setdefault(tier_channel(channel, tier), {"of": channel, "out": 0, "bytes_out": 0})
+        one["out"] += len(sizes)
+        one["bytes_out"] += int(sizes.sum())
 
 
 @dataclass

@@ -33,13 +33,17 @@ class Decisions:
         reasons: (label of the filter, reason) by number.
         copies: by filter, number of each dropped copy in the corpus and of the document that it is a copy of, (n, 2).
         spans: by shard and filter, what is cut out of documents: number in the shard, first code point, end, (n, 3).
-        earlier: by filter, documents of earlier corpora that others are copies of."""
+        earlier: by filter, documents of earlier corpora that others are copies of.
+        tiers: by shard, the number of each document's tier (`tiers.assign`); empty where the config has none.
+        tier_names: of the tiers, by number."""
 
     codes: "list[Codes]"
     reasons: list[tuple[str, str]] = field(default_factory=list)
     copies: dict[str, "Integers"] = field(default_factory=dict)
     spans: "dict[int, dict[str, Integers]]" = field(default_factory=dict)
     earlier: dict[str, list[EarlierDocument]] = field(default_factory=dict)
+    tiers: "list[Codes]" = field(default_factory=list)
+    tier_names: list[str] = field(default_factory=list)
 
     @property
     def kept(self) -> "Flags":

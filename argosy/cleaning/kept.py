@@ -1,6 +1,7 @@
 """The cleaned corpus: documents of scored shards, less those that the clean step decided against."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.scoring import KEPT
+from argosy.cleaning.tiers import NO_TIER, tier_channel
 from argosy.data.schemas import Document
 from argosy.data.shards import read_columns, shard_files
 from argosy.errors import InputError
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 REPORT = "report.json"
 DECISIONS = "decisions"  # of the clean step: files by the shard's number
 REASONS = "reasons.json"
+TIERS = "tiers.json"  # names of tiers, where the config has any; then each shard has a file of their numbers
 _FIELDS = ("id", "text", "channel", "lang", "source", "metadata")
 
 
@@ -39,6 +42,10 @@ def write_decisions(clean: Path, decisions: Decisions) -> None:
     for label, earlier in decisions.earlier.items():
         write_json(folder / f"earlier.{label}.json", {one.of: [one.corpus, one.id] for one in earlier})
     write_json(folder / REASONS, decisions.reasons)
+    for number, tiers in enumerate(decisions.tiers):
+        np.save(folder / f"{number:05}.tiers.npy", tiers)
+    if decisions.tier_names:
+        write_json(folder / TIERS, decisions.tier_names)
 
 
 @dataclass(frozen=True)
@@ -87,13 +94,19 @@ class KeptCorpus:
             yield _document(values), *reasons[code]
 
     def channels(self) -> list[str]:
-        """List all channels, also those of which nothing is kept."""
-        return sorted(read_json(self.clean / REPORT)["channels"])
+        """List all channels, those of tiers too, also those of which nothing is kept."""
+        report = read_json(self.clean / REPORT)
+        return sorted([*report["channels"], *report.get("tiers", ())])
 
     def sizes(self) -> dict[str, int]:
         """Return the UTF-8 bytes of each channel that has documents."""
-        channels = read_json(self.clean / REPORT)["channels"]
-        return {name: counts["bytes_out"] for name, counts in channels.items() if counts["out"]}
+        report = read_json(self.clean / REPORT)
+        left = {name: Counter({key: counts[key] for key in ("out", "bytes_out")})
+                for name, counts in report["channels"].items()}
+        for name, counts in report.get("tiers", {}).items():
+            left[name] = Counter({key: counts[key] for key in ("out", "bytes_out")})
+            left[counts["of"]].subtract(left[name])
+        return {name: counts["bytes_out"] for name, counts in left.items() if counts["out"]}
 
     def decision(self, shard: int, row: int) -> tuple[str, str] | None:
         """Return the filter and the reason that a document is dropped for; None: it is kept."""
@@ -104,6 +117,16 @@ class KeptCorpus:
             return None
         label, reason = read_json(self.clean / DECISIONS / REASONS)[code]
         return label, reason
+
+    def tier(self, shard: int, row: int, channel: str) -> str:
+        """Return the channel that tiers put a document of `channel` in; its own where none does."""
+        import numpy as np
+
+        names = self.clean / DECISIONS / TIERS
+        if not names.is_file():
+            return channel
+        number = int(np.load(names.with_name(f"{shard:05}.tiers.npy"), mmap_mode="r")[row])
+        return channel if number == NO_TIER else tier_channel(channel, read_json(names)[number])
 
     def has_copies(self, label: str) -> bool:
         """Tell whether a filter looks for copies."""
@@ -126,7 +149,9 @@ class KeptCorpus:
         import numpy as np
 
         place = columns.index("text") if "text" in columns else None
+        names = read_json(self.clean / DECISIONS / TIERS) if (self.clean / DECISIONS / TIERS).is_file() else []
         for number, directory in enumerate(self.scored):
+            tiers = np.load(self.clean / DECISIONS / f"{number:05}.tiers.npy").tolist() if names else []
             codes = np.load(self.clean / DECISIONS / f"{number:05}.npy").tolist()
             cuts = self._cuts(number)
             groups = (group for path in shard_files(directory) for group in read_columns(path, columns))
@@ -136,6 +161,9 @@ class KeptCorpus:
                     values = list(row)
                     if place is not None and at in cuts:
                         values[place] = without(values[place], cuts[at])
+                    if tiers and not dropped and tiers[at] != NO_TIER and "channel" in columns:
+                        own = columns.index("channel")
+                        values[own] = tier_channel(values[own], names[tiers[at]])
                     yield codes[at], values
 
 

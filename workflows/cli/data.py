@@ -103,7 +103,9 @@ def _explain(args: argparse.Namespace) -> Iterator[str]:
     yield f"  {' '.join(text.split())[:_LOOK]}"
     yield f"  changed by: {', '.join(changed) or 'no filter'}"
     decision = corpus.decision(place.shard, place.row)
-    yield f"  {'dropped by ' + ': '.join(decision) if decision else 'kept'}"
+    tier = corpus.tier(place.shard, place.row, channel)
+    kept = "kept" if tier == channel else f"kept, as channel {tier}"
+    yield f"  {'dropped by ' + ': '.join(decision) if decision else kept}"
     if decision and (other := duplicate_of(corpus, place, decision[0]) if corpus.has_copies(decision[0]) else ""):
         yield f"  the one that stays: {other}"
     yield from _table(looks(_filters(config), shard.scores, channel, place.row))

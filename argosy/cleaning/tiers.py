@@ -1,0 +1,104 @@
+"""Channels by quality: documents of a channel whose score lies within limits come out as a channel of their own."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import Field, model_validator
+
+from argosy.cleaning.shard import ScoredShard
+from argosy.config.explain import likely
+from argosy.config.schema import Config
+from argosy.errors import InputError
+
+if TYPE_CHECKING:
+    from argosy.cleaning.batch import Floats
+    from argosy.cleaning.scoring import Codes
+
+NO_TIER = -1  # the number of a document that stays in its channel
+
+
+class TierConfig(Config):
+    """Limits of a score within which documents leave their channel for `CHANNEL.NAME`."""
+
+    name: Annotated[str, Field(pattern=r"^\w[\w-]{0,31}$")]
+    """What the new channels end in: `best` makes `web.best` of `web`."""
+    score: Annotated[str, Field(pattern=r"^[\w-]+\.\w+$")]
+    """A score of a filter, FILTER.SCORE, such as quality_classifier.probability."""
+    least: float | None = None
+    """Least value, itself included; null: none."""
+    most: float | None = None
+    """Largest value, itself included; null: none."""
+    channels: tuple[str, ...] = ()
+    """Channels that are split; empty: all."""
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        if self.least is None and self.most is None:
+            raise ValueError("least and most are both null, so that every document would be in the tier: set one")
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError(f"least={self.least:g} is above most={self.most:g}, so that no document is in the tier")
+        return self
+
+
+def tier_channel(channel: str, tier: str) -> str:
+    """Name the channel of the documents of `channel` that are in `tier`."""
+    return f"{channel}.{tier}"
+
+
+def check_tiers(tiers: Sequence[TierConfig], filters: Sequence[str]) -> None:
+    """Check what the config alone tells; `filters`: their labels. Raises ValueError: two tiers have one name, or there
+    is no filter of a score's name."""
+    names = [tier.name for tier in tiers]
+    for at, tier in enumerate(tiers):
+        if tier.name in names[:at]:
+            raise ValueError(f"tiers[{at}].name={tier.name!r} is there before: give each tier a name of its own")
+        label = tier.score.partition(".")[0]
+        if label not in filters:
+            raise ValueError(f"tiers[{at}].score={tier.score!r}: there is no filter {label!r} in filters; "
+                             f"{likely(label, filters)}")
+
+
+def tier_channels(tiers: Sequence[TierConfig], channels: Collection[str]) -> set[str]:
+    """Name the channels that tiers may make of `channels`. Raises InputError: a tier splits a channel that is not
+    there, or would make one that is."""
+    made = set()
+    for at, tier in enumerate(tiers):
+        for channel in tier.channels or channels:
+            if channel not in channels:
+                raise InputError(f"clean.tiers[{at}].channels has {channel!r}: no such channel with documents; there "
+                                 f"are: {', '.join(sorted(channels))}")
+            made.add(tier_channel(channel, tier.name))
+    if both := sorted(made & set(channels)):
+        raise InputError(f"clean.tiers would make a channel {both[0]!r}, and documents have it already: give the tier "
+                         "another name")
+    return made
+
+
+def assign(tiers: Sequence[TierConfig], shards: Sequence[ScoredShard]) -> "list[Codes]":
+    """Return the number of each document's tier by shard, NO_TIER where it is in none: (documents,), int32; of several
+    the first. Raises InputError: a tier asks for a score or a channel that is not there."""
+    import numpy as np
+
+    found = [np.full(len(shard), NO_TIER, np.int32) for shard in shards]
+    tier_channels(tiers, {name for shard in shards for name in shard.channels.tolist()})
+    for shard, codes in zip(shards, found, strict=True):
+        if not len(shard):
+            continue
+        scores, channels = shard.scores, shard.channels
+        for number, tier in enumerate(tiers):
+            values = _values(tier, number, scores)
+            inside = (values >= (-np.inf if tier.least is None else tier.least))  # NaN is in no tier
+            inside &= values <= (np.inf if tier.most is None else tier.most)
+            if tier.channels:
+                inside &= np.isin(channels, tier.channels)
+            codes[inside & (codes == NO_TIER)] = number
+    return found
+
+
+def _values(tier: TierConfig, number: int, scores: "Mapping[str, Floats]") -> "Floats":
+    if tier.score not in scores:
+        label = tier.score.partition(".")[0]
+        own = [name for name in scores if name.startswith(f"{label}.")]
+        raise InputError(f"clean.tiers[{number}].score={tier.score!r}: the filter has no such score; "
+                         f"{likely(tier.score, own)}")
+    return scores[tier.score]
