@@ -34,6 +34,9 @@ class ServerConfig(Config):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"url={self.url!r} is not allowed: it begins with http:// or https://, such as "
+                             "http://node:8000")
         for name in ("gpus", "memory", "arguments"):
             if self.url and getattr(self, name):
                 raise ValueError(f"{name} is for a server that the step starts, and url={self.url!r} names one that "

@@ -207,3 +207,8 @@ def test_gpus_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("ARGOSY_GPUS", "0,1")
     assert process._environment({}, 1)["CUDA_VISIBLE_DEVICES"] == "1"
     assert process._environment({}, 0)["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+def test_a_url_without_its_scheme_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"url='node:8000' is not allowed: it begins with http:// or https://"):
+        ServerConfig(url="node:8000")

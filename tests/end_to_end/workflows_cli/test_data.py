@@ -1,0 +1,44 @@
+"""`argosy data` on what a cleaning has left: why a document went, what a filter dropped, what a threshold changes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import Argosy
+
+LOG = [f"On day {n} the crew of the ship wrote that the wind had turned and that they had to wait." for n in range(60)]
+GOOD, LONG = " ".join(LOG[:12]), " ".join(LOG[20:])
+FILTERS = "clean.filters=[{name: gopher_quality, min_words: %d}, exact_dedup]"
+
+
+@pytest.fixture
+def store(tmp_path: Path, argosy: Argosy, no_mlflow: None) -> Path:
+    """Of two cleanings of one corpus, the second one stricter."""
+    lines = [json.dumps({"text": text}) for text in (GOOD, GOOD, "Too short.", LONG)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
+    for least in (300, 50):
+        argosy("run", "--preset", "tiny", "--store", str(tmp_path / "store"), "--to", "clean",
+               f"data.inputs={tmp_path / 'corpus.jsonl'}", "clean.shards=2", FILTERS % least)
+    return tmp_path / "store"
+
+
+def test_a_document_s_way_is_told_and_what_another_threshold_drops(store: Path, argosy: Argosy) -> None:
+    good, copy, short = (argosy("data", "explain", f"corpus.jsonl:{line}", "--store", str(store)).out
+                         for line in (1, 2, 3))
+    assert "\n  kept\n" in good
+    assert "the one that stays: corpus.jsonl:1" in copy
+    assert "dropped by gopher_quality: too short" in short
+    assert "corpus.jsonl:3" in argosy("data", "dropped", "gopher_quality", "--store", str(store)).out
+
+    stricter, loose = sorted(store.glob("clean-*"), key=lambda path: "300" not in (path / "outputs.json").read_text())
+    differing = argosy("data", "diff", str(loose), str(stricter)).out
+    assert "the second drops 1 documents more" in differing
+    assert "corpus.jsonl:1" in differing
+
+    record = json.loads((loose / "outputs.json").read_text())
+    record["made_from"]["upstream"].pop("scored")
+    shutil.copytree(loose, store / "clean-old")
+    (store / "clean-old/outputs.json").write_text(json.dumps(record))
+    assert "made by a version without shards" in argosy("data", "diff", str(store / "clean-old"), str(loose), code=2).err
