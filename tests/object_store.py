@@ -39,10 +39,10 @@ def s3_server() -> Iterator[dict[str, str]]:
 
 
 @contextlib.contextmanager
-def busy_server(behind: str, faults: list[int]) -> Iterator[str]:
+def busy_server(behind: str, faults: list[int], requests: list[str] | None = None) -> Iterator[str]:
     """The URL of a server in front of `behind`: it answers requests with the HTTP status of each fault, then passes on.
 
-    A status of 0 breaks the connection without an answer.
+    A status of 0 breaks the connection without an answer. Requests are noted as "METHOD path" in `requests`.
     """
 
     class Busy(Handler):
@@ -50,6 +50,8 @@ def busy_server(behind: str, faults: list[int]) -> Iterator[str]:
 
         def do_GET(self) -> None:
             body = self.body()
+            if requests is not None:
+                requests.append(f"{self.command} {self.path}")
             fault = faults.pop(0) if faults else None
             if fault == 0:
                 self.close_connection = True

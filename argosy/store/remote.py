@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import IO, Any, NamedTuple, cast
@@ -76,7 +76,7 @@ def find(uri: str, field: str) -> list[Found]:
         infos: dict[str, dict[str, Any]] = system.find(root, detail=True)
         prefix = root.rstrip("/")
         found = [Found(str(system.unstrip_protocol(path)), path.removeprefix(prefix).lstrip("/"),
-                       int(info["size"] or 0), _stamp(info))
+                       int(info["size"] or 0), stamp_of(info))
                  for path, info in sorted(infos.items()) if info["type"] == "file"]
         if not found:
             raise FileNotFoundError(uri)
@@ -97,7 +97,7 @@ def state(path: str) -> tuple[object, ...]:
         system, root = _system(path)
         system.invalidate_cache()
         info = system.info(root)
-    return int(info["size"] or 0), _stamp(info)
+    return int(info["size"] or 0), stamp_of(info)
 
 
 def identity_of(uri: str, field: str) -> str:
@@ -163,7 +163,8 @@ def _system(uri: str) -> tuple[Any, str]:
     return system, str(root)
 
 
-def _stamp(info: dict[str, Any]) -> str:
+def stamp_of(info: Mapping[str, Any]) -> str:
+    """Return what a store says of a file that tells two versions of it apart; "" where it says nothing."""
     for key in (*_HASHES, *_TIMES):
         if value := info.get(key):
             return f"{key}={getattr(value, 'timestamp', lambda: value)()}".replace('"', "")

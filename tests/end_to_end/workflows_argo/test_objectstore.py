@@ -91,7 +91,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         uri = f"s3://{BUCKET}/runs"
-        storage = {"uri": uri, "push_s": 0.3, "path": str(tmp_path / "mirror"), "directory": "store"}
+        cache = {"host_path": "/of/the/node", "path": str(tmp_path / "cache"), "size": "1Gi"}
+        storage = {"uri": uri, "push_s": 0.3, "path": str(tmp_path / "mirror"), "directory": "store", "cache": cache}
         tracking = f"sqlite:///{tmp_path}/mlflow.db"
         create_database(tmp_path / "mlflow.db")
         MlflowClient(tracking_uri=tracking).create_experiment("tiny", f"file://{tmp_path}/artifacts")
@@ -122,6 +123,7 @@ def test_pods_with_a_bucket_make_a_laptop_s_bytes_though_two_of_them_are_ended_i
     assert cluster.remote.read(f"{training}/{OUTPUTS}") is None
     assert cluster.run("wf", training) == 0
 
+    assert list((cluster.folder / "cache/v1/objects").iterdir())  # of the steps before
     there = cluster.remote.list()
     assert json.loads(cluster.remote.read(f"{training}/{RUN}") or b"")["attempts"] == 3
     assert not [name for name in there if "/state/" in name]

@@ -200,7 +200,7 @@ def test_the_pod_s_script_tries_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     """moto keeps a second writer off (If-None-Match), and has no bucket `another`."""
 
     def said(store: Path, uri: str = "") -> str:
-        monkeypatch.setattr("sys.argv", ["-c", str(store), "", uri, "{}"])
+        monkeypatch.setattr("sys.argv", ["-c", str(store), "", uri, "{}", str(tmp_path / "cache"), str(tmp_path)])
         pod_script()
         found = json.loads(capsys.readouterr().out)
         assert found["imports"] == found["mlflow"] == ""
@@ -230,7 +230,7 @@ def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(api: A
     pods(api, lambda: {"phase": "Succeeded"}, json.dumps(said))
     assert "there is no such bucket" in doctor(argosy, "--deep", code=1)[0]
     [container] = next(body for body in api.bodies("POST") if body.get("kind") == "Pod")["spec"]["containers"]
-    assert container["args"][2:] == ["s3://bucket/runs", '{"anon": false}']
+    assert container["args"][2:] == ["s3://bucket/runs", '{"anon": false}', "", ""]
     assert container["envFrom"] == [{"secretRef": {"name": "hub"}}]
 
 
@@ -263,3 +263,24 @@ def test_profiles_live_side_by_side(api: Api, argosy: Argosy) -> None:
 def test_a_namespace_that_is_not_there_is_the_one_thing_that_is_told(api: Api, argosy: Argosy) -> None:
     [only] = doctor(argosy, "--namespace", "nope", code=1)
     assert "there is no namespace nope" in only
+
+
+def test_what_is_near_the_pods_is_looked_at_too(api: Api, argosy: Argosy, tmp_path: Path) -> None:
+    def given(**near: Any) -> None:
+        storage = {"uri": "s3://bucket/runs", **near}
+        (tmp_path / "team.yaml").write_text(yaml.safe_dump({**PROFILE, "storage": storage}))
+        api.objects = healthy()
+
+    given(cache={"host_path": "/var/cache/argosy", "size": "1Gi"})
+    assert any("/var/cache/argosy of each node is not tried from here" in line for line in doctor(argosy))
+    said = {"time": time.time(), "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "", "store": "",
+            "near": "PermissionError: /cache"}  # fmt: skip
+    pods(api, lambda: {"phase": "Succeeded"}, json.dumps(said))
+    assert any("near: PermissionError" in line for line in doctor(argosy, "--deep", code=1))
+    given(fluid={"size": "1Gi"})
+    assert any("Fluid is not installed" in line for line in doctor(argosy, code=1))
+    fluid = "/apis/data.fluid.io/v1alpha1"
+    api.objects[fluid] = {"resources": []}
+    assert any("the Dataset argosy-team in argosy is not bound yet" in line for line in doctor(argosy, code=1))
+    api.objects[f"{fluid}/namespaces/argosy/datasets/argosy-team"]["status"] = {"phase": "Bound"}
+    assert not any("Fluid" in line or "Dataset" in line for line in doctor(argosy))

@@ -25,7 +25,9 @@ def installed(cluster: Cluster) -> Iterator[Found]:
             continue
         count += 1
         label = f"{document['kind']} {document['metadata']['name']}"
-        theirs = cluster.get(path_of(document, namespace))
+        own = document["metadata"].get("namespace")
+        elsewhere = own not in (None, cluster.profile.namespace)
+        theirs = cluster.get(path_of(document, own if elsewhere else namespace))
         if theirs is None:
             missing.append(label)
         else:

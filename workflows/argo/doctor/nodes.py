@@ -5,8 +5,9 @@ from typing import Any
 
 from workflows.argo.client.transport import ApiError, Json
 from workflows.argo.doctor.check import Check, Cluster, Found
-from workflows.argo.pod.fit import Room, amount, need, too_large
+from workflows.argo.pod.fit import Room, need, too_large
 from workflows.argo.profile.profile import Profile
+from workflows.argo.profile.quantities import amount
 from workflows.compose import DEFAULT_PRESET, compose
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle

@@ -13,12 +13,13 @@ TIMEOUT_S = 10
 
 def main() -> None:
     """Print one line."""
-    store, mlflow, uri, options = sys.argv[1:5]
+    store, mlflow, uri, options, cache, volume = sys.argv[1:7]
     found = {"time": time.time(), "uid": os.getuid(), "python": sys.version.split()[0]}
     writes = (lambda: _bucket(uri, options)) if uri else (lambda: _store(store))
     health = f"{mlflow.rstrip('/')}/health"
     for name, look in (
         ("imports", lambda: import_module("workflows")), ("store", writes),
+        ("near", lambda: _near(cache, volume)),
         ("mlflow", lambda: mlflow.startswith("http") and urllib.request.urlopen(health, timeout=TIMEOUT_S).close()),
     ):  # fmt: skip
         try:
@@ -44,6 +45,14 @@ def _store(folder: str) -> None:
     finally:
         if os.path.exists(path):
             os.unlink(path)
+
+
+def _near(cache: str, volume: str) -> None:
+    """Write the node's cache, or list Fluid's volume."""
+    if cache:
+        _store(cache)
+    if volume:
+        os.listdir(volume)
 
 
 def _bucket(uri: str, options: str) -> None:

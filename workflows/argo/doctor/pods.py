@@ -74,13 +74,15 @@ def _read(cluster: Cluster, image: str, log: str, before: float) -> Iterator[Fou
     if storage.uri:
         written = (f"{image}: {storage.uri} can be written, read, listed and deleted, and holds a second writer off",
                    "fix storage.uri or options, the Secret of defaults.secrets, or a network policy in the way")
+    near = (f"{image}: {storage.fluid.root} shows the store", "see the pods of Fluid") if storage.fluid else (
+        f"{image}: the cache is writable and flock holds", f"chown {said['uid']} its directory, on each node")
     fixes = {
         "imports": (f"{image}, Python {said['python']}, {user}, has our code", "build the image with images/"),
-        "store": written,
+        "store": written, "near": near,
         "mlflow": (f"{image}: {uri} answers", "fix tracking.uri of the profile, or a network policy in the way"),
     }
     for key, (good, fix) in fixes.items():
-        if key == "mlflow" and not uri:
+        if (key == "mlflow" and not uri) or (key == "near" and not (storage.cache or storage.fluid)):
             continue
         yield Found("FAIL", f"{image}: {key}: {said[key]}", fix) if said[key] else Found("ok", good)
     yield clock_found(f"the node of {image}", float(said["time"]), before, time.time())
@@ -93,10 +95,12 @@ def pod(cluster: Cluster, image: str) -> Json:
     spec: dict[str, Any] = json.loads(text.replace(parameter("profile"), profile.name))
     container = next(each["container"] for each in spec["templates"] if each["name"] == "plan")
     kept = ("imagePullPolicy", "resources", "securityContext", "volumeMounts", "envFrom")
-    options = json.dumps(dict(profile.storage.options))
+    storage = profile.storage
+    near = [storage.cache.path if storage.cache else "", storage.fluid.root if storage.fluid else ""]
+    options = json.dumps(dict(storage.options))
     fixed = [each for each in container["env"] if "{{" not in str(each.get("value"))]
     main = {"name": "main", "image": image, "command": ["python", "-c", SCRIPT.read_text(encoding="utf-8")],
-            "args": [profile.storage.root, profile.tracking.uri, profile.storage.uri, options], "env": fixed,
+            "args": [storage.root, profile.tracking.uri, storage.uri, options, *near], "env": fixed,
             **{key: container[key] for key in kept if key in container}}  # fmt: skip
     return {
         "apiVersion": "v1", "kind": "Pod",

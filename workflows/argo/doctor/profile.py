@@ -72,7 +72,7 @@ def store(cluster: Cluster) -> Iterator[Found]:
     if storage.uri:
         yield from _bucket(cluster, storage.uri)
     else:
-        yield from _claim(cluster, storage.claim) if storage.claim else _host_path(cluster, storage.host_path)
+        yield from claim(cluster, storage.claim) if storage.claim else _host_path(cluster, storage.host_path)
 
 
 def _bucket(cluster: Cluster, uri: str) -> Iterator[Found]:
@@ -85,15 +85,16 @@ def _bucket(cluster: Cluster, uri: str) -> Iterator[Found]:
         yield Found("warn", f"{uri} is not tried from here, since pods have the credentials", "argosy doctor --deep")
 
 
-def _claim(cluster: Cluster, name: str) -> Iterator[Found]:
-    claim = cluster.core("persistentvolumeclaims", name)
-    if claim is None:
-        fix = f"create one with accessModes: [{SHARED}], or name another in storage.claim of the profile"
+def claim(cluster: Cluster, name: str) -> Iterator[Found]:
+    """Check that a claim is there, bound, and of many pods."""
+    there = cluster.core("persistentvolumeclaims", name)
+    if there is None:
+        fix = f"create one with accessModes: [{SHARED}], or name another in the profile"
         yield Found("FAIL", f"there is no PersistentVolumeClaim {name} in {cluster.namespace}", fix)
         return
-    phase = (claim.get("status") or {}).get("phase", "Pending")
-    modes = claim["spec"].get("accessModes") or []
-    if phase == "Lost" or (phase != "Bound" and not claim["spec"].get("storageClassName")):
+    phase = (there.get("status") or {}).get("phase", "Pending")
+    modes = there["spec"].get("accessModes") or []
+    if phase == "Lost" or (phase != "Bound" and not there["spec"].get("storageClassName")):
         fix = "it needs a PersistentVolume, or a storage class that makes one"
         fix = f"kubectl -n {cluster.namespace} describe pvc {name}: {fix}"
         yield Found("FAIL", f"the claim {name} is {phase}", fix)

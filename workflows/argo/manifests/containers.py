@@ -19,6 +19,7 @@ from hera.workflows import (
 from hera.workflows import models as m
 
 from workflows.argo.handoff import OUTPUTS
+from workflows.argo.manifests.fluid import dataset
 from workflows.argo.profile.profile import Profile, config_map
 
 WORKFLOW = "{{workflow.name}}"
@@ -27,7 +28,7 @@ WORKFLOW = "{{workflow.name}}"
 NO_RETRY = ("1", "2", "126", "127")
 # No pod was made, since a policy of the cluster refused it: a webhook, Pod Security, a ValidatingAdmissionPolicy.
 REFUSED = "lastRetry.exitCode == '-1' && lastRetry.message matches 'denied (the )?request|violates PodSecurity'"
-STORE, SCRATCH, PROFILES = "store", "scratch", "profiles"
+STORE, SCRATCH, PROFILES, NEAR = "store", "scratch", "profiles", "near"
 PROFILES_AT = "/etc/argosy/profiles"
 # What a pod asks for that only plans or reports; a step's pod gets its stage's resources.
 LIGHT = m.ResourceRequirements(
@@ -113,6 +114,7 @@ def mounts(profile: Profile) -> list[m.VolumeMount]:
         m.VolumeMount(name=STORE, mount_path=profile.storage.mount_path),
         m.VolumeMount(name=SCRATCH, mount_path="/tmp"),
         m.VolumeMount(name=PROFILES, mount_path=PROFILES_AT, read_only=True),
+        *_near_mounts(profile),
         *(m.VolumeMount.model_validate(each) for each in profile.defaults.volume_mounts),
     ]
 
@@ -133,8 +135,31 @@ def volumes(profile: Profile) -> list[m.Volume]:
         store,
         m.Volume(name=SCRATCH, empty_dir=m.EmptyDirVolumeSource()),
         m.Volume(name=PROFILES, config_map=m.ConfigMapVolumeSource(name=named, optional=True)),
+        *_near_volumes(profile),
         *(m.Volume.model_validate(each) for each in profile.defaults.volumes),
     ]
+
+
+def _near_mounts(profile: Profile) -> list[m.VolumeMount]:
+    storage = profile.storage
+    if storage.fluid:  # a runtime that is started again mounts again
+        return [m.VolumeMount(name=NEAR, mount_path=storage.fluid.path, read_only=True,
+                              mount_propagation="HostToContainer")]
+    return [m.VolumeMount(name=NEAR, mount_path=storage.cache.path)] if storage.cache else []
+
+
+def _near_volumes(profile: Profile) -> list[m.Volume]:
+    """List the volume that holds data near the pods: the node's cache, or the one that Fluid makes of its Dataset."""
+    cache, fluid = profile.storage.cache, profile.storage.fluid
+    if fluid:
+        claim = m.PersistentVolumeClaimVolumeSource(claim_name=dataset(profile), read_only=True)
+        return [m.Volume(name=NEAR, persistent_volume_claim=claim)]
+    if cache and cache.claim:
+        claim = m.PersistentVolumeClaimVolumeSource(claim_name=cache.claim)
+        return [m.Volume(name=NEAR, persistent_volume_claim=claim)]
+    if cache:
+        return [m.Volume(name=NEAR, host_path=m.HostPathVolumeSource(path=cache.host_path, type="DirectoryOrCreate"))]
+    return []
 
 
 def _environment(profile: Profile) -> list[tuple[str, str]]:

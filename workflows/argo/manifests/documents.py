@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from argosy.store.files import make_directory, write_atomic
+from workflows.argo.manifests.fluid import fluid_documents
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, nightly_template, sweep_template
 from workflows.argo.profile.profile import Profile, config_map
 
@@ -57,9 +58,11 @@ def manifests(profile: Profile) -> dict[str, list[Manifest]]:
     """Make all documents, by file name (without .yaml)."""
     made = (lifecycle_template(profile), evaluate_template(profile), sweep_template(profile))
     templates = (*(each.to_dict() for each in made), nightly_template(profile))
+    fluid = fluid_documents(profile)
     return {
         "rights": list(rights(profile)),
         "profile": [_profile(profile)],
+        **({"fluid": fluid} if fluid else {}),
         **{each["metadata"]["name"]: [each] for each in templates},
     }
 

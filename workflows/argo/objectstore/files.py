@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from argosy.errors import ArgosyError, InputError, StepError
+from argosy.store.remote import stamp_of
 
 ATTEMPTS = 6  # of a request to S3, with back-off up to 20 s
 PIECE = 16 * 2**20  # of a file in memory; S3 takes 10,000 pieces, so those of files above 160 GB are larger
@@ -29,10 +30,12 @@ class RemoteError(StepError):
 
 
 class Entry(NamedTuple):
-    """A file of the store: bytes, and when it was written (seconds since the epoch; 0: unknown)."""
+    """A file of the store: bytes, when it was written (seconds since the epoch; 0: unknown), and its ETag, hash or
+    time, which tells two versions of it apart ("": unknown)."""
 
     size: int
     time: float = 0.0
+    stamp: str = ""
 
 
 class Remote:
@@ -104,15 +107,28 @@ class Remote:
         local.parent.mkdir(parents=True, exist_ok=True)
         part = local.with_name(f".{local.name}.download.tmp")
         try:
-            with self._request("download", name):
-                self._fetch(name, entry.size, part)
+            self.fetch(name, entry, part)
             if entry.time:
                 os.utime(part, (entry.time, entry.time))
             part.replace(local)
-        except FileNotFoundError as error:
-            raise RemoteError(f"download {self.uri}/{name}: it was listed a moment ago, and is gone now") from error
         finally:
             part.unlink(missing_ok=True)
+
+    def fetch(self, name: str, entry: Entry, part: Path) -> None:
+        """Write the bytes of a file to `part`, which may be in any state if this fails."""
+        try:
+            with self._request("download", name):
+                self._fetch(name, entry.size, part)
+        except FileNotFoundError as error:
+            raise RemoteError(f"download {self.uri}/{name}: it was listed a moment ago, and is gone now") from error
+
+    def entry(self, name: str) -> Entry | None:
+        """Return what the store says of a file now; None where there is none."""
+        try:
+            with self._request("look at", name):
+                return _entry(self.fs.info(self._path(name)))
+        except FileNotFoundError:
+            return None
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files; those that are gone are no error."""
@@ -192,4 +208,5 @@ def _entry(info: Mapping[str, Any]) -> Entry:
     found = next((info[key] for key in _TIMES if info.get(key)), 0.0)
     if isinstance(found, str):
         found = datetime.fromisoformat(found)
-    return Entry(int(info["size"]), found.timestamp() if isinstance(found, datetime) else float(found))
+    time = found.timestamp() if isinstance(found, datetime) else float(found)
+    return Entry(int(info["size"]), time, stamp_of(info))

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
+from argosy.store.files import temporary_of
 from argosy.store.lease import LEASE
 from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, PROGRESS, RANK_LOGS, RUN, TRACKING
 from workflows.argo.objectstore.files import Entry, Remote
@@ -100,19 +101,36 @@ def stage(directory: Path, area: Path, known: dict[str, Stamp]) -> dict[str, Sta
     return None
 
 
+def link(local: Path, target: Path) -> None:
+    """Make `local` a symbolic link to `target`, whatever it was."""
+    made = temporary_of(local)
+    made.unlink(missing_ok=True)
+    made.symlink_to(target)
+    made.replace(local)
+
+
+class Near(Protocol):
+    """Files of the store that are near a pod, from where it reads them."""
+
+    def place(self, remote: Remote, name: str, entry: Entry, local: Path) -> bool:
+        """Make `local` a file of the store; False: it is to be fetched from there."""
+
+
 class Mirror:
     """A part of the store in a local directory: fetches files, sends changed ones, deletes nothing.
 
     Args:
-        root: the store's directory in this pod, whose paths are those below the URI."""
+        root: the store's directory in this pod, whose paths are those below the URI.
+        near: where results of other steps, which do not change any more, are looked for first."""
 
-    def __init__(self, remote: Remote, root: Path) -> None:
-        self.remote, self.root = remote, root
+    def __init__(self, remote: Remote, root: Path, near: Near | None = None) -> None:
+        self.remote, self.root, self._near = remote, root, near
         self._known: dict[str, Stamp] = {}
 
-    def pull(self, entries: Mapping[str, Entry]) -> int:
-        """Fetch files; return how many bytes."""
-        each(lambda name: self._pull(name, entries[name]), entries, lambda name: entries[name].size)
+    def pull(self, entries: Mapping[str, Entry], *, results: bool = False) -> int:
+        """Fetch files; return how many bytes. `results`: of other steps, to be read and never written."""
+        near = self._near if results else None
+        each(lambda name: self._pull(name, entries[name], near), entries, lambda name: entries[name].size)
         return sum(entry.size for entry in entries.values())
 
     def pull_below(self, *folders: str, wanted: Callable[[str], bool] = lambda name: True) -> int:
@@ -139,6 +157,7 @@ class Mirror:
             found = os.stat(self.root / name)
             self._known[name] = Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
 
-    def _pull(self, name: str, entry: Entry) -> None:
-        self.remote.download(name, entry, self.root / name)
+    def _pull(self, name: str, entry: Entry, near: Near | None) -> None:
+        if near is None or not near.place(self.remote, name, entry, self.root / name):
+            self.remote.download(name, entry, self.root / name)
         self.note([name])

@@ -16,6 +16,7 @@ from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.lease import Leases
 from workflows.argo.objectstore.mirror import Mirror, each
+from workflows.argo.objectstore.near import near
 from workflows.argo.objectstore.node import Pusher, RemoteNode
 from workflows.argo.objectstore.records import (
     nodes_of,
@@ -71,7 +72,7 @@ def mirror_of(profile: Profile) -> Mirror:
     root = Path(profile.storage.root)
     root.mkdir(parents=True, exist_ok=True)
     os.environ[STORE_URI] = profile.storage.uri  # for what sends to MLflow
-    return Mirror(Remote(profile.storage.uri, profile.storage.options), root)
+    return Mirror(Remote(profile.storage.uri, profile.storage.options), root, near(profile.storage))
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:
     """Fetch results in steps' directories, with the given exports of their checkpoints; return how many bytes."""
     entries: dict[str, Entry] = {}
     each(lambda name: entries.update(_entries(mirror.remote, name, exports[name])), exports)
-    return mirror.pull(entries)
+    return mirror.pull(entries, results=True)
 
 
 def _pull_beside(mirror: Mirror, names: Iterable[str]) -> int:

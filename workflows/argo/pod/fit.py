@@ -1,20 +1,17 @@
 """The size of a stage's pod against that of a node."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from argosy.errors import InputError
 from workflows.argo.profile.profile import Profile, placement_stage
+from workflows.argo.profile.quantities import amount
 from workflows.argo.profile.settings import Devices, Placement
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
 
 EXECUTOR = 0.05  # cores that Argo's own container beside each step asks for (argo-install/base/argo)
-_UNITS = {"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
-          "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}  # fmt: skip
-_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkKMGTPE]?i?)")
 
 
 @dataclass(frozen=True)
@@ -24,14 +21,6 @@ class Room:
     cpu: float
     memory: float
     devices: Mapping[str, float] = field(default_factory=dict)
-
-
-def amount(quantity: str) -> float:
-    """Convert a Kubernetes quantity into cores, bytes or a count. Raises InputError: it is none."""
-    found = _QUANTITY.fullmatch(quantity)
-    if found is None or found[2] not in _UNITS:
-        raise InputError(f"{quantity!r} is not a quantity of Kubernetes, such as 500m, 2, 512Mi or 1.5G")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def cores(profile: Profile, placement: Placement, resources: Resources) -> str:

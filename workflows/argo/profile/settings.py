@@ -1,44 +1,13 @@
 """The parts of a cluster profile: pods by stage, the store, retries, the nightly evaluation."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from argosy.config.schema import Config
-
-_WORDS = {"secret", "password", "passwd", "token", "credential", "credentials", "sas"}
-_PAIRS = ("access_key", "account_key", "api_key", "private_key", "connection_string")
-_FILES = ("_file", "_path", "_dir")  # where they are, not they themselves
-Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
-_FROM_SECRETS = (
-    "credentials come from a Secret that defaults.secrets names, as environment variables "
-    "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, MLFLOW_TRACKING_USERNAME, ...)"
-)
-
-
-def secret_names(given: Any, at: str = "") -> Iterator[str]:
-    """Yield paths of keys, at any depth, named as credentials are; empty and boolean values hold none."""
-    if isinstance(given, Mapping):
-        for key, value in given.items():
-            path = f"{at}.{key}" if at else str(key)
-            if isinstance(value, (Mapping, list, tuple)):
-                yield from secret_names(value, path)
-                continue
-            name = re.sub(r"[^a-z0-9]+", "_", str(key).lower())
-            named = name == "key" or not _WORDS.isdisjoint(name.split("_")) or any(pair in name for pair in _PAIRS)
-            if value not in (None, "") and not isinstance(value, bool) and named and not name.endswith(_FILES):
-                yield path
-    elif isinstance(given, Sequence) and not isinstance(given, str):
-        for number, value in enumerate(given):
-            yield from secret_names(value, f"{at}[{number}]")
-
-
-def has_password(uri: str) -> bool:
-    """Tell whether a URI names a user: s3://KEY:SECRET@bucket, https://user:password@host."""
-    return "@" in urlsplit(uri).netloc
+from workflows.argo.profile.near import Cache, Fluid
+from workflows.argo.profile.quantities import FROM_SECRETS, Quantity, has_password, secret_names
 
 
 class Images(Config):
@@ -127,6 +96,10 @@ class Storage(Config):
     path: str = "/store"
     """Where pods see it. The store is the directory `directory` below."""
     directory: str = "runs"
+    cache: Cache | None = None
+    """With `uri`, a cache on each node: what a pod has fetched, later pods there read."""
+    fluid: Fluid | None = None
+    """With `uri`, a cache of the cluster by Fluid, instead of `cache`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -136,9 +109,17 @@ class Storage(Config):
                 "and uri (an object store)"
             )
         if given := sorted(secret_names(self.options)):
-            raise ValueError(f"options has {given[0]}: {_FROM_SECRETS}")
+            raise ValueError(f"options has {given[0]}: {FROM_SECRETS}")
         if has_password(self.uri):
-            raise ValueError(f"uri has a user before its bucket (not shown): {_FROM_SECRETS}")
+            raise ValueError(f"uri has a user before its bucket (not shown): {FROM_SECRETS}")
+        if (self.cache or self.fluid) and not self.uri:
+            name = "cache" if self.cache else "fluid"
+            raise ValueError(f"{name} is for a store in an object store, and uri is empty: pods read a claim or a "
+                             f"host_path as it is; leave {name} out, or give uri")
+        if self.cache and self.fluid:
+            raise ValueError("give cache (each node keeps what its pods fetch) or fluid (Fluid does), not both")
+        if self.fluid and not self.uri.startswith("s3://"):
+            raise ValueError(f"fluid reads s3:// alone here, and uri is {self.uri}: take cache, which reads any")
         return self
 
     @property
@@ -174,7 +155,7 @@ class Tracking(Config):
     def _check(self) -> Self:
         for name in Tracking.model_fields:
             if has_password(getattr(self, name)):
-                raise ValueError(f"{name} has a user and password (not shown): {_FROM_SECRETS}")
+                raise ValueError(f"{name} has a user and password (not shown): {FROM_SECRETS}")
         return self
 
 
