@@ -7,8 +7,10 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from argosy.cleaning.dedup.deduplicator import Deduplicator
+from argosy.cleaning.filter import Filter
 from argosy.cleaning.filters import registered
 from argosy.store.step_files import LOG
 from workflows.compose import compose
@@ -18,10 +20,16 @@ from workflows.plan import Plan, plan
 
 
 def plan_cleaning(store: Path) -> Plan:
-    """Plan a run to `clean` with all filters; deduplication comes first, while there are copies left."""
-    names = sorted(registered(), key=lambda name: (not issubclass(registered()[name], Deduplicator), name))
+    """Plan a run to `clean` with all filters that need no settings; deduplication first, while there are copies."""
+    ready = [name for name, one in registered().items() if _is_ready(one)]
+    names = sorted(ready, key=lambda name: (not issubclass(registered()[name], Deduplicator), name))
     config = compose("tiny", overrides=[f"clean.filters={json.dumps(names)}"])
     return plan(lifecycle(config), store, None, "clean")
+
+
+def _is_ready(one: type[Filter[Any]]) -> bool:
+    fields = one.config_class.model_fields
+    return not any(field.is_required() for name, field in fields.items() if name != "name")
 
 
 def main() -> int:
