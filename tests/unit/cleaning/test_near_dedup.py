@@ -11,7 +11,7 @@ from argosy.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
 from argosy.cleaning.kernels.dedup.shingles import permutations
 from argosy.data.schemas import Document
 from argosy.text.scripts import words
-from benchmarks.cleaning_minhash import datatrove, ours
+from benchmarks.cleaning.minhash import datatrove, ours
 from tests.dedup_fixtures import Corpus, books, like_pairs, make, roots, same, shingles, short
 
 

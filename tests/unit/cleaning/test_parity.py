@@ -8,7 +8,9 @@ import pytest
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.scoring import KEPT, decide, score
 from argosy.data.schemas import Document
-from benchmarks.cleaning_filters import PAPERS, RegexWords, our_filters, peer_filter, real_texts
+from benchmarks.cleaning.filters import PAPERS, our_filters, peer_filter
+from benchmarks.cleaning.peer import RegexWords
+from benchmarks.cleaning.texts import real_texts
 
 COUNT_CHINESE_IN_CHARACTERS = {"c4_quality", "gopher_quality", "gopher_repetition"}
 

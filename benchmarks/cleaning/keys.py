@@ -1,6 +1,6 @@
 """Memory and time of deduplication over keys alone: of documents that there are not, so that they may be many.
 
-    python -m benchmarks.cleaning_memory 1000000 4000000
+    python -m benchmarks.cleaning.keys 1000000 4000000
 
 A tenth of the documents are copies of others. Memory is what the process holds itself; files that it maps are not
 counted, since the system takes their pages back when it needs them."""

@@ -1,0 +1,1 @@
+"""Cleaning beside datatrove, measure by measure."""

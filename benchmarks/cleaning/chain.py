@@ -1,0 +1,96 @@
+"""The whole chain beside datatrove: Parquet is read, filtered as FineWeb was, deduplicated by MinHash, freed of
+addresses, and written as Parquet.
+
+Ours are the steps `data`, `score` and `clean` as a run has them, and a pass over what they keep. datatrove's are the
+stages of its FineWeb example: what filters keep is written, and read again for signatures and for the last filter."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from argosy.cleaning.kept import KeptCorpus
+from argosy.step.contract import Progress, Step, StepContext
+from argosy.store.files import write_json
+from argosy.tracking.tracker import Tracker
+from benchmarks.cleaning import filters, minhash
+from benchmarks.cleaning.peer import Words, in_turns, splitting
+
+_COMPRESSION = "zstd"
+FILTERS = [*({"name": name, **filters.PAPERS[name]} for name in filters.CHAIN),
+           {"name": "near_dedup", "bands": minhash.BANDS, "rows": minhash.ROWS, "shingle": minhash.SHINGLE},
+           {"name": "pii"}]
+
+
+def write_shards(texts: Sequence[str], folder: Path, shards: int = 4) -> None:
+    """Write the documents as Parquet files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(shards):
+        some = range(number * len(texts) // shards, (number + 1) * len(texts) // shards)
+        _write(folder / f"{number:05}.parquet", [(str(at), texts[at]) for at in some])
+
+
+def _write(path: Path, rows: Sequence[tuple[str, str]]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    ids, texts = zip(*rows, strict=True) if rows else ((), ())
+    parquet.write_table(pa.table({"id": pa.array(ids, pa.string()), "text": pa.array(texts, pa.string())}), path,
+                        compression=_COMPRESSION)
+
+
+def ours(inputs: Path, folder: Path) -> int:
+    """Clean a folder with Argosy; return how many documents stay."""
+    from steps import clean, data, score
+
+    ran(data.STEP, folder / "data", inputs=(str(inputs),))
+    config: Any = clean.CleanConfig(filters=FILTERS)
+    ran(score.STEP, folder / "score", data=str(folder / "data"), inputs=(str(inputs),), filters=config.filters)
+    ran(clean.STEP, folder / "clean", data=str(folder / "data"), scored=(str(folder / "score"),),
+        filters=config.filters)
+    kept = KeptCorpus.of(str(folder / "clean"), [str(folder / "score")])
+    rows = [(each.id, each.text) for each in kept.documents()]
+    _write(folder / "out.parquet", rows)
+    return len(rows)
+
+
+def ran(step: Step[Any], out: Path, **fields: Any) -> None:
+    """Run a step in this process."""
+    out.mkdir(parents=True)
+    context = StepContext(out, Tracker(out / "tracking"), Progress(None))
+    write_json(out / "outputs.json", {"outputs": step.run(step.config(**fields), context).model_dump()})
+
+
+def datatrove(inputs: Path, folder: Path, words: Words) -> int:
+    """Clean a folder with datatrove; return how many documents stay."""
+    from datatrove.pipeline.formatters import PIIFormatter
+    from datatrove.pipeline.readers import ParquetReader
+    from datatrove.pipeline.writers import ParquetWriter
+
+    def read(where: Path) -> Any:
+        return ParquetReader(str(where)).run(rank=0, world_size=1)
+
+    def writer(name: str) -> Any:
+        return ParquetWriter(str(folder / name), compression=_COMPRESSION)
+
+    chain = [filters.peer_filter(name) for name in filters.CHAIN]
+    with splitting(words):
+        found: Any = read(inputs)
+        for one in (*chain, writer("filtered")):
+            found = one.run(found, rank=0, world_size=1)
+        for _ in found:
+            pass
+        minhash.signed(read(folder / "filtered"), folder)
+    last: Any = PIIFormatter().run(minhash.selected(read(folder / "filtered"), folder), rank=0, world_size=1)
+    return sum(1 for _ in writer("out").run(last, rank=0, world_size=1))
+
+
+def ratio(texts: Sequence[str], words: Words, rounds: int, folder: Path) -> dict[str, float]:
+    """Measure both sides in turns, as `filters.ratio` does."""
+    for number, times in ((20, 1), (len(texts), rounds)):
+        inputs = folder / f"{words}-{number}"
+        write_shards(texts[:number], inputs)
+        mine, theirs = in_turns((partial(ours, inputs), partial(datatrove, inputs, words=words)), times)
+    return {"ratio": theirs["seconds"] / mine["seconds"], "cpu_ratio": theirs["cpu"] / mine["cpu"],
+            "ours": mine["seconds"], "datatrove": theirs["seconds"], "ours_kept": mine["result"],
+            "datatrove_kept": theirs["result"], "megabytes": sum(len(text.encode()) for text in texts) / 1e6}
