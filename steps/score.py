@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.model_paths import find_models
 from argosy.cleaning.scoring import labels, score
 from argosy.cleaning.shard import ScoresWriter
 from argosy.config.schema import RUNTIME, Config, Externals, Upstream
@@ -45,6 +46,10 @@ class ScoreConfig(Config):
     """Those of the clean step, without what changes decisions alone."""
     word_lists: Externals = ()
     """Files with more words for `toxicity`, one a line."""
+    classifier: Upstream = ""
+    """Directory of a train_classifier step, for `quality_classifier`."""
+    models: Externals = ()
+    """Directories of other classifiers: what filters call 0, 1, ... as their `model`."""
     shard: Annotated[int, Field(ge=0)] = 0
     """Number of this shard, from 0."""
     shards: Annotated[int, Field(ge=1)] = 1
@@ -69,7 +74,8 @@ def run(config: ScoreConfig, context: StepContext) -> ScoreOutputs:
     """Read, repair and score a shard; a run that was stopped starts anew, as the files appear together at the end."""
     data = given_directory("data", config.data, "data")
     shard = shards(read_inventory(data, config.inputs), config.shards)[config.shard]
-    resources = Resources(tuple(read_documents(data / "sample")), _items(data), _all_words(config.word_lists))
+    resources = Resources(tuple(read_documents(data / "sample")), _items(data), _all_words(config.word_lists),
+                          find_models(config.filters, config.models, config.classifier))
     filters = dict(zip(labels(config.filters), make_filters(config.filters, resources), strict=True))
     counts, scores = Counts(), ScoresWriter(context.out)
     total = sum(piece.weight for piece in shard.pieces)

@@ -241,13 +241,17 @@ class Stages:
         self.nodes: list[Node] = []
         self.seed, self._resources, self._chosen = seed, resources, chosen
 
+    def has(self, name: str) -> bool:
+        """Tell whether a stage is among the chosen ones."""
+        return self._chosen is None or name in self._chosen
+
     def __call__(
         self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1,
         **inputs: Node | Sequence[Node] | None,
     ) -> Node | None:
         """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields. None where it is not
         among the chosen ones. Raises InputError: nothing that is gives it an input that it cannot do without."""
-        if config is None or (self._chosen is not None and name not in self._chosen):
+        if config is None or not self.has(name):
             return None
         for wanted, node in inputs.items():
             if wanted in NEEDED and (node is None or node == []):

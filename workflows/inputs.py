@@ -15,6 +15,7 @@ from argosy.training.numerics import NumericsConfig
 from evals.task import TaskSpec
 from evals.task_sources import check_there
 from steps.data import FILES, DataConfig, check_files
+from steps.train_classifier import check_sets
 from workflows.lifecycle import LifecycleConfig
 
 
@@ -24,6 +25,8 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     `stages`: those that are to run. Raises InputError: one of them would refuse what it reads."""
     if "data" in stages:
         check_files(config.data)
+    if "classifier" in stages and config.classifier:
+        check_sets(config.classifier)
     _check_phases(config, stages)
     named = {f"{name}.{field}": getattr(stage, field) for name, stage in config
              if name in stages and isinstance(stage, TrainConfig)  # others have channels of records

@@ -1,6 +1,6 @@
 """The life of a language model as a graph: read this file first.
 
-    data -> score (each shard) -> clean -> tokenizer -> tokenize -> pretrain -> long_context -> anneal
+    data -> (classifier ->) score (each shard) -> clean -> tokenizer -> tokenize -> pretrain -> long_context -> anneal
     anneal -> sft -> reward_model -> rlhf
        |       |-> dpo
        |-> twin (has seen the test)
@@ -12,7 +12,7 @@ With `start`, a model that is there already takes the place of tokenizer and pre
 Each stage is a file of `steps/`; the library under it is a folder:
 
     data                                 argosy/demo, argosy/data
-    score, clean                         argosy/cleaning, argosy/text
+    classifier, score, clean             argosy/cleaning, argosy/text
     start                                argosy/models
     tokenizer, tokenize                  argosy/tokens
     pretrain, long_context, anneal       argosy/training, argosy/models
@@ -30,7 +30,6 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from argosy.cleaning.filters import registered
 from argosy.compare.gate.config import Gate
 from argosy.config.explain import likely
 from argosy.config.schema import Config, Role, Seed, models_at
@@ -38,7 +37,6 @@ from argosy.errors import InputError
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.sft_config import SFTConfig
-from argosy.store.remote import absolute
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig
@@ -46,19 +44,19 @@ from steps.data import CONVERSATIONS, FEEDBACK, PREFERENCES, PROMPTS, DataConfig
 from steps.long_context import LongContextConfig
 from steps.pretrain import PretrainConfig
 from steps.reward_model import RewardModelConfig
-from steps.score import ScoreConfig
 from steps.start import StartConfig
 from steps.tokenize import TokenizeConfig
+from steps.train_classifier import TrainClassifierConfig
 from steps.train_tokenizer import TrainTokenizerConfig
 from workflows.branches import Branch, add_branches, check_branches, needed_by
+from workflows.cleaning import CLASSIFIER, cleaning
 from workflows.evaluation import Evaluation, benchmark_suites, check_without_tokens, decontaminated, evaluations
 from workflows.graph import NEEDED, Node, StageResources, Stages
 
-STAGES = ("data", "score", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context", "anneal", "sft",
-          "twin", "dpo", "reward_model", "rlhf", "evaluate", "compare")  # each after those that it depends on
-TOGETHER = 8  # shards that one process may score one after the other, to start up once
+STAGES = ("data", "classifier", "score", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context",
+          "anneal", "sft", "twin", "dpo", "reward_model", "rlhf", "evaluate", "compare")
 POSTTRAINING = ("sft", "twin", "dpo", "reward_model", "rlhf")  # the tree of those who give no `posttraining`
-_IMPLIED = ("data", "score", "start")  # there where a stage of `stages` needs them
+_IMPLIED = ("data", "classifier", "score", "start")  # there where a stage of `stages` needs them
 _NEW = ("tokenizer", "pretrain")  # of a model that begins with nothing
 TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
 
@@ -87,6 +85,8 @@ class LifecycleConfig(Config):
     start: StartConfig | None = None
     """A model to begin with (docs/start.md); null: pretraining begins with nothing."""
     data: DataConfig = DataConfig()
+    classifier: TrainClassifierConfig | None = None
+    """Training of the classifier that the filter quality_classifier asks (docs/quality.md); null: none."""
     clean: CleanConfig = CleanConfig()
     tokenizer: TrainTokenizerConfig = TrainTokenizerConfig()
     tokenize: TokenizeConfig = TokenizeConfig()
@@ -218,8 +218,7 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     Raises InputError: a stage lacks what it needs; says what to add."""
     stage = Stages(config.seed, config.resources, config.chosen())
     data = stage("data", "data", decontaminated(config.data, config.evaluate))
-    scored = _scored(stage, config, data)
-    clean = stage("clean", "clean", config.clean, data=data, scored=scored)
+    scored, clean = cleaning(stage, config.data, config.classifier, config.clean, data)
     start = stage("start", "start", config.start)
     tokenizer = stage("tokenizer", "train_tokenizer", config.tokenizer, documents=clean, scored=scored)
     tokenize = stage("tokenize", "tokenize", config.tokenize, documents=clean, scored=scored,
@@ -242,19 +241,6 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, others=others, clean=clean,
           data=data)  # fmt: skip
     return _without_unused(stage.nodes, config)
-
-
-def _scored(stage: Stages, config: LifecycleConfig, data: Node | None) -> list[Node]:
-    """Add a part for each shard: read, repair and measure it, which thresholds have no say in."""
-    clean = config.clean
-    if "clean" not in config.chosen():
-        return []
-    filters = tuple(registered()[one.name].scoring_config(one) for one in clean.filters)
-    inputs = tuple(map(absolute, config.data.inputs))
-    parts = (ScoreConfig(inputs=inputs, source=config.data.source, filters=filters, word_lists=clean.word_lists,
-                         shard=number, shards=clean.shards) for number in range(clean.shards))
-    nodes = (stage("score", "score", part, part=f"{part.shard:05}", batch=TOGETHER, data=data) for part in parts)
-    return [node for node in nodes if node]
 
 
 def _default_tree(
@@ -287,10 +273,12 @@ def _without_unused(nodes: list[Node], config: LifecycleConfig) -> list[Node]:
 
 def every_stage() -> list[Node]:
     """Build the graph of all stages, each depending on all that it may depend on: what a cluster has templates for."""
-    started = LifecycleConfig(start=StartConfig(model="."), stages=tuple(n for n in STAGES if n != "tokenizer"))
+    others = tuple(name for name in STAGES if name not in ("classifier", "tokenizer"))
+    started = LifecycleConfig(start=StartConfig(model="."), stages=others)
     upstream: dict[str, dict[str, None]] = {}
     found: dict[str, Node] = {}
-    mixed = LifecycleConfig(sft=SFTConfig(pretraining_share=0.5))
+    mixed = LifecycleConfig(sft=SFTConfig(pretraining_share=0.5), classifier=TrainClassifierConfig(),
+                            clean=CleanConfig.model_validate({"filters": (CLASSIFIER,)}))
     for node in (*lifecycle(mixed), *lifecycle(started)):
         found.setdefault(node.id, node)
         upstream.setdefault(node.id, {}).update((o.id, None) for nodes in node.upstream.values() for o in nodes)

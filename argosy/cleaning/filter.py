@@ -5,9 +5,10 @@ new file in `argosy/cleaning/filters/`: CONTRIBUTING.md has one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources as data_files
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from argosy.cleaning.batch import Batch
@@ -52,6 +53,8 @@ class Resources:
     """Items {"question", "choices", ...} that must not be trained on."""
     words: Sequence[str] = ()
     """Further words for the word lists."""
+    models: Mapping[str, Path] = field(default_factory=dict)
+    """Directories of models, by what a filter's `model` says (`model_paths.find_models`)."""
 
 
 Scores = Mapping[str, "Floats"]  # by name, one value a document; NaN: it does not apply

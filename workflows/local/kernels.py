@@ -23,7 +23,10 @@ def plan_cleaning(store: Path) -> Plan:
     """Plan a run to `clean` with all filters that need no settings; deduplication first, while there are copies."""
     ready = [name for name, one in registered().items() if _is_ready(one)]
     names = sorted(ready, key=lambda name: (not issubclass(registered()[name], Deduplicator), name))
-    config = compose("tiny", overrides=[f"clean.filters={json.dumps(names)}"])
+    good = store / "good.jsonl"  # documents for a classifier to learn from
+    good.parent.mkdir(parents=True, exist_ok=True)
+    good.write_text("".join(json.dumps({"text": f"A good document, number {at}."}) + "\n" for at in range(200)))
+    config = compose("tiny", overrides=[f"clean.filters={json.dumps(names)}", f"classifier.positives=[{good}]"])
     return plan(lifecycle(config), store, None, "clean")
 
 

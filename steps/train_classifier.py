@@ -1,0 +1,150 @@
+"""A classifier of quality: from documents that are good and others, or from documents with scores."""
+
+from collections.abc import Sequence
+from heapq import nsmallest
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from argosy.cleaning.classifier.model import FOLDER, HIGHEST, Features
+from argosy.cleaning.classifier.training import Labelled, of_sets, train
+from argosy.config.schema import Config, Upstream
+from argosy.data.counts import Counts
+from argosy.data.jsonl import read_documents
+from argosy.data.listing import list_inputs
+from argosy.data.reading import read_file
+from argosy.data.sample import hash_of
+from argosy.data.schemas import Document
+from argosy.data.sources import Inputs, SourceConfig
+from argosy.errors import InputError
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.files import write_json
+from argosy.store.step_files import given_directory
+
+REPORT = "report.json"
+
+
+class TrainClassifierConfig(Config):
+    """Config of the step."""
+
+    data: Upstream = ""
+    """Directory of a data step, whose sample is the negative set where none is given."""
+    positives: Inputs = ()
+    """Good documents: files, folders or URIs in any format that `data.inputs` may have."""
+    negatives: Inputs = ()
+    """Other documents; empty: the sample of the corpus, less copies of the positives."""
+    labelled: Inputs = ()
+    """Documents with scores from 0 to 5 instead of two sets, such as a model's annotations."""
+    score_field: str = "score"
+    """Field of a labelled record that is its score."""
+    source: SourceConfig = SourceConfig()
+    """Reading of these files; with less `text_chars` books give more documents."""
+    most_documents: Annotated[int, Field(ge=100)] = 20_000
+    """Documents of each set at most, by a hash of their ids."""
+    word_grams: Annotated[int, Field(ge=1, le=5)] = 2
+    """n-grams of words up to this length; a Han character is a word."""
+    character_grams: Annotated[int, Field(ge=0, le=8)] = 4
+    """Length of n-grams of characters, spaces and line ends among them; 0: none."""
+    bits: Annotated[int, Field(ge=8, le=26)] = 20
+    """n-grams are hashed into 2^bits buckets."""
+    look_at: Annotated[int, Field(ge=100)] = 10_000
+    """Characters of a document that count, from its beginning."""
+    c: Annotated[float, Field(gt=0)] = 10.0
+    """Weight of errors beside that of large weights, as C of scikit-learn's LogisticRegression."""
+    heldout_share: Annotated[float, Field(gt=0, lt=0.4)] = 0.15
+    """Share of the documents that training does not see and that measures; as many calibrate."""
+    threshold: Annotated[float, Field(ge=0, le=HIGHEST)] | None = None
+    """Probability or score from which the report counts a document as good; null: 0.5, or 3 of scores."""
+
+    @model_validator(mode="after")
+    def _check_sets(self) -> Self:
+        if self.labelled and (self.positives or self.negatives):
+            raise ValueError("labelled documents have scores, and positives and negatives are two sets: give labelled, "
+                             "or positives")
+        if self.negatives and not self.positives:
+            raise ValueError("negatives are given without positives: name files of good documents")
+        return self
+
+
+class TrainClassifierOutputs(Config):
+    """The classifier, relative to the step's directory, and its measures on documents that it has not seen."""
+
+    classifier: str
+    kind: str
+    documents: dict[str, int]
+    """By use: learning, calibration, measuring."""
+    rejected: dict[str, int]
+    """Lines, rows or records that hold no document, by reason."""
+    measures: dict[str, float]
+
+
+def check_sets(config: TrainClassifierConfig) -> None:
+    """Check what can be told of the files without reading them. Raises InputError: one is absent or of an unknown
+    format, or there is none."""
+    if not (config.positives or config.labelled):
+        raise InputError("classifier.positives is empty: name files of good documents, or files of documents with "
+                         "scores as classifier.labelled")
+    for given in (config.positives, config.negatives, config.labelled):
+        list_inputs(given, config.source)
+
+
+def run(config: TrainClassifierConfig, context: StepContext) -> TrainClassifierOutputs:
+    """Read the sets, train, calibrate and measure; a run that was stopped starts anew."""
+    check_sets(config)
+    counts = Counts()
+    if config.labelled:
+        data = _scored(_read("labelled", config.labelled, config, counts), config.score_field)
+    else:
+        positives = _read("positives", config.positives, config, counts)
+        data = of_sets(positives, _negatives(config, counts))
+    features = Features(config.word_grams, config.character_grams, config.bits, config.look_at)
+    threshold = config.threshold if config.threshold is not None else 3.0 if data.scored else 0.5
+    context.progress.update(0, 1, "classifiers", f"{len(data.documents)} documents")
+    classifier, report = train(data, features, config.c, config.heldout_share, threshold)
+    classifier.save(context.out / FOLDER)
+    write_json(context.out / REPORT, report)
+    measures = {name: float(value) for name, value in report.items() if isinstance(value, float)}
+    context.tracker.metrics({f"classifier/{name}": value for name, value in measures.items()}, step=0)
+    print(f"{classifier.kind} from {report['documents']}: "
+          + ", ".join(f"{name} {value:.3f}" for name, value in measures.items()), flush=True)
+    return TrainClassifierOutputs(classifier=FOLDER, kind=classifier.kind, documents=report["documents"],
+                                  rejected=counts.rejected(), measures=measures)
+
+
+def _read(field: str, inputs: Sequence[str], config: TrainClassifierConfig, counts: Counts) -> list[Document]:
+    """Read documents of files, those of the least hashes where there are too many."""
+    files, _ = list_inputs(inputs, config.source)
+    own = Counts()
+    documents = (item for file in files for item in read_file(file, config.source, own) if isinstance(item, Document))
+    kept = nsmallest(config.most_documents, documents, key=lambda document: hash_of(document.id))
+    if not kept:
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in own.rejected().items())
+        raise InputError(f"classifier.{field} holds no document{f' ({reasons})' if reasons else ''}: correct the "
+                         "files, or classifier.source.text_field")
+    counts.files |= {f"{field}/{label}": each for label, each in own.files.items()}
+    return kept
+
+
+def _negatives(config: TrainClassifierConfig, counts: Counts) -> list[Document]:
+    if config.negatives:
+        return _read("negatives", config.negatives, config, counts)
+    sample = list(read_documents(given_directory("data", config.data, "data") / "sample"))
+    return nsmallest(config.most_documents, sample, key=lambda document: hash_of(document.id))
+
+
+def _scored(documents: Sequence[Document], field: str) -> Labelled:
+    import numpy as np
+
+    for document in documents:
+        value: Any = document.metadata.get(field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= HIGHEST:
+            raise InputError(f"classifier.labelled: {document.id} has {field}={value!r}, allowed: a number from 0 to "
+                             f"{HIGHEST:g}; name the field of scores as classifier.score_field")
+    return Labelled(documents, np.array([float(each.metadata[field]) for each in documents]), scored=True)
+
+
+STEP = Step("train_classifier", TrainClassifierConfig, run)
+
+if __name__ == "__main__":
+    main(STEP)

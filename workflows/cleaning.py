@@ -1,0 +1,44 @@
+"""The nodes of cleaning: a classifier where one is asked for, a part for each shard that is scored, and decisions."""
+
+from argosy.cleaning.filters import registered
+from argosy.cleaning.model_paths import number_models
+from argosy.errors import InputError
+from argosy.store.remote import absolute
+from steps.clean import CleanConfig
+from steps.data import DataConfig
+from steps.score import ScoreConfig
+from steps.train_classifier import TrainClassifierConfig
+from workflows.graph import Node, Stages
+
+TOGETHER = 8  # shards that one process may score one after the other, to start up once
+CLASSIFIER = "quality_classifier"  # the filter that asks what the stage `classifier` trains
+
+
+def cleaning(stage: Stages, source: DataConfig, classifier: TrainClassifierConfig | None, clean: CleanConfig,
+             data: Node | None) -> tuple[list[Node], Node | None]:
+    """Add the nodes of cleaning; returns the parts that score, and the one that decides.
+
+    Raises InputError: a filter asks a classifier, and none is trained or named."""
+    trained = stage("classifier", "train_classifier", classifier, data=data)
+    if not stage.has("clean"):
+        return [], None
+    scored = _scored(stage, source, clean, data, trained)
+    filters, _ = number_models(clean.filters)
+    return scored, stage("clean", "clean", clean.model_copy(update={"filters": filters}), data=data, scored=scored)
+
+
+def _scored(stage: Stages, source: DataConfig, clean: CleanConfig, data: Node | None, classifier: Node | None
+            ) -> list[Node]:
+    """Add a part for each shard: read, repair and measure it, which thresholds have no say in."""
+    asks = any(one.name == CLASSIFIER and not getattr(one, "model", "") for one in clean.filters)
+    if asks and not classifier:
+        raise InputError(f"clean.filters has {CLASSIFIER}, and there is no classifier: set classifier.positives to "
+                         "files of good documents, which trains one, or the filter's model to the directory of one")
+    filters, models = number_models([registered()[one.name].scoring_config(one) for one in clean.filters])
+    inputs = tuple(map(absolute, source.inputs))
+    parts = (ScoreConfig(inputs=inputs, source=source.source, filters=filters, word_lists=clean.word_lists,
+                         models=models, shard=number, shards=clean.shards) for number in range(clean.shards))
+    asked = {"classifier": classifier} if asks else {}
+    nodes = (stage("score", "score", part, part=f"{part.shard:05}", batch=TOGETHER, data=data, **asked)
+             for part in parts)
+    return [node for node in nodes if node]
