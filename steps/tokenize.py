@@ -1,7 +1,7 @@
 """Tokenized documents and conversations: token ids on disk, split in training and held-out."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -19,9 +19,13 @@ from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
 from argosy.store.files import write_json
 from argosy.store.step_files import given_directory
+from argosy.text.display import columns
+from argosy.tokens.encoder import Encoder, text_bytes
 from argosy.tokens.markup import Markup, Pieces, read_markup
-from argosy.tokens.shards import SPECIAL_FILE, Encoder, TokensWriter, text_bytes
+from argosy.tokens.shards import SPECIAL_FILE, TokensWriter
 from argosy.tokens.tokenizer import SAMPLE, load_tokenizer, tokenizer_digest
+
+REPORT = "report.json"
 
 
 class TokenizeConfig(Config):
@@ -83,13 +87,34 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
                lambda done: context.progress.update(done, max(size, done + 1), "bytes"))
         write_json(context.out / SPECIAL_FILE, {"special": encoder.special_ids()})  # before index.json, which says done
         counts = writer.counts()
+    _report(counts, encoder, context)
     if refused:
         print(f"left out: {len(refused)} conversations that the tokenizer's chat template refuses", flush=True)
     if not any(splits["train"]["tokens"] for splits in counts.values()):
         raise InputError(f"{config.documents}: there is nothing to tokenize, all channels are empty")
-    context.tracker.metrics({f"tokens/{split}/{channel}": float(count["tokens"]) for channel, splits in counts.items()
-                             for split, count in splits.items()}, step=0)
     return TokenizeOutputs(index="index.json", vocab_size=tokenizer.get_vocab_size(), channels=counts)
+
+
+def _report(counts: Mapping[str, Mapping[str, Mapping[str, int]]], encoder: Encoder, context: StepContext) -> None:
+    """Tell the tokens of each channel, and how many bytes of text one stands for, with the marks around texts."""
+    rows = {channel: {key: sum(count[key] for count in splits.values()) for key in ("documents", "bytes", "tokens")}
+            for channel, splits in counts.items()}
+    ratios = {channel: row["bytes"] / row["tokens"] for channel, row in rows.items() if row["tokens"]}
+    checked = {"checked": encoder.checked, "changed": encoder.changed}
+    report = {channel: row | {"bytes_per_token": ratios.get(channel)} for channel, row in rows.items()}
+    write_json(context.out / REPORT, {"channels": report, "decoded": checked})
+    lines = [(channel, *(f"{number:,}" for number in row.values()), f"{ratios.get(channel, 0):.3f}")
+             for channel, row in rows.items()]
+    head = ("CHANNEL", "DOCUMENTS", "BYTES", "TOKENS", "BYTES A TOKEN")
+    print(columns([head, *lines], right=range(1, 5)), flush=True)
+    if encoder.changed:
+        print(f"{encoder.changed} of {encoder.checked} texts that were decoded are as the tokenizer's normalisation "
+              "writes them; bytes are those of the texts before", flush=True)
+    context.tracker.artifact(context.out / REPORT)
+    values = {f"tokens/bytes_per_token/{channel}": ratio for channel, ratio in ratios.items()}
+    values |= {f"tokens/{split}/{channel}": float(count["tokens"]) for channel, splits in counts.items()
+               for split, count in splits.items()}
+    context.tracker.metrics(values, step=0)
 
 
 def _documents(corpus: KeptCorpus, config: TokenizeConfig, markup: Markup) -> Iterator[_Text]:
@@ -100,8 +125,9 @@ def _documents(corpus: KeptCorpus, config: TokenizeConfig, markup: Markup) -> It
                for channel, names in ids.items()}
     for document in corpus.documents():
         split = "heldout" if document.id in heldout[document.channel] else "train"
-        size = len(document.text.encode(errors="surrogatepass"))
-        yield _Text(document.id, document.channel, split, markup.document(document.text), size)
+        text = document.text
+        size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+        yield _Text(document.id, document.channel, split, markup.document(text), size)
 
 
 def _conversations(data: Path, markup: Markup, refused: set[str]) -> Iterator[_Text]:

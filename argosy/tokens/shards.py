@@ -1,124 +1,14 @@
-"""Tokenized documents and conversations: encoded between two special tokens, and written as shards.
-
-A shard is a channel of a split: ids, offsets and byte counts (docs/architecture.md)."""
+"""Tokenized documents and conversations as shards: a channel of a split is ids, offsets and byte counts
+(docs/architecture.md)."""
 
 import os
-import re
-import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO
 
-from argosy.errors import StepError
 from argosy.store.files import temporary_of, write_json
-from argosy.tokens.markup import OWN, Markup, Pieces
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-PIECE_CHARACTERS = 500_000
-_SPECIAL, _TEXT, _MARKED = "special token", "text", "text with special tokens"
-# No pretoken of our own tokenizer reaches over a line's end into text, so that a cut here changes no token.
-_CUT = re.compile(r"\n(?=\S)")
-
-
-class Encoder:
-    """An encoder of batches; a piece that spells a special token stays text."""
-
-    def __init__(self, tokenizer: "Tokenizer", markup: Markup = OWN) -> None:
-        self._tokenizer, self._markup = tokenizer, markup
-        vocabulary = tokenizer.get_vocab()
-        self._special = {token: vocabulary[token] for token in markup.special}
-
-    def special_ids(self) -> list[int]:
-        """Return the ids of the special tokens, which no text has, sorted."""
-        return sorted(self._special.values())
-
-    def encode(self, documents: Iterable[tuple[str, Pieces]], batch_characters: int) -> Iterator[list[int]]:
-        """Encode each (id, pieces), in order; `batch_characters` at once bound the memory.
-
-        Raises StepError: the first document of a batch does not decode to its text (names it)."""
-        for batch in _batches(documents, batch_characters):
-            yield from self._encode(batch)
-
-    def _encode(self, batch: Sequence[tuple[str, Pieces]]) -> Iterator[list[int]]:
-        spans = [list(self._spans(pieces)) for _, pieces in batch]
-        encoded = {kind: self._encode_texts([text for each in spans for text, its in each if its == kind], kind)
-                   for kind in (_MARKED, _TEXT)}
-        for number, ((name, pieces), each) in enumerate(zip(batch, spans, strict=True)):
-            ids = [token for text, kind in each
-                   for token in ([self._special[text]] if kind == _SPECIAL else next(encoded[kind]).ids)]
-            if number == 0:
-                self._check(name, pieces, ids)
-            yield ids
-
-    def _spans(self, pieces: Pieces) -> Iterator[tuple[str, str]]:
-        """Yield what is encoded at once, and how. A conversation of another tokenizer is whole, so that it has the
-        tokens of SFT: SentencePiece writes a space before a text, and not behind a special token in its middle."""
-        turns = not self._markup.own and any(special for _, special in pieces[1:-1])
-        if turns and not any(self._markup.spells(piece) for piece, special in pieces if not special):
-            yield "".join(piece for piece, _ in pieces), _MARKED
-            return
-        for piece, special in pieces:
-            yield from [(piece, _SPECIAL)] if special else ((part, _TEXT) for part in self._parts(piece))
-
-    def _encode_texts(self, texts: list[str], kind: str) -> Iterator[Any]:
-        if not texts:
-            return iter(())
-        self._tokenizer.encode_special_tokens = kind == _TEXT
-        return iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
-
-    def _check(self, name: str, pieces: Pieces, ids: list[int]) -> None:
-        own = self._markup.own
-        decoded = self._tokenizer.decode(ids, skip_special_tokens=not own)
-        text = "".join(piece for piece, special in pieces if own or not special)
-        if not own:
-            decoded, text = _comparable(decoded), _comparable(text)
-        if decoded != text:
-            place = next((i for i, (a, b) in enumerate(zip(decoded, text, strict=False)) if a != b), len(decoded))
-            raise StepError(
-                f"document {name} does not survive the tokenizer: at character {place} it has "
-                f"{text[place : place + 20]!r}, decoded {decoded[place : place + 20]!r}; "
-                + ("is it a byte-level tokenizer?" if own else "bits a byte would not be those of the text: leave it "
-                   "out, or start from a model whose tokenizer has byte-level BPE or byte fallback")
-            )
-
-    def _parts(self, text: str) -> Iterator[str]:
-        """Cut the text into parts of about PIECE_CHARACTERS, where that changes no token: none of other tokenizers."""
-        start = 0
-        while self._markup.own and len(text) - start > PIECE_CHARACTERS:
-            cut = _CUT.search(text, start + PIECE_CHARACTERS)
-            if cut is None:
-                break
-            yield text[start : cut.end()]
-            start = cut.end()
-        yield text[start:]
-
-
-def _comparable(text: str) -> str:
-    """Drop what tokenizers change harmlessly: SentencePiece puts a space before a text, and others compose letters."""
-    return unicodedata.normalize("NFC", text).replace(" ", "")
-
-
-def text_bytes(pieces: Pieces) -> int:
-    """Count the UTF-8 bytes of the text in the pieces, special tokens left out."""
-    return sum(len(piece.encode()) for piece, special in pieces if not special)
-
-
-def _batches(documents: Iterable[tuple[str, Pieces]], characters: int) -> Iterator[list[tuple[str, Pieces]]]:
-    batch: list[tuple[str, Pieces]] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += sum(len(piece) for piece, _ in document[1])
-        if size >= characters:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
 
 SPLITS = ("train", "heldout")
 

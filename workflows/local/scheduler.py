@@ -12,6 +12,7 @@ from workflows.graph import Resources, definition
 from workflows.plan import Plan, PlannedNode
 
 _MEMORY_SHARE = 0.8  # of the machine: the rest is for the system and the page cache
+_EVERY_CORE = ("train_tokenizer", "tokenize")  # steps that use all cores, where their resources say nothing
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class Budget:
         """Return the share that `node` would get now; with too few GPUs free, those that it waits for are in it."""
         need = node.resources
         cores = max(1, min(need.cores, self._all.cores))
+        if node.step in _EVERY_CORE and need.cores == 1:
+            cores = self._all.cores
         return Share(cores, min(need.memory_gb, self._all.memory_gb), self._devices(node))
 
     def _devices(self, node: PlannedNode) -> tuple[str, ...] | None:

@@ -19,6 +19,7 @@ from argosy.compare.sentences import seen_by, sentences, stage_sentences
 from argosy.compare.stages import Comparison
 from argosy.compare.watch import watched
 from argosy.compare.words import PROMISE, TITLES
+from argosy.store.files import read_record
 from argosy.tokens.epochs import read_table
 
 FEW = 6  # lines of a list before the rest is folded
@@ -84,6 +85,8 @@ def render_report(page: Page) -> str:
         curves=[(title, [chart.draw() for chart in charts]) for title, charts in stage_curves(found, page.stages)],
         cleaning=cleaning(page.cleaned), costs=costs(page.stages, page.out),
         epochs=[(stage.name, table) for stage in page.stages if (table := read_table(stage.directory))],
+        tokens=[(stage.name, read_record(stage.directory / "report.json").get("channels", {}))
+                for stage in page.stages if stage.made_from["step"] == "tokenize"],
         held=_before_and_after(page.stages),
         answers=[stage for stage in page.stages if stage.samples],
         left_out=_left_out(found.checkpoints.evaluated))

@@ -13,9 +13,10 @@ from argosy.demo.corpus import DemoConfig
 from argosy.errors import InputError, StepError
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
 from argosy.store.files import read_json, write_json
+from argosy.tokens.encoder import Encoder
 from argosy.tokens.markup import OWN
 from argosy.tokens.reader import read_channels, read_special
-from argosy.tokens.shards import Encoder, TokensWriter, dtype_of
+from argosy.tokens.shards import TokensWriter, dtype_of
 from argosy.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
 from steps import data, tokenize
 from steps import train_tokenizer as tokenizer_step

@@ -8,12 +8,12 @@ import pytest
 from argosy.data.schemas import ParseError
 from argosy.errors import InputError, StepError
 from argosy.store.files import read_json, write_json
+from argosy.tokens.encoder import Encoder, text_bytes
 from argosy.tokens.markup import OWN, Markup, read_markup
-from argosy.tokens.shards import Encoder, text_bytes
 from argosy.tokens.tokenizer import load_tokenizer
 from tests.posttraining_fixtures import TEMPLATE
 from tests.started_models import CHATML, make_qwen_tokenizer
-from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy, make_sentencepiece
+from tests.tokenizer_kinds import TEXTS, UNSEEN, make_collapsing, make_lossy, make_sentencepiece
 
 MESSAGES = [{"role": "user", "content": "法国的首都?  "}, {"role": "assistant", "content": " Paris.\n"},
             {"role": "user", "content": "Tokyo?"}, {"role": "assistant", "content": "No"}]
@@ -72,7 +72,7 @@ def test_bytes_are_the_text_s_own_and_no_document_is_cut(tmp_path: Path, make: A
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = make()
     encoder, markup = opened(theirs, tmp_path)
-    monkeypatch.setattr("argosy.tokens.shards.PIECE_CHARACTERS", 20)
+    monkeypatch.setattr("argosy.tokens.encoder.PIECE_CHARACTERS", 20)
     for text in (*TEXTS, UNSEEN, "a\n\nb\n" * 30, "e\u0301 <|im_end|> </s>"):
         pieces = markup.document(text)
         [ids] = encoder.encode([("d", pieces)], 1)
@@ -103,8 +103,18 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no chat template"):
         without.conversation(MESSAGES)
     encoder, lossy = opened(make_lossy(), tmp_path / "lossy")
-    with pytest.raises(StepError, match=r"document d does not survive the tokenizer: .* has '①one', decoded '1one'"):
-        list(encoder.encode([("d", lossy.document("① one"))], 1))
+    with pytest.raises(StepError, match=r"document d does not survive the tokenizer: .* has '龘 one', decoded 'one'"):
+        list(encoder.encode([("d", lossy.document("龘 one"))], 1))
+
+
+def test_what_a_tokenizer_declares_to_change_is_told(tmp_path: Path) -> None:
+    encoder, lossy = opened(make_lossy(), tmp_path)  # NFKC
+    assert len(list(encoder.encode([("d", lossy.document("① one")), ("e", lossy.document("② one"))], 1))) == 2
+    assert (encoder.checked, encoder.changed) == (1, 1)
+    silent, markup = opened(make_collapsing(), tmp_path / "silent")
+    assert list(silent.encode([("d", markup.document("one two"))], 1))
+    with pytest.raises(StepError, match="its normalisation does not say so"):
+        list(silent.encode([("d", markup.document("one  two\n"))], 1))
 
 
 def test_our_own_tokenizer_is_known_by_its_template(tmp_path: Path) -> None:

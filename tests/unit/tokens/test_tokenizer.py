@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import InputError
+from argosy.tokens.encoder import Encoder
 from argosy.tokens.markup import OWN, read_markup
-from argosy.tokens.shards import Encoder
 from argosy.tokens.tokenizer import chat_pieces, load_tokenizer, save_tokenizer, train_tokenizer
 
 CORPUS = [
@@ -34,7 +34,7 @@ def test_long_documents_are_cut_without_changing_a_token(directory: Path, monkey
     tokenizer = load_tokenizer(directory)
     text = "\n".join(f"line {number}  \n\n  indented 中文\r\n" for number in range(300)) + "\n" * 50
     whole = next(Encoder(tokenizer).encode([("x", OWN.document(text))], 1))
-    monkeypatch.setattr("argosy.tokens.shards.PIECE_CHARACTERS", 100)
+    monkeypatch.setattr("argosy.tokens.encoder.PIECE_CHARACTERS", 100)
     assert next(Encoder(tokenizer).encode([("x", OWN.document(text))], 1)) == whole
 
 

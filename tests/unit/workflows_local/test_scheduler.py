@@ -10,6 +10,7 @@ from argosy.errors import InputError
 from argosy.step.machine import usable_gpus
 from steps.noop import NoopConfig
 from steps.pretrain import PretrainConfig
+from steps.tokenize import TokenizeConfig
 from workflows.graph import Node, Resources, StageResources, Stages
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget, Scheduler, Share
@@ -101,6 +102,14 @@ def test_parts_are_batched_and_shared_among_free_cores(tmp_path: Path) -> None:
     parts = [node("p", part=str(i), batch=3) for i in range(4)]
     assert started(scheduler(parts, tmp_path)) == ["p/0 p/1", "p/2 p/3"]
     assert started(scheduler(parts, tmp_path, cores=1)) == ["p/0 p/1 p/2"]
+
+
+def test_tokenizing_has_all_cores_where_nothing_is_said(tmp_path: Path) -> None:
+    def shared(cores: int) -> int:
+        [planned] = plan([Node("t", "tokenize", TokenizeConfig(), resources=Resources(cores))], tmp_path).nodes
+        return Budget(8, 8).take(planned).cores
+
+    assert [shared(cores) for cores in (1, 3)] == [8, 3]
 
 
 def test_gpus_are_given_one_by_one_and_come_back(tmp_path: Path) -> None:
