@@ -128,6 +128,14 @@ def owner_of(spool: Path) -> Owner:
     return Owner(**{"node": "", **fields})
 
 
+def append_line(path: Path, line: bytes) -> None:
+    """Append a line to a spool that may have a writer, who stays its writer. Raises OSError: it cannot be written."""
+    with open(path, "r+b", buffering=0) as file:
+        whole = not file.seek(0, os.SEEK_END) or os.pread(file.fileno(), 1, file.tell() - 1) == b"\n"
+    with open(path, "ab", buffering=0) as file:
+        file.write(line if whole else b"\n" + line)
+
+
 class Appender:
     """Appends whole lines, each with one `write`. A failing disk costs one warning, never an exception.
 

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from argosy.store.files import read_record
 from argosy.store.lease import Holder
 from argosy.store.step_files import NODE
-from argosy.tracking.spool import SPOOL, Appender, Record, encode, read_from
+from argosy.tracking.spool import SPOOL, Appender, Record, append_line, encode, read_from
 
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
@@ -238,11 +239,16 @@ def holder_of(status: Record) -> Holder | None:
 
 
 def end_run(directory: Path, status: str) -> None:
-    """Write the final status of a run whose process is gone without a word; one that has a final status keeps it."""
-    tracker = Tracker(directory)
-    if tracker.last_status == "RUNNING":
-        tracker.status(status)
-    tracker.close()
+    """Write the final status of a run whose process is gone without a word; one that has a final status keeps it.
+
+    It does not become the spool's writer: a process that goes on with the run at this moment may be it already."""
+    spool = directory / SPOOL
+    if Ledger(spool).status == "RUNNING":
+        try:
+            append_line(spool, encode({"time": int(time.time() * 1000), "kind": "status", "value": status}))
+        except OSError as error:
+            warnings.warn(f"{spool} cannot be written ({error.strerror}): its run stays RUNNING", RuntimeWarning,
+                          stacklevel=2)
 
 
 def _digest_of(path: Path) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from argosy.store.files import write_json
 from argosy.tracking.spool import read
-from argosy.tracking.tracker import Tracker
+from argosy.tracking.tracker import Tracker, end_run
 from workflows.local.shipping import WORKFLOW, PipelineTracker, pipeline_of
 
 
@@ -140,6 +140,22 @@ def test_the_last_to_open_a_spool_is_its_writer(tmp_path):
     winner.metrics({"a": 20}, 2)
     loser.metrics({"a": 3}, 3)
     assert [(r["step"], r["values"]) for r in records(tmp_path)] == [(1, {"a": 1.0}), (2, {"a": 20.0})]
+
+
+def test_who_goes_on_keeps_the_spool_though_its_last_process_is_called_dead_meanwhile(tmp_path):
+    Tracker(tmp_path).status("RUNNING")
+    (tmp_path / "spool.jsonl").open("ab").write(b'{"torn')
+    end_run(tmp_path, "KILLED")
+    going_on = Tracker(tmp_path)
+    going_on.status("RUNNING")
+    end_run(tmp_path, "KILLED")
+    going_on.metrics({"loss": 1.0}, step=3)
+    going_on.status("FINISHED")
+    going_on.close()
+    assert read(tmp_path) == {"loss": [(3, 1.0)]}
+    records = [json.loads(line) for line in (tmp_path / "spool.jsonl").read_bytes().splitlines() if b"torn" not in line]
+    assert [each["value"] for each in records if each["kind"] == "status"] == [
+        "RUNNING", "KILLED", "RUNNING", "KILLED", "FINISHED"]
 
 
 def test_a_value_that_is_no_number_is_named_and_the_others_are_logged(tmp_path):
