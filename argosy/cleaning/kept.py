@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 REPORT = "report.json"
 DECISIONS = "decisions"  # of the clean step: files by the shard's number
 REASONS = "reasons.json"
+CUT = "cut"  # among what changed a document: parts that other documents have were cut out
 TIERS = "tiers.json"  # names of tiers, where the config has any; then each shard has a file of their numbers
 _FIELDS = ("id", "text", "channel", "lang", "source", "metadata")
 
@@ -86,6 +87,12 @@ class KeptCorpus:
         """Yield each document."""
         for _, values in self._rows(_FIELDS, dropped=False):
             yield _document(values)
+
+    def changed(self) -> Iterator[tuple[Document, list[str]]]:
+        """Yield each document with its offset, and what changed its text: filters, and CUT."""
+        for _, values in self._rows((*_FIELDS, "offset", "changed"), dropped=False):
+            *fields, offset, changed = values
+            yield replace(_document(fields), offset=offset), changed
 
     def dropped(self) -> Iterator[tuple[Document, str, str]]:
         """Yield each document that goes, as repaired, with the filter and the reason."""
@@ -161,6 +168,8 @@ class KeptCorpus:
                     values = list(row)
                     if place is not None and at in cuts:
                         values[place] = without(values[place], cuts[at])
+                        if "changed" in columns:
+                            values[columns.index("changed")] = [*values[columns.index("changed")], CUT]
                     if tiers and not dropped and tiers[at] != NO_TIER and "channel" in columns:
                         own = columns.index("channel")
                         values[own] = tier_channel(values[own], names[tiers[at]])

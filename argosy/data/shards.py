@@ -26,7 +26,8 @@ class ShardWriter:
 
     Args:
         folder: made if it is absent.
-        format: of the files; "jsonl" and "jsonl.zst" have the same fields a line.
+        format: of the files; "jsonl" and "jsonl.zst" have the same fields a line, metadata as JSON in a text too, since
+            datasets takes one type a field.
         shard_bytes: UTF-8 bytes of text after which a new file begins."""
 
     def __init__(self, folder: Path, format: Format = "parquet", shard_bytes: int = SHARD_BYTES,
@@ -34,10 +35,13 @@ class ShardWriter:
         self.documents = 0
         self.bytes = 0
         """UTF-8 bytes of the texts."""
+        self.files: list[tuple[str, int, int]] = []
+        """Of each file that is full: its name, documents and UTF-8 bytes of their texts."""
         self._folder, self._format, self._name = folder, format, name
         self._shard_bytes, self._group_bytes = shard_bytes, group_bytes
         self._rows: list[tuple[Any, ...]] = []
         self._held = self._in_shard = 0
+        self._begun = (0, 0)  # documents and bytes before the file that is written
         self._paths: list[Path] = []
         self._file: _File | None = None
 
@@ -73,6 +77,9 @@ class ShardWriter:
         self._flush()
         assert self._file is not None
         self._file.close()
+        documents, size = self._begun
+        self.files.append((self._paths[-1].name, self.documents - documents, self.bytes - size))
+        self._begun = (self.documents, self.bytes)
         self._file, self._in_shard = None, 0
 
     def __enter__(self) -> "ShardWriter":
@@ -127,16 +134,11 @@ class _File:
             self._table.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=len(rows))
         else:
             for row in rows:
-                self._stream.write(dump_line(_named(row)).encode())
+                self._stream.write(dump_line(dict(zip(COLUMNS, row, strict=True))).encode())
 
     def close(self) -> None:
         """End the file."""
         (self._stream if self._table is None else self._table).close()
-
-
-def _named(row: Sequence[Any]) -> dict[str, Any]:
-    record = dict(zip(COLUMNS, row, strict=True))
-    return record | {"metadata": json.loads(record["metadata"])}
 
 
 def _dumped(metadata: Mapping[str, Any]) -> str:
@@ -184,10 +186,7 @@ def _read_lines(path: Path, columns: Sequence[str]) -> Iterator[Columns]:
     first = 0
 
     def made() -> Columns:
-        values = {name: [row[name] for row in rows] for name in columns}
-        if "metadata" in values:
-            values["metadata"] = [_dumped(metadata) for metadata in values["metadata"]]
-        return Columns(values, path.name, first)
+        return Columns({name: [row[name] for row in rows] for name in columns}, path.name, first)
 
     for row in read_jsonl(path):
         rows.append(row)

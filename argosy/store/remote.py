@@ -7,9 +7,9 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, cast
 
 from argosy.errors import InputError, StepError
@@ -84,6 +84,34 @@ def find(uri: str, field: str) -> list[Found]:
         raise InputError(f"{field}: the store of {unknown[0]} says neither a hash nor a time of it, so that nothing "
                          "would tell that it has changed: download it, and give the path")
     return found
+
+
+def names_at(uri: str, field: str) -> list[str]:
+    """List the files at a URI by their names below it; [] where there is none.
+
+    Raises InputError, StepError: as `find`."""
+    with _errors(uri, field):
+        system, root = _system(uri)
+        system.invalidate_cache()
+        with suppress(FileNotFoundError):
+            return sorted(path.removeprefix(root.rstrip("/")).lstrip("/") for path in system.find(root))
+        return []
+
+
+def upload(folder: Path, names: Iterable[str], uri: str, field: str) -> None:
+    """Write files below a folder to a URI, each whole or not at all. Raises InputError, StepError: as `find`."""
+    with _errors(uri, field):
+        system, root = _system(uri)
+        for name in names:
+            system.put_file(str(folder / name), f"{root.rstrip('/')}/{name}")
+
+
+def remove(uri: str, names: Iterable[str], field: str) -> None:
+    """Remove files below a URI. Raises InputError, StepError: as `find`."""
+    with _errors(uri, field):
+        system, root = _system(uri)
+        for name in names:
+            system.rm_file(f"{root.rstrip('/')}/{name}")
 
 
 def state(path: str) -> tuple[object, ...]:

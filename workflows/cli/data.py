@@ -10,6 +10,7 @@ from typing import Any
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.explain import Look, difference, duplicate_of, find, looks, shown
+from argosy.cleaning.export import FORMATS, MANIFEST, export
 from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.funnel import read_rows
@@ -22,9 +23,11 @@ from argosy.data.reading import read_file
 from argosy.data.schemas import Document
 from argosy.data.sources import SourceConfig
 from argosy.errors import InputError
+from argosy.store.remote import expand_input
 from argosy.store.step_files import read_done
+from argosy.text.display import columns
 from steps.clean import CleanConfig
-from workflows.cli.command import Command, add_store
+from workflows.cli.command import Command, add_store, memory
 from workflows.stored.last_run import last_run
 from workflows.stored.lineage import Lineage
 
@@ -33,7 +36,8 @@ MORE = """examples:
   argosy data try gopher_quality corpus/a.jsonl    scores and decisions of one filter, at once
   argosy data try '{name: gopher_quality, min_words: 50}' corpus/
   argosy data diff runs/clean-1f0 runs/clean-2a7   what the second drops more, and less, than the first
-  argosy data dropped gopher_quality               documents that a filter has dropped in the last run"""
+  argosy data dropped gopher_quality               documents that a filter has dropped in the last run
+  argosy data export --out cleaned --format jsonl.zst    what the last run's cleaning kept, as files for others"""
 _LOOK = 100  # characters of a text that are shown
 
 
@@ -50,7 +54,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     diff.add_argument("second", metavar="CLEAN", type=Path, help="directory of another one")
     dropped = actions.add_parser("dropped", help="documents that a filter has dropped")
     dropped.add_argument("filter", metavar="FILTER", help="name of the filter")
-    for each in (explain, dropped):
+    exported = actions.add_parser("export", help="the documents that cleaning kept, as files for others")
+    exported.add_argument("--out", required=True, metavar="DIR", help="folder to make, or a URI such as s3://BUCKET/KEY")
+    exported.add_argument("--format", choices=FORMATS, default="parquet", help="of the files (default: parquet)")
+    exported.add_argument("--shard-size", type=memory, default=0.512, metavar="SIZE",
+                          help="text in a file, such as 64MB (default: 512MB)")
+    exported.add_argument("--replace", action="store_true", help="an earlier export at --out gives way")
+    for each in (explain, dropped, exported):
         each.add_argument("--clean", type=Path, metavar="DIR", help="a clean step's (default: the last run's)")
         add_store(each)
     for each in (tried, diff, dropped):
@@ -59,7 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action says."""
-    lines = {"explain": _explain, "try": _try, "diff": _diff, "dropped": _dropped}[args.action](args)
+    lines = {"explain": _explain, "try": _try, "diff": _diff, "dropped": _dropped,
+             "export": _export}[args.action](args)
     for line in lines:
         print(line)
     return 0
@@ -185,4 +196,18 @@ def _dropped(args: argparse.Namespace) -> Iterator[str]:
         yield f"  {' '.join(document.text.split())[:_LOOK]}"
 
 
-COMMAND = Command("data", "what happened to documents, and what a filter says of a file", 75, configure, run, MORE)
+def _export(args: argparse.Namespace) -> Iterator[str]:
+    try:
+        out = expand_input(args.out)
+    except ValueError:
+        raise InputError(f"--out is {args.out!r}, allowed: a folder, or a URI that fsspec can write, such as "
+                         "s3://BUCKET/KEY") from None
+    found = export(_open(args)[0], out, args.format, round(args.shard_size * 1e9), args.replace)
+    rows = [(name, f"{channel['documents']:,}", f"{channel['text_bytes']:,}", str(len(channel["files"])))
+            for name, channel in found["channels"].items()]
+    yield columns([("CHANNEL", "DOCUMENTS", "BYTES OF TEXT", "FILES"), *rows], right=range(1, 4))
+    yield f"{out}: {found['documents']:,} documents; counts and hashes are in {MANIFEST}"
+
+
+COMMAND = Command("data", "what happened to documents; a filter on a file; cleaned text as files", 75, configure, run,
+                  MORE)
