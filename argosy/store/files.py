@@ -5,6 +5,7 @@ import errno
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from argosy.errors import ArgosyError, InputError, StepError
 _PROCESS = secrets.token_hex(4)  # process ids are equal in containers
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "database or disk is full")
+_PART_WRITTEN = re.compile(r"\d+ requested and \d+ written")  # numpy's words for a file that took a part
 _MAYBE_FULL = ("inline_container", "PytorchStreamWriter")  # torch does not say why it could not write
 RESERVE = ".reserve.tmp"
 _RESERVED_BYTES = 2**17
@@ -164,7 +166,9 @@ def explain(error: BaseException, directory: Path) -> ArgosyError | None:
 
 def _says_full(error: BaseException, directory: Path) -> bool:
     text = str(error)
-    if (isinstance(error, OSError) and error.errno in _FULL) or any(each in text for each in _FULL_TEXTS):
+    if isinstance(error, OSError) and (error.errno in _FULL or _PART_WRITTEN.fullmatch(text)):
+        return True
+    if any(each in text for each in _FULL_TEXTS):
         return True
     return any(each in text for each in _MAYBE_FULL) and not _takes(directory, 2**20)
 

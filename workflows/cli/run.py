@@ -11,7 +11,7 @@ from workflows.inputs import check_inputs
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, plan
 from workflows.stored import last_run
-from workflows.stored.last_run import kept_aside
+from workflows.stored.kept_aside import kept_aside
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

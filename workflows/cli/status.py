@@ -20,7 +20,8 @@ from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.view import progress_text
 from workflows.plan import Plan, PlannedNode, plan
 from workflows.state import NEVER, blocked_by
-from workflows.stored.last_run import kept_aside, last_config
+from workflows.stored.kept_aside import kept_aside
+from workflows.stored.last_run import last_config
 
 if TYPE_CHECKING:
     from workflows.argo.client.api import Summary

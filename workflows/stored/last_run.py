@@ -18,8 +18,6 @@ C = TypeVar("C", bound=Config)
 FILE = "last_run.json"
 PIPELINE_CONFIG = "config.json"  # in the folder of a pipeline run
 _MANY = 20  # names that are listed
-_SHOWN = 3  # reasons and names in a line
-_MUCH = 1 / 3  # of a channel that one filter drops
 
 
 class LastRun(Config):
@@ -103,42 +101,6 @@ def _unknown(name: str, run: LastRun) -> str:
     hints = [f"nearest: {', '.join(near)}"] if near else []
     hints += [f"stages: {', '.join(stages)}"] if len(stages) <= _MANY else []
     return f"{name!r} is no node of the last run, and no directory; {'; '.join(hints)}"
-
-
-def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
-    """Yield lines for finished nodes whose outputs have `rejected` (counts by reason), `skipped` (files), or `lost`
-    (channel -> filter -> share of the documents that it dropped).
-
-    `directories`: by the node's id."""
-    for name, directory in directories.items():
-        done = read_done(directory)
-        outputs = done["outputs"] if done else {}
-        rejected, skipped = outputs.get("rejected"), outputs.get("skipped")
-        if rejected and isinstance(rejected, Mapping):
-            count = sum(rejected.values())
-            reasons = [f"{reason} ({n})" for reason, n in sorted(rejected.items(), key=lambda item: -item[1])]
-            yield f"{name}: {_count(count, 'line')} kept aside in {directory}/rejects: {first_of(reasons, _SHOWN)}"
-        if skipped and isinstance(skipped, list):
-            files = _count(len(skipped), "file")
-            yield f"{name}: {files} left out, empty, linked or of unknown format: {first_of(skipped, _SHOWN)}"
-        for channel, shares in outputs.get("lost", {}).items():
-            if shares:
-                yield f"{name}: {_lost(channel, shares)}"
-
-
-def _lost(channel: str, shares: Mapping[str, float]) -> str:
-    """Say what share of a channel each filter dropped, and warn where it is more than a third."""
-    ranked = sorted(shares.items(), key=lambda item: -item[1])
-    each = ", ".join(f"{one} {share:.1%}" for one, share in ranked)
-    text = f"channel {channel} lost {sum(shares.values()):.1%}: {each}"
-    worst, share = ranked[0]
-    return text if share <= _MUCH else (
-        f"warning: {text}: look with `argosy data dropped {worst}`, then change its thresholds in clean.filters or let "
-        f"it skip the channel ({{name: {worst}, skip_channels: [{channel}]}})")
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}" + ("" if number == 1 else "s")
 
 
 def record_pipeline(store: Path, pipeline: str, config: Config) -> None:
