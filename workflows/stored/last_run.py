@@ -1,6 +1,6 @@
 """The last `argosy run` on a store and the configs of its pipelines, so that `status` and `why` need none."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 

@@ -74,6 +74,16 @@ def test_parts_are_dealt_to_batches_without_loss(tmp_path: Path) -> None:
     assert list(deal("sft", [sft], "abc", 5)) == [Path(sft.dir).name]  # shared with any workflow of the same work
 
 
+def test_ten_thousand_shards_pass_the_plan_in_a_hundred_pods(tmp_path: Path) -> None:
+    planned = plan(lifecycle(compose("tiny", overrides=("clean.shards=10000",))), tmp_path, None, "clean")
+    batches = deal("score", [node for node in planned.to_run if node.name == "score"], "abc", 100)
+    assert sum(len(batch.nodes) for batch in batches.values()) == 10_000
+    assert len(batches) == 100
+    assert len(json.dumps(list(batches))) < 10_000  # what the plan hands to Argo
+    [clean] = [node for node in planned.to_run if node.name == "clean"]
+    assert len(clean.upstream) == 10_001
+
+
 def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
     profile = load_profile("gpu")
     patch = pod_patch(profile, "pretrain", "train", Resources(8, 16.0), tag="v9")
