@@ -18,6 +18,7 @@ from argosy.tokens.markup import OWN
 from argosy.tokens.reader import read_channels, read_special
 from argosy.tokens.shards import TokensWriter, dtype_of
 from argosy.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
+from argosy.tracking.spool import read
 from steps import data, tokenize
 from steps import train_tokenizer as tokenizer_step
 from steps.data import DataConfig
@@ -106,6 +107,13 @@ def test_index_says_what_the_files_hold(inputs: Path, tmp_path: Path) -> None:
     assert index["channels"]["empty"] == {"train": nothing, "heldout": nothing}
     chat = index["channels"]["instructions"]
     assert chat["train"]["bytes"] == chat["train"]["documents"] * len("深さ? 7 metres".encode())
+    told = read_json(tmp_path / "report.json")
+    size, tokens = (sum(web[split][key] for split in web) for key in ("bytes", "tokens"))
+    assert told["channels"]["web"] == {"documents": 60, "bytes": size, "tokens": tokens,
+                                       "bytes_per_token": size / tokens}
+    assert told["channels"]["empty"]["bytes_per_token"] is None
+    assert told["decoded"] == {"changed": 0, "checked": 3}  # of 103 texts
+    assert read(tmp_path)["tokens/bytes_per_token/web"] == [(0, size / tokens)]
     for split in ("train", "heldout"):
         sizes = np.load(tmp_path / split / "web.bytes.npy")
         assert sizes.dtype == np.int64
