@@ -18,8 +18,8 @@ from argosy.cleaning.funnel import Funnel, repaired, samples
 from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histograms, write_indexes
 from argosy.cleaning.kept import REPORT, write_decisions
 from argosy.cleaning.scoring import KEPT, labels
-from argosy.cleaning.shard import ScoredShard
-from argosy.cleaning.tiers import TierConfig, assign, check_tiers
+from argosy.cleaning.shard import ScoredShard, open_shards
+from argosy.cleaning.tiers import TierConfig, assign, check_tiers, tier_lines
 from argosy.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
 from argosy.data.counts import Counts, gather
 from argosy.data.jsonl import JsonlWriters, read_jsonl
@@ -60,6 +60,8 @@ class CleanConfig(Config):
     """Directory of a data step."""
     scored: Upstreams = ()
     """Directories of the score steps, a shard each, in the order of the corpus."""
+    measured: Upstreams = ()
+    """Directories of the measure steps, of the same shards, where filters ask models of torch."""
     filters: Annotated[
         tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
     ] = DEFAULT_FILTERS
@@ -68,6 +70,9 @@ class CleanConfig(Config):
     """Files with more words for `toxicity`, one a line."""
     shards: Annotated[int, RUNTIME, Field(ge=1, le=100_000)] = 1
     """Parts that read, repair and score the files side by side; no result depends on their number."""
+    model_threads: Annotated[int, RUNTIME, Field(ge=1)] = 1
+    """Threads of each part whose filters ask models of torch (perplexity, edu_quality); they decide the last digits of
+    those scores."""
     against: Externals = ()
     """Directories of clean steps of earlier corpora: copies of their documents go."""
     memory_mb: Annotated[int, RUNTIME, Field(ge=64)] = 1024
@@ -112,7 +117,7 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
         raise InputError("clean.scored is empty: name the directories of the score steps, in the order of the corpus")
     counts = gather(Counts.from_json(read_json(directory / COUNTS)) for directory in directories)
     counts.check("data.inputs", f"{directories[0]}/rejects")
-    shards = [ScoredShard(directory) for directory in directories]
+    shards = open_shards(directories, [given_directory("measured", each, "measure") for each in config.measured])
     filters = dict(zip(labels(config.filters), make_filters(config.filters, Resources()), strict=True))
     decisions = decide(config, filters, shards, context)
     if config.tiers:
@@ -135,8 +140,8 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     print(_summary(outputs))
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
     metrics |= {f"clean/tiers/{name}": float(counts["out"]) for name, counts in funnel.tiers.items()}
-    print("".join(f"channel {name}: {counts['out']} documents of {counts['of']}, {counts['bytes_out']} bytes\n"
-                  for name, counts in funnel.tiers.items()), end="")
+    for line in tier_lines(config.tiers, funnel.tiers, shards):
+        print(line)
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
     return outputs
 

@@ -1,8 +1,12 @@
 """Checks of a pipeline's inputs before anything runs: what a step would refuse minutes or hours later."""
 
 from collections.abc import Collection
+from os.path import expanduser
 from pathlib import Path
 
+from argosy.cleaning.classifier.model import check_saved
+from argosy.cleaning.filters import registered
+from argosy.cleaning.model_paths import ModelFilterConfig
 from argosy.cleaning.tiers import tier_channels
 from argosy.data.sample import input_channels
 from argosy.data.sources import RESERVED_CHANNEL, check_channels
@@ -14,6 +18,7 @@ from argosy.training.config import TrainConfig
 from argosy.training.numerics import NumericsConfig
 from evals.task import TaskSpec
 from evals.task_sources import check_there
+from steps.clean import CleanConfig
 from steps.data import FILES, DataConfig, check_files
 from steps.train_classifier import check_sets
 from workflows.lifecycle import LifecycleConfig
@@ -27,6 +32,8 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
         check_files(config.data)
     if "classifier" in stages and config.classifier:
         check_sets(config.classifier)
+    if {"score", "measure"} & set(stages):
+        _check_models(config.clean)
     _check_phases(config, stages)
     named = {f"{name}.{field}": getattr(stage, field) for name, stage in config
              if name in stages and isinstance(stage, TrainConfig)  # others have channels of records
@@ -54,6 +61,18 @@ def _check_phases(config: LifecycleConfig, stages: Collection[str]) -> None:
         problem = (phase.cpu_problem() if on_cpu else "") or (phase.shape_problem(shapes) if shapes else "")
         if problem:
             raise InputError(f"{name}.{problem}")
+
+
+def _check_models(config: CleanConfig) -> None:
+    """Check that the models that filters ask are there."""
+    for at, one in enumerate(config.filters):
+        model = getattr(one, "model", "") if isinstance(one, ModelFilterConfig) else ""
+        if model and registered()[one.name].measured:
+            from argosy.scoring.documents import check_model
+
+            check_model(expanduser(model), one.name == "edu_quality", f"clean.filters[{at}].model")
+        elif model:
+            check_saved(Path(expanduser(model)))
 
 
 def _channels(data: DataConfig) -> set[str] | None:

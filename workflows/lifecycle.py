@@ -1,6 +1,7 @@
 """The life of a language model as a graph: read this file first.
 
-    data -> (classifier ->) score (each shard) -> clean -> tokenizer -> tokenize -> pretrain -> long_context -> anneal
+    data -> (classifier ->) score (each shard) (-> measure) -> clean -> tokenizer -> tokenize
+    tokenize -> pretrain -> long_context -> anneal
     anneal -> sft -> reward_model -> rlhf
        |       |-> dpo
        |-> twin (has seen the test)
@@ -13,6 +14,7 @@ Each stage is a file of `steps/`; the library under it is a folder:
 
     data                                 argosy/demo, argosy/data
     classifier, score, clean             argosy/cleaning, argosy/text
+    measure                              argosy/cleaning, argosy/scoring
     start                                argosy/models
     tokenizer, tokenize                  argosy/tokens
     pretrain, long_context, anneal       argosy/training, argosy/models
@@ -49,14 +51,14 @@ from steps.tokenize import TokenizeConfig
 from steps.train_classifier import TrainClassifierConfig
 from steps.train_tokenizer import TrainTokenizerConfig
 from workflows.branches import Branch, add_branches, check_branches, needed_by
-from workflows.cleaning import CLASSIFIER, cleaning
+from workflows.cleaning import FILTERS, cleaning
 from workflows.evaluation import Evaluation, benchmark_suites, check_without_tokens, decontaminated, evaluations
 from workflows.graph import NEEDED, Node, StageResources, Stages
 
-STAGES = ("data", "classifier", "score", "clean", "start", "tokenizer", "tokenize", "pretrain", "long_context",
-          "anneal", "sft", "twin", "dpo", "reward_model", "rlhf", "evaluate", "compare")
+STAGES = ("data", "classifier", "score", "measure", "clean", "start", "tokenizer", "tokenize", "pretrain",
+          "long_context", "anneal", "sft", "twin", "dpo", "reward_model", "rlhf", "evaluate", "compare")
 POSTTRAINING = ("sft", "twin", "dpo", "reward_model", "rlhf")  # the tree of those who give no `posttraining`
-_IMPLIED = ("data", "classifier", "score", "start")  # there where a stage of `stages` needs them
+_IMPLIED = ("data", "classifier", "score", "measure", "start")  # there where a stage of `stages` needs them
 _NEW = ("tokenizer", "pretrain")  # of a model that begins with nothing
 TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
 
@@ -117,7 +119,7 @@ class LifecycleConfig(Config):
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
         fields = [name for name in type(self).model_fields if name != "gate"]
-        stages = [name for name in fields if models_at(type(self), (name,))] + ["score", "twin"]
+        stages = [name for name in fields if models_at(type(self), (name,))] + ["score", "measure", "twin"]
         stages = [name for name in stages if name != "posttraining"] + [branch.name for branch in self.posttraining]
         for name in self.resources:
             if name not in stages:
@@ -278,7 +280,7 @@ def every_stage() -> list[Node]:
     upstream: dict[str, dict[str, None]] = {}
     found: dict[str, Node] = {}
     mixed = LifecycleConfig(sft=SFTConfig(pretraining_share=0.5), classifier=TrainClassifierConfig(),
-                            clean=CleanConfig.model_validate({"filters": (CLASSIFIER,)}))
+                            clean=CleanConfig.model_validate({"filters": FILTERS}))
     for node in (*lifecycle(mixed), *lifecycle(started)):
         found.setdefault(node.id, node)
         upstream.setdefault(node.id, {}).update((o.id, None) for nodes in node.upstream.values() for o in nodes)

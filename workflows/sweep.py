@@ -25,7 +25,7 @@ from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
 
 NAME = "sweep"
-STAGES = ("score", "clean", "tokenizer", "tokenize", STAGE)  # with data, classifier and start, where needed
+STAGES = ("score", "clean", "tokenizer", "tokenize", STAGE)  # with data, classifier, measure, start where needed
 TOGETHER = 8  # points that one process may train one after the other, to start up once
 _DIGITS = 6
 
@@ -149,7 +149,7 @@ def every_sweep_stage() -> list[Node]:
     """Build the graph of all stages that a sweep may have: what a cluster has a template for."""
     found: dict[str, Node] = {}
     for node in every_stage():
-        if node.name in (*STAGES, "data", "classifier", "start"):
+        if node.name in (*STAGES, "data", "classifier", "measure", "start"):
             inputs = [found[other.id] for others in node.upstream.values() for other in others]
             found[node.id] = replace(node, inputs={"upstream": inputs}, part="point" if node.name == STAGE else "")
     ends = [node for node in found.values() if node.name == STAGE]

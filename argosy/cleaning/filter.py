@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from importlib import resources as data_files
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from argosy.cleaning.batch import Batch
 from argosy.config.schema import Config
 from argosy.data.schemas import Document
+from argosy.errors import InputError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -43,6 +44,16 @@ class Rule(NamedTuple):
     also: "Rule | None" = None
 
 
+class Measurer(Protocol):
+    """Models of torch, by what a filter's `model` says (`argosy.scoring.documents`)."""
+
+    def losses(self, model: str, texts: Sequence[str]) -> "tuple[Floats, Floats]":
+        """Return nats and tokens of each text under a language model, (texts,) each."""
+
+    def labels(self, model: str, texts: Sequence[str], max_tokens: int) -> "Floats":
+        """Return the score of each text under a model for sequence classification, (texts,)."""
+
+
 @dataclass(frozen=True)
 class Resources:
     """Data that filters may need beside their thresholds."""
@@ -55,6 +66,15 @@ class Resources:
     """Further words for the word lists."""
     models: Mapping[str, Path] = field(default_factory=dict)
     """Directories of models, by what a filter's `model` says (`model_paths.find_models`)."""
+    torch: Measurer | None = None
+    """Those that need torch."""
+
+    def measurer(self) -> Measurer:
+        """Return the models that need torch. Raises InputError: the step has none."""
+        if self.torch is None:
+            raise InputError("a filter asks a model of torch, which the step measure scores documents with, and score "
+                             "does not: leave it out of score.filters")
+        return self.torch
 
 
 Scores = Mapping[str, "Floats"]  # by name, one value a document; NaN: it does not apply
@@ -71,6 +91,8 @@ class Filter(ABC, Generic[C]):
     """Fields of the config that scores and repairs depend on; all others change decisions alone."""
     counted: ClassVar[tuple[str, ...]] = ()
     """Scores that are counts of what it found, by kind, and whose sums the report shows."""
+    measured: ClassVar[bool] = False
+    """Whether it asks a model of torch: the step `measure` scores then, on documents as `score` has repaired them."""
     repairs: ClassVar[bool] = False
     """Whether it may change a text; then channels that it skips are not scored by it either."""
 

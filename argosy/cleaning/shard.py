@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.scoring import Scored
 from argosy.data.shards import shard_files
+from argosy.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,9 +60,13 @@ class ScoresWriter:
 
 @dataclass(frozen=True)
 class ScoredShard:
-    """A scored shard as a score step left it."""
+    """A scored shard as a score step left it.
+
+    Attributes:
+        measured: of the measure step that has scored its documents by models of torch, if any."""
 
     directory: Path
+    measured: Path | None = None
 
     @cached_property
     def table(self) -> "pa.Table":
@@ -90,8 +95,9 @@ class ScoredShard:
     @property
     def scores(self) -> "dict[str, npt.NDArray[np.float64]]":
         """Return all scores by "<filter>.<score>"."""
-        return {name: self.table.column(name).to_numpy() for name in self.table.column_names
-                if name not in _ABOUT and not name.startswith(_CHANGED)}
+        own = {name: self.table.column(name).to_numpy() for name in self.table.column_names
+               if name not in _ABOUT and not name.startswith(_CHANGED)}
+        return own if self.measured is None else own | ScoredShard(self.measured).scores
 
     @property
     def changed(self) -> "dict[str, npt.NDArray[np.bool_]]":
@@ -125,3 +131,17 @@ class ScoredShard:
         folder = self.directory / KEYS
         return {path.name.removeprefix(f"{label}.").removesuffix(".npy"): np.load(path, mmap_mode="r")
                 for path in sorted(folder.glob(f"{label}.*.npy"))}
+
+
+def open_shards(scored: Sequence[Path], measured: Sequence[Path]) -> list[ScoredShard]:
+    """Open the shards that score steps left, with what measure steps have added, if there are any.
+
+    Raises InputError: these are not of the same shards."""
+    if not measured:
+        return [ScoredShard(directory) for directory in scored]
+    shards = [ScoredShard(one, other) for one, other in zip(scored, measured, strict=False)]
+    if len(scored) != len(measured) or any(len(each) != len(ScoredShard(each.measured)) for each in shards
+                                           if each.measured):
+        raise InputError(f"measured names {len(measured)} directories, and scored {len(scored)}: name the measure "
+                         "steps of the same shards, in their order")
+    return shards

@@ -1,7 +1,7 @@
 """Channels by quality: documents of a channel whose score lies within limits come out as a channel of their own."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Self
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -102,3 +102,19 @@ def _values(tier: TierConfig, number: int, scores: "Mapping[str, Floats]") -> "F
         raise InputError(f"clean.tiers[{number}].score={tier.score!r}: the filter has no such score; "
                          f"{likely(tier.score, own)}")
     return scores[tier.score]
+
+
+def tier_lines(
+    tiers: Sequence[TierConfig], counts: Mapping[str, Mapping[str, Any]], shards: Sequence[ScoredShard]
+) -> Iterator[str]:
+    """Say what each tier holds, by `Funnel.tiers`; of one that holds nothing, which values there are."""
+    import numpy as np
+
+    for name, count in counts.items():
+        yield f"channel {name}: {count['out']} documents of {count['of']}, {count['bytes_out']} bytes"
+    for tier in tiers:
+        if not any(name == tier_channel(count["of"], tier.name) for name, count in counts.items()):
+            found = [shard.scores[tier.score] for shard in shards if len(shard)]
+            values = np.concatenate(found)[np.isfinite(np.concatenate(found))] if found else np.zeros(0)
+            there = f"{tier.score} is from {values.min():.4g} to {values.max():.4g}" if len(values) else "none has it"
+            yield f"no document that is kept is in the tier {tier.name}: {there} in all channels"

@@ -12,11 +12,12 @@ from argosy.cleaning.batch import Batch
 from argosy.cleaning.explain import Look, difference, duplicate_of, find, looks, shown
 from argosy.cleaning.export import FORMATS, MANIFEST, export
 from argosy.cleaning.filter import Filter, Resources
-from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.filters import make_filters, parse_filters, registered
 from argosy.cleaning.funnel import read_rows
 from argosy.cleaning.kept import KeptCorpus
+from argosy.cleaning.model_paths import find_models
 from argosy.cleaning.scoring import KEPT, decide, labels, score
-from argosy.cleaning.shard import ScoredShard
+from argosy.cleaning.shard import open_shards
 from argosy.data.counts import Counts
 from argosy.data.listing import list_inputs
 from argosy.data.reading import read_file
@@ -102,6 +103,15 @@ def _corpus(directory: Path) -> tuple[KeptCorpus, CleanConfig]:
     return KeptCorpus.of(str(directory), paths), CleanConfig(filters=filters)
 
 
+def _measured(corpus: KeptCorpus) -> list[Path]:
+    """List the measure steps of a corpus, by the lineage of its clean step; none where no filter asked a model."""
+    clean = corpus.clean.absolute()
+    found = Lineage(clean.parent).of(clean).upstream.get("measured", ())
+    if missing := [each for each in found if isinstance(each, str)]:
+        raise InputError(f"{clean}: {len(missing)} of its {len(found)} measure steps are not in this store")
+    return [each.directory for each in found if not isinstance(each, str)]
+
+
 def _filters(config: CleanConfig) -> dict[str, Filter[Any]]:
     return dict(zip(labels(config.filters), make_filters(config.filters, Resources()), strict=True))
 
@@ -109,7 +119,7 @@ def _filters(config: CleanConfig) -> dict[str, Filter[Any]]:
 def _explain(args: argparse.Namespace) -> Iterator[str]:
     corpus, config = _open(args)
     place = find(corpus, args.document)
-    shard = ScoredShard(corpus.scored[place.shard])
+    shard = open_shards(corpus.scored, _measured(corpus))[place.shard]
     [(text, channel, lang, source, changed)] = read_rows(shard, [place.row],
                                                          ("text", "channel", "lang", "source", "changed"))
     yield f"{args.document}: channel {channel}, language {lang or 'not named'}, from {source}"
@@ -143,7 +153,7 @@ def _try(args: argparse.Namespace) -> Iterator[str]:
     documents = list(_documents(args.files))
     if not documents:
         raise InputError(f"{', '.join(args.files)}: there is no document to try the filter on")
-    made = make_filters(config.filters, Resources(sample=documents))
+    made = make_filters(config.filters, _resources(config, documents))
     filters = dict(zip(labels(config.filters), made, strict=True))
     scored = score(Batch(documents), filters)
     channels = [document.channel for document in documents]
@@ -160,6 +170,16 @@ def _try(args: argparse.Namespace) -> Iterator[str]:
         yield f"{document.id}  {'kept' if codes[at] == KEPT else reasons[codes[at]][1]}"
         yield f"  {' '.join(document.text.split())[:_LOOK]}"
         yield from _table(looks(filters, scored.scores, document.channel, at))
+
+
+def _resources(config: CleanConfig, documents: list[Document]) -> Resources:
+    """Make what a filter may need of the documents themselves and of models where they lie."""
+    places = find_models(config.filters, ())
+    if not any(registered()[one.name].measured for one in config.filters):
+        return Resources(sample=documents, models=places)
+    from argosy.scoring.documents import Models
+
+    return Resources(sample=documents, models=places, torch=Models(places))
 
 
 def _documents(paths: list[str]) -> Iterator[Document]:

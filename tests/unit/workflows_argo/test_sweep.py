@@ -19,8 +19,8 @@ def test_the_template_has_a_task_for_each_stage_whatever_the_number_of_points() 
     spec = sweep_template(load_profile("laptop")).to_dict()["spec"]
     [dag] = [each["dag"] for each in spec["templates"] if each["name"] == "main"]
     tasks = {task["name"]: task for task in dag["tasks"]}
-    assert set(tasks) == {"plan", "data", "classifier", "score", "clean", "start", "tokenizer", "tokenize", "pretrain",
-                          "sweep", "report"}
+    assert set(tasks) == {"plan", "data", "classifier", "score", "measure", "clean", "start", "tokenizer", "tokenize",
+                          "pretrain", "sweep", "report"}
     assert "withParam" in tasks["pretrain"]
     assert tasks["sweep"]["depends"] == "(pretrain.Succeeded || pretrain.Skipped)"
     assert tasks["pretrain"]["depends"] == "(tokenize.Succeeded || tokenize.Skipped)"

@@ -1,0 +1,81 @@
+"""Scores of one shard by models of torch: of documents as the score step has repaired them, apart from thresholds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from argosy.cleaning.batch import Batch
+from argosy.cleaning.filter import FilterConfig, Resources
+from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.model_paths import find_models
+from argosy.cleaning.scoring import labels, score
+from argosy.cleaning.shard import ScoredShard, ScoresWriter
+from argosy.config.schema import RUNTIME, Config, Externals, Upstream
+from argosy.data.schemas import Document
+from argosy.data.shards import read_columns, shard_files
+from argosy.step.command import main
+from argosy.step.contract import Step, StepContext
+from argosy.store.step_files import given_directory
+
+_FIELDS = ("id", "text", "channel", "lang")
+
+
+class MeasureConfig(Config):
+    """Config of the step."""
+
+    scored: Upstream = ""
+    """Directory of the score step of this shard."""
+    filters: Annotated[
+        tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
+    ] = ()
+    """Those of the clean step that ask models of torch, without what changes decisions alone."""
+    models: Externals = ()
+    """Directories of models: what filters call 0, 1, ... as their `model`."""
+    threads: Annotated[int, Field(ge=1)] = 1
+    """threads of torch, which decide the last digits of scores"""
+    batch_tokens: Annotated[int, RUNTIME, Field(ge=1)] = 8192
+    """Tokens of one forward pass."""
+
+
+class MeasureOutputs(Config):
+    """Counts of what was scored."""
+
+    documents: int
+    bytes: int
+
+
+def run(config: MeasureConfig, context: StepContext) -> MeasureOutputs:
+    """Score the documents of a shard; a run that was stopped starts anew, as the file appears at the end."""
+    from argosy.step.process import make_deterministic
+
+    make_deterministic(0, config.threads)
+    from argosy.scoring.documents import Models
+
+    directory = given_directory("scored", config.scored, "score")
+    places = find_models(config.filters, config.models)
+    resources = Resources(models=places, torch=Models(places, config.batch_tokens))
+    filters = dict(zip(labels(config.filters), make_filters(config.filters, resources), strict=True))
+    writer, total, done, size = ScoresWriter(context.out), len(ScoredShard(directory)), 0, 0
+    for batch in _batches(directory):
+        sizes = [len(text.encode(errors="surrogatepass")) for text in batch.texts]
+        writer.add(score(batch, filters), sizes)
+        done, size = done + len(batch), size + sum(sizes)
+        context.progress.update(done, total, "documents")
+    writer.close()
+    return MeasureOutputs(documents=done, bytes=size)
+
+
+def _batches(directory: Path) -> Iterator[Batch]:
+    """Yield the documents of a scored shard by row group, in their order."""
+    for path in shard_files(directory):
+        for group in read_columns(path, _FIELDS):
+            rows = zip(*group.values.values(), strict=True)
+            yield Batch([Document(*row) for row in rows])
+
+
+STEP = Step("measure", MeasureConfig, run, needs="train")
+
+if __name__ == "__main__":
+    main(STEP)
