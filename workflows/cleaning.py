@@ -1,11 +1,13 @@
 """The nodes of cleaning: a classifier where one is asked for, parts that score the shards, and decisions."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from argosy.cleaning.filter import FilterConfig
 from argosy.cleaning.filters import registered
 from argosy.cleaning.model_paths import number_models
 from argosy.errors import InputError
+from argosy.models.hub import EXAMPLE
 from argosy.store.remote import absolute
 from steps.clean import CleanConfig
 from steps.data import DataConfig
@@ -54,6 +56,10 @@ def _scored(stage: Stages, source: DataConfig, clean: CleanConfig, data: Node | 
 def _measured(stage: Stages, clean: CleanConfig, scored: Sequence[Node]) -> list[Node]:
     """Add a part for each shard that scores its documents by models of torch, where filters ask any."""
     filters, models = number_models(_scoring(clean, measured=True))
+    for path in models:
+        if not Path(path).exists():
+            raise InputError(f"clean.filters names the model {path!r}: there is no such directory here (looked in "
+                             f"{Path.cwd()}), and a name of the Hugging Face hub needs a commit, as in {EXAMPLE}")
     config = MeasureConfig(filters=filters, models=models, threads=clean.model_threads)
     nodes = (stage("measure", "measure", config, part=node.part, batch=TOGETHER, scored=node)
              for node in scored if filters)

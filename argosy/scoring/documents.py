@@ -1,7 +1,7 @@
 """Models that filters of cleaning ask about documents: losses of a language model, scores of a classifier."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from argosy.models.logprobs import by_length
 from argosy.scoring.model import LanguageModel
 
 Floats = NDArray[np.float64]
+_KEPT = 2  # models of a kind in memory
 
 
 class Models:
-    """Models by what filters call them, each loaded when it is first asked, on a GPU where there is one.
+    """Models by what filters call them, on a GPU where there is one; each is loaded when it is first asked, once for
+    all parts that share a process.
 
     Args:
         places: directories by name; any other name is one of the hub.
@@ -27,13 +29,11 @@ class Models:
 
     def __init__(self, places: Mapping[str, Path], batch_tokens: int = 8192) -> None:
         self._places, self._batch_tokens = places, batch_tokens
-        self._language = cache(self._load_language)
-        self._classifier = cache(self._load_classifier)
 
     def losses(self, model: str, texts: Sequence[str]) -> tuple[Floats, Floats]:
         """Return nats and tokens of each text, (texts,) each: each token once, after the one that begins documents; a
         text that is longer than the model in windows of its length, the last of which begins as early as it can."""
-        scores = self._language(model).text_loglikelihood(texts)
+        scores = _language_model(self._directory(model), self._batch_tokens).text_loglikelihood(texts)
         return (np.array([-score.logprob for score in scores], np.float64),
                 np.array([score.tokens for score in scores], np.float64))
 
@@ -42,7 +42,7 @@ class Models:
         first `max_tokens` tokens, special ones among them."""
         import torch
 
-        network, tokenizer, longest = self._classifier(model)
+        network, tokenizer, longest = _classifier(self._directory(model))
         rows = tokenizer(list(texts), truncation=True, max_length=min(max_tokens, longest))["input_ids"]
         found = np.zeros(len(texts))
         for batch in by_length(rows, max(1, self._batch_tokens // max(map(len, rows), default=1))):
@@ -59,22 +59,26 @@ class Models:
             return download(model, "model of a filter")
         return self._places.get(model, Path(model))
 
-    def _load_language(self, model: str) -> LanguageModel:
-        return LanguageModel.load(find_checkpoint(self._directory(model)), self._batch_tokens)
 
-    def _load_classifier(self, model: str) -> tuple[Any, Any, int]:
-        import torch
-        from transformers import AutoTokenizer
+@lru_cache(maxsize=_KEPT)
+def _language_model(path: Path, batch_tokens: int) -> LanguageModel:
+    return LanguageModel.load(find_checkpoint(path), batch_tokens)
 
-        path = self._directory(model)
-        network = load_model(path, "AutoModelForSequenceClassification").eval()
-        with loading(path):
-            tokenizer = AutoTokenizer.from_pretrained(path)
-        if tokenizer.pad_token_id is None:
-            raise InputError(f"the tokenizer in {path} has no padding token: set one in its tokenizer_config.json")
-        positions = int(getattr(network.config, "max_position_embeddings", None) or tokenizer.model_max_length)
-        where = "cuda" if torch.cuda.is_available() else "cpu"
-        return network.to(where), tokenizer, min(positions, int(tokenizer.model_max_length))
+
+@lru_cache(maxsize=_KEPT)
+def _classifier(path: Path) -> tuple[Any, Any, int]:
+    """Return the network, its tokenizer and the tokens that both take at most."""
+    import torch
+    from transformers import AutoTokenizer
+
+    network = load_model(path, "AutoModelForSequenceClassification").eval()
+    with loading(path):
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    if tokenizer.pad_token_id is None:
+        raise InputError(f"the tokenizer in {path} has no padding token: set one in its tokenizer_config.json")
+    positions = int(getattr(network.config, "max_position_embeddings", None) or tokenizer.model_max_length)
+    where = "cuda" if torch.cuda.is_available() else "cpu"
+    return network.to(where), tokenizer, min(positions, int(tokenizer.model_max_length))
 
 
 def check_model(model: str, classifies: bool, field: str) -> None:

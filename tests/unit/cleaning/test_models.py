@@ -165,6 +165,13 @@ def test_models_have_a_step_of_their_own_whose_files_count_and_thresholds_do_not
     assert {name for name in first if first[name] != deeper[name]} == {"measure/00000", "measure/00001", "clean"}
 
 
+def test_a_graph_has_no_node_for_a_model_that_is_not_there() -> None:
+    for model in ("nowhere", "org/name"):
+        filters = [{"name": "edu_quality", "model": model}]
+        with pytest.raises(InputError, match=f"the model '{model}': there is no such directory.*needs a commit"):
+            lifecycle(compose("tiny", overrides=[f"clean.filters={filters}"]))
+
+
 @pytest.mark.parametrize(("filter", "words"), [
     ({"name": "perplexity", "model": "nowhere"}, "nowhere does not exist"),
     ({"name": "perplexity", "model": "CLASSIFIER"}, "it predicts no tokens"),
