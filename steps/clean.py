@@ -1,5 +1,6 @@
 """Cleaning: by scores and keys of all shards it is decided which documents are kept, and why the others go."""
 
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,9 +15,10 @@ from argosy.cleaning.dedup.deduplicator import Deduplicator
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
-from argosy.cleaning.funnel import Funnel, repaired, samples
+from argosy.cleaning.funnel import Funnel, languages, repaired, samples
 from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histograms, write_indexes
 from argosy.cleaning.kept import REPORT, write_decisions
+from argosy.cleaning.near_misses import near_misses
 from argosy.cleaning.scoring import KEPT, labels
 from argosy.cleaning.shard import ScoredShard, open_shards
 from argosy.cleaning.tiers import TierConfig, assign, check_tiers, tier_lines
@@ -50,6 +52,7 @@ DEFAULT_FILTERS: Any = (
     "near_dedup",
 )
 WORK = "work"  # what deduplication sorts on disk
+PAGE = "report.html"
 COUNTS = "counts.json"  # of a score step: what it read
 
 
@@ -130,8 +133,12 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
             for name, histogram in histograms(label, one, shards).items()}
     report = funnel.to_json() | {"clusters": clusters(shards, decisions, config.samples_per_reason),
                                  "samples": samples(shards, decisions, config.samples_per_reason),
+                                 "near_misses": near_misses(filters, shards, decisions, config.samples_per_reason),
+                                 "languages": languages(filters, shards, decisions),
                                  "found": repaired(filters, shards), "scores": made}
-    write_json(context.out / REPORT, report | _contamination(config, filters, shards, context.out))
+    report |= _contamination(config, filters, shards, context.out)
+    write_json(context.out / REPORT, report)
+    _show(report, context)
     outputs = _outputs(funnel, counts, len(shards))
     if outputs.documents_out == 0:
         worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
@@ -144,6 +151,19 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
         print(line)
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
     return outputs
+
+
+def _show(report: Mapping[str, Any], context: StepContext) -> None:
+    """Write the page, and send it to MLflow with the shares of each channel that filters dropped."""
+    from argosy.compare.page.cleaning import cleaning_page
+
+    (context.out / PAGE).write_text(cleaning_page(report, os.environ.get("ARGOSY_LINE", "")), encoding="utf-8")
+    context.tracker.artifact(context.out / PAGE)
+    context.tracker.artifact(context.out / REPORT)
+    context.tracker.metrics({
+        f"clean/{name}/kept_share": counts["out"] / counts["in"]
+        for name, counts in report["channels"].items() if counts["in"]
+    })
 
 
 def _contamination(

@@ -185,3 +185,37 @@ def repaired(filters: Mapping[str, Filter[Any]], shards: Sequence[ScoredShard]) 
     """Count what filters found by kind, of those that count (personal data that was replaced)."""
     return {label: {kind: int(sum(shard.scores[f"{label}.{kind}"].sum() for shard in shards if len(shard)))
                     for kind in one.counted} for label, one in filters.items() if one.counted}
+
+
+def languages(
+    filters: Mapping[str, Filter[Any]], shards: Sequence[ScoredShard], decisions: Decisions
+) -> dict[str, dict[str, dict[str, int]]]:
+    """Count documents by channel and main language ("?": none was told): {channel: {language: {in, out, bytes_in}}}.
+
+    Languages are those that the first filter `language` told; {} without one."""
+    import numpy as np
+
+    label = next((label for label, one in filters.items() if one.name == "language"), "")
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    for shard, codes in zip(shards, decisions.codes, strict=True) if label else ():
+        told = _told(shard, label)
+        for channel in np.unique(shard.channels).tolist():
+            for name in np.unique(told[shard.channels == channel]).tolist():
+                own = (shard.channels == channel) & (told == name)
+                one = counts.setdefault(channel, {}).setdefault(name, {"in": 0, "out": 0, "bytes_in": 0})
+                one["in"] += int(own.sum())
+                one["out"] += int((own & (codes == KEPT)).sum())
+                one["bytes_in"] += int(shard.sizes("bytes_in")[own].sum())
+    return {channel: dict(sorted(own.items(), key=lambda item: (-item[1]["in"], item[0])))
+            for channel, own in sorted(counts.items())}
+
+
+def _told(shard: ScoredShard, label: str) -> "npt.NDArray[np.str_]":
+    import numpy as np
+
+    from argosy.cleaning.filters.language import LANGUAGES
+
+    told = np.full(len(shard), "?", "<U5")
+    for name in LANGUAGES if len(shard) else ():
+        told[np.isfinite(shard.score(f"{label}.{name}"))] = name
+    return told

@@ -150,12 +150,21 @@ def histograms(label: str, one: Filter[Any], shards: Sequence[ScoredShard]) -> d
     made = {}
     for score, thresholds in rules.items():
         if thresholds:
-            low, high = 2 * min(0.0, *thresholds), 2 * max(0.0, *thresholds)
-            edges = np.linspace(low, high if high > low else 1.0, _BINS + 1)
+            edges = _edges(thresholds)
             counts = sum((_binned(shard.scores[f"{label}.{score}"], edges) for shard in shards if len(shard)),
                          np.zeros(_BINS, np.int64))
             made[f"{label}.{score}"] = Histogram(edges.tolist(), counts.tolist(), sorted(set(thresholds)))
     return made
+
+
+def _edges(thresholds: Sequence[float]) -> "npt.NDArray[np.float64]":
+    """Return the edges of the bins; of thresholds that are a hundred times each other, logarithmic ones."""
+    import numpy as np
+
+    if min(thresholds) > 0 and max(thresholds) > 100 * min(thresholds):
+        return np.geomspace(min(thresholds) / 10, 2 * max(thresholds), _BINS + 1)
+    low, high = 2 * min(0.0, *thresholds), 2 * max(0.0, *thresholds)
+    return np.linspace(low, high if high > low else 1.0, _BINS + 1)
 
 
 def _binned(values: "npt.NDArray[np.float64]", edges: "npt.NDArray[np.float64]") -> "npt.NDArray[np.int64]":
@@ -165,12 +174,12 @@ def _binned(values: "npt.NDArray[np.float64]", edges: "npt.NDArray[np.float64]")
     return np.histogram(inside, edges)[0].astype(np.int64)
 
 
-def margins(rule: Rule, label: str, scores: Mapping[str, "npt.NDArray[np.float64]"]) -> "npt.NDArray[np.float64]":
-    """Return how far each document is on the right side of a threshold, as a share of it, (documents,); NaN passes as
-    infinitely far."""
+def margins(rule: Rule, values: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+    """Return how far each value of a rule's score is on the right side of its thresholds, as a share of the nearer one
+    (of a threshold of 0, itself), (documents,); NaN passes as infinitely far."""
     import numpy as np
 
-    values = scores[f"{label}.{rule.score}"]
-    least = (values - rule.least) / max(abs(rule.least), 1e-9) if np.isfinite(rule.least) else np.inf
-    most = (rule.most - values) / max(abs(rule.most), 1e-9) if np.isfinite(rule.most) else np.inf
-    return np.nan_to_num(np.minimum(least, most), nan=np.inf)
+    least = (values - rule.least) / (abs(rule.least) or 1.0) if np.isfinite(rule.least) else np.inf
+    most = (rule.most - values) / (abs(rule.most) or 1.0) if np.isfinite(rule.most) else np.inf
+    nearest: npt.NDArray[np.float64] = np.nan_to_num(np.minimum(least, most), nan=np.inf)
+    return nearest

@@ -99,6 +99,11 @@ class ScoredShard:
                if name not in _ABOUT and not name.startswith(_CHANGED)}
         return own if self.measured is None else own | ScoredShard(self.measured).scores
 
+    def score(self, name: str) -> "npt.NDArray[np.float64]":
+        """Return one of the scores."""
+        values: npt.NDArray[np.float64] = self.table.column(name).to_numpy()
+        return values
+
     @property
     def changed(self) -> "dict[str, npt.NDArray[np.bool_]]":
         """Tell of each filter that repairs which documents it has changed."""

@@ -14,7 +14,7 @@ _MUCH = 1 / 3  # of a channel that one filter drops
 
 def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
     """Yield lines for finished nodes whose outputs have `rejected` (counts by reason), `damaged` (files that could not
-    be read to their end, and why), `skipped` (files), or `lost` (channel -> filter -> share of the documents that it
+    be read whole, and why), `skipped` (files), or `lost` (channel -> filter -> share of the documents that it
     dropped); parts of one stage together.
 
     `directories`: by the node's id."""
@@ -25,9 +25,9 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
     damaged = {file: why for parts in stages.values() for _, outputs in parts
                for file, why in (outputs.get("damaged") or {}).items()}
     for file, why in list(damaged.items())[:_SHOWN]:
-        yield f"warning: {file} could not be read to its end ({why}): copy or make it anew"
+        yield f"warning: {file} was not read whole ({why}): make it anew, or leave it out of data.inputs"
     if len(damaged) > _SHOWN:
-        yield f"warning: {_count(len(damaged) - _SHOWN, 'more file')} could not be read to their end"
+        yield f"warning: {_count(len(damaged) - _SHOWN, 'more file')} not read whole"
     for stage, parts in stages.items():
         yield from _of_stage(stage, parts)
 

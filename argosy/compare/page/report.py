@@ -9,10 +9,11 @@ from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import SECTIONS, Compared
 from argosy.compare.metrics import families
 from argosy.compare.page.chart import panels
+from argosy.compare.page.cleaning import MUCH, cleaning
 from argosy.compare.page.curves import axis, curves, spark, stage_curves
 from argosy.compare.page.items import Asked, Differing, Key, PairSamples, differing, embedded
 from argosy.compare.page.ledger import Scale, overview, rows, scoreboard
-from argosy.compare.page.pipeline import Stage, cleaning, costs
+from argosy.compare.page.pipeline import Stage, costs
 from argosy.compare.page.tables import Table, accuracy_table, glance, measures_table, prefix_tables
 from argosy.compare.page.template import as_script, render
 from argosy.compare.sentences import seen_by, sentences, stage_sentences
@@ -83,7 +84,7 @@ def render_report(page: Page) -> str:
         labels={c.key: c.label for c in found.checkpoints.every},
         sentences=stage_sentences(found), glance=glance(found), tables=_tables(found),
         curves=[(title, [chart.draw() for chart in charts]) for title, charts in stage_curves(found, page.stages)],
-        cleaning=cleaning(page.cleaned), costs=costs(page.stages, page.out),
+        cleaning=cleaning(page.cleaned), much=MUCH, costs=costs(page.stages, page.out),
         epochs=[(stage.name, table) for stage in page.stages if (table := read_table(stage.directory))],
         tokens=[(stage.name, read_record(stage.directory / "report.json").get("channels", {}))
                 for stage in page.stages if stage.made_from["step"] == "tokenize"],
