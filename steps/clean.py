@@ -138,7 +138,7 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
                                  "found": repaired(filters, shards), "scores": made}
     report |= _contamination(config, filters, shards, context.out)
     write_json(context.out / REPORT, report)
-    _show(report, context)
+    _show(read_json(context.out / REPORT), context)
     outputs = _outputs(funnel, counts, len(shards))
     if outputs.documents_out == 0:
         worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
