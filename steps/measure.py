@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from argosy.cleaning.batch import Batch
+from argosy.cleaning.classifier.model_paths import find_models
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
-from argosy.cleaning.model_paths import find_models
 from argosy.cleaning.scoring import labels, score
 from argosy.cleaning.shard import ScoredShard, ScoresWriter
 from argosy.config.schema import RUNTIME, Config, Externals, Upstream

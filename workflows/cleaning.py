@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from argosy.cleaning.classifier.model_paths import number_models
 from argosy.cleaning.filter import FilterConfig
 from argosy.cleaning.filters import registered
-from argosy.cleaning.model_paths import number_models
 from argosy.errors import InputError
 from argosy.models.hub import EXAMPLE
 from argosy.store.remote import absolute

@@ -5,8 +5,8 @@ from os.path import expanduser
 from pathlib import Path
 
 from argosy.cleaning.classifier.model import check_saved
+from argosy.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.cleaning.filters import registered
-from argosy.cleaning.model_paths import ModelFilterConfig
 from argosy.cleaning.tiers import tier_channels
 from argosy.data.sample import input_channels
 from argosy.data.sources import RESERVED_CHANNEL, check_channels

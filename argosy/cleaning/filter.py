@@ -65,7 +65,7 @@ class Resources:
     words: Sequence[str] = ()
     """Further words for the word lists."""
     models: Mapping[str, Path] = field(default_factory=dict)
-    """Directories of models, by what a filter's `model` says (`model_paths.find_models`)."""
+    """Directories of models, by what a filter's `model` says (`classifier.model_paths.find_models`)."""
     torch: Measurer | None = None
     """Those that need torch."""
 

@@ -101,6 +101,8 @@ class ScoredShard:
 
     def score(self, name: str) -> "npt.NDArray[np.float64]":
         """Return one of the scores."""
+        if self.measured is not None and name not in self.table.column_names:
+            return ScoredShard(self.measured).score(name)
         values: npt.NDArray[np.float64] = self.table.column(name).to_numpy()
         return values
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from argosy.cleaning.batch import Batch
+from argosy.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.cleaning.filter import Filter, Rule, Scores
-from argosy.cleaning.model_paths import ModelFilterConfig
 
 
 class PerplexityConfig(ModelFilterConfig):

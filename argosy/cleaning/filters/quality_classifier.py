@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from argosy.cleaning.batch import Batch
+from argosy.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.cleaning.filter import Filter, Rule, Scores
-from argosy.cleaning.model_paths import ModelFilterConfig
 from argosy.errors import InputError
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import pytest
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.classifier.measures import classification, regression
 from argosy.cleaning.classifier.model import Classifier, Features
+from argosy.cleaning.classifier.model_paths import find_models, number_models
 from argosy.cleaning.classifier.training import platt
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.kernels.quality.ascent import fit
-from argosy.cleaning.model_paths import find_models, number_models
 from argosy.data.schemas import Document
 from argosy.errors import InputError
 from steps.clean import CleanConfig

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from argosy.cleaning.batch import Batch
+from argosy.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.cleaning.contamination import in_records
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.filters import registered
-from argosy.cleaning.model_paths import ModelFilterConfig
 from argosy.data.jsonl import JsonlWriters
 from tests.cleaning_fixtures import CHINESE, PROSE, document, kept, make, outcome
 
