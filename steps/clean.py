@@ -31,26 +31,7 @@ from argosy.step.contract import Step, StepContext
 from argosy.store.files import read_json, write_json
 from argosy.store.step_files import given_directory
 
-# Repair before judging, cheap before costly, and duplicates last: of two copies the repaired one may be the later.
-DEFAULT_FILTERS: Any = (
-    "unicode",
-    "boilerplate",
-    "language",
-    "gopher_quality",
-    # Documentation and lists of facts repeat themselves more than the web pages that the paper's thresholds are for.
-    {
-        "name": "gopher_repetition", "max_line_share": 0.55, "max_paragraph_share": 0.45,
-        "max_line_character_share": 0.40, "max_paragraph_character_share": 0.40,
-        "top_ngrams": {2: 0.25, 3: 0.25, 4: 0.25},
-        "duplicate_ngrams": {5: 0.40, 6: 0.38, 7: 0.36, 8: 0.34, 9: 0.32, 10: 0.30}
-    },
-    "gibberish",
-    "toxicity",
-    "decontamination",
-    "pii",
-    "exact_dedup",
-    "near_dedup",
-)
+DEFAULT_FILTERS: Any = ("argosy",)
 WORK = "work"  # what deduplication sorts on disk
 PAGE = "report.html"
 COUNTS = "counts.json"  # of a score step: what it read
@@ -68,7 +49,8 @@ class CleanConfig(Config):
     filters: Annotated[
         tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
     ] = DEFAULT_FILTERS
-    """Names, or objects with `name` and thresholds, in the order in which they run."""
+    """Names, or objects with `name` and thresholds, in the order in which they run; or a recipe: argosy, gopher, c4,
+    fineweb, chinese, code."""
     word_lists: Externals = ()
     """Files with more words for `toxicity`, one a line."""
     shards: Annotated[int, RUNTIME, Field(ge=1, le=100_000)] = 1

@@ -11,14 +11,14 @@ import numpy as np
 
 from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.recipes import GOPHER_QUALITY
 from argosy.cleaning.scoring import KEPT, decide, score
 from benchmarks.cleaning.peer import Words, documents, in_turns, splitting
 from benchmarks.cleaning.texts import batched
 
 PAPERS: Mapping[str, Mapping[str, Any]] = {
     "gopher_repetition": {"lettered_pieces": False},
-    "gopher_quality": {"min_words": 50, "bullets": "•-", "min_alphabetic_word_share": 0.8,
-                       "stop_words": ("the", "be", "to", "of", "and", "that", "have", "with")},
+    "gopher_quality": GOPHER_QUALITY,
     "c4_quality": {"line_ends": ".?!\"'"},
     "c4_paragraphs": {},
     "fineweb_quality": {"chinese_short_line": 30}

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from argosy.cleaning import dedup
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
+from argosy.cleaning.recipes import RECIPES
 from argosy.config.explain import config_error
 from argosy.plugins import classes, unknown
 
@@ -25,12 +26,19 @@ def _is_filter(value: type[Any]) -> bool:
 
 
 def parse_filters(value: object) -> object:
-    """Turn names, {"name": ..., thresholds} and configs into configs; for a pydantic before-validator.
+    """Turn names of filters and of recipes, {"name": ..., thresholds} and configs into configs; for a pydantic
+    before-validator. A name alone is a recipe.
 
     Raises ValueError: there is no filter of a name, or a threshold is wrong; the nearest name is given."""
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    if isinstance(value, str):
+        if value not in RECIPES:
+            raise ValueError(unknown(value, RECIPES, "recipe") + "; filters are a list: "
+                             f"[{value if value in registered() else 'unicode'}]")
+        value = [value]
+    if not isinstance(value, Sequence):
         return value
-    return tuple(_parse(item) for item in value)
+    return tuple(_parse(each) for item in value
+                 for each in (RECIPES[item] if isinstance(item, str) and item in RECIPES else (item,)))
 
 
 def _parse(item: object) -> object:
@@ -41,7 +49,7 @@ def _parse(item: object) -> object:
         raise ValueError(f"{item!r} is not a filter: give a name, or an object with `name` and thresholds")
     name = fields["name"]
     if name not in registered():
-        raise ValueError(unknown(name, registered(), "filter"))
+        raise ValueError(unknown(name, [*registered(), *RECIPES], "filter"))
     try:
         return registered()[name].config_class.model_validate(fields)
     except ValidationError as error:

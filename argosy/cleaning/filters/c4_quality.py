@@ -22,8 +22,9 @@ class C4QualityConfig(FilterConfig):
 
     name: str = "c4_quality"
     skip_channels: tuple[str, ...] = ("code",)
-    line_ends: Annotated[str, Field(min_length=1)] = _LATIN_ENDS + _CHINESE_ENDS
-    """Characters of which a line must end in one, though not in three dots; the paper's are the first five."""
+    line_ends: str = _LATIN_ENDS + _CHINESE_ENDS
+    """Characters of which a line must end in one, though not in three dots; the paper's are the first five. "": a line
+    may end in anything, as FineWeb has it."""
     min_words_per_line: Annotated[int, Field(ge=0)] = 3
     """Fewest words of a line, between spaces; in Chinese, two characters are a word."""
     max_word_length: Annotated[int, Field(ge=1)] = 1000

@@ -42,7 +42,7 @@ def kept_lines(
 
     Args:
         han: of each document, whether two Han characters are a word, (documents,).
-        ends: characters of which a line ends in one.
+        ends: characters of which a line ends in one, though not in three dots; "": a line may end in any.
         phrases: in small letters; a line that holds one goes.
         limits: fewest words of a line, most characters of a word (without spaces)."""
     coded = [np.array([ord(letter) for letter in phrase], np.uint32) for phrase in phrases]
@@ -52,7 +52,7 @@ def kept_lines(
     kinds = flags() & (BREAK | DIGIT | HAN_LETTER | SPACE | STOP)
     kinds[list(map(ord, _CLOSING))] |= _CLOSES
     kinds[list(map(ord, ends))] |= _ENDS
-    return Lines(*_kept(points, starts, han, kinds, small_letters(), marks, letters, offsets, *limits))
+    return Lines(*_kept(points, starts, han, kinds, small_letters(), marks, letters, offsets, *limits, not ends))
 
 
 @njit(cache=True)
@@ -144,7 +144,7 @@ def _sentences(out, begin, end, kinds):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _kept(points, starts, han, kinds, small, marks, letters, offsets, fewest, longest):  # type: ignore[no-untyped-def]
+def _kept(points, starts, han, kinds, small, marks, letters, offsets, fewest, longest, any_end):  # type: ignore[no-untyped-def]
     out, size = np.empty(len(points) + 1, np.uint32), 0
     offset = np.zeros(len(starts), np.int64)
     counts = np.zeros((len(starts) - 1, 5), np.int64)
@@ -168,9 +168,9 @@ def _kept(points, starts, han, kinds, small, marks, letters, offsets, fewest, lo
             line = size + (size > begin)
             # A citation may stand before the first word of the text, and a space between them.
             done = _copied(points, first, last, kinds, marks, out, line, size == begin)
-            if done == line or not kinds[out[done - 1]] & _ENDS:
+            if done == line or not (any_end or kinds[out[done - 1]] & _ENDS):
                 continue
-            if done - line > 2 and out[done - 1] == out[done - 2] == out[done - 3] == _DOT:
+            if not any_end and done - line > 2 and out[done - 1] == out[done - 2] == out[done - 3] == _DOT:
                 continue
             found, curly = _holds(out, line, done, small, letters, offsets)
             counts[document, 3] += found == 0
