@@ -9,16 +9,16 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from argosy.cleaning.clusters import clusters
-from argosy.cleaning.contamination import ITEMS, count, in_documents, in_records
 from argosy.cleaning.dedup.deduplicator import Deduplicator
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
-from argosy.cleaning.funnel import Funnel, languages, repaired, samples
 from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histograms, write_indexes
 from argosy.cleaning.kept import REPORT, write_decisions
-from argosy.cleaning.near_misses import near_misses
+from argosy.cleaning.report.clusters import clusters
+from argosy.cleaning.report.contamination import ITEMS, count, in_documents, in_records
+from argosy.cleaning.report.funnel import Funnel, languages, repaired, samples
+from argosy.cleaning.report.near_misses import near_misses
 from argosy.cleaning.scoring import KEPT, labels
 from argosy.cleaning.shard import ScoredShard, open_shards
 from argosy.cleaning.tiers import TierConfig, assign, check_tiers, tier_lines

@@ -10,12 +10,12 @@ from typing import Any
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.classifier.model_paths import find_models
-from argosy.cleaning.explain import Look, difference, duplicate_of, find, looks, shown
 from argosy.cleaning.export import FORMATS, MANIFEST, export
 from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
-from argosy.cleaning.funnel import read_rows
 from argosy.cleaning.kept import KeptCorpus
+from argosy.cleaning.report.explain import Look, difference, duplicate_of, find, looks, shown
+from argosy.cleaning.report.funnel import read_rows
 from argosy.cleaning.scoring import KEPT, decide, labels, score
 from argosy.cleaning.shard import open_shards
 from argosy.data.counts import Counts

@@ -7,9 +7,9 @@ import pytest
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.classifier.model_paths import ModelFilterConfig
-from argosy.cleaning.contamination import in_records
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.filters import registered
+from argosy.cleaning.report.contamination import in_records
 from argosy.data.jsonl import JsonlWriters
 from tests.cleaning_fixtures import CHINESE, PROSE, document, kept, make, outcome
 

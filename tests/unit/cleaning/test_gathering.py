@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from argosy.cleaning.explain import duplicate_of, find
+from argosy.cleaning.report.explain import duplicate_of, find
 from argosy.data.schemas import Document
 from argosy.store.files import read_json
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from argosy.cleaning.explain import find
+from argosy.cleaning.report.explain import find
 from argosy.cleaning.tiers import tier_channels
 from argosy.data.schemas import Document
 from argosy.errors import InputError

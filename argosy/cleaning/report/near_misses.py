@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from argosy.cleaning.filter import Filter, Rule
-from argosy.cleaning.funnel import read_rows
 from argosy.cleaning.gathering import Decisions, margins
+from argosy.cleaning.report.funnel import read_rows
 from argosy.cleaning.scoring import KEPT
 from argosy.cleaning.shard import ScoredShard
 

@@ -7,8 +7,8 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.filter import Filter, Rule
-from argosy.cleaning.funnel import read_rows
 from argosy.cleaning.kept import KeptCorpus
+from argosy.cleaning.report.funnel import read_rows
 from argosy.cleaning.scoring import broken
 from argosy.cleaning.shard import ScoredShard
 from argosy.data.shards import read_columns, shard_files

@@ -1,0 +1,1 @@
+"""What cleaning tells of a corpus: counts, copies, near misses, benchmark items, and a document's way through it."""
