@@ -19,7 +19,9 @@ _FRACTION = r"\\[dtc]?frac\s*(?:\{[^{}]*\}|\d)\s*(?:\{[^{}]*\}|\d)"
 _AMOUNT = re.compile(rf"-?{_FRACTION}|(?:{NUMBER.pattern})(?:\s?/\s?\d+(?!\d*\s?/))?(?:\s?\\?%|\s?[万亿])?")
 _WORDS = r"(?:[^\W\d_]{2,}|[^\W\d_\x00-\x7f])"
 _UNITS = re.compile(
-    rf"(?<=[\d)%])(?:\s*[\u3400-\u9fff]|\s+{_WORDS}|\s*(?:[ckm]m|[km]?g|m?l)\b)[\s\w./-]*?(?:\^\{{?\d\}}?)?$"
+    rf"(?<=[\d)%])(?:\s*[\u3400-\u9fff]|\s+{_WORDS}|\s*(?:[ckm]m|[km]?g|m?l)\b)"
+    r"(?:[\s./-]|[^\W\d]|(?<=[^\W\d_])\d)*?"  # of several words, and of m2, but of no second number
+    rf"(?:\^\{{?\d\}}?)?$"
 )
 _REPLACED = tuple((re.compile(found), put) for found, put in (
     (r"\\(?:left|right|displaystyle|[!,;: ])|~|\\?\$|[€£¥]|\^\{?\\circ\}?|°", ""),
@@ -40,6 +42,12 @@ _LAST = tuple((re.compile(found), put) for found, put in (
     (r"(?<=[\d)])\s*(?=sqrt|pi\b|\()", "*"), (r"(?<![\w.])0+(?=\d)", ""),
 ))  # fmt: skip
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+_MARKS = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf)\s*\{([^{}]*)\}|\$|\\[,;: ]|\*\*")
+_OR = r"[\s},]*(?:[^\W\d_]+\s+){0,3}?(?:or|或者?|%s)\s*(?:[a-z]\s*=\s*)?[-+]?(?:\\[dt]?frac\s*\{?)?\.?\d"
+_AND = _OR % r"and|[和与]"
+_SEVERAL = re.compile(rf"\d{_AND}", re.IGNORECASE)
+_FIRST_OF_SEVERAL = re.compile(rf"\D*\d[\d.,/]*%?{_AND}", re.IGNORECASE)
+_LAST_OF_SEVERAL = re.compile(rf"\d%?{_OR % '或是'}[\d.,/]*\D*$", re.IGNORECASE)
 Exact = Fraction | float
 
 
@@ -68,7 +76,9 @@ def _close(one: Exact, other: Exact, tolerance: float) -> bool:
 
 def value_of(text: str) -> Value | None:
     """Return the number that a text is, with its unit or currency, and behind the last "=" where it has one; None: it
-    is none."""
+    is none, or several ("5 or 6")."""
+    if _SEVERAL.search(_unwrapped(text)):
+        return None
     bare = _plain(text)
     percent = bare.endswith("%")
     try:
@@ -76,6 +86,21 @@ def value_of(text: str) -> Value | None:
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
         return None
     return Value(number / 100 if percent else number, percent)
+
+
+def begins_with_several(text: str) -> bool:
+    """Tell whether the first number of a text is one of several that it leaves open or lists: "5 or 6", "3 和 4"."""
+    return bool(_FIRST_OF_SEVERAL.match(_unwrapped(text)))
+
+
+def ends_with_alternatives(text: str) -> bool:
+    """Tell whether the last number of a text is one of several that it leaves open: "so it is 5 or 6"."""
+    return bool(_LAST_OF_SEVERAL.search(_unwrapped(text)))
+
+
+def _unwrapped(text: str) -> str:
+    """Write a text without the marks of LaTeX around words and numbers."""
+    return _MARKS.sub(lambda found: found[1] or "", unicodedata.normalize("NFKC", text))
 
 
 def amounts(text: str) -> list[str]:

@@ -169,7 +169,7 @@ class Learner:
                  "rlhf/truncated": 1 - fmean(rollout.ended),
                  **{f"rlhf/reward/{name}": fmean(part) for name, part in rollout.parts.items()}}
         if config.copies > 1:
-            found["rlhf/groups_of_equal_reward"] = float((scores.std(1) == 0).float().mean())
+            found["rlhf/groups_of_equal_reward"] = float((scores == scores[:, :1]).all(1).float().mean())
         if config.dynamic_sampling:
             found["rlhf/resampled_prompts"] = float(rollout.resampled)
         if self.networks.reference:

@@ -163,9 +163,11 @@ def test_rl_killed_while_it_samples_trains_and_saves_ends_with_the_same_bytes(
 ) -> None:
     fields |= {"checkpoint": root / "base", "data": root / "data", "method": method, "group": {"size": 4}, "passes": 2,
                "max_steps": 7, "save_every": 2, "log_every": 2, "batch_size": 8, "micro_batch_size": 4,
-               "dtype": "float32", "heldout_limit": 4, "max_new_tokens": 4, "rewards": {"ended": 1.0}}
+               "dtype": "float32", "heldout_limit": 4, "max_new_tokens": 4,
+               "rewards": {"language": {"language": "en"}}}
     whole, log = Recorder(), Recorder()
     expected = run_here(steps.rlhf, tmp_path / "whole", whole, **fields)
+    assert len({value for (name, _), value in whole.logged.items() if name == "rlhf/reward"}) > 1  # it tells runs apart
     generator = random.Random(3)
     for part, name in ((Collector, "collect"), (TorchEngine, "update"), (Networks, "save"), (Collector, "collect")):
         with monkeypatch.context() as patch:

@@ -56,6 +56,24 @@ def test_maths(text: str, answer: str, value: float, reason: str) -> None:
     assert judge("maths", text, answer=answer) == (value, reason)
 
 
+@pytest.mark.parametrize("text", [
+    r"\boxed{5 or 6}", r"\boxed{5 and 7}", r"\boxed{5\text{ or }6}", "The answer is 5 or 6.",
+    "The answer is $5$ or $6$.", "#### 5 or 6 or 7", "答案是5或6", "The answer is 5 red apples or 6.",
+    r"\boxed{x=6 or x=5}", "So it is 6 or 5.", r"\boxed{5 km per 4 hours}", "The answer is not 5.",
+    r"\boxed{5 dollars 50 cents}",
+])  # fmt: skip
+def test_maths_gives_nothing_for_several_numbers_of_which_one_is_right(text: str) -> None:
+    assert judge("maths", text, answer="5")[0] == 0
+
+
+@pytest.mark.parametrize("text", [
+    "The answer is 5, not 6.", "The answer is 5 because 2 and 3 make it.", "2 and 3 make 5.", r"\boxed{5 km/h}",
+    "It is 4 or 5? The answer is 5.", r"\boxed{5 cm2}", "The answer is not 6 but 5.", "5 for 6: so 5",
+])  # fmt: skip
+def test_maths_takes_the_one_number_that_is_stated_beside_others(text: str) -> None:
+    assert judge("maths", text, answer="5")[0] == 1
+
+
 def test_maths_within_a_tolerance() -> None:
     assert judge("maths", "3.14", {"tolerance": 1e-2}, answer=r"\pi")[0] == 1
     assert judge("maths", "3.14", answer=r"\pi")[0] == 0

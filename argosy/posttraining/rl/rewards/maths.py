@@ -9,10 +9,11 @@ from pydantic import Field
 
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score, shown
 from argosy.text.answers import boxed, stated
-from argosy.text.values import amounts, value_of
+from argosy.text.values import amounts, begins_with_several, ends_with_alternatives, value_of
 
 _FINAL = re.compile(r"####\s*([^\n]*)")
 _SPACES = re.compile(r"\\(?:left|right|[!,;: ])|[\s$]")
+_DENIED = re.compile(r"\s*(?:not\b|不是)", re.IGNORECASE)
 _BRACKETS = ("()", "[]", "(]", "[)")
 
 
@@ -62,9 +63,13 @@ def _result(text: str, number: bool) -> str | None:
     marked = _marked(text)
     if not number:
         return marked if marked is not None else text or None
+    if marked is not None and _DENIED.match(marked):  # "not 7" is no 7, "not 7 but 8" is 8
+        numbers = amounts(marked)
+        return numbers[-1] if len(numbers) > 1 else marked
     if marked is not None:
-        return marked if value_of(marked) else next(iter(amounts(marked)), None)
-    return next(reversed(amounts(text)), None)
+        alone = value_of(marked) or begins_with_several(marked)
+        return marked if alone else next(iter(amounts(marked)), None)
+    return text.strip() if ends_with_alternatives(text) else next(reversed(amounts(text)), None)
 
 
 def _equal(given: str, wanted: str, tolerance: float) -> bool:
