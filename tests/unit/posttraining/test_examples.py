@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from contextlib import nullcontext
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from argosy.data.rejects import Rejects, read_records
 from argosy.data.schemas import ParseError, parse_record
 from argosy.errors import InputError
+from argosy.models.chat import end_tokens
+from argosy.models.templates import use_template
 from argosy.posttraining.config import PosttrainingConfig, PreferenceConfig, training_order
 from argosy.posttraining.preferences.examples import preference_parser
 from argosy.posttraining.rl.prompts import hold_out, prompt_parser
@@ -44,6 +47,19 @@ def test_loss_is_on_the_assistants_tokens_and_their_end_alone(tokenizer: Any) ->
         ids += piece
         answers += [bool(counts)] * len(piece)
     assert (conversation.ids.tolist(), conversation.answers.tolist()) == (ids, answers)
+
+
+@pytest.mark.parametrize("name", ["chatml", "qwen"])
+def test_a_side_of_a_pair_ends_as_sampled_answers_do(name: str) -> None:
+    """ChatML writes a line break behind <|im_end|>: a reward model that learnt there would be asked elsewhere."""
+    tokenizer = deepcopy(make_tokenizer())
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    use_template(tokenizer, name)
+    pair = preference_parser(tokenizer, 999)({"prompt": turns(("user", "hi")), "chosen": turns(("assistant", "yes")),
+                                             "rejected": turns(("assistant", "no"))})
+    words = tokenizer("yes", add_special_tokens=False)["input_ids"]
+    *answer, end = pair.chosen_ids[len(pair.prompt_ids) :]
+    assert (answer, end in end_tokens(tokenizer)) == (words, True)
 
 
 def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> None:
