@@ -1,6 +1,6 @@
 """What is decided when all shards are scored: rules by their scores, copies by their keys, in the filters' order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from argosy.cleaning.batch import Integers
+    from argosy.cleaning.batch import Floats, Integers
     from argosy.cleaning.scoring import Codes, Flags
 
 _BINS = 40  # of a score's histogram
@@ -79,13 +79,11 @@ class Histogram:
 
 def apply_rules(label: str, one: Filter[Any], shards: Sequence[ScoredShard], decisions: Decisions) -> None:
     """Drop what breaks a rule of a filter; the first rule is the reason."""
-    import numpy as np
-
     for number, shard in enumerate(shards):
         if not len(shard):
             continue  # a shard without documents has no scores either
         scores = shard.scores
-        looked_at = ~np.isin(shard.channels, one.config.skip_channels)
+        looked_at = ~shard.in_channels(one.config.skip_channels)
         for rule in one.rules():
             code = decisions.code(label, rule.reason)
             decisions.drop(number, looked_at & broken(rule, label, scores), code)
@@ -112,13 +110,34 @@ def drop_copies(
     decisions.earlier[label] = one.earlier_documents(found, earlier)
 
 
+class _Gathered(Mapping[str, "Floats"]):
+    """Scores of all documents, each gathered only when it is asked for."""
+
+    def __init__(self, shards: Sequence[ScoredShard]) -> None:
+        self._shards = [shard for shard in shards if len(shard)]
+
+    def __getitem__(self, name: str) -> "Floats":
+        import numpy as np
+
+        return np.concatenate([shard.scores[name] for shard in self._shards])
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in shard.scores.columns for shard in self._shards[:1])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shards[0].scores if self._shards else ())
+
+    def __len__(self) -> int:
+        return len(self._shards[0].scores) if self._shards else 0
+
+
 def about(shards: Sequence[ScoredShard]) -> About:
     """Gather what decides which of several copies stays."""
     import numpy as np
 
-    names, channels = np.unique(np.concatenate([shard.channels for shard in shards]), return_inverse=True)
-    scores = {name: np.concatenate([shard.scores[name] for shard in shards if len(shard)])
-              for name in next((shard.scores for shard in shards if len(shard)), {})}
+    found = [np.unique(shard.channels, return_inverse=True) for shard in shards]  # quicker than of all at once
+    names = np.unique(np.concatenate([own for own, _ in found]))
+    channels = np.concatenate([np.searchsorted(names, own)[numbers] for own, numbers in found])
     lengths = np.concatenate([shard.sizes("bytes") for shard in shards if len(shard)] or [np.zeros(0, np.int64)])
     sizes = [len(shard) for shard in shards]
     firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
@@ -128,7 +147,7 @@ def about(shards: Sequence[ScoredShard]) -> About:
         return [text for number, (begin, end) in enumerate(pairwise(bounds)) if end > begin
                 for text in shards[number].column("text", documents[begin:end] - firsts[number])]
 
-    return About(sizes, channels.astype(np.int64), names.tolist(), lengths, scores, texts)
+    return About(sizes, channels.astype(np.int64), names.tolist(), lengths, _Gathered(shards), texts)
 
 
 def write_indexes(filters: Mapping[str, Filter[Any]], shards: Sequence[ScoredShard], kept: "Flags", out: Path) -> None:

@@ -1,6 +1,6 @@
 """A shard that was scored: its documents as repaired, their scores, and keys that copies are recognised by."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,6 +58,23 @@ class ScoresWriter:
             np.save(self._out / KEYS / f"{name}.npy", np.concatenate(parts))
 
 
+class Scores(Mapping[str, "npt.NDArray[np.float64]"]):
+    """Scores of documents by "<filter>.<score>", each an array only when it is asked for."""
+
+    def __init__(self, columns: "Mapping[str, pa.ChunkedArray]") -> None:
+        self.columns = columns
+
+    def __getitem__(self, name: str) -> "npt.NDArray[np.float64]":
+        values: npt.NDArray[np.float64] = self.columns[name].to_numpy()
+        return values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
 @dataclass(frozen=True)
 class ScoredShard:
     """A scored shard as a score step left it.
@@ -73,7 +90,8 @@ class ScoredShard:
         """Read channels, sizes and all scores: a row a document."""
         import pyarrow.parquet as pq
 
-        return pq.read_table(self.directory / SCORES)
+        with pq.ParquetFile(self.directory / SCORES) as file:
+            return file.read(use_threads=False)  # a small file: to begin threads takes longer
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -87,24 +105,29 @@ class ScoredShard:
             return np.zeros(0, str)
         return np.asarray(self.table.column("channel").to_numpy(zero_copy_only=False)).astype(str)
 
+    @cached_property
+    def _channel_names(self) -> frozenset[str]:
+        return frozenset(self.table.column("channel").unique().to_pylist() if len(self) else ())
+
+    def in_channels(self, names: Sequence[str]) -> "npt.NDArray[np.bool_]":
+        """Tell which documents are in one of these channels, (documents,)."""
+        import numpy as np
+
+        if self._channel_names.isdisjoint(names):
+            return np.zeros(len(self), np.bool_)
+        return np.isin(self.channels, names)
+
     def sizes(self, name: str) -> "npt.NDArray[np.int64]":
         """Return `bytes_in` or `bytes` (after repair) of each document."""
         sizes: npt.NDArray[np.int64] = self.table.column(name).to_numpy()
         return sizes
 
-    @property
-    def scores(self) -> "dict[str, npt.NDArray[np.float64]]":
+    @cached_property
+    def scores(self) -> Scores:
         """Return all scores by "<filter>.<score>"."""
-        own = {name: self.table.column(name).to_numpy() for name in self.table.column_names
-               if name not in _ABOUT and not name.startswith(_CHANGED)}
-        return own if self.measured is None else own | ScoredShard(self.measured).scores
-
-    def score(self, name: str) -> "npt.NDArray[np.float64]":
-        """Return one of the scores."""
-        if self.measured is not None and name not in self.table.column_names:
-            return ScoredShard(self.measured).score(name)
-        values: npt.NDArray[np.float64] = self.table.column(name).to_numpy()
-        return values
+        columns = {name: self.table.column(name) for name in self.table.column_names
+                   if name not in _ABOUT and not name.startswith(_CHANGED)}
+        return Scores(columns if self.measured is None else columns | dict(ScoredShard(self.measured).scores.columns))
 
     @property
     def changed(self) -> "dict[str, npt.NDArray[np.bool_]]":

@@ -217,5 +217,5 @@ def _told(shard: ScoredShard, label: str) -> "npt.NDArray[np.str_]":
 
     told = np.full(len(shard), "?", "<U5")
     for name in LANGUAGES if len(shard) else ():
-        told[np.isfinite(shard.score(f"{label}.{name}"))] = name
+        told[np.isfinite(shard.scores[f"{label}.{name}"])] = name
     return told

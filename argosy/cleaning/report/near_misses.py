@@ -54,10 +54,10 @@ def _nearest(
 
     near: list[_Near] = []
     for number, shard in enumerate(shards):
-        if not len(shard):
+        own = (decisions.codes[number] == code) & ~shard.in_channels(one.config.skip_channels)
+        if not own.any():
             continue
-        own = (decisions.codes[number] == code) & ~np.isin(shard.channels, one.config.skip_channels)
-        values = shard.score(f"{label}.{rule.score}")
+        values = shard.scores[f"{label}.{rule.score}"]
         distances = margins(rule, values) * (1 if code == KEPT else -1)
         nothing = (values == 0) & (code == KEPT)  # at a threshold of 0 as far from it as can be
         rows = np.flatnonzero(own & (distances >= 0) & (distances <= _NEAR) & ~nothing)
