@@ -135,12 +135,12 @@ def end_tokens(tokenizer: Any, *, chat: bool = True, configured: Any = None) -> 
     config: an id, several, or None."""
     ends = {tokenizer.eos_token_id, *(configured if isinstance(configured, list | tuple) else [configured])}
     if chat:
-        ends.add(_end_of_turn(tokenizer))
+        ends.add(end_of_turn(tokenizer))
     return sorted(int(token) for token in ends if token is not None)
 
 
-def _end_of_turn(tokenizer: Any) -> int | None:
-    """The first special token that the template puts behind an assistant's words."""
+def end_of_turn(tokenizer: Any) -> int | None:
+    """The first special token that the template puts behind an assistant's words; None: there is none."""
     tail = tokenizer(_tail(tokenizer), add_special_tokens=False)["input_ids"]
     special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
     return next((token for token in tail if token in special), None)
@@ -157,7 +157,7 @@ def _tail(tokenizer: Any) -> str:
 def turn_ending(tokenizer: Any) -> str:
     """Text that the template puts behind an assistant's words, up to the special token that ends the turn; "" where
     there is none."""
-    tail, token = _tail(tokenizer), _end_of_turn(tokenizer)
+    tail, token = _tail(tokenizer), end_of_turn(tokenizer)
     if token is None:
         return ""
     spelled = str(tokenizer.convert_ids_to_tokens(token))

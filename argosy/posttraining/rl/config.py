@@ -252,6 +252,9 @@ class RLHFConfig(PosttrainingConfig):
                     f"method={self.method} has one answer to each: choose method=grpo or rloo, or 0")
         if self.loss.scale == "group" and self.copies == 1:
             return f"loss.scale=group needs groups, and method={self.method} has none: choose batch or none"
+        if 0 < self.loss.clip_high < self.loss.clip:
+            return (f"loss.clip_high={self.loss.clip_high} is below loss.clip={self.loss.clip}: raise it (DAPO has "
+                    "0.28), or 0 for the same")
         if self.length.soft_tokens > self.max_new_tokens:
             return (f"length.soft_tokens={self.length.soft_tokens} is more than max_new_tokens={self.max_new_tokens}; "
                     "lower it")

@@ -14,7 +14,7 @@ import torch
 from argosy.data.schemas import ParseError
 from argosy.data.split import derive_seed
 from argosy.errors import InputError
-from argosy.models.chat import check_template, encode_prompt, end_tokens
+from argosy.models.chat import check_template, encode_prompt, end_of_turn, end_tokens
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import Source, loading, open_source
 from argosy.models.logprobs import by_length
@@ -126,7 +126,9 @@ def reencoded(given: Sample, tokenizer: Any) -> Sample:
     except ParseError as error:
         raise InputError(f"reward_model cannot judge a prompt: {error}") from None
     ids = tokenizer(given.text, add_special_tokens=False)["input_ids"]
-    return replace(given, prompt=prompt, answer_ids=[*ids, *(end_tokens(tokenizer)[-1:] if given.ended else [])])
+    turn = end_of_turn(tokenizer)
+    end = tokenizer.eos_token_id if turn is None else turn
+    return replace(given, prompt=prompt, answer_ids=[*ids, *([end] if given.ended else [])])
 
 
 def rewarded(
