@@ -14,6 +14,7 @@ from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
 from argosy.step.machine import usable_gpus
 from argosy.store.files import read_record
+from argosy.tokens.caps import OTHERS
 from argosy.training.config import TrainConfig
 from argosy.training.numerics import NumericsConfig
 from evals.task import TaskSpec
@@ -37,12 +38,12 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     _check_phases(config, stages)
     named = {f"{name}.{field}": getattr(stage, field) for name, stage in config
              if name in stages and isinstance(stage, TrainConfig)  # others have channels of records
-             for field in ("mixture", "loss_weights") if getattr(stage, field, None)}
+             for field in ("mixture", "loss_weights", "max_epochs", "max_epochs_in_all") if getattr(stage, field, None)}
     channels = _channels(config.data) if named or config.clean.tiers else None
     if channels is not None:
         channels |= tier_channels(config.clean.tiers, channels)
         for where, weights in named.items():
-            check_channels(weights, channels | {RESERVED_CHANNEL}, where)
+            check_channels(set(weights) - {OTHERS}, channels | {RESERVED_CHANNEL}, where)
     for suite, which in config.evaluate.suites.items() if "evaluate" in stages else ():
         if which != "none":
             _check_suite(suite)
