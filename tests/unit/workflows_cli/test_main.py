@@ -77,7 +77,7 @@ def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, arg
         ("data.prompts=a.docx", "data.prompts: a.docx is not a file that can be read; allowed: .json"),
         ("data.prompts=empty.jsonl", "data.prompts: empty.jsonl is empty (0 bytes)"),
         ("pretrain.mixture={nope: 1}", "pretrain.mixture.nope: no such channel with documents; there are: code, en,"),
-        ("pretrain.max_epochs={nope: 1}", "pretrain.max_epochs.nope: no such channel with documents; there are: code, en,"),
+        ("pretrain.max_epochs={nope: 1}", "pretrain.max_epochs.nope: no such channel with documents; there are:"),
         ("sft.lora={kind: qlora}", "sft.lora.kind=qlora computes with weights of 4 bits"),
         ("pretrain.loss_weights={nope: 1}", "pretrain.loss_weights.nope: no such channel with documents; there are:"),
         ("evaluate.suites={core: all}", "suite core: none of its 13 benchmarks is there (no file mmlu/"),
