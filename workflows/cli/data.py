@@ -3,8 +3,9 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from argosy.cleaning.classifier.model_paths import find_models
 from argosy.cleaning.export import FORMATS, MANIFEST, export
 from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
-from argosy.cleaning.kept import KeptCorpus
+from argosy.cleaning.filters.decontamination import Decontamination
+from argosy.cleaning.kept import REPORT, KeptCorpus
 from argosy.cleaning.report.explain import Look, difference, duplicate_of, find, looks, shown
 from argosy.cleaning.report.funnel import read_rows
 from argosy.cleaning.scoring import KEPT, decide, labels, score
@@ -24,9 +26,10 @@ from argosy.data.reading import read_file
 from argosy.data.schemas import Document
 from argosy.data.sources import SourceConfig
 from argosy.errors import InputError
+from argosy.store.files import read_json
 from argosy.store.remote import expand_input
 from argosy.store.step_files import read_done
-from argosy.text.display import columns
+from argosy.text.display import columns, visible
 from steps.clean import CleanConfig
 from workflows.cli.command import Command, add_store, memory
 from workflows.stored.last_run import last_run
@@ -40,6 +43,8 @@ MORE = """examples:
   argosy data dropped gopher_quality               documents that a filter has dropped in the last run
   argosy data export --out cleaned --format jsonl.zst    what the last run's cleaning kept, as files for others"""
 _LOOK = 100  # characters of a text that are shown
+_COMPARES = ("a run compares documents with its corpus and benchmarks for it; then `argosy data dropped FILTER` shows "
+             "what went")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     lines = {"explain": _explain, "try": _try, "diff": _diff, "dropped": _dropped,
              "export": _export}[args.action](args)
     for line in lines:
-        print(line)
+        print(visible(line))
     return 0
 
 
@@ -123,7 +128,7 @@ def _explain(args: argparse.Namespace) -> Iterator[str]:
     [(text, channel, lang, source, changed)] = read_rows(shard, [place.row],
                                                          ("text", "channel", "lang", "source", "changed"))
     yield f"{args.document}: channel {channel}, language {lang or 'not named'}, from {source}"
-    yield f"  {' '.join(text.split())[:_LOOK]}"
+    yield f"  {_beginning(text)}"
     yield f"  changed by: {', '.join(changed) or 'no filter'}"
     decision = corpus.decision(place.shard, place.row)
     tier = corpus.tier(place.shard, place.row, channel)
@@ -134,22 +139,22 @@ def _explain(args: argparse.Namespace) -> Iterator[str]:
     yield from _table(looks(_filters(config), shard.scores, channel, place.row))
 
 
-def _table(found: Iterator[Look]) -> Iterator[str]:
-    label = ""
-    for look in found:
-        head, label = ("" if look.label == label else look.label), look.label
-        mark = "skipped" if look.skipped else "DROPS" if look.broken else ""
-        yield f"  {head:20} {look.score:28} {shown(look.value):>10}  {look.limit:24} {mark}".rstrip()
+def _table(found: Iterable[Look]) -> Iterator[str]:
+    """Write a line a rule; rules whose score says nothing of the document are counted."""
+    for label, group in groupby(found, key=lambda look: look.label):
+        every = list(group)
+        told = [look for look in every if look.broken or not isnan(look.value)]
+        head = label
+        for look in told:
+            mark = "skipped" if look.skipped else "DROPS" if look.broken else ""
+            yield f"  {head:20} {look.score:28} {shown(look.value):>10}  {look.limit:24} {mark}".rstrip()
+            head = ""
+        if silent := len(every) - len(told):
+            yield f"  {head:20} {silent} {'others do' if told else 'scores do'} not apply to it"
 
 
 def _try(args: argparse.Namespace) -> Iterator[str]:
-    import yaml
-
-    given = yaml.safe_load(args.filter)
-    try:
-        config = CleanConfig(filters=parse_filters([given]))
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    config, left_out = _tried(args.filter)
     documents = list(_documents(args.files))
     if not documents:
         raise InputError(f"{', '.join(args.files)}: there is no document to try the filter on")
@@ -161,15 +166,55 @@ def _try(args: argparse.Namespace) -> Iterator[str]:
 
     codes, reasons = decide(filters, scored.scores, np.array(channels))
     counts = Counter("kept" if code == KEPT else reasons[code][1] for code in codes.tolist())
-    changed = sum(int(flags.sum()) for flags in scored.changed.values())
+    repaired = [document.text for document in scored.batch.documents]
+    changed = sum(text != document.text for text, document in zip(repaired, documents, strict=True))
     yield f"{len(documents)} documents: " + ", ".join(f"{count} {name}" for name, count in counts.most_common())
     yield from [f"{changed} texts changed"] if changed else []
-    shown_first = sorted(range(len(documents)), key=lambda at: (codes[at] == KEPT, at))[: args.most]
-    for at in shown_first:
+    yield from [f"not tried: {', '.join(left_out)}: {_COMPARES}"] if left_out else []
+    first = sorted(range(len(documents)), key=lambda at: (codes[at] == KEPT, repaired[at] == documents[at].text, at))
+    for at in first[: args.most]:
         document = documents[at]
         yield f"{document.id}  {'kept' if codes[at] == KEPT else reasons[codes[at]][1]}"
-        yield f"  {' '.join(document.text.split())[:_LOOK]}"
+        yield from _change(document.text, repaired[at])
         yield from _table(looks(filters, scored.scores, document.channel, at))
+
+
+def _tried(given: str) -> tuple[CleanConfig, list[str]]:
+    """Parse the filters to try; those that cannot judge a file alone come back by name. Raises InputError."""
+    import yaml
+
+    try:
+        every = CleanConfig(filters=parse_filters([yaml.safe_load(given)])).filters
+    except yaml.YAMLError:
+        raise InputError(f"{given!r} is not a filter: give a name, or an object such as "
+                         "'{name: gopher_quality, min_words: 50}'") from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    alone = tuple(one for one in every if _judges_alone(registered()[one.name]))
+    left_out = [one.name for one in every if one not in alone]
+    if not alone:
+        raise InputError(f"{', '.join(left_out)} cannot be tried on files alone: {_COMPARES}")
+    return CleanConfig(filters=alone), left_out
+
+
+def _judges_alone(kind: type[Filter[Any]]) -> bool:
+    """Tell whether a filter decides by a document alone: no copies, no items of a run's benchmarks."""
+    return kind.keys is Filter.keys and kind is not Decontamination
+
+
+def _change(before: str, after: str) -> Iterator[str]:
+    """Show a text: where it begins, or around the first place where a repair changed it, before and after."""
+    if before == after:
+        yield f"  {_beginning(before)}"
+        return
+    at = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
+    begin = max(0, at - _LOOK // 4)
+    yield f"  before: {_beginning(before[begin:])}"
+    yield f"  after:  {_beginning(after[begin:])}"
+
+
+def _beginning(text: str) -> str:
+    return " ".join(text[: 10 * _LOOK].split())[:_LOOK]
 
 
 def _resources(config: CleanConfig, documents: list[Document]) -> Resources:
@@ -190,7 +235,7 @@ def _documents(paths: list[str]) -> Iterator[Document]:
             if isinstance(item, Document):
                 yield item
             else:
-                print(f"{item.file}:{item.line} is no document: {item.reason}", file=sys.stderr)
+                print(visible(f"{item.file}:{item.line} is no document: {item.reason}"), file=sys.stderr)
 
 
 def _diff(args: argparse.Namespace) -> Iterator[str]:
@@ -210,10 +255,17 @@ def _dropped(args: argparse.Namespace) -> Iterator[str]:
     known = labels(config.filters)
     if args.filter not in known:
         raise InputError(f"the cleaning has no filter {args.filter!r}, allowed: {', '.join(known)}")
+    reasons = Counter[str]()
+    for channel in read_json(corpus.clean / REPORT)["channels"].values():
+        reasons.update(channel["dropped"].get(args.filter, {}))
+    every = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    yield f"{args.filter} has dropped {reasons.total()} documents{': ' + every if every else ''}"
+    if not reasons:
+        return
     found = ((document, reason) for document, label, reason in corpus.dropped() if label == args.filter)
     for document, reason in islice(found, args.most):
         yield f"{document.id}  {reason}"
-        yield f"  {' '.join(document.text.split())[:_LOOK]}"
+        yield f"  {_beginning(document.text)}"
 
 
 def _export(args: argparse.Namespace) -> Iterator[str]:

@@ -30,7 +30,8 @@ def test_a_document_s_way_is_told_and_what_another_threshold_drops(store: Path, 
     assert "\n  kept\n" in good
     assert "the one that stays: corpus.jsonl:1" in copy
     assert "dropped by gopher_quality: too short" in short
-    assert "corpus.jsonl:3" in argosy("data", "dropped", "gopher_quality", "--store", str(store)).out
+    dropped = argosy("data", "dropped", "gopher_quality", "--store", str(store)).out
+    assert dropped.startswith("gopher_quality has dropped 1 documents: 1 too short\ncorpus.jsonl:3")
 
     stricter, loose = sorted(store.glob("clean-*"), key=lambda path: "300" not in (path / "outputs.json").read_text())
     differing = argosy("data", "diff", str(loose), str(stricter)).out
@@ -42,3 +43,19 @@ def test_a_document_s_way_is_told_and_what_another_threshold_drops(store: Path, 
     shutil.copytree(loose, store / "clean-old")
     (store / "clean-old/outputs.json").write_text(json.dumps(record))
     assert "a version without shards" in argosy("data", "diff", str(store / "clean-old"), str(loose), code=2).err
+
+
+def test_trying_a_filter_shows_what_it_repairs_and_moves_no_terminal(tmp_path: Path, argosy: Argosy) -> None:
+    (tmp_path / "dirty.jsonl").write_text(json.dumps({"text": f"{GOOD} \x1b[31m\u202e write to a.b@gmail.com"}))
+    tried = argosy("data", "try", "pii", str(tmp_path / "dirty.jsonl")).out
+    assert "a.b@gmail.com" in tried.split("after:")[0]
+    assert "<EMAIL>" in tried.split("after:")[1]
+    assert "\x1b" not in tried
+    assert "\u202e" not in tried
+
+
+@pytest.mark.parametrize(("given", "told"), [("near_dedup", "on files alone"), ("decontamination", "on files alone"),
+                                             ("[", "give a name, or an object")])
+def test_what_cannot_be_tried_is_refused(given: str, told: str, tmp_path: Path, argosy: Argosy) -> None:
+    (tmp_path / "a.txt").write_text(GOOD)
+    assert told in argosy("data", "try", given, str(tmp_path / "a.txt"), code=2).err
