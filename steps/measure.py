@@ -10,8 +10,9 @@ from argosy.cleaning.batch import Batch
 from argosy.cleaning.classifier.model_paths import find_models
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.scores import ScoresWriter
 from argosy.cleaning.scoring import labels, score
-from argosy.cleaning.shard import ScoredShard, ScoresWriter
+from argosy.cleaning.shard import ScoredShard
 from argosy.config.schema import RUNTIME, Config, Externals, Upstream
 from argosy.data.schemas import Document
 from argosy.data.shards import read_columns, shard_files

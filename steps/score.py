@@ -10,8 +10,8 @@ from argosy.cleaning.batch import Batch
 from argosy.cleaning.classifier.model_paths import find_models
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
+from argosy.cleaning.scores import ScoresWriter
 from argosy.cleaning.scoring import labels, score
-from argosy.cleaning.shard import ScoresWriter
 from argosy.config.schema import RUNTIME, Config, Externals, Upstream
 from argosy.data.counts import Counts
 from argosy.data.inventory import Shard, read_inventory, shards

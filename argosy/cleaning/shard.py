@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from argosy.cleaning.scoring import Scored
+from argosy.cleaning.scores import CHANGED, KEYS, SCORES
 from argosy.data.shards import shard_files
 from argosy.errors import InputError
 
@@ -15,47 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-SCORES = "scores.parquet"
-KEYS = "keys"
 _ABOUT = ("channel", "bytes_in", "bytes")  # columns of SCORES that are no scores
-_CHANGED = "changed/"  # before the name of a filter: whether it changed the text
-
-
-class ScoresWriter:
-    """Writer of the scores and keys of a shard, which are small beside its texts; `close` makes the files."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        self._tables: list[pa.Table] = []
-        self._keys: dict[str, list[npt.NDArray[Any]]] = {}
-
-    def add(self, scored: Scored, bytes_in: Sequence[int]) -> None:
-        """Append a batch whose documents had `bytes_in` UTF-8 bytes before they were repaired."""
-        import numpy as np
-        import pyarrow as pa
-
-        documents = scored.batch.documents
-        columns: dict[str, Any] = {
-            "channel": pa.array([d.channel for d in documents]).dictionary_encode(), "bytes_in": pa.array(bytes_in),
-            "bytes": pa.array([len(d.text.encode(errors="surrogatepass")) for d in documents])
-        }
-        columns |= {f"{_CHANGED}{label}": pa.array(flags) for label, flags in scored.changed.items()}
-        self._tables.append(pa.table(columns | {name: pa.array(values) for name, values in scored.scores.items()}))
-        for label, keys in scored.keys.items():
-            for name, values in keys.items():
-                self._keys.setdefault(f"{label}.{name}", []).append(np.asarray(values))
-
-    def close(self) -> None:
-        """Write the files."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        table = pa.concat_tables(self._tables, promote_options="default") if self._tables else pa.table({})
-        pq.write_table(table, self._out / SCORES, compression="zstd")
-        (self._out / KEYS).mkdir(exist_ok=True)
-        for name, parts in self._keys.items():
-            np.save(self._out / KEYS / f"{name}.npy", np.concatenate(parts))
 
 
 class Scores(Mapping[str, "npt.NDArray[np.float64]"]):
@@ -126,14 +86,14 @@ class ScoredShard:
     def scores(self) -> Scores:
         """Return all scores by "<filter>.<score>"."""
         columns = {name: self.table.column(name) for name in self.table.column_names
-                   if name not in _ABOUT and not name.startswith(_CHANGED)}
+                   if name not in _ABOUT and not name.startswith(CHANGED)}
         return Scores(columns if self.measured is None else columns | dict(ScoredShard(self.measured).scores.columns))
 
     @property
     def changed(self) -> "dict[str, npt.NDArray[np.bool_]]":
         """Tell of each filter that repairs which documents it has changed."""
-        return {name.removeprefix(_CHANGED): self.table.column(name).fill_null(False).to_numpy()
-                for name in self.table.column_names if name.startswith(_CHANGED)}
+        return {name.removeprefix(CHANGED): self.table.column(name).fill_null(False).to_numpy()
+                for name in self.table.column_names if name.startswith(CHANGED)}
 
     def column(self, name: str, rows: "Sequence[int] | None" = None) -> list[str]:
         """Read a column of the documents, all of them or those of some rows, ascending: row groups without any of them

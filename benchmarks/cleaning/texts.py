@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from argosy.cleaning.batch import Batch
@@ -15,6 +16,7 @@ from steps.score import ScoreConfig, batches
 FOLDERS = ("zh_d2l", "en_rustbook", "zh_rustbook", "dolma_fixtures", "data_juicer_demo", "llamafactory_demo")
 
 
+@cache
 def real_texts() -> list[str]:
     """Return documents of books, web pages, tables and scraps, in two languages; none where there is no test data."""
     return [text for name in FOLDERS for path in sorted(shared(name).rglob("*")) for text in _texts(path) if text]
