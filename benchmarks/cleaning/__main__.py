@@ -15,11 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.cleaning import chain, filters, minhash, workers
+from benchmarks.cleaning import chain, data_juicer, filters, minhash, workers
 from benchmarks.cleaning.peer import Words
 from benchmarks.cleaning.texts import repeated_texts
 
 _SPACY_SHARE = 0.1  # of the text: spaCy takes a minute for some megabytes
+_JUICER_SHARE = 0.2
 _NO_TEXT = "no test data beside the checkout"
 Figures = dict[str, Any]
 Measure = Callable[[list[str], Words, int], dict[str, float]]
@@ -60,6 +61,17 @@ def two_workers(megabytes: float, rounds: int) -> Figures:
     return {"two_workers": round(details["ratio"], 2), "two_workers_details": details}
 
 
+def beside_data_juicer(megabytes: float, rounds: int, python: str) -> Figures:
+    """Measure MinHash beside data-juicer's, where an interpreter is named that has it."""
+    texts = repeated_texts(_JUICER_SHARE * megabytes)
+    if not texts or not python:
+        reason = _NO_TEXT if python else "no interpreter with data-juicer is named: --data-juicer PYTHON"
+        return {"minhash_data_juicer": None, "minhash_data_juicer_reason": reason}
+    details = data_juicer.ratio(texts, python, rounds)
+    print(f"minhash, data-juicer: {details}", flush=True)
+    return {"minhash_data_juicer": round(details["ratio"], 2), "minhash_data_juicer_details": details}
+
+
 def missing(package: str) -> str:
     """Say that a package is not installed, or nothing."""
     return "" if importlib.util.find_spec(package) else f"{package} is not installed"
@@ -68,14 +80,17 @@ def missing(package: str) -> str:
 def main() -> None:
     """Measure what is asked for, or all; print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    known = (*BESIDE, "two_workers")
+    known = (*BESIDE, "two_workers", "data_juicer")
     parser.add_argument("measures", nargs="*", choices=[[], *known], help="what to measure; all by default")
     parser.add_argument("--megabytes", type=float, default=20, help="of text")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each side, of which the median counts")
+    parser.add_argument("--data-juicer", metavar="PYTHON", default="", help="an interpreter that has data-juicer")
     arguments = parser.parse_args()
+    others: dict[str, Callable[[float, int], Figures]] = {
+        "two_workers": two_workers, "data_juicer": partial(beside_data_juicer, python=arguments.data_juicer)}
     figures: Figures = {}
     for name in arguments.measures or known:
-        measure = two_workers if name == "two_workers" else partial(beside, name)
+        measure = others.get(name) or partial(beside, name)
         figures |= measure(arguments.megabytes, arguments.rounds)
     print(json.dumps(figures))
 

@@ -1,5 +1,5 @@
-"""The whole chain beside datatrove: Parquet is read, filtered as FineWeb was, deduplicated by MinHash, freed of
-addresses, and written as Parquet.
+"""The whole chain beside datatrove: Parquet is read, repaired by ftfy's rules, filtered as FineWeb was,
+deduplicated by MinHash, freed of addresses, and written as Parquet.
 
 Ours are the steps `data`, `score` and `clean` as a run has them, and a pass over what they keep. datatrove's are the
 stages of its FineWeb example: what filters keep is written, and read again for signatures and for the last filter."""
@@ -14,20 +14,22 @@ from argosy.step.contract import Progress, Step, StepContext
 from argosy.store.files import write_json
 from argosy.tracking.tracker import Tracker
 from benchmarks.cleaning import filters, minhash
-from benchmarks.cleaning.peer import Words, in_turns, splitting
+from benchmarks.cleaning.peer import Words, compared, in_turns, splitting
 
 _COMPRESSION = "zstd"
-FILTERS = [*({"name": name, **filters.PAPERS[name]} for name in filters.CHAIN),
+FILTERS = [{"name": "unicode"},
+           *({"name": name, **filters.PAPERS[name]} for name in filters.CHAIN),
            {"name": "near_dedup", "bands": minhash.BANDS, "rows": minhash.ROWS, "shingle": minhash.SHINGLE},
            {"name": "pii"}]
 
 
 def write_shards(texts: Sequence[str], folder: Path, shards: int = 4) -> None:
-    """Write the documents as Parquet files."""
+    """Write the documents as Parquet files; the id of each is its file and row."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(shards):
-        some = range(number * len(texts) // shards, (number + 1) * len(texts) // shards)
-        _write(folder / f"{number:05}.parquet", [(str(at), texts[at]) for at in some])
+        name = f"{number:05}.parquet"
+        some = texts[number * len(texts) // shards : (number + 1) * len(texts) // shards]
+        _write(folder / name, [(f"{name}:{row}", text) for row, text in enumerate(some, 1)])
 
 
 def _write(path: Path, rows: Sequence[tuple[str, str]]) -> None:
@@ -39,8 +41,8 @@ def _write(path: Path, rows: Sequence[tuple[str, str]]) -> None:
                         compression=_COMPRESSION)
 
 
-def ours(inputs: Path, folder: Path) -> int:
-    """Clean a folder with Argosy; return how many documents stay."""
+def ours(inputs: Path, folder: Path) -> list[str]:
+    """Clean a folder with Argosy; return files and rows of the documents that stay."""
     from steps import clean, data, score
 
     ran(data.STEP, folder / "data", inputs=(str(inputs),))
@@ -51,7 +53,7 @@ def ours(inputs: Path, folder: Path) -> int:
     kept = KeptCorpus.of(str(folder / "clean"), [str(folder / "score")])
     rows = [(each.id, each.text) for each in kept.documents()]
     _write(folder / "out.parquet", rows)
-    return len(rows)
+    return [name.rpartition("/")[2] for name, _ in rows]
 
 
 def ran(step: Step[Any], out: Path, **fields: Any) -> None:
@@ -61,9 +63,9 @@ def ran(step: Step[Any], out: Path, **fields: Any) -> None:
     write_json(out / "outputs.json", {"outputs": step.run(step.config(**fields), context).model_dump()})
 
 
-def datatrove(inputs: Path, folder: Path, words: Words) -> int:
-    """Clean a folder with datatrove; return how many documents stay."""
-    from datatrove.pipeline.formatters import PIIFormatter
+def datatrove(inputs: Path, folder: Path, words: Words) -> list[str]:
+    """Clean a folder with datatrove; return files and rows of the documents that stay."""
+    from datatrove.pipeline.formatters import FTFYFormatter, PIIFormatter
     from datatrove.pipeline.readers import ParquetReader
     from datatrove.pipeline.writers import ParquetWriter
 
@@ -73,7 +75,7 @@ def datatrove(inputs: Path, folder: Path, words: Words) -> int:
     def writer(name: str) -> Any:
         return ParquetWriter(str(folder / name), compression=_COMPRESSION)
 
-    chain = [filters.peer_filter(name) for name in filters.CHAIN]
+    chain = [FTFYFormatter(), *(filters.peer_filter(name) for name in filters.CHAIN)]
     with splitting(words):
         found: Any = read(inputs)
         for one in (*chain, writer("filtered")):
@@ -82,15 +84,13 @@ def datatrove(inputs: Path, folder: Path, words: Words) -> int:
             pass
         minhash.signed(read(folder / "filtered"), folder)
     last: Any = PIIFormatter().run(minhash.selected(read(folder / "filtered"), folder), rank=0, world_size=1)
-    return sum(1 for _ in writer("out").run(last, rank=0, world_size=1))
+    return [document.id for document in writer("out").run(last, rank=0, world_size=1)]
 
 
 def ratio(texts: Sequence[str], words: Words, rounds: int, folder: Path) -> dict[str, float]:
-    """Measure both sides in turns, as `filters.ratio` does."""
+    """Measure both sides in turns, as `peer.compared` says; what stays is compared by its place."""
     for number, times in ((20, 1), (len(texts), rounds)):
         inputs = folder / f"{words}-{number}"
         write_shards(texts[:number], inputs)
-        mine, theirs = in_turns((partial(ours, inputs), partial(datatrove, inputs, words=words)), times)
-    return {"ratio": theirs["seconds"] / mine["seconds"], "cpu_ratio": theirs["cpu"] / mine["cpu"],
-            "ours": mine["seconds"], "datatrove": theirs["seconds"], "ours_kept": mine["result"],
-            "datatrove_kept": theirs["result"], "megabytes": sum(len(text.encode()) for text in texts) / 1e6}
+        sides = in_turns((partial(ours, inputs), partial(datatrove, inputs, words=words)), times)
+    return compared(sides, texts)

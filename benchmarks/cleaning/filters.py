@@ -13,7 +13,7 @@ from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.recipes import GOPHER_QUALITY
 from argosy.cleaning.scoring import KEPT, decide, score
-from benchmarks.cleaning.peer import Words, documents, in_turns, splitting
+from benchmarks.cleaning.peer import Words, compared, documents, in_turns, splitting
 from benchmarks.cleaning.texts import batched
 
 PAPERS: Mapping[str, Mapping[str, Any]] = {
@@ -31,6 +31,8 @@ PEERS = {
     "fineweb_quality": ("fineweb_quality_filter", "FineWebQualityFilter")
 }  # fmt: skip
 CHAIN = ("gopher_repetition", "gopher_quality", "c4_quality", "fineweb_quality")  # of FineWeb, in its order
+
+
 def our_filters(names: Sequence[str] = CHAIN) -> dict[str, Filter[Any]]:
     """Make our filters with the papers' thresholds."""
     configs: Any = parse_filters([{"name": name, **PAPERS[name]} for name in names])
@@ -64,14 +66,9 @@ def datatrove(texts: Sequence[str], words: Words) -> list[str]:
 
 
 def ratio(texts: Sequence[str], words: Words, rounds: int = 3) -> dict[str, float]:
-    """Measure both sides in turns; return `ratio` (how many times as fast ours is, by medians), `ours` and `datatrove`
-    (seconds), `cpu_ratio` (the same by the processor's time, which other work on the machine disturbs less),
-    `ours_kept` and `datatrove_kept` (documents), and `megabytes` of text.
+    """Measure both sides in turns, as `peer.compared` says; what stays is compared by its texts.
 
     Loops are compiled, and datatrove's words are loaded, by a run over a few documents before."""
     ours(texts[:20])
     datatrove(texts[:20], words)
-    mine, theirs = in_turns((lambda _: ours(texts), lambda _: datatrove(texts, words)), rounds)
-    return {"ratio": theirs["seconds"] / mine["seconds"], "ours": mine["seconds"], "datatrove": theirs["seconds"],
-            "cpu_ratio": theirs["cpu"] / mine["cpu"], "ours_kept": len(mine["result"]),
-            "datatrove_kept": len(theirs["result"]), "megabytes": sum(len(text.encode()) for text in texts) / 1e6}
+    return compared(in_turns((lambda _: ours(texts), lambda _: datatrove(texts, words)), rounds), texts)

@@ -13,15 +13,15 @@ import numpy as np
 from argosy.cleaning.dedup import About, Workspace
 from argosy.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
 from argosy.cleaning.filter import Resources
-from benchmarks.cleaning.peer import Words, documents, in_turns, splitting
+from benchmarks.cleaning.peer import Words, compared, documents, in_turns, splitting
 from benchmarks.cleaning.texts import batched
 
 BANDS, ROWS, SHINGLE = 14, 8, 5  # of FineWeb, datatrove's defaults
 _LANGUAGE = "en"
 
 
-def ours(texts: Sequence[str], folder: Path) -> int:
-    """Deduplicate with Argosy; return how many documents stay."""
+def ours(texts: Sequence[str], folder: Path) -> list[str]:
+    """Deduplicate with Argosy; return the ids of the documents that stay."""
     one = NearDedup(NearDedupConfig(bands=BANDS, rows=ROWS, shingle=SHINGLE), Resources())
     parts = []
     for number, batch in enumerate(batched(texts)):
@@ -34,15 +34,15 @@ def ours(texts: Sequence[str], folder: Path) -> int:
     about = About([size for _, size in parts], np.zeros(len(texts), np.int64), ["web"], lengths)
     found = one.select(keys, np.ones(len(texts), np.bool_), about, Workspace(folder / "work"))
     gone = set(found.documents.tolist())
-    return len([text for at, text in enumerate(texts) if at not in gone])
+    return [str(at) for at, _ in enumerate(texts) if at not in gone]
 
 
-def datatrove(texts: Sequence[str], folder: Path, words: Words) -> int:
-    """Deduplicate with datatrove, its four stages one after the other; return how many documents stay."""
+def datatrove(texts: Sequence[str], folder: Path, words: Words) -> list[str]:
+    """Deduplicate with datatrove, its four stages one after the other; return the ids of the documents that stay."""
     with splitting(words):
         for _ in signed(documents(texts), folder):
             pass
-    return sum(1 for _ in selected(documents(texts), folder))
+    return [document.id for document in selected(documents(texts), folder)]
 
 
 def signed(found: Iterable[Any], folder: Path) -> Iterable[Any]:
@@ -74,12 +74,9 @@ def _config() -> Any:
 
 
 def ratio(texts: Sequence[str], words: Words, rounds: int = 3) -> dict[str, float]:
-    """Measure both sides in turns; return `ratio` (how many times as fast ours is, by medians), `cpu_ratio` (by the
-    processor's time), `ours` and `datatrove` (seconds), and `ours_kept` and `datatrove_kept` (documents).
+    """Measure both sides in turns, as `peer.compared` says; what stays is compared by its ids.
 
     Loops are compiled, and datatrove's words are loaded, by a run over a few documents before."""
     for some, times in ((texts[:20], 1), (texts, rounds)):
-        mine, theirs = in_turns((partial(ours, some), partial(datatrove, some, words=words)), times)
-    return {"ratio": theirs["seconds"] / mine["seconds"], "cpu_ratio": theirs["cpu"] / mine["cpu"],
-            "ours": mine["seconds"], "datatrove": theirs["seconds"], "ours_kept": mine["result"],
-            "datatrove_kept": theirs["result"]}
+        sides = in_turns((partial(ours, some), partial(datatrove, some, words=words)), times)
+    return compared(sides, texts)
