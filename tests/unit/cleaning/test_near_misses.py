@@ -14,7 +14,10 @@ FILTERS: Any = ["language", {"name": "gopher_quality", "min_words": 20, "min_sto
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-def test_the_nearest_documents_on_both_sides_of_a_threshold_are_shown(shards: int, tmp_path: Path) -> None:
+def test_the_nearest_documents_on_both_sides_of_a_threshold_are_shown(
+    shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ARGOSY_LINE", raising=False)
     words = f"<{PROSE}".split()
     documents = [Document(f"{n}", " ".join(words[:n]), "web") for n in (5, 17, 18, 19, 20, 21, 22, 24, 40)]
     documents += [Document("zh", CHINESE, "web"), Document("book", CHINESE[:60], "books")]

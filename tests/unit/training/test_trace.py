@@ -43,7 +43,7 @@ def test_chosen_steps_are_traced_and_all_else_stays(data: Path, tmp_path: Path) 
     tracker.artifact = lambda path, folder="": sent.append((path, folder))  # type: ignore[method-assign]
     train(data, tmp_path, tracker, profile={"steps": [2, 3]})
     trace = tmp_path / "tracking/trace-2-3.json.gz"
-    assert sent == [(trace, "trace")]
+    assert [each for each in sent if each[1]] == [(trace, "trace")]
     names = {event.get("name") for event in json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]}
     assert {"step 2", "step 3", "aten::mm"} <= names
     assert "step 1" not in names
@@ -74,7 +74,8 @@ def test_event_files_need_their_package_and_hold_what_is_logged(data: Path, tmp_
     tracker = Recorder()
     train(data, tmp_path / "with", tracker, **fields)
     assert held[0] == (str(tmp_path / "with/tracking/tensorboard"), 0)
-    assert {(name, step): value for name, step, value in held[1:]} == {**tracker.logged, **tracker.watched}
+    curves = {key: value for key, value in tracker.logged.items() if not key[0].startswith("mixture/")}  # no curve
+    assert {(name, step): value for name, step, value in held[1:]} == {**curves, **tracker.watched}
 
 
 @pytest.mark.parametrize(("steps", "message"), [
