@@ -1,6 +1,6 @@
-"""The loops of cleaning, compiled before anybody waits for them: `python -m workflows.local.kernels`.
+"""The loops of cleaning, compiled before anybody waits for them: `python -m workflows.local.kernels [RECIPE]`.
 
-`make setup` and the images run it. It cleans the tiny preset's corpus with every filter, as steps do, since numba
+Images run it, and `make setup` for the filters of one recipe, the default. It cleans the tiny preset's corpus with every filter, as steps do, since numba
 compiles a loop for the types that it is called with. They go where numba keeps them (NUMBA_CACHE_DIR)."""
 
 import json
@@ -19,8 +19,11 @@ from workflows.local.runner import run_plan
 from workflows.plan import Plan, plan
 
 
-def plan_cleaning(store: Path) -> Plan:
-    """Plan a run to `clean` with all filters that need no settings; deduplication first, while there are copies."""
+def plan_cleaning(store: Path, recipe: str = "") -> Plan:
+    """Plan a run to `clean` with a recipe's filters, or with all that need no settings; deduplication first then, while
+    there are copies."""
+    if recipe:
+        return plan(lifecycle(compose("tiny", overrides=[f"clean.filters={recipe}"])), store, None, "clean")
     ready = [name for name, one in registered().items() if _is_ready(one)]
     names = sorted(ready, key=lambda name: (not issubclass(registered()[name], Deduplicator), name))
     good = store / "good.jsonl"  # documents for a classifier to learn from
@@ -38,7 +41,7 @@ def _is_ready(one: type[Filter[Any]]) -> bool:
 def main() -> int:
     """Run it in a store that is removed again; where a step fails, its log says why."""
     with tempfile.TemporaryDirectory() as store:
-        planned = plan_cleaning(Path(store))
+        planned = plan_cleaning(Path(store), *sys.argv[1:2])
         result = run_plan(planned, plain=True)
         if result.exit_code:
             for node in planned.nodes:
