@@ -1,7 +1,8 @@
 """The loops of cleaning, compiled before anybody waits for them: `python -m workflows.local.kernels [RECIPE]`.
 
-Images run it, and `make setup` for the filters of one recipe, the default. It cleans the tiny preset's corpus with every filter, as steps do, since numba
-compiles a loop for the types that it is called with. They go where numba keeps them (NUMBA_CACHE_DIR)."""
+Images run it for every filter, `make setup` for those of one recipe, the default. It cleans the tiny preset's corpus,
+as steps do, since numba compiles a loop for the types that it is called with. They go where numba keeps them
+(NUMBA_CACHE_DIR)."""
 
 import json
 import sys
