@@ -54,17 +54,21 @@ def write_keys(folder: Path, documents: int) -> None:
     config = NearDedupConfig()
     for number, first in enumerate(range(0, documents, _SHARD)):
         size = min(_SHARD, documents - first)
-        # Keys are a hash of the document's number, or of an earlier one's.
-        of = np.arange(first, first + size, dtype=np.uint64)
-        copies = random.random(size) < 0.1
-        of[copies] = (random.random(int(copies.sum())) * of[copies]).astype(np.uint64)
-        wide = of[:, None] * np.uint64(1024) + np.arange(1024, dtype=np.uint64)[:config.bands + _SKETCH + 2]
-        keys = _mixed(wide)
+        keys = random_keys(random, first, size, config.bands + _SKETCH + 2)
         np.save(folder / f"{number:05}.bands.npy", keys[:, : config.bands])
         np.save(folder / f"{number:05}.hashes.npy", keys[:, -2:])
         sketches = np.sort((keys[:, config.bands : config.bands + _SKETCH] >> np.uint64(32)).astype(np.uint32), axis=1)
         np.save(folder / f"{number:05}.sketches.npy", sketches.reshape(-1))
         np.save(folder / f"{number:05}.counts.npy", np.full(size, _SKETCH, np.int64))
+
+
+def random_keys(random: np.random.Generator, first: int, size: int, columns: int) -> Any:
+    """Return keys of `size` documents from the number `first` on, (size, columns), uint64: a hash of each document's
+    number, or of an earlier one's for a tenth."""
+    of = np.arange(first, first + size, dtype=np.uint64)
+    copies = random.random(size) < 0.1
+    of[copies] = (random.random(int(copies.sum())) * of[copies]).astype(np.uint64)
+    return _mixed(of[:, None] * np.uint64(1024) + np.arange(columns, dtype=np.uint64))
 
 
 def _mixed(values: Any) -> Any:

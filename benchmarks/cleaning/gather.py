@@ -1,0 +1,86 @@
+"""Time and memory of the clean step alone, over more and more scored shards: what a changed threshold costs.
+
+    python -m benchmarks.cleaning.gather 400 2000
+
+One shard of 1,000 documents is scored with the default filters; the others have its texts and scores, and keys of
+documents that there are not, a tenth of them copies."""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cleaning import chain
+from benchmarks.cleaning.keys import Peak, random_keys
+from benchmarks.cleaning.texts import repeated_texts
+
+_DOCUMENTS = 1000  # of a shard
+_CHARACTERS = 1500  # of a document
+_SKETCH = 64
+
+
+def score_one(root: Path) -> Path:
+    """Score the one shard; return its directory."""
+    from steps import clean, data, score
+
+    texts = [f"{text[:_CHARACTERS]} {at}" for at, text in enumerate(repeated_texts(8)[:_DOCUMENTS])]
+    chain.write_shards(texts, root / "in", shards=1)
+    inputs = (str(root / "in"),)
+    chain.ran(data.STEP, root / "data", inputs=inputs)
+    chain.ran(score.STEP, root / "one", data=str(root / "data"), inputs=inputs, filters=clean.CleanConfig().filters)
+    return root / "one"
+
+
+def copy_shards(one: Path, folder: Path, count: int) -> list[Path]:
+    """Make shards of links to one shard's files, with keys of their own."""
+    random = np.random.default_rng(1)
+    made = []
+    for number in range(count):
+        shard = folder / f"{number:05}"
+        (shard / "keys").mkdir(parents=True)
+        for path in one.iterdir():
+            if path.is_file():
+                os.link(path, shard / path.name)
+        keys = random_keys(random, number * _DOCUMENTS, _DOCUMENTS, 20 + _SKETCH + 2)
+        sketches = np.sort((keys[:, 20:-2] >> np.uint64(32)).astype(np.uint32), axis=1)
+        for name, values in {"near_dedup.bands": keys[:, :20], "near_dedup.sketches": sketches.reshape(-1),
+                             "near_dedup.counts": np.full(_DOCUMENTS, _SKETCH, np.int64),
+                             "exact_dedup.hashes": keys[:, -2:]}.items():
+            np.save(shard / "keys" / f"{name}.npy", values)
+        made.append(shard)
+    return made
+
+
+def measure(root: Path, shards: list[Path], out: Path) -> dict[str, Any]:
+    """Clean; return seconds, those of the processor, and the most MB that the process held above those before."""
+    from steps import clean
+
+    begin, cpu = time.perf_counter(), time.process_time()
+    with Peak() as peak:
+        chain.ran(clean.STEP, out, data=str(root / "data"), scored=tuple(map(str, shards)),
+                  filters=clean.CleanConfig().filters)
+    seconds = time.perf_counter() - begin
+    return {"shards": len(shards), "documents": len(shards) * _DOCUMENTS, "seconds": round(seconds, 1),
+            "cpu": round(time.process_time() - cpu, 1), "peak_mb": round(peak.most - peak.before)}
+
+
+def main() -> None:
+    """Measure for the numbers of shards that are given."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shards", type=int, nargs="+")
+    counts = parser.parse_args().shards
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        one = score_one(root)
+        for count in (2, *counts):  # the first loads what is compiled
+            shards = copy_shards(one, root / f"shards-{count}", count)
+            print(json.dumps(measure(root, shards, root / f"clean-{count}")), flush=True)
+
+
+if __name__ == "__main__":
+    main()
