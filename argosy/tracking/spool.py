@@ -130,10 +130,13 @@ def owner_of(spool: Path) -> Owner:
 
 def append_line(path: Path, line: bytes) -> None:
     """Append a line to a spool that may have a writer, who stays its writer. Raises OSError: it cannot be written."""
-    with open(path, "r+b", buffering=0) as file:
-        whole = not file.seek(0, os.SEEK_END) or os.pread(file.fileno(), 1, file.tell() - 1) == b"\n"
-    with open(path, "ab", buffering=0) as file:
-        file.write(line if whole else b"\n" + line)
+    file = os.open(path, os.O_RDWR | os.O_APPEND)
+    try:
+        size = os.fstat(file).st_size
+        whole = not size or os.pread(file, 1, size - 1) == b"\n"
+        os.write(file, line if whole else b"\n" + line)
+    finally:
+        os.close(file)
 
 
 class Appender:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.gathering import Decisions
+from argosy.cleaning.report.funnel import SAMPLE_CHARACTERS
 from argosy.cleaning.shard import ScoredShard
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_SAMPLE_CHARACTERS = 300
 _COPIES = 5  # of a cluster that are named
 
 
@@ -36,7 +36,7 @@ def _describe(shards: Sequence[ScoredShard], copies: "npt.NDArray[np.int64]", co
     for at in np.lexsort((kept, -times))[:count].tolist():
         members = ours[ours[:, 1] == kept[at], 0][:_COPIES].tolist()
         largest.append({"id": _read(shards, int(kept[at]), "id"), "copies": int(times[at]),
-                        "text": _read(shards, int(kept[at]), "text")[:_SAMPLE_CHARACTERS],
+                        "text": _read(shards, int(kept[at]), "text")[:SAMPLE_CHARACTERS],
                         "first": [_read(shards, member, "id") for member in members]})
     return {"clusters": len(kept), "copies": len(copies), "of_earlier": len(copies) - len(ours), "sizes": sizes,
             "largest": largest}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _COUNTS = ("in", "out", "bytes_in", "bytes_out")  # documents and their UTF-8 bytes
-_SAMPLE_CHARACTERS = 300
+SAMPLE_CHARACTERS = 300  # of a text in the report
 _TEXTS = 1000  # that are read at a time
 
 
@@ -151,7 +151,7 @@ def samples(shards: Sequence[ScoredShard], decisions: Decisions, count: int) -> 
         texts = read_rows(shard, [row for row, _ in rows], ("channel", "text"))
         for (_, code), (channel, text) in zip(rows, texts, strict=True):
             label, reason = decisions.reasons[code]
-            found.append({"filter": label, "reason": reason, "channel": channel, "text": text[:_SAMPLE_CHARACTERS]})
+            found.append({"filter": label, "reason": reason, "channel": channel, "text": text[:SAMPLE_CHARACTERS]})
     return found
 
 
@@ -198,10 +198,10 @@ def languages(
     label = next((label for label, one in filters.items() if one.name == "language"), "")
     counts: dict[str, dict[str, dict[str, int]]] = {}
     for shard, codes in zip(shards, decisions.codes, strict=True) if label else ():
-        told = _told(shard, label)
-        for channel in np.unique(shard.channels).tolist():
-            for name in np.unique(told[shard.channels == channel]).tolist():
-                own = (shard.channels == channel) & (told == name)
+        told, channels = _told(shard, label), shard.channels
+        for channel in np.unique(channels).tolist():
+            for name in np.unique(told[channels == channel]).tolist():
+                own = (channels == channel) & (told == name)
                 one = counts.setdefault(channel, {}).setdefault(name, {"in": 0, "out": 0, "bytes_in": 0})
                 one["in"] += int(own.sum())
                 one["out"] += int((own & (codes == KEPT)).sum())

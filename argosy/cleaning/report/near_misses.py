@@ -6,12 +6,11 @@ from typing import Any
 
 from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.gathering import Decisions, margins
-from argosy.cleaning.report.funnel import read_rows
+from argosy.cleaning.report.funnel import SAMPLE_CHARACTERS, read_rows
 from argosy.cleaning.scoring import KEPT
 from argosy.cleaning.shard import ScoredShard
 
 _NEAR = 0.25  # of a threshold: what is further away is no near miss
-_SAMPLE_CHARACTERS = 300
 
 
 @dataclass(frozen=True, order=True)
@@ -78,5 +77,5 @@ def _texts(shards: Sequence[ScoredShard], found: Sequence[_Near]) -> dict[tuple[
         rows = sorted({near.row for near in found if near.shard == number})
         read = read_rows(shards[number], rows, ("id", "channel", "text"))
         for row, (name, channel, text) in zip(rows, read, strict=True):
-            texts[number, row] = {"id": name, "channel": channel, "text": text[:_SAMPLE_CHARACTERS]}
+            texts[number, row] = {"id": name, "channel": channel, "text": text[:SAMPLE_CHARACTERS]}
     return texts

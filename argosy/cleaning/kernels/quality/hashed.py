@@ -49,6 +49,16 @@ def _bucket(value, bits):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _tally(at, counts, touched, size):  # type: ignore[no-untyped-def]
+    """Count a bucket, and list it in `touched` the first time; returns how many are listed."""
+    if counts[at] == 0:
+        touched[size] = at
+        size += 1
+    counts[at] += 1
+    return size
+
+
+@njit(cache=True)
 def _spelt(points, begin, end, kinds, small, letters):  # type: ignore[no-untyped-def]
     """Write small letters, digits as 0, a run of white space as one space, or newline where a line ends in it."""
     size = 0
@@ -75,22 +85,14 @@ def _count(points, begin, end, hashes, first, last, kinds, small, word_grams, n,
         for other in range(word, min(word + word_grams, last)):
             value = (value ^ hashes[other]) * _FACTOR
             value ^= value >> _HALF
-            at = _bucket(value, bits)
-            if counts[at] == 0:
-                touched[size] = at
-                size += 1
-            counts[at] += 1
+            size = _tally(_bucket(value, bits), counts, touched, size)
     length = _spelt(points, begin, end, kinds, small, letters) if n else 0
     for start in range(length - n + 1 if n else 0):
         value = np.uint64(n)
         for at in range(start, start + n):
             value = (value ^ np.uint64(letters[at])) * _FACTOR
             value ^= value >> _HALF
-        at = _bucket(value, bits)
-        if counts[at] == 0:
-            touched[size] = at
-            size += 1
-        counts[at] += 1
+        size = _tally(_bucket(value, bits), counts, touched, size)
     return size
 
 
