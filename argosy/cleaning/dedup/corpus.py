@@ -117,4 +117,5 @@ class Corpus:
         documents, of = documents[ours] - self.earlier, of[ours] - self.earlier
         order = np.argsort(documents)
         cut = np.zeros((0, 3), np.int64) if spans is None else spans - np.array([self.earlier, 0, 0])
-        return Duplicates(documents[order], of[order], (of[order] < 0).astype(np.int8), cut)
+        documents, of = documents[order], of[order]
+        return Duplicates(documents, of, np.where(of == documents, 2, of < 0).astype(np.int8), cut)

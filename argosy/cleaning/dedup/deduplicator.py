@@ -26,8 +26,8 @@ class Deduplicator(Filter[D]):
     """A filter that drops copies: it judges no document alone, and none of its results depends on shards."""
 
     config_class: ClassVar[type[FilterConfig]] = DedupConfig
-    reasons: ClassVar[tuple[str, str]] = ("copy of an earlier document", "copy of a document of an earlier corpus")
-    """Why a document goes: as a copy within the corpus, and of an earlier one."""
+    reasons: ClassVar[tuple[str, ...]] = ("copy of an earlier document", "copy of a document of an earlier corpus")
+    """Why a document goes: as a copy within the corpus, of an earlier one, and, where that may be, of itself."""
     ragged: ClassVar[Mapping[str, str]] = {}
     """Keys of which a document has several: name of the values -> name of the counts, which are by document."""
     spans: ClassVar[bool] = False

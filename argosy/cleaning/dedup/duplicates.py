@@ -61,7 +61,7 @@ class Duplicates:
     Attributes:
         documents: numbers of dropped documents in the corpus, ascending, (dropped,), int64.
         of: of each, the number of the document that stays; negative: of an earlier corpus,
-            which `Deduplicator.earlier_documents` names.
+            which `Deduplicator.earlier_documents` names; itself where it goes because it repeats itself.
         reasons: of each, why it goes, by its number in the deduplicator's `reasons`, (dropped,), int8.
         spans: what is removed from documents that stay, in order: number of the document, where the span begins and
             ends in its code points; apart from each other, (spans, 3), int64."""

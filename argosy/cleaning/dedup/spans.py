@@ -42,7 +42,7 @@ class SpanDeduplicator(Deduplicator[S]):
     """A deduplicator of parts of documents; its keys have `lengths`, the code points of each document."""
 
     config_class = SpanDedupConfig
-    reasons: ClassVar[tuple[str, str]] = ("mostly parts of earlier documents", "mostly parts of an earlier corpus")
+    reasons: ClassVar[tuple[str, ...]] = ("mostly parts of earlier documents", "mostly parts of an earlier corpus")
     spans = True
 
     def _decide(self, corpus: Corpus, parts: Sorter, work: Workspace, within: bool = False) -> Duplicates:
@@ -119,17 +119,17 @@ class SpanSelection:
         groups = np.cumsum(new) - 1
         other = new | np.concatenate([edge, block[1:, 1] != block[:-1, 1]])  # documents come in order in a group
         documents = np.bincount(groups, weights=other)[groups]
-        entries = np.bincount(groups)[groups]
-        among = (documents >= self._config.min_documents) | (self._within & (entries > 1))
-        block, groups = block[among], np.unique(groups[among], return_inverse=True)[1]
+        enough = documents >= self._config.min_documents
+        among = enough | (self._within & (np.bincount(groups)[groups] > documents))
+        block, enough, groups = block[among], enough[among], np.unique(groups[among], return_inverse=True)[1]
         if not len(block):
             return block, np.zeros(0, np.int64)
         holders = block[:, 1].astype(np.int64)
-        keepers = self._corpus.stay(groups, holders)
-        goes = (holders != keepers) & (holders >= self._corpus.earlier)
+        keepers = np.where(enough, self._corpus.stay(groups, holders), holders)  # of too few documents each keeps it
+        goes = holders != keepers
         if self._within:
-            first = np.concatenate([edge, (np.diff(groups) != 0) | (np.diff(holders) != 0)])
-            goes |= (holders == keepers) & ~first & (holders >= self._corpus.earlier)
+            goes |= ~np.concatenate([edge, (np.diff(groups) != 0) | (np.diff(holders) != 0)])
+        goes &= holders >= self._corpus.earlier
         return block[goes], keepers[goes]
 
     def _spans(self, repeated: Sorter, most: float) -> "tuple[Integers, Flags]":

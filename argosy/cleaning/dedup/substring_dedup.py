@@ -41,7 +41,7 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
     config_class = SubstringDedupConfig
     scoring = ("length",)
     ragged: ClassVar[Mapping[str, str]] = {"fingerprints": "counts"}
-    reasons = ("mostly text of earlier documents", "mostly text of an earlier corpus")
+    reasons = ("mostly text of earlier documents", "mostly text of an earlier corpus", "mostly repeats itself")
     texts = True
 
     def keys(self, batch: Batch) -> Keys:

@@ -28,7 +28,7 @@ def clusters(shards: Sequence[ScoredShard], decisions: Decisions, count: int) ->
 def _describe(shards: Sequence[ScoredShard], copies: "npt.NDArray[np.int64]", count: int) -> dict[str, Any]:
     import numpy as np
 
-    ours = copies[copies[:, 1] >= 0]
+    ours = copies[(copies[:, 1] >= 0) & (copies[:, 1] != copies[:, 0])]
     kept, times = np.unique(ours[:, 1], return_counts=True)
     powers = np.ceil(np.log2(times + 1)).astype(np.int64)
     sizes = {_named(power): number for power, number in sorted(Counter(powers.tolist()).items())}
@@ -38,7 +38,7 @@ def _describe(shards: Sequence[ScoredShard], copies: "npt.NDArray[np.int64]", co
         largest.append({"id": _read(shards, int(kept[at]), "id"), "copies": int(times[at]),
                         "text": _read(shards, int(kept[at]), "text")[:SAMPLE_CHARACTERS],
                         "first": [_read(shards, member, "id") for member in members]})
-    return {"clusters": len(kept), "copies": len(copies), "of_earlier": len(copies) - len(ours), "sizes": sizes,
+    return {"clusters": len(kept), "copies": len(copies), "of_earlier": int((copies[:, 1] < 0).sum()), "sizes": sizes,
             "largest": largest}
 
 

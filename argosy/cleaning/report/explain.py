@@ -86,12 +86,12 @@ def shown(value: float) -> str:
 
 
 def duplicate_of(corpus: KeptCorpus, place: Place, label: str) -> str:
-    """Name the document that this one is a copy of; "" where it is none."""
+    """Name the document that this one is a copy of; "" where it is none, or repeats itself."""
     firsts = [0]
     for directory in corpus.scored:
         firsts.append(firsts[-1] + len(ScoredShard(directory)))
     copies = corpus.copies(label)
-    found = copies[copies[:, 0] == firsts[place.shard] + place.row, 1].tolist()
+    found = copies[(copies[:, 0] == firsts[place.shard] + place.row) & (copies[:, 0] != copies[:, 1]), 1].tolist()
     if not found or found[0] < 0:
         return corpus.earlier(label, found[0]) if found else ""
     shard = max(number for number, first in enumerate(firsts[:-1]) if first <= found[0])

@@ -144,6 +144,21 @@ def test_a_document_of_little_else_is_dropped_and_its_lines_stay_elsewhere(tmp_p
     assert outcome(LineDedup, texts, tmp_path, min_documents=3) == texts
 
 
+def test_substrings_of_too_few_documents_stay_in_each_and_once(tmp_path: Path) -> None:
+    first, second, third = ("".join(chr(0x4E00 + 40 * row + at) for at in range(30)) for row in range(3))
+    texts = [f"{first}1{first}{second}", f"2{first}", f"3{second}{third}", f"4{second}"]
+    assert outcome(SubstringDedup, texts, tmp_path, length=30, max_share=1, min_documents=3) == [
+        f"{first}1{second}", f"2{first}", f"3{third}", "4"]
+
+
+def test_a_document_that_repeats_itself_is_a_copy_of_no_other(tmp_path: Path) -> None:
+    one = make(SubstringDedup, length=30)
+    texts = ["A text of nobody else stands here.\n" * 20, "Another text is here, and is alone."]
+    found = Corpus(one, texts).select(tmp_path)
+    assert (found.documents.tolist(), found.of.tolist()) == ([0], [0])
+    assert one.reasons[found.reasons[0]] == "mostly repeats itself"
+
+
 def test_the_best_document_keeps_the_part(tmp_path: Path) -> None:
     line = "A line that both of the documents have.\n"
     one = make(LineDedup, max_share=1, priorities=["knowledge"])
