@@ -40,7 +40,7 @@ class NearDedupConfig(DedupConfig):
     rows: Annotated[int, Field(ge=1)] = 5
     """Hashes of a band."""
     sketch: Annotated[int, Field(ge=0)] = 512
-    """Hashes of shingles by which candidates are compared: exact for documents that have no more, and for others with a
+    """Hashes of shingles by which candidates are compared: exact for documents that have fewer, and for others with a
     standard error of sqrt(J (1 - J) / sketch). 0: candidates count as copies, and `similarity` is not looked at."""
 
     def chance(self, similarity: float) -> float:

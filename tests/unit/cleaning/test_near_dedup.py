@@ -91,6 +91,16 @@ def test_a_sketch_has_the_least_hashes_of_all() -> None:
         assert np.array_equal(few["sketches"][ends[at] - count : ends[at]], all_["sketches"][begin : begin + count])
 
 
+def test_documents_of_fewer_shingles_than_a_sketch_are_compared_exactly(tmp_path: Path) -> None:
+    texts = []
+    for pair in range(60):  # by turns 412 of 548 words are both's, and 411 of 549: at both sides of 0.75
+        changed = 68 + pair % 2
+        tokens = [f"w{pair}x{at}" for at in range(480 + changed)]
+        texts += [" ".join(tokens[:480]), " ".join(tokens[changed:])]
+    found = Corpus(make(NearDedup, shingle=1, bands=60, rows=3), texts).select(tmp_path)
+    assert found.documents.tolist() == list(range(1, 120, 4))
+
+
 def test_without_sketches_a_common_band_makes_a_copy(tmp_path: Path) -> None:
     texts = short()[:1500]
     compared = Corpus(make(NearDedup), texts).select(tmp_path)

@@ -46,9 +46,11 @@ def join_groups(parents, documents, starts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def jaccard(values, one, one_end, two, two_end, most):  # type: ignore[no-untyped-def]
-    """Estimate the Jaccard index of two sets by their least hashes, in order, of which at most `most` are looked at:
-    exact for sets whose hashes are all there (bottom-k sketch, Broder 1997)."""
+    """Estimate the Jaccard index of two sets by their least hashes, in order, of which at most `most` are looked at
+    (bottom-k sketch, Broder 1997); of two sets with fewer hashes all, so that it is exact."""
     both, seen = 0, 0
+    if one_end - one < most and two_end - two < most:
+        most = 2 * most
     while seen < most and one < one_end and two < two_end:
         a, b = values[one], values[two]
         both += a == b
