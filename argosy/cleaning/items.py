@@ -16,8 +16,8 @@ MATCHES = ("question", "ngram", "edited", "options")  # kinds of matches; their 
 _SHORT, _MIDDLE = 8, 13  # words (twice as many Han characters) of a short question, and of one that needs no mark
 _NEAR = 0.85  # share of the words of a question of middle length that edits have left
 _LEAST = 4  # words below which a question is nobody's: "2 + 2 = ?"
-_COMMON = 10  # items that share an n-gram from which on it tells nothing (Brown et al. 2020)
-_ANCHOR_TARGETS = 64  # targets that share an anchor from which on it is none
+_COMMON = 10  # items that share an n-gram beyond which it tells nothing (Brown et al. 2020)
+_ANCHOR_TARGETS = 64  # targets that share an anchor beyond which it is none
 _ANCHOR_SHARE = 0.25  # of a question's anchors must be in a text for it to be aligned
 _LABELS = 12  # words besides its options that an item has after its question: labels, "Answer", ...
 _OPTIONS = 3  # options that must follow a question which is no proof alone
@@ -75,6 +75,13 @@ class ItemIndex:
         return [str(item["question"]).strip().endswith(("?", "？")) for item in self._items]
 
     @cached_property
+    def _orders(self) -> list[bool]:
+        """Tell which items are an order without options ("Compute the sum."), or a gap to fill: they end as a sentence
+        does, which the beginning of one ("The artist who painted the Mona Lisa is") does not."""
+        return [str(item["question"]).rstrip().endswith((".", "。", ":", "：", "_", ")", "）")) and not item.get("choices")
+                for item in self._items]
+
+    @cached_property
     def _sizes(self) -> "Integers":
         """Words of each target."""
         return self._words.first[1:] - self._words.first[:-1]
@@ -124,7 +131,9 @@ class ItemIndex:
         long = np.flatnonzero(sizes[:count] >= self._ngram * factor[:count])
         parts.append(self._grams(long, self._ngram * factor[long], _NGRAM))
         options = np.flatnonzero(sizes[count:] >= _LEAST * factor[count:]) + count
-        parts.append(self._grams(options, _LEAST * factor[options], _OPTION))
+        # Of n-grams that begin with another word than a Han character, those of six words are looked up in Chinese too.
+        begun = np.where(self._words.han[self._words.first[options]], _LEAST * factor[options], 6)
+        parts.append(self._grams(options, np.where(factor[options] == 2, begun, _LEAST), _OPTION))
         hashes = np.concatenate([hashes for hashes, _ in parts])
         rows = np.concatenate([rows for _, rows in parts])
         order = np.argsort(hashes, kind="stable")
@@ -223,7 +232,8 @@ class ItemIndex:
             return None
         # One word of a short question may be another question's: the creation of the C or of the Python language.
         near = size >= 2 * _MIDDLE * factor or (size >= _MIDDLE * factor and overlap >= _NEAR)
-        if item not in self._shared and (near or (not edits and (marked or size >= _MIDDLE * factor))):
+        whole = marked or size >= _MIDDLE * factor or (size >= _SHORT * factor and self._orders[item])
+        if item not in self._shared and (near or (not edits and whole)):
             return Match(text, item, kind, overlap)
         return Match(text, item, "options", overlap) if self._options_follow(words, text, item, end) else None
 

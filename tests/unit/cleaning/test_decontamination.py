@@ -150,6 +150,19 @@ def test_the_clean_step_lists_what_was_found_where(tmp_path: Path) -> None:
     assert (report["contaminated"], report["contamination"]) == ({"fishing": {"question": 1}}, {"prompts": 1})
 
 
+def test_short_questions_without_a_mark_and_options_that_begin_with_numbers_are_found() -> None:
+    games = ["2008年北京奥运会的开幕式", "1990年亚运会在北京举行", "2022年冬奥会的闭幕仪式"]
+    order, gap, begun = ("Compute the sum of the first ten odd primes.", "中国古代四大发明中最早出现的是____。",
+                         "The first president of the United States of America was")
+    benchmark = [{"id": text, "question": text, "choices": []} for text in (order, gap, begun)]
+    benchmark.append({"id": "games", "question": "下列哪个", "choices": games})
+    one = Decontamination(DecontaminationConfig(), Resources(benchmark=benchmark))
+    texts = [f"Exercise. {order} It is 158.", f"填空：{gap}", f"{begun} Washington.", f"别的题目。{'；'.join(games[::-1])}"]
+    found = dict(contaminated(one(Batch([document(text) for text in texts]))[1], benchmark))
+    assert {number: (row["item"], row["match"]) for number, row in found.items()} == {
+        0: (order, "question"), 1: (gap, "question"), 3: ("games", "options")}
+
+
 def test_a_question_that_items_share_is_no_proof_alone() -> None:
     question = "Which of the following statements about the harbour in the morning is certainly true?"
     options = [["the boats are all in", "the nets are all torn", "nobody is out yet"],
