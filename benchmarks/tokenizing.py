@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from io import StringIO
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def write_corpus(texts: Sequence[str], root: Path) -> dict[str, Any]:
                 counts[channel]["out"] += 1
                 counts[channel]["bytes_out"] += len(text.encode())
     clean = root / "clean"
-    write_decisions(clean, Decisions([np.full(len(some), KEPT, np.int32) for some in shards]))
+    write_decisions(clean, Decisions(np.full(len(texts), KEPT, np.int32)), [0, *accumulate(map(len, shards))])
     write_json(clean / REPORT, {"channels": counts})
     write_json(clean / "outputs.json", {"outputs": {"shards": _SHARDS}})
     return {"documents": str(clean), "scored": [str(root / f"score-{number}") for number in range(_SHARDS)]}

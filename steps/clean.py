@@ -3,28 +3,23 @@
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from argosy.cleaning.dedup.deduplicator import Deduplicator
 from argosy.cleaning.dedup.external import Workspace
-from argosy.cleaning.filter import Filter, FilterConfig, Resources
+from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
-from argosy.cleaning.gathering import Decisions, apply_rules, drop_copies, histograms, write_indexes
+from argosy.cleaning.gathering import decide, write_indexes
 from argosy.cleaning.kept import REPORT, write_decisions
-from argosy.cleaning.report.clusters import clusters
-from argosy.cleaning.report.contamination import ITEMS, count, in_documents, in_records
-from argosy.cleaning.report.funnel import Funnel, languages, repaired, samples
-from argosy.cleaning.report.near_misses import near_misses
-from argosy.cleaning.scoring import KEPT, labels
-from argosy.cleaning.shard import ScoredShard, open_shards
-from argosy.cleaning.tiers import TierConfig, assign, check_tiers, tier_lines
+from argosy.cleaning.report.funnel import Funnel
+from argosy.cleaning.report.making import ReportMaker
+from argosy.cleaning.scored import ScoredCorpus, open_shards
+from argosy.cleaning.scoring import labels
+from argosy.cleaning.tiers import TierConfig, check_tiers
 from argosy.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
 from argosy.data.counts import Counts, gather
-from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.errors import InputError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
@@ -102,34 +97,29 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
         raise InputError("clean.scored is empty: name the directories of the score steps, in the order of the corpus")
     counts = gather(Counts.from_json(read_json(directory / COUNTS)) for directory in directories)
     counts.check("data.inputs", f"{directories[0]}/rejects")
-    shards = open_shards(directories, [given_directory("measured", each, "measure") for each in config.measured])
-    filters = dict(zip(labels(config.filters), make_filters(config.filters, Resources()), strict=True))
-    decisions = decide(config, filters, shards, context)
-    if config.tiers:
-        decisions.tiers, decisions.tier_names = assign(config.tiers, shards), [tier.name for tier in config.tiers]
-    write_decisions(context.out, decisions)
+    measured = [given_directory("measured", each, "measure") for each in config.measured]
+    work = Workspace(context.out / WORK, config.memory_mb)
+    corpus = ScoredCorpus(open_shards(directories, measured), work)
+    filters = make_filters(config.filters, Resources())
+    decisions = decide(filters, corpus, work, [Path(each) for each in config.against], context.progress)
+    data = Path(config.data) if config.data else None
+    maker = ReportMaker(filters, corpus, decisions, data, config.tiers, config.samples_per_reason)
+    made = maker.make(context.out, work, context.progress)
+    write_decisions(context.out, decisions, corpus.firsts.tolist())
     if config.index:
-        write_indexes(filters, shards, decisions.kept, context.out)
-    funnel = Funnel.of(shards, decisions)
-    made = {name: asdict(histogram) for label, one in filters.items()
-            for name, histogram in histograms(label, one, shards).items()}
-    report = funnel.to_json() | {"clusters": clusters(shards, decisions, config.samples_per_reason),
-                                 "samples": samples(shards, decisions, config.samples_per_reason),
-                                 "near_misses": near_misses(filters, shards, decisions, config.samples_per_reason),
-                                 "languages": languages(filters, shards, decisions),
-                                 "found": repaired(filters, shards), "scores": made}
-    report |= _contamination(config, filters, shards, context.out)
-    write_json(context.out / REPORT, report)
+        write_indexes(filters, corpus, decisions.kept, context.out)
+    shutil.rmtree(context.out / WORK, ignore_errors=True)
+    write_json(context.out / REPORT, made.report)
     _show(read_json(context.out / REPORT), context)
-    outputs = _outputs(funnel, counts, len(shards))
+    outputs = _outputs(made.funnel, counts, len(corpus.shards))
     if outputs.documents_out == 0:
         worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
         raise InputError(f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: see the samples "
                          f"in {context.out / REPORT} and set its thresholds in clean.filters, or leave it out")
     print(_summary(outputs))
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
-    metrics |= {f"clean/tiers/{name}": float(counts["out"]) for name, counts in funnel.tiers.items()}
-    for line in tier_lines(config.tiers, funnel.tiers, shards):
+    metrics |= {f"clean/tiers/{name}": float(counts["out"]) for name, counts in made.funnel.tiers.items()}
+    for line in made.lines:
         print(line)
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
     return outputs
@@ -146,38 +136,6 @@ def _show(report: Mapping[str, Any], context: StepContext) -> None:
         f"clean/{name}/kept_share": counts["out"] / counts["in"]
         for name, counts in report["channels"].items() if counts["in"]
     })
-
-
-def _contamination(
-    config: CleanConfig, filters: Mapping[str, Filter[Any]], shards: list[ScoredShard], out: Path
-) -> dict[str, Any]:
-    """Write where benchmark items were found, a row each, and return their counts for the report."""
-    if not config.data:
-        return {}
-    items = list(read_jsonl(Path(config.data) / ITEMS))
-    documents, records = list(in_documents(filters, shards, items)), in_records(Path(config.data), items)
-    with JsonlWriters(out) as writers:
-        writers.write_all("contaminated", documents)
-        writers.write_all("contaminated", ({"file": name, **row} for name, rows in records.items() for row in rows))
-    return {"contamination": {name: len(rows) for name, rows in records.items()}, "contaminated": count(documents)}
-
-
-def decide(
-    config: CleanConfig, filters: Mapping[str, Filter[Any]], shards: list[ScoredShard], context: StepContext
-) -> Decisions:
-    """Run through the filters in their order: each decides among the documents that those before have kept."""
-    import numpy as np
-
-    decisions = Decisions([np.full(len(shard), KEPT, np.int32) for shard in shards])
-    for number, (label, one) in enumerate(filters.items()):
-        context.progress.update(number, len(filters), "filters", label)
-        if isinstance(one, Deduplicator):
-            work = Workspace(context.out / WORK / label, config.memory_mb)
-            drop_copies(label, one, shards, decisions, work, [Path(each) for each in config.against])
-        else:
-            apply_rules(label, one, shards, decisions)
-    shutil.rmtree(context.out / WORK, ignore_errors=True)
-    return decisions
 
 
 def _summary(outputs: CleanOutputs) -> str:

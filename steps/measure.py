@@ -11,7 +11,7 @@ from argosy.cleaning.classifier.model_paths import find_models
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.scores import ScoresWriter
-from argosy.cleaning.scoring import labels, score
+from argosy.cleaning.scoring import score
 from argosy.cleaning.shard import ScoredShard
 from argosy.config.schema import RUNTIME, Config, Externals, Upstream
 from argosy.data.schemas import Document
@@ -57,7 +57,7 @@ def run(config: MeasureConfig, context: StepContext) -> MeasureOutputs:
     directory = given_directory("scored", config.scored, "score")
     places = find_models(config.filters, config.models)
     resources = Resources(models=places, torch=Models(places, config.batch_tokens))
-    filters = dict(zip(labels(config.filters), make_filters(config.filters, resources), strict=True))
+    filters = make_filters(config.filters, resources)
     writer, total, done, size = ScoresWriter(context.out), len(ScoredShard(directory)), 0, 0
     for batch in _batches(directory):
         sizes = [len(text.encode(errors="surrogatepass")) for text in batch.texts]

@@ -11,10 +11,10 @@ from argosy.cleaning.classifier.model_paths import find_models
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.scores import ScoresWriter
-from argosy.cleaning.scoring import labels, score
+from argosy.cleaning.scoring import score
 from argosy.config.schema import RUNTIME, Config, Externals, Upstream
 from argosy.data.counts import Counts
-from argosy.data.inventory import Shard, read_inventory, shards
+from argosy.data.inventory import Shard, one_shard
 from argosy.data.jsonl import JsonlWriters, Reject, read_documents, read_jsonl
 from argosy.data.reading import read_shard
 from argosy.data.schemas import Document
@@ -73,10 +73,10 @@ class ScoreOutputs(Config):
 def run(config: ScoreConfig, context: StepContext) -> ScoreOutputs:
     """Read, repair and score a shard; a run that was stopped starts anew, as the files appear together at the end."""
     data = given_directory("data", config.data, "data")
-    shard = shards(read_inventory(data, config.inputs), config.shards)[config.shard]
+    shard = one_shard(data, config.inputs, config.shard, config.shards)
     resources = Resources(tuple(read_documents(data / "sample")), _items(data), _all_words(config.word_lists),
                           find_models(config.filters, config.models, config.classifier))
-    filters = dict(zip(labels(config.filters), make_filters(config.filters, resources), strict=True))
+    filters = make_filters(config.filters, resources)
     counts, scores = Counts(), ScoresWriter(context.out)
     total = sum(piece.weight for piece in shard.pieces)
     done = 0

@@ -32,7 +32,7 @@ CHINESE = (
 
 def make(name: str, resources: Resources | None = None, **thresholds: Any) -> Filter[Any]:
     configs: Any = parse_filters([{"name": name, **thresholds}])
-    return make_filters(configs, resources or Resources())[0]
+    return next(iter(make_filters(configs, resources or Resources()).values()))
 
 
 def document(text: str, lang: str = "", channel: str = "web") -> Document:

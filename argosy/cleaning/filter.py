@@ -104,6 +104,8 @@ class Filter(ABC, Generic[C]):
     def __init__(self, config: C, resources: Resources) -> None:
         self.config = config
         self.resources = resources
+        self.label = self.name
+        """Name among the filters of a config: one that comes again has a number (`scoring.labels`)."""
 
     @abstractmethod
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:

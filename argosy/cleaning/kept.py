@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,22 +29,24 @@ TIERS = "tiers.json"  # names of tiers, where the config has any; then each shar
 _FIELDS = ("id", "text", "channel", "lang", "source", "metadata")
 
 
-def write_decisions(clean: Path, decisions: Decisions) -> None:
-    """Write what was decided about each shard's documents: codes, what is cut out, reasons, and copies by filter."""
+def write_decisions(clean: Path, decisions: Decisions, firsts: Sequence[int]) -> None:
+    """Write what was decided about each shard's documents: codes, what is cut out, reasons, and copies by filter.
+
+    firsts: number of each shard's first document, and at last of all documents."""
     import numpy as np
 
     folder = make_directory(clean / DECISIONS)
-    for number, codes in enumerate(decisions.codes):
-        np.save(folder / f"{number:05}.npy", codes)
-        spans = np.concatenate([np.zeros((0, 3), np.int64), *decisions.spans.get(number, {}).values()])
+    for number, (begin, end) in enumerate(pairwise(firsts)):
+        np.save(folder / f"{number:05}.npy", decisions.codes[begin:end])
+        spans = np.concatenate([np.zeros((0, 3), np.int64), *decisions.cuts(slice(begin, end)).values()])
         np.save(folder / f"{number:05}.spans.npy", spans[np.lexsort((spans[:, 1], spans[:, 0]))])
+        if decisions.tiers is not None:
+            np.save(folder / f"{number:05}.tiers.npy", decisions.tiers[begin:end])
     for label, copies in decisions.copies.items():
         np.save(folder / f"copies.{label}.npy", copies)
     for label, earlier in decisions.earlier.items():
         write_json(folder / f"earlier.{label}.json", {one.of: [one.corpus, one.id] for one in earlier})
     write_json(folder / REASONS, decisions.reasons)
-    for number, tiers in enumerate(decisions.tiers):
-        np.save(folder / f"{number:05}.tiers.npy", tiers)
     if decisions.tier_names:
         write_json(folder / TIERS, decisions.tier_names)
 

@@ -72,7 +72,7 @@ def curate(
     benchmark: items {"question", "choices"} that must not be learnt. field, what: the filters' field, and what they are
     given, for the error. Raises InputError: none is left."""
     found, kept = Curation(Counter(str(record["channel"]) for record in records)), list(records)
-    for one in make_filters(config.filters, Resources(benchmark=benchmark)) if kept else ():
+    for one in make_filters(config.filters, Resources(benchmark=benchmark)).values() if kept else ():
         reasons = _reasons(kind, one, kept)
         for record, why in zip(kept, reasons, strict=True):
             if why:

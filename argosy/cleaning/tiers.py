@@ -1,19 +1,19 @@
 """Channels by quality: documents of a channel whose score lies within limits come out as a channel of their own."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from argosy.cleaning.shard import ScoredShard
+from argosy.cleaning.dedup.external import Workspace
+from argosy.cleaning.scored import Block, ScoredCorpus
 from argosy.config.explain import likely
 from argosy.config.schema import Config
 from argosy.errors import InputError
 
 if TYPE_CHECKING:
     from argosy.cleaning.batch import Floats
-    from argosy.cleaning.scoring import Codes
-
 NO_TIER = -1  # the number of a document that stays in its channel
 
 
@@ -74,25 +74,45 @@ def tier_channels(tiers: Sequence[TierConfig], channels: Collection[str]) -> set
     return made
 
 
-def assign(tiers: Sequence[TierConfig], shards: Sequence[ScoredShard]) -> "list[Codes]":
-    """Return the number of each document's tier by shard, NO_TIER where it is in none: (documents,), int32; of several
-    the first. Raises InputError: a tier asks for a score or a channel that is not there."""
-    import numpy as np
+class Tiers:
+    """The tier of each document: of several the first."""
 
-    found = [np.full(len(shard), NO_TIER, np.int32) for shard in shards]
-    tier_channels(tiers, {name for shard in shards for name in shard.channels.tolist()})
-    for shard, codes in zip(shards, found, strict=True):
-        if not len(shard):
-            continue
-        scores, channels = shard.scores, shard.channels
-        for number, tier in enumerate(tiers):
-            values = _values(tier, number, scores)
-            inside = (values >= (-np.inf if tier.least is None else tier.least))  # NaN is in no tier
-            inside &= values <= (np.inf if tier.most is None else tier.most)
+    def __init__(self, tiers: Sequence[TierConfig], corpus: ScoredCorpus, work: Workspace) -> None:
+        """Check channels. Raises InputError: a tier asks for one that is not there."""
+        import numpy as np
+
+        tier_channels(tiers, corpus.about.names)
+        self._tiers = tiers
+        self.codes = work.array("tiers", (len(corpus),), np.int32)
+        """The number of each document's tier, NO_TIER where it is in none: (documents,), int32."""
+        self._ranges = [(math.inf, -math.inf)] * len(tiers)
+
+    def add(self, block: Block) -> None:
+        """Assign the documents of a block. Raises InputError: a tier asks for a score that is not there."""
+        import numpy as np
+
+        codes = self.codes[block.rows]
+        codes[:] = NO_TIER
+        for number, tier in enumerate(self._tiers):
+            values = _values(tier, number, block.scores)
+            if np.isfinite(values).any():
+                low, high = self._ranges[number]
+                inside = values[np.isfinite(values)]
+                self._ranges[number] = min(low, float(inside.min())), max(high, float(inside.max()))
+            own = (values >= (-np.inf if tier.least is None else tier.least))  # NaN is in no tier
+            own &= values <= (np.inf if tier.most is None else tier.most)
             if tier.channels:
-                inside &= np.isin(channels, tier.channels)
-            codes[inside & (codes == NO_TIER)] = number
-    return found
+                own &= block.in_channels(tier.channels)
+            codes[own & (codes == NO_TIER)] = number
+
+    def lines(self, counts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+        """Say what each tier holds, by `Funnel.tiers`; of one that holds nothing, which values there are."""
+        for name, count in counts.items():
+            yield f"channel {name}: {count['out']} documents of {count['of']}, {count['bytes_out']} bytes"
+        for tier, (low, high) in zip(self._tiers, self._ranges, strict=True):
+            if not any(name == tier_channel(count["of"], tier.name) for name, count in counts.items()):
+                there = f"{tier.score} is from {low:.4g} to {high:.4g}" if low <= high else "none has it"
+                yield f"no document that is kept is in the tier {tier.name}: {there} in all channels"
 
 
 def _values(tier: TierConfig, number: int, scores: "Mapping[str, Floats]") -> "Floats":
@@ -102,19 +122,3 @@ def _values(tier: TierConfig, number: int, scores: "Mapping[str, Floats]") -> "F
         raise InputError(f"clean.tiers[{number}].score={tier.score!r}: the filter has no such score; "
                          f"{likely(tier.score, own)}")
     return scores[tier.score]
-
-
-def tier_lines(
-    tiers: Sequence[TierConfig], counts: Mapping[str, Mapping[str, Any]], shards: Sequence[ScoredShard]
-) -> Iterator[str]:
-    """Say what each tier holds, by `Funnel.tiers`; of one that holds nothing, which values there are."""
-    import numpy as np
-
-    for name, count in counts.items():
-        yield f"channel {name}: {count['out']} documents of {count['of']}, {count['bytes_out']} bytes"
-    for tier in tiers:
-        if not any(name == tier_channel(count["of"], tier.name) for name, count in counts.items()):
-            found = [shard.scores[tier.score] for shard in shards if len(shard)]
-            values = np.concatenate(found)[np.isfinite(np.concatenate(found))] if found else np.zeros(0)
-            there = f"{tier.score} is from {values.min():.4g} to {values.max():.4g}" if len(values) else "none has it"
-            yield f"no document that is kept is in the tier {tier.name}: {there} in all channels"

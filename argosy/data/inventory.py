@@ -4,9 +4,12 @@ Cuts depend on the files alone. A shard is a run of cuts, so that documents, the
 any number of shards."""
 
 import json
-from collections.abc import Iterator, Sequence
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,13 +17,14 @@ from argosy.data.listing import list_inputs
 from argosy.data.readers import CUT_BYTES, UNPACKS, Reader, is_packed, registered
 from argosy.data.sources import Cut, InputFile, SourceConfig
 from argosy.errors import InputError
-from argosy.store.files import read_json, write_atomic
+from argosy.store.files import write_atomic
 from argosy.store.remote import is_uri
 
 DOCUMENTS = "documents.json"
 OWN = -1  # as `input` of a file of the data step's own
 _BLOCK = 2**20
 _THREADS = 8
+_END = "]}\n"  # the last line of DOCUMENTS; those before are a file each
 
 
 @dataclass(frozen=True)
@@ -140,37 +144,44 @@ def _line_cuts(stream: IO[bytes], most: int, blank: bool) -> Iterator[Cut]:
 def shards(files: Sequence[InputFile], count: int) -> list[Shard]:
     """Share the cuts of an inventory out among `count` shards, in order, so that the largest is as small as can be; a
     shard is empty only where there are more shards than cuts."""
-    units = [(index, number, cut.weight) for index, file in enumerate(files) for number, cut in enumerate(file.cuts)]
-    weights = [weight for _, _, weight in units]
-    low, high = max([*weights, -(-sum(weights) // count)], default=0), sum(weights)
+    bounds = _bounds([cut.weight for file in files for cut in file.cuts], count)
+    return [Shard(number, tuple(_pieces(files, 0, *span))) for number, span in enumerate(pairwise(bounds))]
+
+
+def _bounds(weights: Sequence[int], count: int) -> list[int]:
+    """Return where each of `count` runs of weights begins, and the end, so that the heaviest is as light as can be."""
+    ends = [0, *accumulate(weights)]
+    low, high = max([*weights, -(-ends[-1] // count)], default=0), ends[-1]
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if _needed(weights, middle) <= count else (middle + 1, high)
-    made, at = [], 0
-    for number in range(count):
-        begin, held = at, 0
-        while at < len(units) and (held + weights[at] <= low or at == begin):
-            if at > begin and len(units) - at <= count - number - 1:
-                break  # one for each shard that is left
-            held += weights[at]
-            at += 1
-        made.append(Shard(number, tuple(_pieces(files, units[begin:at]))))
-    return made
+        low, high = (low, middle) if _needed(ends, middle) <= count else (middle + 1, high)
+    bounds = [0]
+    for left in range(count - 1, -1, -1):  # runs that come after, of which each has one where there are enough
+        begin = bounds[-1]
+        most = max(len(weights) - left, begin + (begin < len(weights)))
+        bounds.append(min(_end(ends, begin, low), most))
+    return bounds
 
 
-def _needed(weights: Sequence[int], most: int) -> int:
-    shards, held = 1, 0
-    for weight in weights:
-        shards, held = (shards + 1, weight) if held + weight > most else (shards, held + weight)
-    return shards
+def _needed(ends: Sequence[int], most: int) -> int:
+    runs = at = 0
+    while at < len(ends) - 1:
+        at, runs = _end(ends, at, most), runs + 1
+    return runs
 
 
-def _pieces(files: Sequence[InputFile], units: Sequence[tuple[int, int, int]]) -> Iterator[Piece]:
-    by_file: dict[int, list[int]] = {}
-    for index, number, _ in units:
-        by_file.setdefault(index, []).append(number)
-    for index, numbers in by_file.items():
-        yield Piece(files[index], numbers[0], numbers[-1] + 1)
+def _end(ends: Sequence[int], begin: int, most: int) -> int:
+    """Return where a run ends that weighs at most `most`, or has one weight."""
+    return min(max(bisect_right(ends, ends[begin] + most) - 1, begin + 1), len(ends) - 1)
+
+
+def _pieces(files: Iterable[InputFile], at: int, begin: int, end: int) -> Iterator[Piece]:
+    """Yield pieces of the cuts from `begin` to `end` of all files, of which the first has the number `at`."""
+    for file in files:
+        first, last = max(begin - at, 0), min(end - at, len(file.cuts))
+        if first < last:
+            yield Piece(file, first, last)
+        at += len(file.cuts)
 
 
 def write_inventory(directory: Path, files: Sequence[InputFile], skipped: Sequence[str]) -> None:
@@ -179,14 +190,45 @@ def write_inventory(directory: Path, files: Sequence[InputFile], skipped: Sequen
                 "split": f.split, "size": f.size, "hash": f.hash, "cuts": f.cuts} for f in files]
     lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
     head = json.dumps({"skipped": list(skipped)}, ensure_ascii=False)[1:-1]
-    write_atomic(directory / DOCUMENTS, f'{{{head}, "files": [\n{lines}\n]}}\n')
+    write_atomic(directory / DOCUMENTS, f'{{{head}, "files": [\n{lines}\n{_END}')
 
 
 def read_inventory(directory: Path, inputs: Sequence[str]) -> list[InputFile]:
     """Read the inventory of a data step's directory, with the paths that its files have here.
 
     `inputs`: as the data step was given them. Raises InputError: it is absent, or names an input that is not given."""
-    return [_from_record(record, directory, inputs) for record in read_json(directory / DOCUMENTS)["files"]]
+    return [_from_record(record, directory, inputs) for record in _records(directory)]
+
+
+def one_shard(directory: Path, inputs: Sequence[str], number: int, count: int) -> Shard:
+    """Read one of `count` shards of the inventory, as `shards` makes it: other files are not held.
+
+    Raises InputError: as read_inventory."""
+    sizes, weights = array("q"), array("q")
+    for record in _records(directory):
+        sizes.append(len(record["cuts"]))
+        weights.extend(Cut(*cut).weight for cut in record["cuts"])
+    begin, end = _bounds(weights, count)[number : number + 2]
+    firsts = [0, *accumulate(sizes)]
+    low, high = bisect_right(firsts, begin) - 1, bisect_left(firsts, end)
+    files = (_from_record(record, directory, inputs) for record in islice(_records(directory), low, high))
+    return Shard(number, tuple(_pieces(files, firsts[low], begin, end)) if begin < end else ())
+
+
+def _records(directory: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of an inventory, a line each. Raises InputError: it is absent, or not as it was written."""
+    path, last = directory / DOCUMENTS, ""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            for last in islice(stream, 1, None):
+                if last != _END and last != "\n":
+                    yield json.loads(last.rstrip("\n").removesuffix(","))
+    except FileNotFoundError:
+        raise InputError(f"data: {directory} has no {DOCUMENTS}: give the directory of a finished data step") from None
+    except ValueError:
+        last = ""
+    if last != _END:
+        raise InputError(f"{path} is damaged: delete the step's directory and run it again")
 
 
 def _from_record(record: dict[str, Any], directory: Path, inputs: Sequence[str]) -> InputFile:

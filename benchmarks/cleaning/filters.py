@@ -36,7 +36,7 @@ CHAIN = ("gopher_repetition", "gopher_quality", "c4_quality", "fineweb_quality")
 def our_filters(names: Sequence[str] = CHAIN) -> dict[str, Filter[Any]]:
     """Make our filters with the papers' thresholds."""
     configs: Any = parse_filters([{"name": name, **PAPERS[name]} for name in names])
-    return dict(zip(names, make_filters(configs, Resources()), strict=True))
+    return make_filters(configs, Resources())
 
 
 def ours(texts: Sequence[str]) -> list[str]:

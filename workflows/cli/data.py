@@ -17,9 +17,8 @@ from argosy.cleaning.filters import make_filters, parse_filters, registered
 from argosy.cleaning.filters.decontamination import Decontamination
 from argosy.cleaning.kept import REPORT, KeptCorpus
 from argosy.cleaning.report.explain import Look, difference, duplicate_of, find, looks, shown
-from argosy.cleaning.report.funnel import read_rows
+from argosy.cleaning.scored import open_shards, scores_of
 from argosy.cleaning.scoring import KEPT, decide, labels, score
-from argosy.cleaning.shard import open_shards
 from argosy.data.counts import Counts
 from argosy.data.listing import list_inputs
 from argosy.data.reading import read_file
@@ -117,16 +116,11 @@ def _measured(corpus: KeptCorpus) -> list[Path]:
     return [each.directory for each in found if not isinstance(each, str)]
 
 
-def _filters(config: CleanConfig) -> dict[str, Filter[Any]]:
-    return dict(zip(labels(config.filters), make_filters(config.filters, Resources()), strict=True))
-
-
 def _explain(args: argparse.Namespace) -> Iterator[str]:
     corpus, config = _open(args)
     place = find(corpus, args.document)
     shard = open_shards(corpus.scored, _measured(corpus))[place.shard]
-    [(text, channel, lang, source, changed)] = read_rows(shard, [place.row],
-                                                         ("text", "channel", "lang", "source", "changed"))
+    [(text, channel, lang, source, changed)] = shard.rows([place.row], ("text", "channel", "lang", "source", "changed"))
     yield f"{args.document}: channel {channel}, language {lang or 'not named'}, from {source}"
     yield f"  {_beginning(text)}"
     yield f"  changed by: {', '.join(changed) or 'no filter'}"
@@ -136,7 +130,7 @@ def _explain(args: argparse.Namespace) -> Iterator[str]:
     yield f"  {'dropped by ' + ': '.join(decision) if decision else kept}"
     if decision and (other := duplicate_of(corpus, place, decision[0]) if corpus.has_copies(decision[0]) else ""):
         yield f"  the one that stays: {other}"
-    yield from _table(looks(_filters(config), shard.scores, channel, place.row))
+    yield from _table(looks(make_filters(config.filters, Resources()), scores_of(shard, place.row), channel))
 
 
 def _table(found: Iterable[Look]) -> Iterator[str]:
@@ -158,8 +152,7 @@ def _try(args: argparse.Namespace) -> Iterator[str]:
     documents = list(_documents(args.files))
     if not documents:
         raise InputError(f"{', '.join(args.files)}: there is no document to try the filter on")
-    made = make_filters(config.filters, _resources(config, documents))
-    filters = dict(zip(labels(config.filters), made, strict=True))
+    filters = make_filters(config.filters, _resources(config, documents))
     scored = score(Batch(documents), filters)
     channels = [document.channel for document in documents]
     import numpy as np

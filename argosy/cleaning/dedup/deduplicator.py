@@ -79,7 +79,7 @@ class Deduplicator(Filter[D]):
     def key_format(self) -> KeyFormat:
         """Tell what keys are and depend on: only equal ones can be compared."""
         parameters = self.config.model_dump(mode="json", include=set(self.scoring))
-        return KeyFormat(self.name, parameters, self.ragged, self.texts)
+        return KeyFormat(self.label, parameters, self.ragged, self.texts)
 
     def _looked_at(self, kept: "Flags", about: About) -> "Flags":
         import numpy as np

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from argosy.cleaning.dedup.duplicates import About
+from argosy.cleaning.dedup.key_files import KeyFiles
 from argosy.cleaning.filter import Keys
 from argosy.errors import InputError
 from argosy.store.files import read_json, write_json
@@ -22,7 +23,7 @@ _ROWS = 1000  # documents that are written at a time
 
 
 class KeyFormat(NamedTuple):
-    """Keys of a deduplicator: its name, the config that keys depend on, and `Deduplicator.ragged`."""
+    """Keys of a deduplicator: its label, the config that keys depend on, and `Deduplicator.ragged`."""
 
     name: str
     parameters: Mapping[str, Any]
@@ -50,11 +51,7 @@ class IndexPart:
     @property
     def keys(self) -> Keys:
         """Map the keys into memory, by name."""
-        import numpy as np
-
-        prefix = f"{self.number:05}."
-        return {path.name.removeprefix(prefix).removesuffix(".npy"): np.load(path, mmap_mode="r")
-                for path in sorted(self.directory.glob(f"{prefix}*.npy"))}
+        return KeyFiles(self.directory, f"{self.number:05}.")
 
     def ids(self, rows: "npt.NDArray[np.int64]") -> list[str]:
         """Read the ids of documents by their numbers in this part."""

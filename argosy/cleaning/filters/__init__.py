@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from argosy.cleaning import dedup
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.cleaning.recipes import RECIPES
+from argosy.cleaning.scoring import labels
 from argosy.config.explain import config_error
 from argosy.plugins import classes, unknown
 
@@ -56,6 +57,10 @@ def _parse(item: object) -> object:
         raise ValueError(f"filter {name}: {config_error(registered()[name].config_class, error)}") from None
 
 
-def make_filters(configs: Sequence[FilterConfig], resources: Resources) -> list[Filter[Any]]:
-    """Make the filters in the order of their configs."""
-    return [registered()[config.name](config, resources) for config in configs]
+def make_filters(configs: Sequence[FilterConfig], resources: Resources) -> dict[str, Filter[Any]]:
+    """Make the filters by label, in the order of their configs."""
+    made = {}
+    for label, config in zip(labels(configs), configs, strict=True):
+        made[label] = registered()[config.name](config, resources)
+        made[label].label = label
+    return made

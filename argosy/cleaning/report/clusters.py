@@ -1,12 +1,11 @@
 """Clusters of copies for the report: how many there are, how large, and the largest of them."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.report.funnel import SAMPLE_CHARACTERS
-from argosy.cleaning.shard import ScoredShard
+from argosy.cleaning.scored import ScoredCorpus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,17 +14,17 @@ if TYPE_CHECKING:
 _COPIES = 5  # of a cluster that are named
 
 
-def clusters(shards: Sequence[ScoredShard], decisions: Decisions, count: int) -> dict[str, Any]:
+def clusters(corpus: ScoredCorpus, decisions: Decisions, count: int) -> dict[str, Any]:
     """Describe the clusters of copies by filter.
 
     Returns:
         By filter: `clusters`, `copies` that went, `of_earlier` corpora among them, `sizes` (documents of a cluster, the
         one that stays included, in powers of two: "2", "3-4", "5-8", ... -> clusters), and `largest`, `count` of them:
         the id and beginning of the document that stays, the number of its copies, and ids of the first ones."""
-    return {label: _describe(shards, copies, count) for label, copies in decisions.copies.items()}
+    return {label: _describe(corpus, copies, count) for label, copies in decisions.copies.items()}
 
 
-def _describe(shards: Sequence[ScoredShard], copies: "npt.NDArray[np.int64]", count: int) -> dict[str, Any]:
+def _describe(corpus: ScoredCorpus, copies: "npt.NDArray[np.int64]", count: int) -> dict[str, Any]:
     import numpy as np
 
     ours = copies[(copies[:, 1] >= 0) & (copies[:, 1] != copies[:, 0])]
@@ -34,10 +33,10 @@ def _describe(shards: Sequence[ScoredShard], copies: "npt.NDArray[np.int64]", co
     sizes = {_named(power): number for power, number in sorted(Counter(powers.tolist()).items())}
     largest = []
     for at in np.lexsort((kept, -times))[:count].tolist():
-        members = ours[ours[:, 1] == kept[at], 0][:_COPIES].tolist()
-        largest.append({"id": _read(shards, int(kept[at]), "id"), "copies": int(times[at]),
-                        "text": _read(shards, int(kept[at]), "text")[:SAMPLE_CHARACTERS],
-                        "first": [_read(shards, member, "id") for member in members]})
+        members = ours[ours[:, 1] == kept[at], 0][:_COPIES]
+        [(name, text)] = corpus.rows(kept[at : at + 1], ("id", "text"))
+        largest.append({"id": name, "copies": int(times[at]), "text": text[:SAMPLE_CHARACTERS],
+                        "first": [member for member, in corpus.rows(members, ("id",))]})
     return {"clusters": len(kept), "copies": len(copies), "of_earlier": int((copies[:, 1] < 0).sum()), "sizes": sizes,
             "largest": largest}
 
@@ -45,12 +44,3 @@ def _describe(shards: Sequence[ScoredShard], copies: "npt.NDArray[np.int64]", co
 def _named(power: int) -> str:
     low, high = 2 ** (power - 1) + 1, 2**power
     return str(high) if low == high else f"{low}-{high}"
-
-
-def _read(shards: Sequence[ScoredShard], document: int, column: str) -> str:
-    """Read a column of a document by its number in the corpus."""
-    for shard in shards:
-        if document < len(shard):
-            return shard.column(column, [document])[0]
-        document -= len(shard)
-    raise IndexError(document)

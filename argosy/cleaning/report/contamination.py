@@ -1,6 +1,6 @@
 """What was found of benchmark items, and where: in documents that were scored, and in records for post-training."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
 from argosy.cleaning.records import record_text
-from argosy.cleaning.shard import ScoredShard
+from argosy.cleaning.scored import Block, ScoredCorpus
 from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import Document
 
@@ -18,23 +18,28 @@ _FILES = ("instructions", "instructions_heldout", "preferences", "preferences_he
           "prompts")
 
 
-def in_documents(
-    filters: Mapping[str, Filter[Any]], shards: Sequence[ScoredShard], items: Sequence[Mapping[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """Yield a row for each document with an item, in the order of the corpus: id, channel, suite, item, kind of match,
-    overlap.
+class Contaminated:
+    """Documents with an item, in the order of the corpus: id, channel, suite, item, kind of match, overlap."""
 
-    items: those that the shards were scored with, in their order."""
-    labels = [label for label, one in filters.items() if isinstance(one, Decontamination)]
-    for shard in shards if items else ():
-        for label in labels:
-            if not len(shard):
-                continue
-            scores = {name: shard.scores[f"{label}.{name}"] for name in ("overlap", "item", "match")}
-            rows = list(contaminated(scores, items))
-            ids = shard.column("id", [number for number, _ in rows])
-            for (number, found), document in zip(rows, ids, strict=True):
-                yield {"document": document, "channel": str(shard.channels[number]), **found}
+    def __init__(
+        self, filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, items: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Take the items that the shards were scored with, in their order."""
+        self._labels = [label for label, one in filters.items() if isinstance(one, Decontamination)] if items else []
+        self._corpus, self._items = corpus, items
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, block: Block) -> None:
+        """Look at the documents of a block."""
+        import numpy as np
+
+        for label in self._labels:
+            scores = {name: block.scores[f"{label}.{name}"] for name in ("overlap", "item", "match")}
+            found = list(contaminated(scores, self._items))
+            numbers = np.array([number for number, _ in found], np.int64) + block.first
+            documents = self._corpus.rows(numbers, ("id", "channel"))
+            self.rows += [{"document": name, "channel": channel, **what}
+                          for (_, what), (name, channel) in zip(found, documents, strict=True)]
 
 
 def in_records(data: Path, items: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -1,14 +1,15 @@
 """What happened to a document, filter by filter, with the values that decided; what two cleanings decide otherwise."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.kept import KeptCorpus
-from argosy.cleaning.report.funnel import read_rows
 from argosy.cleaning.scoring import broken
 from argosy.cleaning.shard import ScoredShard
 from argosy.data.shards import read_columns, shard_files
@@ -87,15 +88,13 @@ def shown(value: float) -> str:
 
 def duplicate_of(corpus: KeptCorpus, place: Place, label: str) -> str:
     """Name the document that this one is a copy of; "" where it is none, or repeats itself."""
-    firsts = [0]
-    for directory in corpus.scored:
-        firsts.append(firsts[-1] + len(ScoredShard(directory)))
+    firsts = [0, *accumulate(len(ScoredShard(directory)) for directory in corpus.scored)]
     copies = corpus.copies(label)
     found = copies[(copies[:, 0] == firsts[place.shard] + place.row) & (copies[:, 0] != copies[:, 1]), 1].tolist()
     if not found or found[0] < 0:
         return corpus.earlier(label, found[0]) if found else ""
-    shard = max(number for number, first in enumerate(firsts[:-1]) if first <= found[0])
-    [(name,)] = read_rows(ScoredShard(corpus.scored[shard]), [found[0] - firsts[shard]], ("id",))
+    shard = bisect_right(firsts, found[0]) - 1
+    [name] = ScoredShard(corpus.scored[shard]).column("id", [found[0] - firsts[shard]])
     return str(name)
 
 

@@ -1,81 +1,108 @@
 """Near misses: documents a little above or below the threshold of a rule, by which one sees where it cuts."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from argosy.cleaning.filter import Filter, Rule
-from argosy.cleaning.gathering import Decisions, margins
-from argosy.cleaning.report.funnel import SAMPLE_CHARACTERS, read_rows
+from argosy.cleaning.gathering import Decisions
+from argosy.cleaning.report.funnel import SAMPLE_CHARACTERS
+from argosy.cleaning.scored import Block, ScoredCorpus
 from argosy.cleaning.scoring import KEPT
-from argosy.cleaning.shard import ScoredShard
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _NEAR = 0.25  # of a threshold: what is further away is no near miss
 
 
-@dataclass(frozen=True, order=True)
-class _Near:
+class _Near(NamedTuple):
     """A document near a threshold; the nearest one comes first, of equally near ones the first of the corpus."""
 
     distance: float
-    shard: int
-    row: int
+    document: int
     value: float
 
 
-def near_misses(
-    filters: Mapping[str, Filter[Any]], shards: Sequence[ScoredShard], decisions: Decisions, count: int
-) -> list[dict[str, Any]]:
-    """Find for each rule the `count` nearest documents that it dropped, and the `count` nearest that stay at last,
-    within a quarter of its threshold.
+@dataclass
+class _Watched:
+    """A rule, and the nearest documents so far that it has dropped, and that are kept."""
 
-    Returns:
-        Rows of filter, reason, score, value, limit (the threshold that is near), kept (whether the document stays),
-        id, channel, and text (its beginning); by the filters' order, the dropped ones first, the nearest first."""
-    numbers = {reason: code for code, reason in enumerate(decisions.reasons)}
-    found = []
-    for label, one in filters.items():
-        for rule in one.rules():
-            if (code := numbers.get((label, rule.reason))) is not None:
-                found += [(label, rule, kept, near) for kept in (False, True)
-                          for near in _nearest(label, one, rule, shards, decisions, KEPT if kept else code, count)]
-    texts = _texts(shards, [near for *_, near in found])
-    return [{"filter": label, "reason": rule.reason, "score": rule.score, "value": float(f"{near.value:.6g}"),
-             "limit": _limit(rule, near.value), "kept": kept, **texts[near.shard, near.row]}
-            for label, rule, kept, near in found]
+    label: str
+    one: Filter[Any]
+    rule: Rule
+    code: int
+    dropped: list[_Near] = field(default_factory=list)
+    kept: list[_Near] = field(default_factory=list)
 
 
-def _nearest(
-    label: str, one: Filter[Any], rule: Rule, shards: Sequence[ScoredShard], decisions: Decisions, code: int, count: int
-) -> list[_Near]:
-    """Return the documents with this code that are nearest to a threshold of the rule, on the side that it says."""
+class NearMisses:
+    """For each rule the `count` nearest documents that it dropped, and the `count` nearest that stay at last, within a
+    quarter of its threshold."""
+
+    def __init__(
+        self, filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, decisions: Decisions, count: int
+    ) -> None:
+        numbers = {reason: code for code, reason in enumerate(decisions.reasons)}
+        self._corpus, self._codes, self._count = corpus, decisions.codes, count
+        self._watched = [_Watched(label, one, rule, numbers[label, rule.reason]) for label, one in filters.items()
+                         for rule in one.rules() if (label, rule.reason) in numbers]
+
+    def add(self, block: Block) -> None:
+        """Look at the documents of a block."""
+        codes, scores = self._codes[block.rows], block.scores
+        for each in self._watched:
+            looked_at = ~block.in_channels(each.one.config.skip_channels)
+            values = scores[f"{each.label}.{each.rule.score}"]
+            distances = margins(each.rule, values)
+            # A value of 0 is as far from a threshold of 0 as can be.
+            each.kept = self._nearest(each.kept, block, distances, values, looked_at & (codes == KEPT) & (values != 0))
+            each.dropped = self._nearest(each.dropped, block, -distances, values, looked_at & (codes == each.code))
+
+    def _nearest(
+        self, before: list[_Near], block: Block, distances: "npt.NDArray[np.float64]",
+        values: "npt.NDArray[np.float64]", own: "npt.NDArray[np.bool_]"
+    ) -> list[_Near]:
+        """Return the nearest of those before and those of a block, on the side that the rule says."""
+        import numpy as np
+
+        rows = np.flatnonzero(own & (distances >= 0) & (distances <= _NEAR))
+        rows = rows[np.argsort(distances[rows], kind="stable")[: self._count]]
+        found = (_Near(float(distances[row]), block.first + row, float(values[row])) for row in rows.tolist())
+        return sorted([*before, *found])[: self._count]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Make rows of filter, reason, score, value, limit (the threshold that is near), kept (whether the document
+        stays), id, channel, and text (its beginning); by the filters' order, the dropped ones first, the nearest
+        first."""
+        found = [(each, near, kept) for each in self._watched
+                 for kept, some in ((False, each.dropped), (True, each.kept)) for near in some]
+        texts = self._texts({near.document for _, near, _ in found})
+        return [{"filter": each.label, "reason": each.rule.reason, "score": each.rule.score,
+                 "value": float(f"{near.value:.6g}"), "limit": _limit(each.rule, near.value), "kept": kept,
+                 **texts[near.document]} for each, near, kept in found]
+
+    def _texts(self, documents: set[int]) -> dict[int, dict[str, str]]:
+        import numpy as np
+
+        numbers = sorted(documents)
+        rows = self._corpus.rows(np.array(numbers, np.int64), ("id", "channel", "text"))
+        return {number: {"id": name, "channel": channel, "text": text[:SAMPLE_CHARACTERS]}
+                for number, (name, channel, text) in zip(numbers, rows, strict=True)}
+
+
+def margins(rule: Rule, values: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+    """Return how far each value of a rule's score is on the right side of its thresholds, as a share of the nearer one
+    (of a threshold of 0, itself), (documents,); NaN passes as infinitely far."""
     import numpy as np
 
-    near: list[_Near] = []
-    for number, shard in enumerate(shards):
-        own = (decisions.codes[number] == code) & ~shard.in_channels(one.config.skip_channels)
-        if not own.any():
-            continue
-        values = shard.scores[f"{label}.{rule.score}"]
-        distances = margins(rule, values) * (1 if code == KEPT else -1)
-        nothing = (values == 0) & (code == KEPT)  # at a threshold of 0 as far from it as can be
-        rows = np.flatnonzero(own & (distances >= 0) & (distances <= _NEAR) & ~nothing)
-        rows = rows[np.argsort(distances[rows], kind="stable")[:count]]
-        near += [_Near(float(distances[row]), number, row, float(values[row])) for row in rows.tolist()]
-        near = sorted(near)[:count]
-    return near
+    least = (values - rule.least) / (abs(rule.least) or 1.0) if np.isfinite(rule.least) else np.inf
+    most = (rule.most - values) / (abs(rule.most) or 1.0) if np.isfinite(rule.most) else np.inf
+    nearest: npt.NDArray[np.float64] = np.nan_to_num(np.minimum(least, most), nan=np.inf)
+    return nearest
 
 
 def _limit(rule: Rule, value: float) -> float:
     """Return the threshold that is nearer."""
     return min((rule.least, rule.most), key=lambda limit: abs(limit - value))
-
-
-def _texts(shards: Sequence[ScoredShard], found: Sequence[_Near]) -> dict[tuple[int, int], dict[str, str]]:
-    texts: dict[tuple[int, int], dict[str, str]] = {}
-    for number in sorted({near.shard for near in found}):
-        rows = sorted({near.row for near in found if near.shard == number})
-        read = read_rows(shards[number], rows, ("id", "channel", "text"))
-        for row, (name, channel, text) in zip(rows, read, strict=True):
-            texts[number, row] = {"id": name, "channel": channel, "text": text[:SAMPLE_CHARACTERS]}
-    return texts

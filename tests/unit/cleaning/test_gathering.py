@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from argosy.cleaning import scored
 from argosy.cleaning.report.explain import duplicate_of, find
 from argosy.data.schemas import Document
 from argosy.store.files import read_json
@@ -45,3 +46,34 @@ def test_a_corpus_is_cleaned_against_an_earlier_one(tmp_path: Path) -> None:
     place = find(corpus, next(document.id for document, *_ in corpus.dropped()))
     names = [document.id for document in first.documents()]
     assert duplicate_of(corpus, place, "exact_dedup") == f"{names[1]} of clean.against[0]"
+
+
+def test_neither_blocks_nor_shards_of_any_size_change_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"{' '.join(PROSE.split()[: 30 + number])} mail{number}@example.org" for number in range(40)]
+    documents = [Document(str(at), text, ("web", "code")[at % 3 == 0]) for at, text in enumerate(texts)]
+    filters: Any = [{"name": "pii", "skip_channels": ["code"]}, "language", "exact_dedup",
+                    {"name": "gopher_quality", "min_words": 50}]
+    tiers: Any = [{"name": "long", "score": "gopher_quality.words", "least": 50}]
+    made = []
+    for rows, shards in ((2**16, 1), (1, 3)):
+        monkeypatch.setattr(scored, "_ROWS", rows)
+        root = tmp_path / str(shards)
+        cleaned(root, make_data(root / "data", documents), shards, filters=filters, tiers=tiers)
+        made.append((root / "clean" / "report.json").read_bytes())
+    assert made[0] == made[1]
+    report = read_json(root / "clean" / "report.json")
+    assert report["found"]["pii"]["email"] == sum(document.channel == "web" for document in documents)
+    assert {each["kept"] for each in report["near_misses"]} == {True, False}
+
+
+def test_a_deduplicator_that_comes_twice_has_an_index_of_its_own_each_time(tmp_path: Path) -> None:
+    documents = [Document("a", PROSE, "web"), Document("b", CHINESE, "books")]
+    filters: Any = [{"name": "exact_dedup", "skip_channels": ["books"]},
+                    {"name": "exact_dedup", "skip_channels": ["web"]}]
+    cleaned(tmp_path / "first", make_data(tmp_path / "one", documents), filters=filters)
+    again = [*documents, Document("c", PROSE, "books")]  # a copy of what the second one has not looked at
+    outputs, _ = cleaned(tmp_path / "second", make_data(tmp_path / "two", again), filters=filters,
+                         against=(str(tmp_path / "first" / "clean"),))
+    assert outputs["dropped"] == {"exact_dedup": 1, "exact_dedup-2": 1}

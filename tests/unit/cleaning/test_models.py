@@ -11,7 +11,7 @@ import torch
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.kept import KeptCorpus
-from argosy.cleaning.shard import open_shards
+from argosy.cleaning.scored import open_shards
 from argosy.data.schemas import Document
 from argosy.errors import InputError
 from argosy.scoring.documents import Models

@@ -13,7 +13,7 @@ from argosy.cleaning.dedup.deduplicator import Deduplicator
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.filters import make_filters, registered
 from argosy.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text
-from argosy.cleaning.scoring import KEPT, decide, labels, score
+from argosy.cleaning.scoring import KEPT, decide, score
 from argosy.data.schemas import Document
 from argosy.text.repair import repair
 from argosy.text.scripts import identify
@@ -36,8 +36,7 @@ def fates(texts: Sequence[str], words: Sequence[str] = ()) -> list[str]:
     """For each text "kept" or the filter that drops it."""
     documents = [Document(str(number), text, "web") for number, text in enumerate(texts)]
     configs = [config for config in CleanConfig().filters if not issubclass(registered()[config.name], Deduplicator)]
-    made = make_filters(configs, Resources(sample=documents, words=words))
-    filters = dict(zip(labels(configs), made, strict=True))
+    filters = make_filters(configs, Resources(sample=documents, words=words))
     scored = score(Batch(documents), filters)
     codes, reasons = decide(filters, scored.scores, np.array(["web"] * len(texts)))
     return ["kept" if code == KEPT else reasons[code][0] for code in codes.tolist()]

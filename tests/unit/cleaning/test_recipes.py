@@ -38,7 +38,7 @@ def test_lines_of_fineweb_may_end_in_anything_as_in_datatrove() -> None:
         pytest.skip("no test data beside the checkout")
     batch = Batch([Document(str(number), text, "web") for number, text in enumerate(texts)])
     configs = [each for each in RECIPES["fineweb"] if isinstance(each, dict) and each["name"] == "c4_quality"]
-    filters = {"c4_quality": make_filters(parse_filters(configs), Resources())[0]}  # type: ignore[arg-type]
+    filters = make_filters(parse_filters(configs), Resources())  # type: ignore[arg-type]
     scored = score(batch, filters)
     codes, _ = decide(filters, scored.scores, np.full(len(batch), "web"))
     ours = {number: text for number, (text, code) in enumerate(zip(scored.batch.texts, codes, strict=True))

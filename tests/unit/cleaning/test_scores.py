@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from argosy.cleaning import scores
+from argosy.cleaning import scored, scores
 from argosy.cleaning.batch import Batch
+from argosy.cleaning.dedup.external import Workspace
+from argosy.cleaning.scored import ScoredCorpus
 from argosy.cleaning.scores import ScoresWriter
 from argosy.cleaning.scoring import Scored
 from argosy.cleaning.shard import ScoredShard
@@ -35,8 +37,15 @@ def test_bytes_are_the_same_in_batches_of_any_size(tmp_path: Path, monkeypatch: 
     assert found == written(tmp_path / "b", 333)
     assert set(found) == {"scores.parquet", "dedup.bands.npy"}
     shard = ScoredShard(tmp_path / "a")
-    assert shard.scores["one.score"].tolist() == VALUES.tolist()
     assert (shard.keys("dedup")["bands"] == BANDS).all()
-    assert np.flatnonzero(shard.changed["unicode"]).tolist() == [400]
-    assert shard.in_channels(["code"]).tolist() == [n > 320 for n in range(COUNT)]
-    assert (shard.channels == "code").sum() == COUNT - 321
+    twice = ScoredCorpus([shard, shard], Workspace(tmp_path / "work"))
+    monkeypatch.setattr(scored, "_ROWS", 300)
+    blocks = list(twice.blocks())
+    assert [block.first for block in blocks] == [0, 256, 500, 756]
+    assert np.concatenate([block.scores["one.score"] for block in blocks]).tolist() == VALUES.tolist() * 2
+    assert twice.about.scores["one.score"].tolist() == VALUES.tolist() * 2
+    changed = np.concatenate([block.changed.get("unicode", np.zeros(len(block), bool)) for block in blocks])
+    assert np.flatnonzero(changed).tolist() == [400, COUNT + 400]
+    code = np.concatenate([block.in_channels(["code"]) for block in blocks]).tolist()
+    assert code == [n > 320 for n in range(COUNT)] * 2
+    assert [twice.about.names[number] == "code" for number in twice.about.channels] == code

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from argosy.data.counts import Counts, gather
-from argosy.data.inventory import inventory, read_inventory, shards, write_inventory
+from argosy.data.inventory import inventory, one_shard, read_inventory, shards, write_inventory
 from argosy.data.jsonl import JsonlWriters
 from argosy.data.reading import Item, read_shard
 from argosy.data.sample import Sample, hash_of, read_sample
@@ -100,8 +100,12 @@ def test_the_inventory_is_written_without_a_path_and_read_for_where_the_files_ar
     write_inventory(tmp_path, again, ["in/x.pdf"])
     assert (tmp_path / "documents.json").read_text() == raw
     assert len(read(again, 3)[0]) > 900
+    assert [one_shard(tmp_path, [str(moved)], number, 7) for number in range(7)] == shards(again, 7)
     with pytest.raises(InputError, match="lists files of input 0, and 0 inputs are given"):
         read_inventory(tmp_path, [])
+    (tmp_path / "documents.json").write_text(raw[: raw.rindex("{") - 2])  # its last file is gone
+    with pytest.raises(InputError, match="is damaged"):
+        read_inventory(tmp_path, [str(moved)])
 
 
 @pytest.mark.parametrize("when", ["before", "between"])

@@ -1,0 +1,85 @@
+"""The report of cleaning: all that is counted and shown is gathered in one pass over the scores."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from argosy.cleaning.dedup.external import Workspace
+from argosy.cleaning.filter import Filter
+from argosy.cleaning.gathering import Decisions
+from argosy.cleaning.report.clusters import clusters
+from argosy.cleaning.report.contamination import ITEMS, Contaminated, count, in_records
+from argosy.cleaning.report.funnel import Funnel, Repaired, samples
+from argosy.cleaning.report.histograms import Histograms
+from argosy.cleaning.report.languages import Languages
+from argosy.cleaning.report.near_misses import NearMisses
+from argosy.cleaning.scored import Block, ScoredCorpus
+from argosy.cleaning.tiers import TierConfig, Tiers
+from argosy.data.jsonl import JsonlWriters, read_jsonl
+from argosy.step.contract import Progress
+
+
+class Tally(Protocol):
+    """What is gathered block by block."""
+
+    def add(self, block: Block) -> None:
+        """Look at the documents of a block; blocks come in the corpus's order."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """The report as JSON, the counts by channel, and what tiers hold, a line each."""
+
+    report: dict[str, Any]
+    funnel: Funnel
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ReportMaker:
+    """What a report is made of; `data`: directory of the data step, if any, `count`: samples of each kind."""
+
+    filters: Mapping[str, Filter[Any]]
+    corpus: ScoredCorpus
+    decisions: Decisions
+    data: Path | None
+    tiers: Sequence[TierConfig]
+    count: int
+
+    def make(self, out: Path, work: Workspace, progress: Progress) -> Made:
+        """Put documents into tiers, count, and write `contaminated.jsonl` to `out`: where benchmark items were found.
+
+        Raises InputError: a tier asks for a score or a channel that is not there."""
+        filters, corpus, decisions = self.filters, self.corpus, self.decisions
+        tiers = Tiers(self.tiers, corpus, work) if self.tiers else None
+        if tiers:  # before the funnel, which counts them
+            decisions.tiers, decisions.tier_names = tiers.codes, [tier.name for tier in self.tiers]
+        items = list(read_jsonl(self.data / ITEMS)) if self.data else []
+        funnel, repaired, languages = Funnel(corpus, decisions), Repaired(filters), Languages(filters, decisions)
+        contaminated, histograms = Contaminated(filters, corpus, items), Histograms(filters)
+        near = NearMisses(filters, corpus, decisions, self.count)
+        every: list[Tally] = [tiers] if tiers else []
+        every += [funnel, repaired, languages, contaminated, histograms, near]
+        for block in corpus.blocks():
+            progress.update(block.first, len(corpus), "documents", "report")
+            for one in every:
+                one.add(block)
+        report = funnel.to_json() | {"clusters": clusters(corpus, decisions, self.count),
+                                     "samples": samples(corpus, decisions, self.count),
+                                     "near_misses": near.to_json(), "languages": languages.to_json(),
+                                     "found": repaired.to_json(), "scores": histograms.to_json()}
+        if self.data:
+            report |= _contamination(contaminated.rows, self.data, items, out)
+        return Made(report, funnel, list(tiers.lines(funnel.tiers)) if tiers else [])
+
+
+def _contamination(
+    documents: Sequence[Mapping[str, Any]], data: Path, items: Sequence[Mapping[str, Any]], out: Path
+) -> dict[str, Any]:
+    """Write where benchmark items were found, a row each, and return their counts for the report."""
+    records = in_records(data, items)
+    with JsonlWriters(out) as writers:
+        writers.write_all("contaminated", documents)
+        writers.write_all("contaminated", ({"file": name, **row} for name, rows in records.items() for row in rows))
+    return {"contamination": {name: len(rows) for name, rows in records.items()}, "contaminated": count(documents)}
