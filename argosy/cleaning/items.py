@@ -21,6 +21,7 @@ _ANCHOR_TARGETS = 64  # targets that share an anchor beyond which it is none
 _ANCHOR_SHARE = 0.25  # of a question's anchors must be in a text for it to be aligned
 _LABELS = 12  # words besides its options that an item has after its question: labels, "Answer", ...
 _OPTIONS = 3  # options that must follow a question which is no proof alone
+_ENDS = (".", "。", ":", "：", "_", ")", "）")  # of an order, and of a gap to fill
 _ANCHOR, _NGRAM, _OPTION = range(3)
 
 
@@ -78,8 +79,7 @@ class ItemIndex:
     def _orders(self) -> list[bool]:
         """Tell which items are an order without options ("Compute the sum."), or a gap to fill: they end as a sentence
         does, which the beginning of one ("The artist who painted the Mona Lisa is") does not."""
-        return [str(item["question"]).rstrip().endswith((".", "。", ":", "：", "_", ")", "）")) and not item.get("choices")
-                for item in self._items]
+        return [str(item["question"]).rstrip().endswith(_ENDS) and not item.get("choices") for item in self._items]
 
     @cached_property
     def _sizes(self) -> "Integers":

@@ -4,8 +4,9 @@ A long question is found by any 13-gram of its words (Brown et al. 2020, appendi
 alignment where light edits leave no such n-gram; a short one as a whole, question mark included: "The artist who
 painted the Mona Lisa is ..." is honest prose and has the words of a question. Without the mark ("The capital of France
 is") the words count only where at least three of the item's options follow, in any order; so do questions that several
-items share. An order that has no options ("Compute the sum of the first ten primes.") counts from eight words on. A short question in Chinese begins where no Han character stands before it: 白俄罗斯 (Belarus) is not
-俄罗斯 (Russia). docs/decontamination.md has the rules and what they find."""
+items share. An order without options ("Compute the sum of the first ten primes.") counts from eight words on. A short
+question in Chinese begins where no Han character stands before it: 白俄罗斯 (Belarus) is not 俄罗斯 (Russia).
+docs/decontamination.md has the rules and what they find."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

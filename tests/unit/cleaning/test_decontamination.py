@@ -157,7 +157,8 @@ def test_short_questions_without_a_mark_and_options_that_begin_with_numbers_are_
     benchmark = [{"id": text, "question": text, "choices": []} for text in (order, gap, begun)]
     benchmark.append({"id": "games", "question": "下列哪个", "choices": games})
     one = Decontamination(DecontaminationConfig(), Resources(benchmark=benchmark))
-    texts = [f"Exercise. {order} It is 158.", f"填空：{gap}", f"{begun} Washington.", f"别的题目。{'；'.join(games[::-1])}"]
+    texts = [f"Exercise. {order} It is 158.", f"填空：{gap}", f"{begun} Washington.",
+             f"别的题目。{'；'.join(games[::-1])}"]
     found = dict(contaminated(one(Batch([document(text) for text in texts]))[1], benchmark))
     assert {number: (row["item"], row["match"]) for number, row in found.items()} == {
         0: (order, "question"), 1: (gap, "question"), 3: ("games", "options")}
