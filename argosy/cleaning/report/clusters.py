@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.report.funnel import SAMPLE_CHARACTERS
 from argosy.cleaning.scored import ScoredCorpus
+from argosy.cleaning.scoring import KEPT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,11 +21,14 @@ def clusters(corpus: ScoredCorpus, decisions: Decisions, count: int) -> dict[str
     Returns:
         By filter: `clusters`, `copies` that went, `of_earlier` corpora among them, `sizes` (documents of a cluster, the
         one that stays included, in powers of two: "2", "3-4", "5-8", ... -> clusters), and `largest`, `count` of them:
-        the id and beginning of the document that stays, the number of its copies, and ids of the first ones."""
-    return {label: _describe(corpus, copies, count) for label, copies in decisions.copies.items()}
+        the id and beginning of the document that stays, the filter that has dropped it later or "", the number of its
+        copies, and ids of the first ones."""
+    return {label: _describe(corpus, decisions, copies, count) for label, copies in decisions.copies.items()}
 
 
-def _describe(corpus: ScoredCorpus, copies: "npt.NDArray[np.int64]", count: int) -> dict[str, Any]:
+def _describe(
+    corpus: ScoredCorpus, decisions: Decisions, copies: "npt.NDArray[np.int64]", count: int
+) -> dict[str, Any]:
     import numpy as np
 
     ours = copies[(copies[:, 1] >= 0) & (copies[:, 1] != copies[:, 0])]
@@ -35,7 +39,9 @@ def _describe(corpus: ScoredCorpus, copies: "npt.NDArray[np.int64]", count: int)
     for at in np.lexsort((kept, -times))[:count].tolist():
         members = ours[ours[:, 1] == kept[at], 0][:_COPIES]
         [(name, text)] = corpus.rows(kept[at : at + 1], ("id", "text"))
+        code = int(decisions.codes[kept[at]])
         largest.append({"id": name, "copies": int(times[at]), "text": text[:SAMPLE_CHARACTERS],
+                        "later": "" if code == KEPT else decisions.reasons[code][0],
                         "first": [member for member, in corpus.rows(members, ("id",))]})
     return {"clusters": len(kept), "copies": len(copies), "of_earlier": int((copies[:, 1] < 0).sum()), "sizes": sizes,
             "largest": largest}

@@ -87,15 +87,18 @@ def shown(value: float) -> str:
 
 
 def duplicate_of(corpus: KeptCorpus, place: Place, label: str) -> str:
-    """Name the document that this one is a copy of; "" where it is none, or repeats itself."""
+    """Name the document that this one is a copy of, and what has dropped that one later; "" where it is a copy of none,
+    or repeats itself."""
     firsts = [0, *accumulate(len(ScoredShard(directory)) for directory in corpus.scored)]
     copies = corpus.copies(label)
     found = copies[(copies[:, 0] == firsts[place.shard] + place.row) & (copies[:, 0] != copies[:, 1]), 1].tolist()
     if not found or found[0] < 0:
         return corpus.earlier(label, found[0]) if found else ""
     shard = bisect_right(firsts, found[0]) - 1
-    [name] = ScoredShard(corpus.scored[shard]).column("id", [found[0] - firsts[shard]])
-    return str(name)
+    row = found[0] - firsts[shard]
+    [name] = ScoredShard(corpus.scored[shard]).column("id", [row])
+    later = corpus.decision(shard, row)
+    return f"{name} (then dropped by {later[0]}: {later[1]})" if later else str(name)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,17 @@ def test_a_corpus_is_cleaned_against_an_earlier_one(tmp_path: Path) -> None:
     assert duplicate_of(corpus, place, "exact_dedup") == f"{names[1]} of clean.against[0]"
 
 
+def test_what_has_dropped_the_document_that_stays_is_told(tmp_path: Path) -> None:
+    filters: Any = ["exact_dedup", {"name": "gopher_quality", "min_words": 60}]
+    texts = {"a": PROSE, "b": PROSE.upper(), "c": f"{PROSE} The boats went out again at noon. {PROSE}"}
+    _, corpus = cleaned(tmp_path, data(tmp_path / "data", texts), 2, filters=filters)
+    names = {text: document.id for document, *_ in corpus.dropped() if (text := document.text)}
+    told = duplicate_of(corpus, find(corpus, names[texts["b"]]), "exact_dedup")
+    assert told == f"{names[PROSE]} (then dropped by gopher_quality: too short)"
+    page = (tmp_path / "clean" / "report.html").read_text(encoding="utf-8")
+    assert f"<b>{names[PROSE]}</b> stays (later dropped by gopher quality), 1 copy goes" in page
+
+
 def test_neither_blocks_nor_shards_of_any_size_change_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
