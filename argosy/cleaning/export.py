@@ -44,9 +44,12 @@ def export(corpus: KeptCorpus, out: str, format: Format = "parquet", shard_bytes
             manifest = _write(corpus, Path(folder), format, shard_bytes)
             _send(Path(folder), manifest, out, earlier)
         return manifest
-    target = Path(os.path.abspath(out))
+    target = Path(os.path.realpath(out))  # a link to a folder stays one
     if target.is_file():
         raise InputError(f"{_FIELD} {target} is a file, allowed: a folder that is empty or absent, or a URI")
+    if os.path.ismount(target):
+        raise InputError(f"{_FIELD} {target} is the root of a file system, which cannot be replaced as a whole: "
+                         f"choose a folder below it, such as {target / 'cleaned'}")
     if target.is_dir() and any(target.iterdir()):
         paths = target.rglob("*") if (target / MANIFEST).is_file() else target.iterdir()
         _earlier([path.relative_to(target).as_posix() for path in paths if path.is_symlink() or not path.is_dir()],
