@@ -10,10 +10,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from argosy.step.process import thread_environment
 from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
 
 VOCABULARY = 32_000
@@ -36,6 +38,19 @@ def make_model(directory: Path, texts: Iterable[str]) -> None:
 
 ROOT = Path(__file__).resolve().parents[1]
 THREADS = 2
+
+
+@contextmanager
+def environment(name: str, threads: int) -> Iterator[None]:
+    """Start "ours" as `argosy run` starts a step; a peer as anybody would, with as many threads."""
+    before = dict(os.environ)
+    ours = thread_environment(threads)
+    os.environ.update(ours if name == "ours" else {key: text for key, text in ours.items() if key.endswith("THREADS")})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 class Side:

@@ -15,7 +15,7 @@ from argosy.statistics.contamination import (
     default_calibration,
     score,
 )
-from benchmarks.contamination import threshold
+from benchmarks.contamination.__main__ import threshold
 
 ITEMS = 200
 PLACES = {str(n): n % 4 for n in range(ITEMS)}

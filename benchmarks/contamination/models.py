@@ -19,7 +19,7 @@ from evals.memorisation import Memorisation, memorisation, natural_order
 from evals.question import SEPARATOR
 from evals.reading import read_items
 
-DATA = Path(__file__).parents[2] / "shared/data"
+DATA = Path(__file__).parents[3] / "shared/data"
 LONGEST = 130  # characters of an item: the models' context is short
 
 

@@ -31,7 +31,8 @@ from workflows.plan import plan
 WORKERS = 2
 PEERS = ("metaflow==2.19.39", "luigi==3.8.1")
 BARE = (sys.executable, "-c", "import argosy.step.command, argosy.step.runner, steps.noop")
-ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
         ours = ours_s(scratch / "ours", args.steps)
         planned = plan_s(scratch / "plan", 10_000)
         python = peers_python(scratch / "peers")
-        script = [python, str(ROOT / "benchmarks" / "overhead_luigi.py"), str(scratch / "luigi")]  # a process a worker
+        script = [python, str(HERE / "luigi_side.py"), str(scratch / "luigi")]  # a process a worker
         luigi = elapsed([*script, str(args.luigi_steps), str(WORKERS), *BARE], {}) / args.luigi_steps
         metaflow = metaflow_s(python, scratch, args.metaflow_steps)
     peer = min(luigi, metaflow)
@@ -121,7 +122,7 @@ def peers_python(venv: Path) -> str:
 
 def metaflow_s(python: str, scratch: Path, count: int) -> float:
     """Seconds for a task of Metaflow's local runtime; start, join and end are tasks too."""
-    script = str(ROOT / "benchmarks" / "overhead_metaflow.py")
+    script = str(HERE / "metaflow_side.py")
     home = {"METAFLOW_HOME": str(scratch / "metaflow"), "METAFLOW_DATASTORE_SYSROOT_LOCAL": str(scratch / "metaflow"),
             "METAFLOW_USER": "benchmark", "METAFLOW_DEFAULT_METADATA": "local"}  # fmt: skip
     run = ["run", "--count", str(count), "--max-workers", str(WORKERS), "--max-num-splits", str(count)]

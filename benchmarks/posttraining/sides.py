@@ -17,7 +17,7 @@ from argosy.step.process import make_deterministic
 from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.training.config import ModelConfig
 from benchmarks.side_by_side import shared
-from benchmarks.training_sides import THREADS, WARM, Counted, Laps, Last, counting
+from benchmarks.training.sides import THREADS, WARM, Counted, Laps, Last, counting
 
 Turn = Callable[..., dict[str, float]]
 

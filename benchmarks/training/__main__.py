@@ -10,14 +10,11 @@ is JSON; its ratios are the worse of the two sizes.
 
 import argparse
 import json
-import os
 import statistics
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
-from argosy.step.process import thread_environment
-from benchmarks.side_by_side import Side, answer
-from benchmarks.training_sides import SIDES, THREADS, config
+from benchmarks.side_by_side import Side, answer, environment
+from benchmarks.training.sides import SIDES, THREADS, config
 
 TURNS = {"1m": (10, 16), "29m": (3, 8)}  # measured steps of a turn, and rounds
 WORST = {"trainer_ratio": min, "loop_ratio": min, "channel_cost": max}
@@ -44,7 +41,7 @@ def measure(size: str, share: float) -> dict[str, float]:
     steps, rounds = TURNS[size]
     sides = {}
     for name in SIDES:
-        with environment(name):
+        with environment(name, THREADS):
             sides[name] = Side("benchmarks.training", "--side", name, "--size", size)
         sides[name].ask(steps=steps)  # the first pass allocates
     seconds: dict[str, list[float]] = {name: [] for name in sides}
@@ -60,19 +57,6 @@ def measure(size: str, share: float) -> dict[str, float]:
     for side in sides.values():
         side.close()
     return _figures(seconds, channels, last["ours"].get("mfu"))
-
-
-@contextmanager
-def environment(name: str) -> Iterator[None]:
-    """Start ours as `argosy run` starts a step; the peers as anybody would, with as many threads."""
-    before = dict(os.environ)
-    ours = thread_environment(THREADS)
-    os.environ.update(ours if name == "ours" else {key: text for key, text in ours.items() if key.endswith("THREADS")})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _figures(seconds: Mapping[str, list[float]], channels: float, mfu: float | None) -> dict[str, float]:

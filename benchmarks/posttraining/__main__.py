@@ -2,7 +2,7 @@
 
 python -m benchmarks.posttraining
 
-Each work (see benchmarks/posttraining_sides.py) is done by ours and by TRL's trainer with the same model, examples,
+Each work (see benchmarks/posttraining/sides.py) is done by ours and by TRL's trainer with the same model, examples,
 batch and precision, a process each. They take turns within each round; a ratio is the median over rounds of what ours
 does in a second over what theirs does in that round. TRL has the fastest of the layouts that its trainer offers. The
 last line is JSON: `sft_ratio` (of tokens a second), and `memory_ratio`, TRL's peak memory over ours, the worst of all.
@@ -16,10 +16,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.posttraining_sides import WORKS
-from benchmarks.side_by_side import Side, answer
-from benchmarks.training import environment
-from benchmarks.training_sides import THREADS
+from benchmarks.posttraining.sides import WORKS
+from benchmarks.side_by_side import Side, answer, environment
+from benchmarks.training.sides import THREADS
 
 
 def main() -> None:
@@ -65,7 +64,7 @@ def measure(name: str, share: float) -> dict[str, Any]:
 
 
 def _start(name: str, side: str) -> Side:
-    with environment(side):
+    with environment(side, THREADS):
         return Side("benchmarks.posttraining", "--only", name, "--side", side)
 
 

@@ -28,7 +28,7 @@ from argosy.statistics.calibration import calibrate
 from argosy.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, score
 from argosy.statistics.intervals import auc as area
 from argosy.store.files import write_atomic, write_json
-from benchmarks.contamination_models import (
+from benchmarks.contamination.models import (
     DATA,
     EXPOSURES,
     KNOWING,
@@ -49,7 +49,7 @@ from evals.items import Item
 WORKERS = 2
 LEAST = 4  # exposures from which the score must tell
 ALPHA = 0.05
-FIGURE = Path(__file__).parents[1] / "docs/figures/contamination.svg"
+FIGURE = Path(__file__).parents[2] / "docs/figures/contamination.svg"
 _SHARED: dict[str, Any] = {}
 
 

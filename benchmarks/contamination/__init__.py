@@ -1,0 +1,1 @@
+"""Does the contamination score tell trained models from others?"""

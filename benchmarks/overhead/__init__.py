@@ -1,0 +1,1 @@
+"""Cost of a step beside Metaflow and Luigi."""

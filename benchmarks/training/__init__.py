@@ -1,0 +1,1 @@
+"""Speed of training beside the Trainer of Hugging Face."""
