@@ -12,6 +12,7 @@ from argosy.data.sample import input_channels
 from argosy.data.sources import RESERVED_CHANNEL, check_channels
 from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
+from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.step.machine import usable_gpus
 from argosy.store.files import read_record
 from argosy.tokens.caps import OTHERS
@@ -20,7 +21,7 @@ from argosy.training.numerics import NumericsConfig
 from evals.task import TaskSpec
 from evals.task_sources import check_there
 from steps.clean import CleanConfig
-from steps.data import FILES, DataConfig, check_files
+from steps.data import FEEDBACK, FILES, DataConfig, check_files
 from steps.train_classifier import check_sets
 from workflows.lifecycle import LifecycleConfig
 
@@ -35,6 +36,7 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
         check_sets(config.classifier)
     if {"score", "measure"} & set(stages):
         _check_models(config.clean)
+    _check_feedback(config, stages)
     _check_phases(config, stages)
     named = {f"{name}.{field}": getattr(stage, field) for name, stage in config
              if name in stages and isinstance(stage, TrainConfig)  # others have channels of records
@@ -47,6 +49,28 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     for suite, which in config.evaluate.suites.items() if "evaluate" in stages else ():
         if which != "none":
             _check_suite(suite)
+
+
+def _check_feedback(config: LifecycleConfig, stages: Collection[str]) -> None:
+    """Check that the user's replies with labels are learnt from, and that what is to read such replies has them.
+
+    Else KTO would learn from the demo's pairs, which are what its defaults name, beside feedback that nobody reads."""
+    readers = {"dpo": config.dpo} if config.dpo and "dpo" in stages else {}
+    for branch in config.posttraining:
+        own = branch.config()
+        if isinstance(own, PreferenceMethodConfig) and not branch.data and branch.name in stages:
+            readers[f"posttraining.{branch.name}"] = own
+    for name, reader in readers.items():
+        lacking = [field for field in ("preferences", "heldout") if getattr(reader, field) in FEEDBACK]
+        if lacking and not config.data.feedback:
+            raise InputError(f"{name}.{lacking[0]} is {getattr(reader, lacking[0])!r}, and there is no feedback: set "
+                             "data.feedback=FILE, or leave it out to learn from pairs")
+    learning = [reader for reader in readers.values() if reader.preferences in FEEDBACK]
+    if config.data.feedback and readers and not learning:
+        name = next(iter(readers))
+        raise InputError(f"data.feedback is given, and {' and '.join(readers)} would learn from the pairs of "
+                         f"preferences.jsonl: set {name}.method=kto {name}.preferences={FEEDBACK[0]} "
+                         f"{name}.heldout={FEEDBACK[1]}, or leave data.feedback out")
 
 
 def _check_phases(config: LifecycleConfig, stages: Collection[str]) -> None:

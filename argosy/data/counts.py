@@ -109,7 +109,7 @@ class Counts:
         bad = [label for label, own in self.files.items() if own.problem()]
         if 10 * len(bad) <= len(self.files):
             bad = []
-        more = f" (and {len(bad) - 1} more files)" if bad[1:] else ""
+        more = f" (and likewise {', '.join(bad[1:5])}{', ...' if bad[5:] else ''})" if bad[1:] else ""
         for label in bad[:1]:
             own = self.files[label]
             if own.damaged:

@@ -7,9 +7,11 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from argosy.config.explain import likely
 from argosy.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
 from argosy.models.adapters.config import LoRAConfig
 from argosy.models.export import Export
+from argosy.models.templates.published import TEMPLATES
 from argosy.training.config import TrainConfig, micro_batch
 from argosy.training.numerics import NumericsConfig
 
@@ -107,6 +109,8 @@ class PosttrainingConfig(NumericsConfig):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _ = self.micro_batch
+        if self.template not in ("", *TEMPLATES):
+            raise ValueError(f"template is {self.template!r}, which is not there; {likely(self.template, TEMPLATES)}")
         if problem := self._lora_problem():
             raise ValueError(problem)
         divided = next((name for name, size in self.divisors.items() if size > 1), "")

@@ -5,9 +5,9 @@ Scripts and function words decide about most documents; those that they leave in
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Filter, FilterConfig, Rule, Scores
@@ -42,6 +42,15 @@ class LanguageConfig(FilterConfig):
     least: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
     """Least share of a document's prose that its main language must have, by language, as {en: 0.65}; 0 where none is
     given."""
+
+    @model_validator(mode="after")
+    def _check_known(self) -> Self:
+        for field, langs in (("allowed", self.allowed), ("least", self.least)):
+            for lang in langs:
+                if lang not in LANGUAGES:
+                    raise ValueError(f"{field} has {lang!r}, which is not told from others, allowed: "
+                                     f"{', '.join(LANGUAGES)}")
+        return self
 
 
 class Language(Filter[LanguageConfig]):

@@ -75,6 +75,12 @@ def test_language_is_filled_in_and_code_is_left_alone() -> None:
     assert outcome("language", "x = 3.14 * r ** 2", "en") == "x = 3.14 * r ** 2"
 
 
+@pytest.mark.parametrize("what", ["words", "mean_word_length"])
+def test_gopher_quality_refuses_ranges_that_nothing_is_in(what: str) -> None:
+    with pytest.raises(ValueError, match=f"min_{what} is 50.* and max_{what} is 5.*, so that no text passes"):
+        make("gopher_quality", **{f"min_{what}": 50, f"max_{what}": 5})
+
+
 def test_gopher_quality_reasons() -> None:
     assert outcome("gopher_quality", "Too short.") == "dropped: too short"
     assert outcome("gopher_quality", "a b c d e f g h i j k l of the") == "dropped: mean word length"

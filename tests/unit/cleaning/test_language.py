@@ -1,6 +1,7 @@
 """Languages: of sentences that people wrote here, of mixed pages, and of books."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,12 @@ def test_a_language_must_have_a_share_of_a_mixed_page() -> None:
     assert outcome("language", mixed, allowed=["de"]) == "dropped: language en"
     assert outcome("language", f"{CHINESE}\n\n{PROSE}", least={"zh": 0.9}) == "dropped: too little zh"
     assert outcome("language", CHINESE, least={"zh": 0.9}) == CHINESE
+
+
+@pytest.mark.parametrize("wrong", [{"allowed": ["english"]}, {"least": {"xx": 0.5}}])
+def test_a_language_that_is_not_told_from_others_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} has '(english|xx)', .* allowed: zh, en, ja"):
+        outcome("language", PROSE, **wrong)
 
 
 @pytest.mark.parametrize("text", ["", "42", "x = 3.14 * r ** 2", "```\n" + GERMAN + "\n```", "GPT-4 API v2", "https://a.de/und/der/die"])

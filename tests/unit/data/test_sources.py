@@ -104,6 +104,9 @@ def test_a_damaged_file_is_named_with_its_place_and_alone_it_is_refused(tmp_path
     assert last.get("line", last.get("row")) == len(documents) + 1
     with pytest.raises(InputError, match=rf"in\{suffix} cannot be read to its end: .*after .* Copy or make it anew"):
         counts.check("data.inputs", "rejects")
+    counts.files["other"] = counts.files[next(iter(counts.files))]
+    with pytest.raises(InputError, match=r"\(and likewise other\) cannot be read"):  # each of them, not their number
+        counts.check("data.inputs", "rejects")
     whole = tmp_path / "whole"
     whole.mkdir()
     for number in range(99):

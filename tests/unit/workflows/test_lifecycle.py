@@ -192,6 +192,28 @@ def test_channels_of_records_are_not_looked_for_among_those_of_documents(tmp_pat
         check_inputs(compose("tiny", None, [*own, "anneal.mixture={a: 2}"]), {"data", "anneal"})
 
 
+def test_feedback_is_learnt_from_or_refused(tmp_path: Path) -> None:
+    own = tmp_path / "kto.jsonl"
+    own.write_text('{"prompt": "Hi", "completion": "Hello", "label": true}\n')
+    given, stages = [f"data.feedback={own}", "dpo.method=kto"], {"data", "dpo"}
+    read = ["dpo.preferences=feedback.jsonl", "dpo.heldout=feedback_heldout.jsonl"]
+    check_inputs(compose("tiny", None, given + read), stages)
+    check_inputs(compose("tiny", None, given), {"data", "sft"})  # no stage that could learn from it
+    with pytest.raises(InputError, match=r"data\.feedback is given, and dpo would learn .* set dpo\.method=kto "
+                                         r"dpo\.preferences=feedback\.jsonl dpo\.heldout=feedback_heldout\.jsonl"):
+        check_inputs(compose("tiny", None, given), stages)
+    with pytest.raises(InputError, match=r"dpo\.preferences is 'feedback\.jsonl', and there is no feedback: set data"):
+        check_inputs(compose("tiny", None, ["dpo.method=kto", *read]), stages)
+    tree = ["posttraining=[{name: a, method: sft}, {name: k, from: a, method: kto}]", given[0]]
+    with pytest.raises(InputError, match=r"set posttraining\.k\.method=kto posttraining\.k\.preferences="):
+        check_inputs(compose("tiny", None, tree), {"data", "a", "k"})
+
+
+def test_a_template_that_is_not_there_is_refused_by_the_plan() -> None:
+    with pytest.raises(InputError, match=r"template is 'chatlm', which is not there; nearest: chatml"):
+        compose("tiny", None, ["sft.template=chatlm"])
+
+
 def test_sft_reads_tokens_where_it_learns_texts_of_pretraining() -> None:
     mixed = nodes("sft.pretraining_share=0.1")
     assert set(mixed["sft"].upstream) == set(mixed["twin"].upstream) == {"checkpoint", "data", "tokenized"}
