@@ -72,7 +72,7 @@ class KeptCorpus:
                              "its score steps, in their order")
         return cls(directory, parts)
 
-    def _cuts(self, number: int) -> dict[int, list[tuple[int, int]]]:
+    def cuts(self, number: int) -> dict[int, list[tuple[int, int]]]:
         """Return what is cut out of documents of a shard: by their number in it, from where to where, in order."""
         import numpy as np
 
@@ -162,7 +162,7 @@ class KeptCorpus:
         for number, directory in enumerate(self.scored):
             tiers = np.load(self.clean / DECISIONS / f"{number:05}.tiers.npy").tolist() if names else []
             codes = np.load(self.clean / DECISIONS / f"{number:05}.npy").tolist()
-            cuts = self._cuts(number)
+            cuts = self.cuts(number)
             groups = (group for path in shard_files(directory) for group in read_columns(path, columns))
             rows = chain.from_iterable(zip(*group.values.values(), strict=True) for group in groups)
             for at, row in enumerate(rows):

@@ -15,7 +15,7 @@ from argosy.cleaning.export import FORMATS, MANIFEST, export
 from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
 from argosy.cleaning.filters.decontamination import Decontamination
-from argosy.cleaning.kept import REPORT, KeptCorpus
+from argosy.cleaning.kept import REPORT, KeptCorpus, without
 from argosy.cleaning.report.explain import Look, difference, duplicate_of, find, looks, shown
 from argosy.cleaning.scored import open_shards, scores_of
 from argosy.cleaning.scoring import KEPT, decide, labels, score
@@ -122,8 +122,13 @@ def _explain(args: argparse.Namespace) -> Iterator[str]:
     shard = open_shards(corpus.scored, _measured(corpus))[place.shard]
     [(text, channel, lang, source, changed)] = shard.rows([place.row], ("text", "channel", "lang", "source", "changed"))
     yield f"{args.document}: channel {channel}, language {lang or 'not named'}, from {source}"
-    yield f"  {_beginning(text)}"
+    cuts = corpus.cuts(place.shard).get(place.row, [])
+    left = without(text, cuts)
+    yield f"  {_beginning(left)}"
     yield f"  changed by: {', '.join(changed) or 'no filter'}"
+    if cuts:
+        yield (f"  cut: {len(text) - len(left)} of {len(text)} characters, which other documents have too, such as: "
+               f"{_beginning(text[slice(*cuts[0])])}")
     decision = corpus.decision(place.shard, place.row)
     tier = corpus.tier(place.shard, place.row, channel)
     kept = "kept" if tier == channel else f"kept, as channel {tier}"

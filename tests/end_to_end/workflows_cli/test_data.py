@@ -10,13 +10,14 @@ from tests.command_line import Argosy
 
 LOG = [f"On day {n} the crew of the ship wrote that the wind had turned and that they had to wait." for n in range(60)]
 GOOD, LONG = " ".join(LOG[:12]), " ".join(LOG[20:])
-FILTERS = "clean.filters=[{name: gopher_quality, min_words: %d}, exact_dedup]"
+MIXED = f"{GOOD}\n{' '.join(LOG[16:])}"
+FILTERS = "clean.filters=[{name: gopher_quality, min_words: %d}, exact_dedup, line_dedup]"
 
 
 @pytest.fixture
 def store(tmp_path: Path, argosy: Argosy, no_mlflow: None) -> Path:
     """Of two cleanings of one corpus, the second one stricter."""
-    lines = [json.dumps({"text": text}) for text in (GOOD, GOOD, "Too short.", LONG)]
+    lines = [json.dumps({"text": text}) for text in (GOOD, GOOD, "Too short.", LONG, MIXED)]
     (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
     for least in (300, 50):
         argosy("run", "--preset", "tiny", "--store", str(tmp_path / "store"), "--to", "clean",
@@ -25,8 +26,11 @@ def store(tmp_path: Path, argosy: Argosy, no_mlflow: None) -> Path:
 
 
 def test_a_document_s_way_is_told_and_what_another_threshold_drops(store: Path, argosy: Argosy) -> None:
-    good, copy, short = (argosy("data", "explain", f"corpus.jsonl:{line}", "--store", str(store)).out
-                         for line in (1, 2, 3))
+    good, copy, short, mixed = (argosy("data", "explain", f"corpus.jsonl:{line}", "--store", str(store)).out
+                                for line in (1, 2, 3, 5))
+    assert "\n  kept\n" in mixed
+    assert f"\n  {LOG[16]}" in mixed  # as it is trained on: without the line that is in the first one too
+    assert f"  cut: {len(GOOD) + 1} of {len(MIXED)} characters, which other documents have too, such as: On" in mixed
     assert "\n  kept\n" in good
     assert "the one that stays: corpus.jsonl:1" in copy
     assert "dropped by gopher_quality: too short" in short
