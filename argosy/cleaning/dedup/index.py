@@ -1,6 +1,6 @@
 """An index of a cleaned corpus: the keys and names of its documents, against which a later corpus is deduplicated."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from argosy.cleaning.dedup.duplicates import About
 from argosy.cleaning.dedup.key_files import KeyFiles
 from argosy.cleaning.filter import Keys
+from argosy.data.shards import GROUP_BYTES
 from argosy.errors import InputError
 from argosy.store.files import read_json, write_json
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 INDEX = "index"  # in the directory of the step that has cleaned
 _META, _DOCUMENTS = "index.json", "documents"
-_ROWS = 1000  # documents that are written at a time
+_ROWS, _BYTES = 1000, GROUP_BYTES  # documents that are written at a time, and of their texts, where these are written
 
 
 class KeyFormat(NamedTuple):
@@ -55,18 +56,26 @@ class IndexPart:
 
     def ids(self, rows: "npt.NDArray[np.int64]") -> list[str]:
         """Read the ids of documents by their numbers in this part."""
-        ids: list[str] = self._column("id").take(rows).to_pylist()
-        return ids
+        return self._column("id", rows)
 
     def texts(self, rows: "npt.NDArray[np.int64]") -> list[str]:
         """Read the texts of documents by their numbers in this part."""
-        texts: list[str] = self._column("text").take(rows).to_pylist()
-        return texts
+        return self._column("text", rows)
 
-    def _column(self, name: str) -> Any:
+    def _column(self, name: str, rows: "npt.NDArray[np.int64]") -> list[str]:
+        """Read values of a column, rows ascending; row groups without any of them are not read."""
+        import numpy as np
         import pyarrow.parquet as pq
 
-        return pq.read_table(self.directory / f"{self.number:05}.{_DOCUMENTS}.parquet", columns=[name]).column(name)
+        values: list[str] = []
+        with pq.ParquetFile(self.directory / f"{self.number:05}.{_DOCUMENTS}.parquet") as file:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            bounds = np.cumsum([0, *sizes])
+            places = np.searchsorted(rows, bounds)
+            for group in np.flatnonzero(np.diff(places)).tolist():
+                own = rows[places[group] : places[group + 1]] - bounds[group]
+                values += file.read_row_group(group, columns=[name]).column(name).take(own).to_pylist()
+        return values
 
 
 def write_index(
@@ -84,24 +93,38 @@ def write_index(
         for name, values in taken(keyed.ragged, keys, rows).items():
             np.save(folder / f"{number:05}.{name}.npy", values)
         read = about.texts if keyed.texts else None
-        _write_documents(folder / f"{number:05}.{_DOCUMENTS}.parquet", names, np.flatnonzero(rows), first, read)
+        chosen = np.flatnonzero(rows)
+        groups = _groups(chosen, about.lengths[chosen + first] if read else np.zeros(len(chosen), np.int64))
+        _write_documents(folder / f"{number:05}.{_DOCUMENTS}.parquet", names, groups, first, read)
         counts.append(int(rows.sum()))
         first += size
     meta = {"name": keyed.name, "parameters": dict(keyed.parameters), "documents": counts}
     write_json(folder / _META, meta)
 
 
+def _groups(rows: "Integers", lengths: "Integers") -> "Iterator[Integers]":
+    """Cut rows into groups of at most _ROWS, whose lengths are _BYTES together, or of a single one."""
+    import numpy as np
+
+    at, sums = 0, np.cumsum(lengths)
+    while at < len(rows):
+        full = int(np.searchsorted(sums, sums[at] - lengths[at] + _BYTES, "right"))
+        end = min(at + _ROWS, max(full, at + 1))
+        yield rows[at:end]
+        at = end
+
+
 def _write_documents(
-    path: Path, ids: Sequence[str], rows: "Integers", first: int, read: "Callable[[Integers], Sequence[str]] | None"
+    path: Path, ids: Sequence[str], groups: "Iterable[Integers]", first: int,
+    read: "Callable[[Integers], Sequence[str]] | None"
 ) -> None:
-    """Write the ids of a shard's documents, and their texts where `read` reads them, some at a time."""
+    """Write the ids of a shard's documents, and their texts where `read` reads them, a group of them at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema([("id", pa.string())] + [("text", pa.string())] * (read is not None))
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for at in range(0, len(rows), _ROWS):
-            some = rows[at : at + _ROWS]
+        for some in groups:
             texts = [pa.array(read(some + first), pa.string())] if read else []
             writer.write_table(pa.table([pa.array([ids[row] for row in some.tolist()], pa.string()), *texts], schema))
 

@@ -37,9 +37,10 @@ class KeyFiles(Mapping[str, "Array"]):
 
         if name in self._held:
             return self._held[name]
-        if name not in self._names:
-            raise KeyError(name)
-        values: Array = np.load(self._folder / f"{self._prefix}{name}{_SUFFIX}", mmap_mode="r")
+        try:  # a folder may have the files of ten thousand shards, which are not listed for each of them
+            values: Array = np.load(self._folder / f"{self._prefix}{name}{_SUFFIX}", mmap_mode="r")
+        except FileNotFoundError:
+            raise KeyError(name) from None
         if len(_MAPPED) < _most():
             self._held[name] = _MAPPED[next(_NUMBERS)] = values
         return values

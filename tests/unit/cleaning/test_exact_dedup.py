@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from argosy.cleaning.dedup.exact_dedup import ExactDedup, ExactDedupConfig
 from argosy.cleaning.dedup.external import Sorter, Workspace
+from argosy.cleaning.dedup.key_files import KeyFiles
 from argosy.cleaning.dedup.near_dedup import NearDedup
 from argosy.cleaning.kernels.dedup.hashing import hash128
 from argosy.cleaning.kernels.dedup.normal import normal_hashes
@@ -138,3 +139,14 @@ def test_records_are_sorted_on_disk_as_in_memory(tmp_path: Path) -> None:
         assert sum(map(len, found)) == len(set().union(*found))
         sorter.close()
         assert list((tmp_path / str(memory)).glob("*")) == []
+
+
+def test_keys_of_a_shard_are_opened_without_a_list_of_those_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "00003.hashes.npy", np.arange(4))
+    monkeypatch.setattr(Path, "glob", None)  # of ten thousand shards it would be long, for each of them
+    keys = KeyFiles(tmp_path, "00003.")
+    assert keys["hashes"].tolist() == [0, 1, 2, 3]
+    with pytest.raises(KeyError, match="bands"):
+        keys["bands"]

@@ -7,8 +7,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from argosy.cleaning.dedup import index
 from argosy.cleaning.dedup.line_dedup import LineDedup
 from argosy.cleaning.dedup.paragraph_dedup import ParagraphDedup
 from argosy.cleaning.dedup.sentence_dedup import SentenceDedup
@@ -177,3 +180,19 @@ def test_parts_of_an_earlier_corpus_are_removed(kind: type[SpanDeduplicator[Any]
     assert found.spans.tolist() == [[0, 2, len(line) + 2]]
     assert found.documents.tolist() == [1]
     assert found.reasons.tolist() == [1]
+
+
+def test_texts_of_an_earlier_corpus_are_written_and_read_some_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "_BYTES", 200)
+    one = make(SubstringDedup, length=30)
+    texts = [f"{chr(97 + at) * 3}{at * 7919 ** 20} ends here." for at in range(9)]
+    corpus = Corpus(one, texts, 2)
+    corpus.write_index(tmp_path / "first", corpus.select(tmp_path / "a"))
+    _, part = index.read_index(one.key_format(), [tmp_path / "first"])
+    read, groups = pq.ParquetFile.read_row_group, []
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda file, group, **given: (
+        groups.append(group), read(file, group, **given))[1])
+    assert part.texts(np.array([0, 1, 4])) == [texts[4], texts[5], texts[8]]
+    assert (part.ids(np.array([2])), groups) == (["d6"], [0, 2, 1])
