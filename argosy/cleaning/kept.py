@@ -98,7 +98,7 @@ class KeptCorpus:
 
     def dropped(self) -> Iterator[tuple[Document, str, str]]:
         """Yield each document that goes, as repaired, with the filter and the reason."""
-        reasons = read_json(self.clean / DECISIONS / REASONS)
+        reasons = self.reasons()
         for code, values in self._rows(_FIELDS, dropped=True):
             yield _document(values), *reasons[code]
 
@@ -117,15 +117,20 @@ class KeptCorpus:
             left[counts["of"]].subtract(left[name])
         return {name: counts["bytes_out"] for name, counts in left.items() if counts["out"]}
 
-    def decision(self, shard: int, row: int) -> tuple[str, str] | None:
-        """Return the filter and the reason that a document is dropped for; None: it is kept."""
+    def codes(self, shard: int) -> "npt.NDArray[np.int32]":
+        """Return the number of the reason why each document of a shard goes, or KEPT, (documents,)."""
         import numpy as np
 
-        code = int(np.load(self.clean / DECISIONS / f"{shard:05}.npy", mmap_mode="r")[row])
-        if code == KEPT:
-            return None
-        label, reason = read_json(self.clean / DECISIONS / REASONS)[code]
-        return label, reason
+        return np.asarray(np.load(self.clean / DECISIONS / f"{shard:05}.npy"))
+
+    def reasons(self) -> list[tuple[str, str]]:
+        """Return (label of the filter, reason) by number."""
+        return [(label, reason) for label, reason in read_json(self.clean / DECISIONS / REASONS)]
+
+    def decision(self, shard: int, row: int) -> tuple[str, str] | None:
+        """Return the filter and the reason that a document is dropped for; None: it is kept."""
+        code = int(self.codes(shard)[row])
+        return None if code == KEPT else self.reasons()[code]
 
     def tier(self, shard: int, row: int, channel: str) -> str:
         """Return the channel that tiers put a document of `channel` in; its own where none does."""
@@ -161,7 +166,7 @@ class KeptCorpus:
         names = read_json(self.clean / DECISIONS / TIERS) if (self.clean / DECISIONS / TIERS).is_file() else []
         for number, directory in enumerate(self.scored):
             tiers = np.load(self.clean / DECISIONS / f"{number:05}.tiers.npy").tolist() if names else []
-            codes = np.load(self.clean / DECISIONS / f"{number:05}.npy").tolist()
+            codes = self.codes(number).tolist()
             cuts = self.cuts(number)
             groups = (group for path in shard_files(directory) for group in read_columns(path, columns))
             rows = chain.from_iterable(zip(*group.values.values(), strict=True) for group in groups)

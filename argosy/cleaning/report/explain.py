@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from math import isfinite, isnan
@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.kept import KeptCorpus
-from argosy.cleaning.scoring import broken
+from argosy.cleaning.scoring import KEPT, broken
 from argosy.cleaning.shard import ScoredShard
 from argosy.data.shards import read_columns, shard_files
 from argosy.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from argosy.cleaning.batch import Floats
 
 
@@ -113,13 +116,32 @@ class Difference:
 
 
 def difference(one: KeptCorpus, other: KeptCorpus, count: int) -> Difference:
-    """Return what `one` drops and `other` keeps, with `count` samples of each reason."""
-    kept = {name for _, name in other.names()}
-    reasons = Counter[tuple[str, str]]()
-    samples = []
-    for document, label, reason in one.dropped():
-        if document.id in kept:
-            reasons[label, reason] += 1
-            if reasons[label, reason] <= count:
-                samples.append((document.id, label, reason, " ".join(document.text.split())[:100]))
-    return Difference(reasons, samples)
+    """Return what `one` drops and `other` keeps, with `count` samples of each reason.
+
+    Of one scored corpus, decisions alone are compared; of two, documents by their ids, as 64-bit hashes."""
+    import numpy as np
+
+    kept = None if list(one.scored) == list(other.scored) else np.sort(_hashes(name for _, name in other.names()))
+    found, why = Difference(Counter(), []), one.reasons()
+    for number, directory in enumerate(one.scored):
+        codes, shard = one.codes(number), ScoredShard(directory)
+        goes = codes != KEPT
+        if kept is None:
+            goes &= other.codes(number) == KEPT
+        else:
+            goes &= np.isin(_hashes(shard.column("id")), kept)
+        chosen = []
+        for code in np.unique(codes[goes]).tolist():
+            rows = np.flatnonzero(goes & (codes == code)).tolist()
+            chosen += rows[: max(count - found.reasons[why[code]], 0)]
+            found.reasons[why[code]] += len(rows)
+        for row, (name, text) in zip(sorted(chosen), shard.rows(sorted(chosen), ("id", "text")), strict=True):
+            found.samples.append((name, *why[codes[row]], " ".join(text.split())[:100]))
+    return found
+
+
+def _hashes(names: Iterable[str]) -> "npt.NDArray[np.uint64]":
+    import numpy as np
+    import xxhash
+
+    return np.fromiter((xxhash.xxh3_64_intdigest(name) for name in names), np.uint64)

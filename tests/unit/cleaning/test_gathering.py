@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from argosy.cleaning import scored
-from argosy.cleaning.report.explain import duplicate_of, find
+from argosy.cleaning.kept import KeptCorpus
+from argosy.cleaning.report.explain import difference, duplicate_of, find
 from argosy.data.schemas import Document
 from argosy.store.files import read_json
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
@@ -88,3 +89,18 @@ def test_a_deduplicator_that_comes_twice_has_an_index_of_its_own_each_time(tmp_p
     outputs, _ = cleaned(tmp_path / "second", make_data(tmp_path / "two", again), filters=filters,
                          against=(str(tmp_path / "first" / "clean"),))
     assert outputs["dropped"] == {"exact_dedup": 1, "exact_dedup-2": 1}
+
+
+def test_what_a_stricter_cleaning_drops_is_the_same_by_places_and_by_ids(tmp_path: Path) -> None:
+    texts = {f"{words:02}": " ".join(PROSE.split()[:words]) for words in range(30, 60)}
+    made = make_data(tmp_path / "data", [Document(name, text, "web") for name, text in texts.items()])
+    loose: Any = [{"name": "gopher_quality", "min_words": 40}, "exact_dedup"]
+    strict: Any = [{"name": "gopher_quality", "min_words": 50}, "exact_dedup"]
+    one = cleaned(tmp_path / "one", made, 2, filters=loose)[1]
+    other = cleaned(tmp_path / "other", made, 3, filters=strict)[1]
+    same = KeptCorpus(cleaned(tmp_path / "same", made, 2, filters=strict)[1].clean, one.scored)
+    assert difference(other, one, 2) == difference(same, one, 2)
+    found = difference(same, one, 2)
+    assert found.reasons == {("gopher_quality", "too short"): 10}
+    assert [text for *_, text in found.samples] == [texts["40"][:100], texts["41"][:100]]
+    assert not difference(one, same, 2).reasons
