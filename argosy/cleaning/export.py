@@ -1,7 +1,8 @@
 """Cleaned documents as files for others: shards of a bounded size by channel, with a manifest of counts and hashes.
 
 All files are made beside their place first: a folder gets its name when all of it is on the disk; of a store each file
-appears whole, and the manifest last."""
+appears whole, the manifest last, and first a mark by which what an interrupted export has left is told from files of
+the same names that nobody may replace."""
 
 import hashlib
 import json
@@ -23,6 +24,7 @@ from argosy.store.step_files import OUTPUTS
 
 FORMATS: tuple[str, ...] = get_args(Format)
 MANIFEST = ".manifest.json"  # hidden: datasets and data.inputs would read it as documents
+MARK = ".export"  # of a store
 _OWN = re.compile(rf"[^/]+/documents-\d{{5,}}\.({'|'.join(map(re.escape, FORMATS))})")
 _FIELD = "--out"
 
@@ -39,7 +41,8 @@ def export(corpus: KeptCorpus, out: str, format: Format = "parquet", shard_bytes
     or nothing is kept; StepError: the disk is full, or the store fails."""
     if is_uri(out):
         names = names_at(out, _FIELD)
-        earlier = [] if all(_OWN.fullmatch(name) for name in names) else _earlier(names, out, replace)
+        interrupted = MARK in names and all(name == MARK or _OWN.fullmatch(name) for name in names)
+        earlier = _earlier(names, out, replace) if names and not interrupted else []
         with tempfile.TemporaryDirectory(prefix="argosy-export-") as folder:
             manifest = _write(corpus, Path(folder), format, shard_bytes)
             _send(Path(folder), manifest, out, earlier)
@@ -77,7 +80,7 @@ def _earlier(names: Sequence[str], out: str, replace: bool) -> list[str]:
         raise InputError(f"{_FIELD} {out} holds an export already: choose another folder, or give --replace")
     manifest = json.loads(read_small(f"{out.rstrip('/')}/{MANIFEST}"))
     known = _files(manifest)
-    if others := sorted({*names} - {*known, MANIFEST}):
+    if others := sorted({*names} - {*known, MANIFEST, MARK}):
         raise InputError(f"{_FIELD} {out} holds files that no export has written ({', '.join(others[:3])}): move them "
                          "away, or choose another folder")
     return known
@@ -115,10 +118,12 @@ def _identity(path: Path) -> dict[str, Any]:
 
 def _send(folder: Path, manifest: dict[str, Any], uri: str, earlier: Sequence[str]) -> None:
     """Upload an export, in place of an earlier or an interrupted one: without a manifest it is none."""
+    (folder / MARK).touch()
+    upload(folder, [MARK], uri, _FIELD)
     if earlier:
         remove(uri, [MANIFEST], _FIELD)
     upload(folder, _files(manifest), uri, _FIELD)
-    remove(uri, sorted({*names_at(uri, _FIELD)} - {*_files(manifest)}), _FIELD)
+    remove(uri, sorted({*names_at(uri, _FIELD)} - {*_files(manifest), MARK}), _FIELD)
     upload(folder, [MANIFEST], uri, _FIELD)
 
 
