@@ -8,7 +8,7 @@ from argosy.config.explain import nearest
 from argosy.config.load import Layer, load, merge
 from argosy.config.yaml import read_yaml
 from argosy.errors import InputError
-from workflows.lifecycle import POSTTRAINING, LifecycleConfig
+from workflows.lifecycle import POSTTRAINING, STAGES, LifecycleConfig
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "demo"
@@ -28,6 +28,10 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
     config = load(LifecycleConfig, [base.path, *layers], overrides)
     if config.posttraining:
         _check_one_tree(file, overrides)
+    elif "posttraining" in config.model_fields_set:
+        raise InputError("posttraining is [], allowed: one item or more; leave it out for the stages "
+                         f"{', '.join(POSTTRAINING)}, or name in `stages` those that there shall be")
+    _check_read(config, overrides)
     if not config.data.inputs:
         if "inputs" in config.data.model_fields_set:
             raise InputError("data.inputs is [], allowed: files or folders of yours; leave it out to train on the "
@@ -49,6 +53,19 @@ def _check_one_tree(file: Path | None, overrides: Sequence[str]) -> None:
     if both := [name for name in POSTTRAINING if name in given]:
         raise InputError(f"posttraining and {both[0]} are both given: an item of posttraining takes the place of "
                          f"{both[0]}; write its fields there, or leave posttraining out")
+
+
+def _check_read(config: LifecycleConfig, overrides: Sequence[str]) -> None:
+    """Refuse an override of a stage that the graph does not have: nobody would read it. A file may have them, for
+    other values of `stages`."""
+    for override in overrides:
+        field = override.partition("=")[0]
+        stage = field.partition(".")[0]
+        if "." in field and stage in STAGES and stage not in config.chosen():
+            there = ", ".join(config.stages or [name for name in STAGES if name in config.chosen()])
+            add = f"add {stage} to stages, or " if config.stages else ""
+            raise InputError(f"{field}: there is no stage {stage} in this pipeline (it has: {there}), and nobody would "
+                             f"read it: {add}leave it out")
 
 
 def preset_names() -> list[str]:

@@ -3,9 +3,11 @@
 from collections.abc import Collection
 from os.path import expanduser
 from pathlib import Path
+from typing import Any
 
 from argosy.cleaning.classifier.model import check_saved
 from argosy.cleaning.classifier.model_paths import ModelFilterConfig
+from argosy.cleaning.dedup.index import INDEX
 from argosy.cleaning.filters import registered
 from argosy.cleaning.tiers import tier_channels
 from argosy.data.sample import input_channels
@@ -23,7 +25,7 @@ from evals.task_sources import check_there
 from steps.clean import CleanConfig
 from steps.data import FEEDBACK, FILES, DataConfig, check_files
 from steps.train_classifier import check_sets
-from workflows.lifecycle import LifecycleConfig
+from workflows.lifecycle import POSTTRAINING, LifecycleConfig
 
 
 def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
@@ -36,6 +38,11 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
         check_sets(config.classifier)
     if {"score", "measure"} & set(stages):
         _check_models(config.clean)
+    if "clean" in stages:
+        _check_indexes(config.clean)
+    if "start" in stages:
+        _check_start(config)
+    _check_lengths(config, stages)
     _check_feedback(config, stages)
     _check_phases(config, stages)
     named = {f"{name}.{field}": getattr(stage, field) for name, stage in config
@@ -71,6 +78,39 @@ def _check_feedback(config: LifecycleConfig, stages: Collection[str]) -> None:
         raise InputError(f"data.feedback is given, and {' and '.join(readers)} would learn from the pairs of "
                          f"preferences.jsonl: set {name}.method=kto {name}.preferences={FEEDBACK[0]} "
                          f"{name}.heldout={FEEDBACK[1]}, or leave data.feedback out")
+
+
+def _check_indexes(config: CleanConfig) -> None:
+    """Check that earlier corpora are directories of clean steps that have left an index."""
+    for at, directory in enumerate(config.against):
+        if not (Path(directory) / INDEX).is_dir():
+            raise InputError(f"clean.against[{at}]: {directory} has no folder {INDEX}: give the directory of a "
+                             "finished clean step (runs/clean-...) with clean.index=true and the same deduplicating "
+                             "filters")
+
+
+def _check_start(config: LifecycleConfig) -> None:
+    """Check that the directory to begin with holds a model."""
+    model = config.start.model if config.start else ""
+    if model and not (Path(model) / "config.json").is_file():
+        raise InputError(f"start.model: {model} has no config.json: give the directory of a model as transformers "
+                         "saves it, or org/name@commit of the hub")
+
+
+def _check_lengths(config: LifecycleConfig, stages: Collection[str]) -> None:
+    """Check that no stage of post-training has longer examples than the model's context, where that is known."""
+    context: Any = config.pretrain.model.max_position_embeddings
+    if config.start:
+        context = read_record(Path(config.start.model) / "config.json").get("max_position_embeddings")
+    if config.long_context and "long_context" in config.chosen():
+        context = config.long_context.sequence_length
+    tuned = {name: (name, getattr(config, name)) for name in POSTTRAINING if not config.posttraining}
+    tuned |= {branch.name: (f"posttraining.{branch.name}", branch.config()) for branch in config.posttraining}
+    for stage, (where, own) in tuned.items():
+        length = getattr(own, "max_length", 0)
+        if stage in stages and isinstance(context, int) and length > context:
+            raise InputError(f"{where}.max_length={length} is more than the {context} tokens of the model's context: "
+                             "lower it, or set 0 for the context")
 
 
 def _check_phases(config: LifecycleConfig, stages: Collection[str]) -> None:

@@ -56,14 +56,14 @@ def copy_shards(one: Path, folder: Path, count: int) -> list[Path]:
     return made
 
 
-def measure(root: Path, shards: list[Path], out: Path) -> dict[str, Any]:
+def measure(root: Path, shards: list[Path], out: Path, memory_mb: int = 1024) -> dict[str, Any]:
     """Clean; return seconds, those of the processor, and the most MB that the process held above those before."""
     from steps import clean
 
     begin, cpu = time.perf_counter(), time.process_time()
     with Peak() as peak:
         chain.ran(clean.STEP, out, data=str(root / "data"), scored=tuple(map(str, shards)),
-                  filters=clean.CleanConfig().filters)
+                  filters=clean.CleanConfig().filters, memory_mb=memory_mb)
     seconds = time.perf_counter() - begin
     return {"shards": len(shards), "documents": len(shards) * _DOCUMENTS, "seconds": round(seconds, 1),
             "cpu": round(time.process_time() - cpu, 1), "peak_mb": round(peak.most - peak.before)}
@@ -73,13 +73,14 @@ def main() -> None:
     """Measure for the numbers of shards that are given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shards", type=int, nargs="+")
-    counts = parser.parse_args().shards
+    parser.add_argument("--memory-mb", type=int, default=1024, metavar="MB", help="clean.memory_mb")
+    args = parser.parse_args()
     with TemporaryDirectory() as folder:
         root = Path(folder)
         one = score_one(root)
-        for count in (2, *counts):  # the first loads what is compiled
+        for count in (2, *args.shards):  # the first loads what is compiled
             shards = copy_shards(one, root / f"shards-{count}", count)
-            print(json.dumps(measure(root, shards, root / f"clean-{count}")), flush=True)
+            print(json.dumps(measure(root, shards, root / f"clean-{count}", args.memory_mb)), flush=True)
 
 
 if __name__ == "__main__":

@@ -209,6 +209,21 @@ def test_feedback_is_learnt_from_or_refused(tmp_path: Path) -> None:
         check_inputs(compose("tiny", None, tree), {"data", "a", "k"})
 
 
+def test_what_a_later_step_would_refuse_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"clean\.against\[0\]: .*empty has no folder index: give the directory"):
+        check_inputs(compose("tiny", None, [f"clean.against=[{tmp_path / 'empty'}]"]), {"clean"})
+    start = f"start.model={tmp_path / 'empty'}"
+    with pytest.raises(InputError, match=r"start\.model: .*empty has no config\.json"):
+        check_inputs(compose("tiny", None, [start]), {"start"})
+    with pytest.raises(InputError, match=r"sft\.max_length=999 is more than the 256 tokens of the model's context"):
+        check_inputs(compose("tiny", None, ["sft.max_length=999"]), {"sft"})
+    (tmp_path / "empty/config.json").write_text('{"max_position_embeddings": 64}')
+    tree = "posttraining=[{name: a, method: sft, max_length: 65}]"
+    with pytest.raises(InputError, match=r"posttraining\.a\.max_length=65 is more than the 64 tokens"):
+        check_inputs(compose("tiny", None, [start, tree, "long_context=null"]), {"a"})
+
+
 def test_a_template_that_is_not_there_is_refused_by_the_plan() -> None:
     with pytest.raises(InputError, match=r"template is 'chatlm', which is not there; nearest: chatml"):
         compose("tiny", None, ["sft.template=chatlm"])

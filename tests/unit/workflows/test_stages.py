@@ -68,13 +68,25 @@ def test_with_start_alone_tokenizer_and_pretraining_are_left_out(model: str) -> 
 ])  # fmt: skip
 def test_named_stages_are_there_with_what_they_need(model: str, stages: str, names: set[str]) -> None:
     preset = "continue" if "pretrain" in names else "tiny"  # the other one's pretraining has a model of its own
-    found = nodes(model, f"stages={stages}", "evaluate.suites.heldout=none", preset=preset)
+    suites = ["evaluate.suites.heldout=none"] if "evaluate" in names else []
+    found = nodes(model, f"stages={stages}", *suites, preset=preset)
     assert {node.name for node in found.values()} == names
     Graph(found.values())
     if "pretrain" in names:
         assert inputs(found["pretrain"]) == {"checkpoint": ["start"], "tokenized": ["tokenize"]}
     if "dpo" in names:
         assert inputs(found["dpo"]) == {"checkpoint": ["sft"], "data": ["data"]}
+
+
+@pytest.mark.parametrize(("overrides", "words"), [
+    (["stages=[sft]", "rlhf.kl_coef=0.1"], "rlhf.kl_coef: there is no stage rlhf in this pipeline (it has: sft), and "
+                                           "nobody would read it: add rlhf to stages"),
+    (["pretrain.max_epochs=2"], "pretrain.max_epochs: there is no stage pretrain in this pipeline (it has: data, "),
+    (["posttraining=[]"], "posttraining is [], allowed: one item or more"),
+])
+def test_what_nobody_would_read_is_refused(overrides: list[str], words: str, model: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        compose("tiny", None, [model, *overrides])
 
 
 def test_the_files_of_the_page_are_planned(model: str, tmp_path: Path) -> None:
