@@ -1,6 +1,6 @@
 """Documents laid end to end as code points: what filters look at, all at once, through compiled loops (`kernels/`)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -98,3 +98,11 @@ class Batch:
     def han(self) -> "Flags":
         """Whether a document counts in characters, as Chinese does: a third of its words are Han, (documents,)."""
         return self.by_document(self.words.han) > HAN_SHARE * self.word_counts
+
+
+def chunks(rows: "Integers", lengths: "Integers", most: int) -> "Iterator[Integers]":
+    """Yield rows, some at a time, whose lengths are `most` together, and at most one more."""
+    import numpy as np
+
+    number = np.cumsum(lengths) // most
+    yield from np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else ()

@@ -1,10 +1,11 @@
 """An index of a cleaned corpus: the keys and names of its documents, against which a later corpus is deduplicated."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from argosy.cleaning.batch import chunks
 from argosy.cleaning.dedup.duplicates import About
 from argosy.cleaning.dedup.key_files import KeyFiles
 from argosy.cleaning.filter import Keys
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 INDEX = "index"  # in the directory of the step that has cleaned
 _META, _DOCUMENTS = "index.json", "documents"
-_ROWS, _BYTES = 1000, GROUP_BYTES  # documents that are written at a time, and of their texts, where these are written
+_BYTES, _ROW = GROUP_BYTES, 2**13  # that are written at a time, and what an id counts among them
 
 
 class KeyFormat(NamedTuple):
@@ -94,24 +95,13 @@ def write_index(
             np.save(folder / f"{number:05}.{name}.npy", values)
         read = about.texts if keyed.texts else None
         chosen = np.flatnonzero(rows)
-        groups = _groups(chosen, about.lengths[chosen + first] if read else np.zeros(len(chosen), np.int64))
+        lengths = about.lengths[chosen + first] + _ROW if read else np.full(len(chosen), _ROW)
+        groups = chunks(chosen, lengths, _BYTES)
         _write_documents(folder / f"{number:05}.{_DOCUMENTS}.parquet", names, groups, first, read)
         counts.append(int(rows.sum()))
         first += size
     meta = {"name": keyed.name, "parameters": dict(keyed.parameters), "documents": counts}
     write_json(folder / _META, meta)
-
-
-def _groups(rows: "Integers", lengths: "Integers") -> "Iterator[Integers]":
-    """Cut rows into groups of at most _ROWS, whose lengths are _BYTES together, or of a single one."""
-    import numpy as np
-
-    at, sums = 0, np.cumsum(lengths)
-    while at < len(rows):
-        full = int(np.searchsorted(sums, sums[at] - lengths[at] + _BYTES, "right"))
-        end = min(at + _ROWS, max(full, at + 1))
-        yield rows[at:end]
-        at = end
 
 
 def _write_documents(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from argosy.cleaning.batch import Batch
+from argosy.cleaning.batch import Batch, chunks
 from argosy.cleaning.dedup.corpus import Corpus
 from argosy.cleaning.dedup.duplicates import Duplicates
 from argosy.cleaning.dedup.external import Sorter, Workspace
@@ -96,18 +96,10 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
             at = int(firsts[-1])
             marks = np.concatenate([np.zeros(1, np.int64), np.cumsum(shared[firsts[0] : at])])
             rows = np.flatnonzero(np.diff(marks[firsts - firsts[0]]))
-            for some in _chunks(rows, keys["lengths"][rows], most):
+            for some in chunks(rows, keys["lengths"][rows], most):
                 numbers = some + first
                 points, starts = _coded(corpus.texts(numbers))
                 yield windows(points, starts, self.config.length, numbers.astype(np.uint64), shared, firsts[some])
-
-
-def _chunks(rows: "Integers", lengths: "Integers", most: int) -> "Iterator[Integers]":
-    """Yield rows whose lengths are `most` together, or a single one."""
-    import numpy as np
-
-    number = np.cumsum(lengths) // most
-    yield from np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else ()
 
 
 def _coded(texts: Sequence[str]) -> "tuple[npt.NDArray[np.uint32], Integers]":

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from argosy.cleaning.batch import chunks
 from argosy.cleaning.filter import Filter
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.kept import without
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _COUNTS = ("in", "out", "bytes_in", "bytes_out")  # documents and their UTF-8 bytes
 SAMPLE_CHARACTERS = 300  # of a text in the report
-_TEXTS = 1000  # that are read at a time
+_TEXTS = 2**23  # bytes of them that are read at a time
 _CODES = 2**20  # that are looked at at a time
 
 
@@ -117,8 +118,7 @@ class _Cuts:
         every = np.concatenate([np.zeros((0, 3), np.int64), *spans.values()])
         every = every[np.lexsort((every[:, 1], every[:, 0]))]
         rows = np.unique(every[kept[every[:, 0]], 0])
-        for at in range(0, len(rows), _TEXTS):
-            some = rows[at : at + _TEXTS]
+        for some in chunks(rows, block.sizes(SIZE)[rows], _TEXTS):
             bounds = np.searchsorted(every[:, 0], [some, some + 1])
             for row, text, begin, end in zip(some, corpus.texts(some + block.first), *bounds, strict=True):
                 left = without(text, every[begin:end, 1:].tolist())

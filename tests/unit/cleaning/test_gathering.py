@@ -7,6 +7,7 @@ import pytest
 
 from argosy.cleaning import scored
 from argosy.cleaning.kept import KeptCorpus
+from argosy.cleaning.report import funnel
 from argosy.cleaning.report.explain import difference, duplicate_of, find
 from argosy.data.schemas import Document
 from argosy.store.files import read_json
@@ -47,6 +48,17 @@ def test_a_corpus_is_cleaned_against_an_earlier_one(tmp_path: Path) -> None:
     place = find(corpus, next(document.id for document, *_ in corpus.dropped()))
     names = [document.id for document in first.documents()]
     assert duplicate_of(corpus, place, "exact_dedup") == f"{names[1]} of clean.against[0]"
+
+
+def test_texts_that_are_cut_are_read_some_bytes_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = data(tmp_path / "data", {str(at): f"{NOTICE}{PROSE} {at}.\n" for at in range(12)})
+    read, sizes = scored.ScoredCorpus.texts, list[int]()
+    monkeypatch.setattr(funnel, "_TEXTS", 4 * (len(NOTICE) + len(PROSE)))
+    monkeypatch.setattr(scored.ScoredCorpus, "texts", lambda self, documents: (
+        sizes.append(len(documents)), read(self, documents))[1])
+    cleaned(tmp_path, corpus, 2, filters=["line_dedup"])
+    assert sum(sizes) == 11
+    assert max(sizes) <= 5
 
 
 def test_what_has_dropped_the_document_that_stays_is_told(tmp_path: Path) -> None:
