@@ -178,13 +178,14 @@ class ItemIndex:
         """List the items that are in texts (as `Batch.points` and `Batch.starts`), the best of each text first."""
         import numpy as np
 
-        from argosy.cleaning.kernels.overlap import lookup, powers, split
+        from argosy.cleaning.kernels.overlap import bounded, lookup, powers, split
 
         words, postings = split(points, starts), self._postings
         spaced, han = {3, 4, 6, self._ngram}, {4, 6, 2 * _LEAST, 2 * self._ngram}  # by their first word
         sizes = np.array(sorted(spaced | han), np.int64)
         of_han = np.array([-1 if size in spaced & han else int(size in han) for size in sizes.tolist()], np.int64)
         hits = lookup(words.prefix, words.first, words.han, sizes, powers(sizes), of_han, postings.known, self._filter)
+        hits = bounded(hits, words.first)
         each = postings.offsets[hits[:, 1] + 1] - postings.offsets[hits[:, 1]]
         within = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
         rows = postings.rows[np.repeat(postings.offsets[hits[:, 1]], each) + within]
@@ -210,14 +211,14 @@ class ItemIndex:
         """List items whose question is in a text, with at most some edits."""
         import numpy as np
 
-        from argosy.cleaning.kernels.overlap import verify
+        from argosy.cleaning.kernels.overlap import likely_first, verify
 
         count = len(self._items)
         anchors = np.maximum(self._sizes[:count] - self._anchor_sizes() + 1, 1)
         least = np.maximum(1, np.floor(_ANCHOR_SHARE * anchors)).astype(np.int64)
-        order = np.lexsort((rows[:, 1], places, rows[:, 0], texts))
-        rows = rows[order]
-        aligned = verify(texts[order], rows[:, 0], places[order], rows[:, 1], words.hashes, words.first,
+        starts, targets = places - rows[:, 1], rows[:, 0]
+        order = likely_first(texts, targets, starts)
+        aligned = verify(texts[order], targets[order], starts[order], words.hashes, words.asks, words.first,
                          self._words.hashes, self._words.first, least, self._similarity)
         matches = (self._judged(words, *row) for row in aligned.tolist())
         return [match for match in matches if match]

@@ -23,6 +23,7 @@ _NONE, _LETTER, _HAN, _ASKS = range(4)
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _MOST_TRIES = 50  # places of a text at which a target is aligned
+_MOST_TIMES = 1000  # times that a text has an n-gram: of more the first are looked at
 _FILTER_WORDS = 8  # n-grams by 64 bits of the filter at which most n-grams of clean texts end
 
 
@@ -174,6 +175,33 @@ def lookup(prefix, first, han, sizes, factors, of_han, known, words):  # type: i
     return found[:count]
 
 
+def bounded(hits: "Integers", first: "Integers") -> "Integers":
+    """Leave out of `lookup`'s answer what a text has of an n-gram beyond _MOST_TIMES: a page that says four words of
+    sixty questions a million times would not fit into memory, and tells nothing."""
+    if len(hits) <= _MOST_TIMES:
+        return hits
+    texts = np.searchsorted(first, hits[:, 0], side="right") - 1
+    order = np.lexsort((texts, hits[:, 1]))  # stable: places are in order
+    begins = np.flatnonzero(np.r_[True, (np.diff(hits[order, 1]) != 0) | (np.diff(texts[order]) != 0)])
+    times = np.arange(len(hits)) - np.repeat(begins, np.diff(np.append(begins, len(hits))))
+    kept: Integers = hits[np.sort(order[times < _MOST_TIMES])]
+    return kept
+
+
+def likely_first(texts: "Integers", targets: "Integers", starts: "Integers") -> "Integers":
+    """Return the order in which shared n-grams are looked at: by text and target, and then those first of which most
+    say that the target begins there, as of a copy nearly all do and of a phrase that a page repeats two or three."""
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    order = np.lexsort((starts, targets, texts))
+    begins = np.r_[True, np.diff(np.stack([texts, targets, starts])[:, order]).any(axis=0)]
+    group = np.cumsum(begins) - 1
+    times = np.empty(len(texts), np.int64)
+    times[order] = np.bincount(group)[group]
+    found: Integers = np.lexsort((starts, -times, targets, texts))
+    return found
+
+
 @njit(cache=True)
 def _align(pattern, text, begin, end):  # type: ignore[no-untyped-def]
     """Find the piece of `text[begin:end]` at the least edit distance from `pattern` (Sellers 1980): distance, begin,
@@ -206,19 +234,20 @@ def _group_end(texts, targets, at):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def verify(texts, targets, places, offsets, hashes, first, known, bounds, least, similarity):  # type: ignore[no-untyped-def]
+def verify(texts, targets, starts, hashes, asks, first, known, bounds, least, similarity):  # type: ignore[no-untyped-def]
     """Align targets with the texts that share n-grams with them.
 
     Args:
-        texts, targets, places, offsets: of each shared n-gram, in this order: text, target, place in the text's words,
-            place in the target's.
-        hashes, first: the texts' words (`Words`).
+        texts, targets, starts: of each shared n-gram: text, target, and where in the text's words the target would
+            begin by it; ordered by text, target, and where to look first.
+        hashes, asks, first: the texts' words (`Words`).
         known, bounds: words of all targets, and where each begins in them.
         least: shared n-grams that a target must have to be aligned, by target.
         similarity: least share of a target's words that are left as they are.
 
     Returns:
-        Rows of text, target, edits, begin and end in the texts' words: each text's best piece for a target."""
+        Rows of text, target, edits, begin and end in the texts' words: each text's best piece for a target, of equal
+        ones the first with a question mark after it."""
     found = np.empty((256, 5), np.int64)
     count = at = 0
     while at < len(texts):
@@ -226,17 +255,18 @@ def verify(texts, targets, places, offsets, hashes, first, known, bounds, least,
         target, text = targets[at], texts[at]
         pattern = known[bounds[target] : bounds[target + 1]]
         slack = max(2, len(pattern) // 5)
-        best, begin, stop, last, tries = len(pattern) + 1, 0, 0, -1, 0
+        best, begin, stop, last, tries, asked = len(pattern) + 1, 0, 0, -1, 0, False
         if end - at >= least[target]:
             for hit in range(at, end):
-                start = places[hit] - offsets[hit]
+                start = starts[hit]
                 if (tries and abs(start - last) <= slack // 2) or tries == _MOST_TRIES:
                     continue
                 last, tries = start, tries + 1
                 low, high = max(first[text], start - slack), min(first[text + 1], start + len(pattern) + slack)
                 edits, one, two = _align(pattern, hashes, low, high)
-                if edits < best:
-                    best, begin, stop = edits, one, two
+                mark = two < first[text + 1] and asks[two]
+                if edits < best or (edits == best and mark and not asked):
+                    best, begin, stop, asked = edits, one, two, mark
         if best <= (1 - similarity) * len(pattern) + 1e-9:
             if count == len(found):
                 found = np.concatenate((found, np.empty_like(found)))

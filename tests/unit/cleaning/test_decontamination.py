@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
+from argosy.cleaning.kernels.overlap import bounded
 from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import Document
 from argosy.store.files import read_json
@@ -162,6 +164,23 @@ def test_short_questions_without_a_mark_and_options_that_begin_with_numbers_are_
     found = dict(contaminated(one(Batch([document(text) for text in texts]))[1], benchmark))
     assert {number: (row["item"], row["match"]) for number, row in found.items()} == {
         0: (order, "question"), 1: (gap, "question"), 3: ("games", "options")}
+
+
+def test_a_short_question_is_found_behind_many_that_begin_alike_and_behind_its_title() -> None:
+    question = "What is the value of x when three boats come home?"
+    alike = " ".join(f"What is the value of y{at} if tide {at} is low and the wind blows from the east?"
+                     for at in range(2000))
+    texts = [f"{alike} {question}", f"what-is-the-value-of-x-when-three-boats-come-home.html {question}", alike]
+    item = {"id": "boats", "question": question, "choices": []}
+    one = Decontamination(DecontaminationConfig(), Resources(benchmark=[item]))
+    assert [at for at, _ in contaminated(one(Batch([document(text) for text in texts]))[1], [item])] == [0, 1]
+
+
+def test_an_ngram_that_a_text_repeats_without_end_takes_no_memory() -> None:
+    places = np.arange(3 * 4000).reshape(3, 4000)  # of three texts, in which two n-grams come by turns, 2000 times each
+    hits = np.stack([places.ravel(), places.ravel() % 2], axis=1)
+    first = np.array([0, 4000, 8000, 12_000])
+    assert bounded(hits, first).tolist() == hits[(places % 4000 < 2000).ravel()].tolist()
 
 
 def test_a_question_that_items_share_is_no_proof_alone() -> None:
