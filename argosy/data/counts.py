@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from argosy.data.jsonl import Reject
-from argosy.data.rejects import Tally
+from argosy.data.rejects import Tally, remedy
 from argosy.data.schemas import Document
 from argosy.data.sources import MAX_CHANNELS, InputFile, channel_name
 from argosy.errors import InputError
@@ -113,8 +113,8 @@ class Counts:
         for label in bad[:1]:
             own = self.files[label]
             if own.damaged:
-                raise InputError(f"data.inputs: {label}{more} cannot be read to its end: {own.damaged}. Copy or make "
-                                 "it anew, or take it out")
+                raise InputError(f"data.inputs: {label}{more} cannot be read to its end: {own.damaged}. "
+                                 f"{remedy(own.damaged)}")
         total = Tally()
         for own in self.files.values():
             total.read += own.read

@@ -1,5 +1,6 @@
 """The user's files, found and named in a fixed order: what can be read, and what is passed over."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -70,7 +71,18 @@ def list_inputs(
             (files if wanted else others).append(one)
         if skip is not None:
             _check_folders(given, [*files, *others], unknown, skip)
+    _check_once(files, inputs)
     return files, [file.label for file in (*unknown, *others)]
+
+
+def _check_once(files: Sequence[InputFile], inputs: Sequence[str]) -> None:
+    """Check that no two inputs give one file, whose documents would come twice. Raises InputError: they do."""
+    first: dict[str, InputFile] = {}
+    for file in files:
+        path = file.path if is_uri(file.path) else os.path.realpath(file.path)
+        if (before := first.setdefault(path, file)).input != file.input:
+            raise InputError(f"{inputs[before.input]} and {inputs[file.input]} both give {file.path}, whose documents "
+                             "would come twice: leave one of the two out")
 
 
 def _input(found: Found, index: int, label: str, dataset: Dataset) -> InputFile:

@@ -33,13 +33,30 @@ class Tally:
         bad = sum(self.rejected.values())
         reasons = ", ".join(f"{reason}: {count}" for reason, count in self.rejected.most_common()) + self.first
         if self.read == 0:
-            found = f"all {bad} lines are unreadable ({reasons}); see {rejects_at}" if bad else "it holds no text"
-            raise InputError(f"{what}: {found}")
+            raise InputError(f"{what}: all {bad} lines are unreadable ({reasons}); see {rejects_at}. {remedy(reasons)}"
+                             if bad else f"{what}: it holds no text")
         if bad > self.read:
             raise InputError(
                 f"{what}: {bad} of {bad + self.read} lines are unreadable, more than half ({reasons}); "
-                f"they are in {rejects_at}. Check the format, encoding (UTF-8) and field names, or take the file out"
+                f"they are in {rejects_at}. {remedy(reasons)}"
             )
+
+
+_REMEDIES = {
+    "no field": "Name the field that holds the text as data.source.text_field, or take the file out",
+    "invalid UTF-8": "Convert it to UTF-8 (as iconv -f gb18030 -t utf-8 does), or take it out",
+    "NUL byte": "It is no text, or UTF-16: convert it to UTF-8, or take it out",
+    "longer than": "Raise data.source.record_bytes, or take it out",
+    "cut off": "Copy or make it anew, or take it out",
+    "damaged": "Copy or make it anew, or take it out"
+}
+
+
+def remedy(why: str) -> str:
+    """Say what to do about an input that is mostly unreadable, by the reasons that are named first."""
+    places = {why.find(reason): words for reason, words in _REMEDIES.items() if reason in why}
+    general = "Check the format, encoding (UTF-8) and field names, or take the file out"
+    return places[min(places)] if places else general
 
 
 @dataclass

@@ -43,6 +43,11 @@ def expand_input(text: str) -> str:
     if protocol not in available_protocols():
         raise ValueError(f"{text!r}: there is no protocol {protocol!r}, allowed: a path, or a URI that fsspec knows, "
                          "such as s3://BUCKET/KEY, hf://datasets/ORG/NAME or file:///PATH")
+    parts = [part for part in text[match.end() :].split("/") if part]
+    if not parts and protocol != "memory":
+        raise ValueError(f"{text!r} names nothing in the store, allowed: such as {protocol}://BUCKET/KEY")
+    if protocol == "hf" and len(parts) < (3 if parts[0] in ("datasets", "spaces") else 2):
+        raise ValueError(f"{text!r} names no repository of the hub, allowed: such as hf://datasets/ORG/NAME")
     return text
 
 

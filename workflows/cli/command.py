@@ -69,6 +69,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def not_negative(text: str) -> int:
+    """Parse a whole number from 0 on."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a whole number from 0 on")
+    return int(text)
+
+
 def memory(text: str) -> float:
     """Parse GB (10^9 bytes): `6`, `6.5`, `6GB`, `512MB`, `6GiB`."""
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+) *(?:([kmgt])(i?)b?)?", text.strip(), re.IGNORECASE)

@@ -30,7 +30,7 @@ from argosy.store.remote import expand_input
 from argosy.store.step_files import read_done
 from argosy.text.display import columns, visible
 from steps.clean import CleanConfig
-from workflows.cli.command import Command, add_store, memory
+from workflows.cli.command import Command, add_store, memory, not_negative
 from workflows.stored.last_run import last_run
 from workflows.stored.lineage import Lineage
 
@@ -69,7 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--clean", type=Path, metavar="DIR", help="a clean step's (default: the last run's)")
         add_store(each)
     for each in (tried, diff, dropped):
-        each.add_argument("--most", type=int, default=10, metavar="N", help="documents that are shown (default: 10)")
+        each.add_argument("--most", type=not_negative, default=10, metavar="N",
+                          help="documents that are shown (default: 10)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -238,8 +239,17 @@ def _documents(paths: list[str]) -> Iterator[Document]:
 
 def _diff(args: argparse.Namespace) -> Iterator[str]:
     first, second = _corpus(args.first)[0], _corpus(args.second)[0]
-    for word, one, other in (("more", second, first), ("less", first, second)):
-        found = difference(one, other, args.most)
+    if first.clean.resolve() == second.clean.resolve():
+        raise InputError(f"{args.first} and {args.second} are the same directory: name those of two clean steps")
+    pairs = {word: difference(one, other, args.most) for word, one, other in (("more", second, first),
+                                                                              ("less", first, second))}
+    if any(found.documents and found.absent == found.documents for found in pairs.values()):
+        raise InputError(f"{args.first} and {args.second} have no document in common, by their ids (file:line): "
+                         "name cleanings of the same inputs")
+    for word, name in (("less", args.first), ("more", args.second)):
+        if pairs[word].absent:
+            yield f"{pairs[word].absent} of the {pairs[word].documents} documents of {name} are not in the other one"
+    for word, found in pairs.items():
         yield f"the second drops {found.reasons.total()} documents {word}"
         for (label, reason), count in found.reasons.most_common():
             yield f"  {count:8} {label}: {reason}"
@@ -272,6 +282,9 @@ def _export(args: argparse.Namespace) -> Iterator[str]:
     except ValueError:
         raise InputError(f"--out is {args.out!r}, allowed: a folder, or a URI that fsspec can write, such as "
                          "s3://BUCKET/KEY") from None
+    if out.startswith("memory:"):
+        raise InputError(f"--out is {args.out!r}, whose store ends with this command, allowed: a folder, or a URI of a "
+                         "store that lasts, such as s3://BUCKET/KEY")
     found = export(_open(args)[0], out, args.format, round(args.shard_size * 1e9), args.replace)
     rows = [(name, f"{channel['documents']:,}", f"{channel['text_bytes']:,}", str(len(channel["files"])))
             for name, channel in found["channels"].items()]

@@ -15,7 +15,7 @@ from workflows.argo.client.unit import Unit, seconds
 from workflows.argo.client.view import Task, View, view
 from workflows.argo.client.watch import reason
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo, with_access
-from workflows.cli.command import Command, add_store
+from workflows.cli.command import Command, add_store, not_negative
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.view import progress_text
 from workflows.plan import Plan, PlannedNode, plan
@@ -42,13 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_store(parser)
     add_cluster(parser, "local")
     parser.add_argument("--all", action="store_true", help="list the cluster's workflows, the newest first")
-    parser.add_argument("--limit", type=_whole, metavar="N", help=f"with --all: how many (default: {LIMIT}; 0: all)")
-
-
-def _whole(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a whole number from 0 on")
-    return int(text)
+    parser.add_argument("--limit", type=not_negative, metavar="N",
+                        help=f"with --all: how many (default: {LIMIT}; 0: all)")
 
 
 def run(args: argparse.Namespace) -> int:

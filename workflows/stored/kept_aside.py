@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.config.explain import first_of
+from argosy.data.rejects import remedy
 from argosy.store.step_files import read_done
 
 _SHOWN = 3  # reasons, names and files
@@ -25,7 +26,7 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
     damaged = {file: why for parts in stages.values() for _, outputs in parts
                for file, why in (outputs.get("damaged") or {}).items()}
     for file, why in list(damaged.items())[:_SHOWN]:
-        yield f"warning: {file} was not read whole ({why}): make it anew, or leave it out of data.inputs"
+        yield f"warning: {file} was not read whole ({why}). {remedy(why)}"
     if len(damaged) > _SHOWN:
         yield f"warning: {_count(len(damaged) - _SHOWN, 'more file')} not read whole"
     for stage, parts in stages.items():

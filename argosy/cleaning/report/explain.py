@@ -3,10 +3,10 @@
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.kept import KeptCorpus
@@ -31,8 +31,8 @@ class Place:
 
 
 def find(corpus: KeptCorpus, name: str) -> Place:
-    """Find the document with this id. Raises InputError: there is none; names one that begins alike."""
-    near = ""
+    """Find the document with this id. Raises InputError: there is none; names the likeliest one."""
+    hint, best = "", 0.0
     for number, directory in enumerate(corpus.scored):
         at = 0
         for path in shard_files(directory):
@@ -40,10 +40,24 @@ def find(corpus: KeptCorpus, name: str) -> Place:
                 ids = group.values["id"]
                 if name in ids:
                     return Place(number, at + ids.index(name))
-                near = near or next((each for each in ids if name in each), "")
+                for each in ids:
+                    if (likeness := _likeness(each, name)) > best:
+                        hint, best = each, likeness
                 at += len(ids)
-    hint = f"; did you mean {near!r}?" if near else ""
+    hint = f"; did you mean {hint!r}?" if hint else ""
     raise InputError(f"no document has the id {name!r}{hint} (ids are file:line, as in the samples of the report)")
+
+
+def _likeness(name: str, given: str) -> float:
+    """Return how likely it is that `name` is meant by `given`, from 0 to 3: a path that ends in it, else the last one
+    of the file that begins before the line, else a name that has it."""
+    if given.endswith(f"/{name}"):
+        return 3
+    (file, _, line), (wanted, _, after) = name.rpartition(":"), given.rpartition(":")
+    before = line.isdecimal() and after.isdecimal() and int(line) <= int(after)
+    if before and (file == wanted or wanted.endswith(f"/{file}")):
+        return 1 + int(line) / int(after)
+    return 0.5 if given in name else 0.0
 
 
 @dataclass(frozen=True)
@@ -104,15 +118,18 @@ def duplicate_of(corpus: KeptCorpus, place: Place, label: str) -> str:
     return f"{name} (then dropped by {later[0]}: {later[1]})" if later else str(name)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Difference:
     """Documents that one cleaning drops and another keeps.
 
     Attributes:
-        reasons: (filter, reason) -> how many. samples: (id, filter, reason, beginning of the text)."""
+        reasons: (filter, reason) -> how many. samples: (id, filter, reason, beginning of the text).
+        documents: of the one that drops. absent: those that the other one has never had."""
 
-    reasons: Counter[tuple[str, str]]
-    samples: list[tuple[str, str, str, str]]
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    samples: list[tuple[str, str, str, str]] = field(default_factory=list)
+    documents: int = 0
+    absent: int = 0
 
 
 def difference(one: KeptCorpus, other: KeptCorpus, count: int) -> Difference:
@@ -121,15 +138,17 @@ def difference(one: KeptCorpus, other: KeptCorpus, count: int) -> Difference:
     Of one scored corpus, decisions alone are compared; of two, documents by their ids, as 64-bit hashes."""
     import numpy as np
 
-    kept = None if list(one.scored) == list(other.scored) else np.sort(_hashes(name for _, name in other.names()))
-    found, why = Difference(Counter(), []), one.reasons()
+    theirs = None if list(one.scored) == list(other.scored) else _decisions(other)
+    found, why = Difference(), one.reasons()
     for number, directory in enumerate(one.scored):
         codes, shard = one.codes(number), ScoredShard(directory)
-        goes = codes != KEPT
-        if kept is None:
-            goes &= other.codes(number) == KEPT
+        found.documents += len(codes)
+        if theirs is None:
+            goes = (codes != KEPT) & (other.codes(number) == KEPT)
         else:
-            goes &= np.isin(_hashes(shard.column("id")), kept)
+            own = _hashes(shard.column("id"))
+            goes = (codes != KEPT) & np.isin(own, theirs.kept)
+            found.absent += int((~np.isin(own, theirs.every)).sum())
         chosen = []
         for code in np.unique(codes[goes]).tolist():
             rows = np.flatnonzero(goes & (codes == code)).tolist()
@@ -138,6 +157,21 @@ def difference(one: KeptCorpus, other: KeptCorpus, count: int) -> Difference:
         for row, (name, text) in zip(sorted(chosen), shard.rows(sorted(chosen), ("id", "text")), strict=True):
             found.samples.append((name, *why[codes[row]], " ".join(text.split())[:100]))
     return found
+
+
+class _Ids(NamedTuple):
+    """Hashes of ids, in order, uint64: of all documents of a corpus, and of those that are kept."""
+
+    every: "npt.NDArray[np.uint64]"
+    kept: "npt.NDArray[np.uint64]"
+
+
+def _decisions(corpus: KeptCorpus) -> _Ids:
+    import numpy as np
+
+    hashes = [_hashes(ScoredShard(directory).column("id")) for directory in corpus.scored]
+    kept = [each[corpus.codes(number) == KEPT] for number, each in enumerate(hashes)]
+    return _Ids(np.sort(np.concatenate(hashes)), np.sort(np.concatenate(kept)))
 
 
 def _hashes(names: Iterable[str]) -> "npt.NDArray[np.uint64]":

@@ -10,6 +10,7 @@ from argosy.cleaning.kept import KeptCorpus
 from argosy.cleaning.report import funnel
 from argosy.cleaning.report.explain import difference, duplicate_of, find
 from argosy.data.schemas import Document
+from argosy.errors import InputError
 from argosy.store.files import read_json
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
 
@@ -116,3 +117,13 @@ def test_what_a_stricter_cleaning_drops_is_the_same_by_places_and_by_ids(tmp_pat
     assert found.reasons == {("gopher_quality", "too short"): 10}
     assert [text for *_, text in found.samples] == [texts["40"][:100], texts["41"][:100]]
     assert not difference(one, same, 2).reasons
+    elsewhere = cleaned(tmp_path / "elsewhere", make_data(tmp_path / "more", [Document("a", PROSE, "book")]))[1]
+    assert difference(elsewhere, one, 2).absent == difference(elsewhere, one, 2).documents == 1
+
+
+@pytest.mark.parametrize(("given", "meant"), [("/somewhere/documents/web:2", "documents/web:2"),
+                                              ("documents/web:9", "documents/web:3")])
+def test_an_id_that_is_not_there_names_the_likeliest(given: str, meant: str, tmp_path: Path) -> None:
+    _, corpus = cleaned(tmp_path, data(tmp_path / "data", {"a": PROSE, "b": CHINESE, "c": "Else."}), filters=[])
+    with pytest.raises(InputError, match=f"did you mean '{meant}'"):
+        find(corpus, given)

@@ -20,6 +20,7 @@ from argosy.data.reading import read_shard
 from argosy.data.schemas import Document
 from argosy.data.sources import SourceConfig
 from argosy.errors import InputError, StepError
+from argosy.store.remote import expand_input
 
 pa = pytest.importorskip("pyarrow")
 
@@ -265,3 +266,32 @@ def test_two_inputs_of_one_name_give_different_ids(tmp_path: Path) -> None:
     documents, _, _ = read(tmp_path / "x" / "a.txt", tmp_path / "y" / "a.txt")
     assert sorted(document.text for document in documents.values()) == ["x", "y"]
     assert not any(str(tmp_path) in document_id for document_id in documents)
+
+
+def test_a_file_that_two_inputs_give_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/x.txt").write_text("A text.")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    for twice in (["a", "a"], ["a", "a/x.txt"], ["a/x.txt", "link"]):
+        with pytest.raises(InputError, match=r"both give .*x\.txt, whose documents would come twice"):
+            inventory([str(tmp_path / each) for each in twice], SourceConfig())
+
+
+@pytest.mark.parametrize(("name", "raw", "remedy"), [
+    ("a.jsonl", b'{"body": "x"}\n' * 3, "Name the field that holds the text as data.source.text_field"),
+    ("a.txt", "在阳光下".encode("gb18030") * 3, "Convert it to UTF-8"),
+])
+def test_what_to_do_about_unreadable_files_is_said(name: str, raw: bytes, remedy: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(raw)
+    counts = Counts()
+    for shard in shards(inventory([str(tmp_path / name)], SourceConfig())[0], 1):
+        list(read_shard(shard, SourceConfig(), counts))
+    with pytest.raises(InputError, match=remedy):
+        counts.check("data.inputs", "rejects")
+
+
+@pytest.mark.parametrize(("uri", "words"), [("s3://", "names nothing in the store"),
+                                            ("hf://datasets/x", "names no repository of the hub")])
+def test_a_uri_without_a_place_is_refused(uri: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        expand_input(uri)

@@ -82,7 +82,7 @@ def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) ->
     for command in (["run", "--plain"], ["status"]):
         out = argosy(*command).out
         assert f"data: 14 lines kept aside in {path}/rejects: not JSON (11), no text (1), c (1) and 1 more\n" in out
-        assert "warning: 0.jsonl.gz was not read whole (cut off after line 5): make it anew" in out
+        assert "warning: 0.jsonl.gz was not read whole (cut off after line 5). Copy or make it anew" in out
         assert "warning: 2 more files not read whole" in out
         assert "data: 1 file left out, empty, linked or of unknown format: a.bin\n" in out
         assert "data: channel web lost 10.0%: language 10.0%" in out
