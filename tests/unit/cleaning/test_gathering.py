@@ -124,6 +124,7 @@ def test_what_a_stricter_cleaning_drops_is_the_same_by_places_and_by_ids(tmp_pat
 @pytest.mark.parametrize(("given", "meant"), [("/somewhere/documents/web:2", "documents/web:2"),
                                               ("documents/web:9", "documents/web:3")])
 def test_an_id_that_is_not_there_names_the_likeliest(given: str, meant: str, tmp_path: Path) -> None:
-    _, corpus = cleaned(tmp_path, data(tmp_path / "data", {"a": PROSE, "b": CHINESE, "c": "Else."}), filters=[])
+    texts = {f"documents/web:{line}": f"{PROSE} {line}" for line in (1, 2, 3)}
+    _, corpus = cleaned(tmp_path, data(tmp_path / "data", texts), filters=[])
     with pytest.raises(InputError, match=f"did you mean '{meant}'"):
         find(corpus, given)
