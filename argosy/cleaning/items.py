@@ -218,7 +218,7 @@ class ItemIndex:
         least = np.maximum(1, np.floor(_ANCHOR_SHARE * anchors)).astype(np.int64)
         starts, targets = places - rows[:, 1], rows[:, 0]
         order = likely_first(texts, targets, starts)
-        aligned = verify(texts[order], targets[order], starts[order], words.hashes, words.asks, words.first,
+        aligned = verify(texts[order], targets[order], starts[order], words.hashes, words.first,
                          self._words.hashes, self._words.first, least, self._similarity)
         matches = (self._judged(words, *row) for row in aligned.tolist())
         return [match for match in matches if match]

@@ -234,20 +234,27 @@ def _group_end(texts, targets, at):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def verify(texts, targets, starts, hashes, asks, first, known, bounds, least, similarity):  # type: ignore[no-untyped-def]
+def _among(rows, edits, begin, end):  # type: ignore[no-untyped-def]
+    for row in rows:  # noqa: SIM110 (compiled)
+        if row[2] == edits and row[3] == begin and row[4] == end:
+            return True
+    return False
+
+
+@njit(cache=True)
+def verify(texts, targets, starts, hashes, first, known, bounds, least, similarity):  # type: ignore[no-untyped-def]
     """Align targets with the texts that share n-grams with them.
 
     Args:
         texts, targets, starts: of each shared n-gram: text, target, and where in the text's words the target would
             begin by it; ordered by text, target, and where to look first.
-        hashes, asks, first: the texts' words (`Words`).
+        hashes, first: the texts' words (`Words`).
         known, bounds: words of all targets, and where each begins in them.
         least: shared n-grams that a target must have to be aligned, by target.
         similarity: least share of a target's words that are left as they are.
 
     Returns:
-        Rows of text, target, edits, begin and end in the texts' words: each text's best piece for a target, of equal
-        ones the first with a question mark after it."""
+        Rows of text, target, edits, begin and end in the texts' words: each piece of a text that is like a target."""
     found = np.empty((256, 5), np.int64)
     count = at = 0
     while at < len(texts):
@@ -255,22 +262,19 @@ def verify(texts, targets, starts, hashes, asks, first, known, bounds, least, si
         target, text = targets[at], texts[at]
         pattern = known[bounds[target] : bounds[target + 1]]
         slack = max(2, len(pattern) // 5)
-        best, begin, stop, last, tries, asked = len(pattern) + 1, 0, 0, -1, 0, False
-        if end - at >= least[target]:
-            for hit in range(at, end):
-                start = starts[hit]
-                if (tries and abs(start - last) <= slack // 2) or tries == _MOST_TRIES:
-                    continue
-                last, tries = start, tries + 1
-                low, high = max(first[text], start - slack), min(first[text + 1], start + len(pattern) + slack)
-                edits, one, two = _align(pattern, hashes, low, high)
-                mark = two < first[text + 1] and asks[two]
-                if edits < best or (edits == best and mark and not asked):
-                    best, begin, stop, asked = edits, one, two, mark
-        if best <= (1 - similarity) * len(pattern) + 1e-9:
+        last, tries, own = -1, 0, count
+        for hit in range(at, end if end - at >= least[target] else at):
+            start = starts[hit]
+            if (tries and abs(start - last) <= slack // 2) or tries == _MOST_TRIES:
+                continue
+            last, tries = start, tries + 1
+            low, high = max(first[text], start - slack), min(first[text + 1], start + len(pattern) + slack)
+            edits, one, two = _align(pattern, hashes, low, high)
+            if edits > (1 - similarity) * len(pattern) + 1e-9 or _among(found[own:count], edits, one, two):
+                continue
             if count == len(found):
                 found = np.concatenate((found, np.empty_like(found)))
-            found[count] = np.array((text, target, best, begin, stop))
+            found[count] = np.array((text, target, edits, one, two))
             count += 1
         at = end
     return found[:count]

@@ -176,6 +176,16 @@ def test_a_short_question_is_found_behind_many_that_begin_alike_and_behind_its_t
     assert [at for at, _ in contaminated(one(Batch([document(text) for text in texts]))[1], [item])] == [0, 1]
 
 
+def test_of_several_places_that_are_like_a_question_each_is_judged() -> None:
+    benchmark = [{"id": "fr", "question": "The capital of France is", "choices": ["Paris", "Lyon", "Nice"]},
+                 {"id": "ru", "question": "俄罗斯的首都是哪座城市？", "choices": []}]
+    texts = ["The capital of France is: a quiz for all with maps.\nThe capital of France is A. Nice B. Lyon C. Paris",
+             "白俄罗斯的首都是哪座城市？明斯克。俄罗斯的首都是哪座城市？", "白俄罗斯的首都是哪座城市？"]
+    one = Decontamination(DecontaminationConfig(), Resources(benchmark=benchmark))
+    found = contaminated(one(Batch([document(text) for text in texts]))[1], benchmark)
+    assert [(at, row["item"]) for at, row in found] == [(0, "fr"), (1, "ru")]
+
+
 def test_an_ngram_that_a_text_repeats_without_end_takes_no_memory() -> None:
     places = np.arange(3 * 4000).reshape(3, 4000)  # of three texts, in which two n-grams come by turns, 2000 times each
     hits = np.stack([places.ravel(), places.ravel() % 2], axis=1)
