@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from argosy.cleaning.batch import Batch
+from argosy.cleaning.batch import batches
 from argosy.cleaning.classifier.model_paths import find_models
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
@@ -94,20 +94,6 @@ def run(config: ScoreConfig, context: StepContext) -> ScoreOutputs:
     write_json(context.out / COUNTS, counts.to_json())
     return ScoreOutputs(documents=writer.documents, bytes=writer.bytes, rejected=counts.rejected(),
                         damaged=counts.damaged())
-
-
-def batches(documents: Iterable[Document], characters: int) -> Iterator[Batch]:
-    """Gather documents into batches of at least so many characters, but for the last."""
-    held: list[Document] = []
-    size = 0
-    for document in documents:
-        held.append(document)
-        size += len(document.text)
-        if size >= characters:
-            yield Batch(held)
-            held, size = [], 0
-    if held:
-        yield Batch(held)
 
 
 def _documents(shard: Shard, config: ScoreConfig, counts: Counts, rejects: JsonlWriters) -> Iterator[Document]:

@@ -1,6 +1,6 @@
 """Documents laid end to end as code points: what filters look at, all at once, through compiled loops (`kernels/`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -98,6 +98,20 @@ class Batch:
     def han(self) -> "Flags":
         """Whether a document counts in characters, as Chinese does: a third of its words are Han, (documents,)."""
         return self.by_document(self.words.han) > HAN_SHARE * self.word_counts
+
+
+def batches(documents: Iterable[Document], characters: int) -> Iterator[Batch]:
+    """Gather documents into batches of at least so many characters, but for the last."""
+    held: list[Document] = []
+    size = 0
+    for document in documents:
+        held.append(document)
+        size += len(document.text)
+        if size >= characters:
+            yield Batch(held)
+            held, size = [], 0
+    if held:
+        yield Batch(held)
 
 
 def chunks(rows: "Integers", lengths: "Integers", most: int) -> "Iterator[Integers]":

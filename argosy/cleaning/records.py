@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
-from argosy.cleaning.batch import Batch
+from argosy.cleaning.batch import batches
 from argosy.cleaning.dedup import About, Deduplicator, Workspace
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
@@ -23,6 +23,7 @@ from argosy.errors import InputError
 
 Record = dict[str, Any]
 _BY_PROMPT = ("instructions", "prompts")  # kinds in which an equal prompt is a duplicate, whatever its reply
+CHARACTERS = 2_000_000  # of records that a filter looks at together
 _PARTS = ("messages", "prompt", "chosen", "rejected", "completion")
 
 
@@ -91,16 +92,23 @@ def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[dic
     """Tell of each record why a filter drops it, as {"reason", ...}; {}: it stays."""
     import numpy as np
 
-    batch = Batch([Document(str(number), _text(kind, one.name, record), str(record["channel"]),
-                            str(record.get("lang") or "")) for number, record in enumerate(records)])
-    names, channels = np.unique([document.channel for document in batch.documents], return_inverse=True)
+    if not records:
+        return []
+    documents = (Document(str(number), _text(kind, one.name, record), str(record["channel"]),
+                          str(record.get("lang") or "")) for number, record in enumerate(records))
+    some = batches(documents, CHARACTERS)
+    names, channels = np.unique([str(record["channel"]) for record in records], return_inverse=True)
     if isinstance(one, Deduplicator):
-        about = About([len(batch)], channels, names.tolist(), batch.lengths)
+        parts = [(one.keys(batch), batch.lengths) for batch in some]
+        lengths = [own for _, own in parts]
+        about = About(list(map(len, lengths)), channels, names.tolist(), np.concatenate(lengths))
         with TemporaryDirectory() as work:
-            found = one.select([one.keys(batch)], np.ones(len(batch), np.bool_), about, Workspace(Path(work)))
+            kept = np.ones(len(records), np.bool_)
+            found = one.select([keys for keys, _ in parts], kept, about, Workspace(Path(work)))
         dropped = dict(zip(found.documents.tolist(), found.reasons.tolist(), strict=True))
-        return [{"reason": one.reasons[dropped[at]]} if at in dropped else {} for at in range(len(batch))]
-    scores = one(batch)[1]
+        return [{"reason": one.reasons[dropped[at]]} if at in dropped else {} for at in range(len(records))]
+    scored = [one(batch)[1] for batch in some]
+    scores = {name: np.concatenate([own[name] for own in scored]) for name in scored[0]}
     labelled = {f"{one.name}.{name}": values for name, values in scores.items()}
     codes, reasons = decide({one.name: one}, labelled, names[channels])
     items = dict(contaminated(scores, one.resources.benchmark)) if isinstance(one, Decontamination) else {}

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from argosy.cleaning.batch import Batch
+from argosy.cleaning.batch import Batch, batches
 from argosy.data.schemas import Document
 from argosy.text.scripts import is_han
 from benchmarks.side_by_side import shared
-from steps.score import ScoreConfig, batches
+from steps.score import ScoreConfig
 
 FOLDERS = ("zh_d2l", "en_rustbook", "zh_rustbook", "dolma_fixtures", "data_juicer_demo", "llamafactory_demo")
 

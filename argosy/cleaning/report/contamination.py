@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.cleaning.batch import Batch
+from argosy.cleaning.batch import batches
 from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
-from argosy.cleaning.records import record_text
+from argosy.cleaning.records import CHARACTERS, record_text
 from argosy.cleaning.scored import Block, ScoredCorpus
 from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import Document
@@ -49,9 +49,11 @@ def in_records(data: Path, items: Sequence[Mapping[str, Any]]) -> dict[str, list
     found: dict[str, list[dict[str, Any]]] = {}
     for name in _FILES:
         if (data / f"{name}.jsonl").is_file():
-            documents = [Document("", record_text(record), name) for record in read_jsonl(data / f"{name}.jsonl")]
-            scores = look(Batch(documents))[1] if items else {}
-            found[name] = [{"line": at + 1, **what} for at, what in contaminated(scores, items)] if items else []
+            found[name], first = [], 1
+            records = read_jsonl(data / f"{name}.jsonl") if items else ()
+            for batch in batches((Document("", record_text(record), name) for record in records), CHARACTERS):
+                found[name] += [{"line": first + at, **what} for at, what in contaminated(look(batch)[1], items)]
+                first += len(batch)
     return found
 
 

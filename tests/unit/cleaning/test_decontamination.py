@@ -15,6 +15,7 @@ from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
 from argosy.cleaning.kernels.overlap import bounded
+from argosy.cleaning.report import contamination
 from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import Document
 from argosy.store.files import read_json
@@ -135,7 +136,8 @@ def test_what_is_found_is_named_and_marking_keeps_it() -> None:
     assert outcome("decontamination", text, resources=Resources(benchmark=[item]), action="mark") == text
 
 
-def test_the_clean_step_lists_what_was_found_where(tmp_path: Path) -> None:
+def test_the_clean_step_lists_what_was_found_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contamination, "CHARACTERS", 1)  # a record is looked at at a time
     question = "Who sat on the wall of the old harbour at dawn?"
     item = {"id": "met", "suite": "fishing", "question": question, "choices": []}
     texts = [PROSE, f"{CHINESE}\n{question}", CHINESE]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from argosy.cleaning import records
 from argosy.cleaning.records import CurationConfig, curate, draw
 from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.errors import InputError
@@ -32,7 +33,11 @@ def run(out: Path, kind: str, records: list[dict[str, Any]], **config: Any) -> t
     return kept, found.to_json()
 
 
-def test_items_copies_and_near_copies_are_dropped_and_kept_aside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("characters", [1, 2_000_000])
+def test_items_copies_and_near_copies_are_dropped_and_kept_aside(
+    characters: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "CHARACTERS", characters)
     good = [chat(LONG, "Storm."), chat("What is 2 and 2?", "4", "b")]
     bad = [chat(f"Now: {ITEM['question']}", "Yangtze"), chat(LONG.upper(), "storm"), chat(f"{LONG} then", "Another."),
            chat("Say a thing", f"{ITEM['question']} I know.", "b")]
