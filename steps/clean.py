@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
+from argosy.cleaning.dedup.duplicates import DedupConfig
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
@@ -18,6 +19,7 @@ from argosy.cleaning.report.making import ReportMaker
 from argosy.cleaning.scored import ScoredCorpus, open_shards
 from argosy.cleaning.scoring import labels
 from argosy.cleaning.tiers import TierConfig, check_tiers
+from argosy.config.explain import likely
 from argosy.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
 from argosy.data.counts import Counts, gather
 from argosy.errors import InputError
@@ -66,8 +68,14 @@ class CleanConfig(Config):
     of several tiers the first."""
 
     @model_validator(mode="after")
-    def _check_tiers(self) -> Self:
-        check_tiers(self.tiers, labels(self.filters))
+    def _check_scores(self) -> Self:
+        known = labels(self.filters)
+        check_tiers(self.tiers, known)
+        for at, one in enumerate(self.filters):
+            score = one.score if isinstance(one, DedupConfig) else ""
+            if score and (label := score.partition(".")[0]) not in known:
+                raise ValueError(f"filters[{at}].score={score!r}: there is no filter {label!r} in filters; "
+                                 f"{likely(label, known)}")
         return self
 
 

@@ -48,8 +48,11 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     named = {f"{name}.{field}": getattr(stage, field) for name, stage in config
              if name in stages and isinstance(stage, TrainConfig)  # others have channels of records
              for field in ("mixture", "loss_weights", "max_epochs", "max_epochs_in_all") if getattr(stage, field, None)}
-    channels = _channels(config.data) if named or config.clean.tiers else None
+    filtered = _channels_of_filters(config.clean) if "clean" in stages else {}
+    channels = _channels(config.data) if named or filtered or config.clean.tiers else None
     if channels is not None:
+        for where, some in filtered.items():
+            check_channels(some, channels | {RESERVED_CHANNEL}, where)
         channels |= tier_channels(config.clean.tiers, channels)
         for where, weights in named.items():
             check_channels(set(weights) - {OTHERS}, channels | {RESERVED_CHANNEL}, where)
@@ -78,6 +81,13 @@ def _check_feedback(config: LifecycleConfig, stages: Collection[str]) -> None:
         raise InputError(f"data.feedback is given, and {' and '.join(readers)} would learn from the pairs of "
                          f"preferences.jsonl: set {name}.method=kto {name}.preferences={FEEDBACK[0]} "
                          f"{name}.heldout={FEEDBACK[1]}, or leave data.feedback out")
+
+
+def _channels_of_filters(config: CleanConfig) -> dict[str, set[str]]:
+    """Return the channels that filters name, by field; recipes skip code, whether there is some or not."""
+    named = {f"clean.filters[{at}].{field}": set(getattr(one, field, ())) - {"code"}
+             for at, one in enumerate(config.filters) for field in ("priorities", "skip_channels")}
+    return {where: names for where, names in named.items() if names}
 
 
 def _check_indexes(config: CleanConfig) -> None:

@@ -151,10 +151,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     found = []
     if old.get("version") != new.get("version"):
         found.append(f"version of step {new.get('step')} {old.get('version')} -> {new.get('version')}")
-    before, after = (dict(flat(record.get("config", {}))) for record in (old, new))
-    for key in [*after, *(k for k in before if k not in after)]:
-        if before.get(key, _ABSENT) != after.get(key, _ABSENT):
-            found.append(f"{new.get('node')}.{key} {_shown(before, key)} -> {_shown(after, key)}")
+    found += _changes(str(new.get("node")), old.get("config", {}), new.get("config", {}))
     for kind, text in (("external", "input file of"), ("upstream", "upstream of")):
         was, now = old.get(kind, {}), new.get(kind, {})
         fields = [field for field in sorted({*was, *now}) if was.get(field) != now.get(field)]
@@ -175,8 +172,32 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield prefix + key, item
 
 
-def _shown(values: Mapping[str, Any], key: str) -> str:
-    text = json.dumps(values[key], ensure_ascii=False) if key in values else "(absent)"
+def _changes(key: str, old: Any, new: Any) -> Iterator[str]:
+    """Yield what differs below a dotted key; items of lists that have names are compared by these."""
+    before, after = _named(old), _named(new)
+    if before is not None and after is not None and (before or after):
+        for name in [*after, *(name for name in before if name not in after)]:
+            yield from _changes(f"{key}.{name}", before.get(name, _ABSENT), after.get(name, _ABSENT))
+        if isinstance(new, (list, tuple)) and list(before) != list(after) and before.keys() == after.keys():
+            yield f"{key} order {_shown(list(before))} -> {_shown(list(after))}"
+    elif old != new:
+        yield f"{key} {_shown(old)} -> {_shown(new)}"
+
+
+def _named(value: Any) -> Mapping[str, Any] | None:
+    """Return an object as it is, and a list of objects with names by these; None: it is neither."""
+    if isinstance(value, Mapping):
+        return value
+    objects = isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) and "name" in item for item in value)
+    if objects and value:
+        names = [str(item["name"]) for item in value]
+        return {name if name not in names[:at] else f"{name}-{names[:at].count(name) + 1}": item
+                for at, (name, item) in enumerate(zip(names, value, strict=True))}
+    return None
+
+
+def _shown(value: Any) -> str:
+    text = "(absent)" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,6 +152,21 @@ def test_the_texts_that_the_demo_reads_count_and_no_python(tmp_path: Path, monke
     assert [line.split()[0] for line in differences(by_hand, again)] == ["data.texts"]
 
 
+def test_a_changed_filter_is_told_by_its_name_and_field() -> None:
+    def record(filters: str) -> dict[str, Any]:
+        [node] = [each for each in lifecycle(compose("tiny", None, [f"clean.filters={filters}"])) if each.id == "clean"]
+        return {"node": "clean", "step": "clean", "version": 1, "config": node.config.identity()}
+
+    two = record("[{name: gopher_quality, min_words: 50}, exact_dedup, {name: gopher_quality, min_words: 9}]")
+    assert differences(two, record("[{name: gopher_quality, min_words: 50}, exact_dedup, "
+                                   "{name: gopher_quality, min_words: 8}]")) == [
+        "clean.filters.gopher_quality-2.min_words 9 -> 8"]
+    assert differences(record("[exact_dedup, near_dedup]"), record("[near_dedup, exact_dedup]")) == [
+        'clean.filters order ["exact_dedup", "near_dedup"] -> ["near_dedup", "exact_dedup"]']
+    [more] = differences(record("[exact_dedup]"), record("[exact_dedup, {name: toxicity}]"))
+    assert more.startswith("clean.filters.toxicity (absent) -> {")
+
+
 def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text")
     assert compose("tiny").anneal.mixture  # type: ignore[union-attr]
@@ -213,6 +229,11 @@ def test_what_a_later_step_would_refuse_is_refused_before_anything_runs(tmp_path
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"clean\.against\[0\]: .*empty has no folder index: give the directory"):
         check_inputs(compose("tiny", None, [f"clean.against=[{tmp_path / 'empty'}]"]), {"clean"})
+    with pytest.raises(InputError, match=r"clean\.filters\[1\]\.priorities\.nowhere: no such channel with documents"):
+        check_inputs(compose("tiny", None, ["clean.filters=[code_quality, {name: near_dedup, priorities: [nowhere]}]"]),
+                     {"clean"})
+    with pytest.raises(InputError, match=r"filters\[0\]\.score='gopher\.words': there is no filter 'gopher'"):
+        compose("tiny", None, ["clean.filters=[{name: near_dedup, keep: best, score: gopher.words}]"])
     start = f"start.model={tmp_path / 'empty'}"
     with pytest.raises(InputError, match=r"start\.model: .*empty has no config\.json"):
         check_inputs(compose("tiny", None, [start]), {"start"})
