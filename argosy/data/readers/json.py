@@ -16,6 +16,7 @@ from argosy.data.sources import InputFile, SourceConfig
 _INVALID = re.compile("[\udc80-\udcff]")  # as what bytes that are no UTF-8 come
 _SPACE = " \t\r\n"
 _SHOWN = 1000  # characters of what is broken
+_ESCAPED = "surrogateescape"
 
 
 class Json(Reader):
@@ -63,7 +64,7 @@ def _elements(file: InputFile, config: SourceConfig) -> Iterator[Record | Reject
             except StopIteration:
                 return
             offset, value, text = found
-            raw = text.encode(errors="surrogateescape")
+            raw = text.encode(errors=_ESCAPED)
             bad = "" if isinstance(value, dict) else "not a JSON object"
             if not text.isascii() and _INVALID.search(text):
                 bad = "invalid UTF-8"
@@ -76,12 +77,14 @@ class _Array:
 
     def __init__(self, stream: IO[bytes], most: int) -> None:
         self._stream, self._most = stream, most
-        self._decode = codecs.getincrementaldecoder("utf-8")(errors="surrogateescape").decode
+        self._decode = codecs.getincrementaldecoder("utf-8")(errors=_ESCAPED).decode
         self._parse = json.JSONDecoder().raw_decode
         self._text, self._ended = "", False
         self._at = 0  # in `_text`
         self._offset = 0  # the byte of that place
-        self._skip("\ufeff[")
+        self._skip("\ufeff")
+        if self._text[self._at : self._at + 1] == "[":
+            self._go(self._at + 1)
 
     def next(self) -> tuple[int, Any, str]:
         """Return the next element: its first byte, its value and its text.
@@ -89,6 +92,10 @@ class _Array:
         Raises StopIteration: there is none; Damaged: the rest cannot be parsed."""
         self._skip(",")
         if self._text[self._at : self._at + 1] == "]":
+            self._go(self._at + 1)
+            self._skip("")
+            if more := self._text[self._at : self._at + _SHOWN]:
+                raise Damaged("more than one array", f"from byte {self._offset} on", more.encode(errors=_ESCAPED))
             raise StopIteration
         size = BLOCK
         while True:
@@ -97,7 +104,7 @@ class _Array:
                 break
             except (ValueError, RecursionError) as error:
                 if self._ended or len(self._text) - self._at > self._most:
-                    shown = self._text[self._at : self._at + _SHOWN].encode(errors="surrogateescape")
+                    shown = self._text[self._at : self._at + _SHOWN].encode(errors=_ESCAPED)
                     raise Damaged("the array is broken from here on", str(error), shown) from None
             self._more(size)
             size *= 2
@@ -107,7 +114,7 @@ class _Array:
 
     def _go(self, end: int) -> None:
         passed = self._text[self._at : end]
-        self._offset += len(passed) if passed.isascii() else len(passed.encode(errors="surrogateescape"))
+        self._offset += len(passed) if passed.isascii() else len(passed.encode(errors=_ESCAPED))
         self._at = end
 
     def _skip(self, extra: str) -> None:

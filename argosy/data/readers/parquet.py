@@ -9,6 +9,7 @@ from argosy.data.sources import Cut, InputFile, SourceConfig
 from argosy.store.remote import open_file
 
 ROWS = 1000  # that are in memory at a time
+_UNREADABLE = (ValueError, OverflowError, KeyError)  # bytes that are no UTF-8, times out of range, unknown time zones
 
 
 class Parquet(Reader):
@@ -66,22 +67,33 @@ def _begin(column: Any) -> int:
     return min(int(place) for place in places if place is not None)
 
 
+def _shown(value: Any) -> Any:
+    """Return a value of a broken row, or its bytes or type where it is what is broken."""
+    import pyarrow as pa
+
+    try:
+        return value.as_py()
+    except _UNREADABLE:
+        if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):
+            return value.cast(pa.large_binary()).as_py()
+        return f"<{value.type}>"
+
+
 def rows(batch: Any, before: int, file: InputFile) -> Iterator[Record | Reject]:
-    """Yield the rows of a record batch that `before` others precede; one with bytes that are no UTF-8 is set aside."""
+    """Yield the rows of a record batch that `before` others precede; one with bytes that are no UTF-8, or a time that
+    Python cannot hold, is set aside."""
     names = batch.schema.names
     try:
         columns = [batch.column(index).to_pylist() for index in range(len(names))]
-    except UnicodeDecodeError:
+    except _UNREADABLE as error:
         if batch.num_rows > 1:
             for index in range(batch.num_rows):
                 yield from rows(batch.slice(index, 1), before + index, file)
             return
-        import pyarrow as pa
-
-        shown = [value.cast(pa.binary()).as_py() if pa.types.is_string(value.type) else value
-                 for value in (batch.column(index)[0] for index in range(len(names)))]
-        raw = repr(dict(zip(names, shown, strict=True))).encode(errors="surrogateescape")
-        yield Reject(file.label, before + 1, "invalid UTF-8", raw, unit="row")
+        shown = {name: _shown(batch.column(index)[0]) for index, name in enumerate(names)}
+        reason = "invalid UTF-8" if isinstance(error, UnicodeDecodeError) else "value that cannot be read"
+        yield Reject(file.label, before + 1, reason, repr(shown).encode(errors="surrogateescape"),
+                     "" if isinstance(error, UnicodeDecodeError) else str(error), unit="row")
         return
     for index, values in enumerate(zip(*columns, strict=True)):
         yield Record(before + index + 1, before + index, dict(zip(names, values, strict=True)))

@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from argosy.data.counts import Counts
@@ -91,6 +93,34 @@ def test_a_broken_array_gives_what_precedes_and_names_the_place(tmp_path: Path) 
         (5, "the array is broken from here on", "record")]
     assert rejects[2].raw.startswith(b'{"text": oops}')
     assert list(counts.damaged()) == ["a.json"]
+
+
+@pytest.mark.parametrize("more", ['[{"text": "b"}]', '{"text": "b"}'])
+def test_what_stands_behind_an_array_is_named(tmp_path: Path, more: str) -> None:
+    documents, rejects, counts = read(write(tmp_path / "a.json", f'\ufeff[{{"text": "a"}}]\n{more}\n'))
+    assert [d.text for d in documents] == ["a"]
+    assert [(r.line, r.reason, r.raw) for r in rejects] == [(2, "more than one array", f"{more}\n".encode())]
+    assert list(counts.damaged()) == ["a.json"]
+
+
+def test_elements_of_an_array_that_are_arrays_are_set_aside_each(tmp_path: Path) -> None:
+    _, rejects, _ = read(write(tmp_path / "a.json", '[[{"text": "a"}], [{"text": "b"}]]'))
+    assert [(r.reason, r.raw) for r in rejects] == [
+        ("not a JSON object", b'[{"text": "a"}]'), ("not a JSON object", b'[{"text": "b"}]')]
+
+
+def test_a_row_that_python_cannot_hold_costs_itself_alone(tmp_path: Path) -> None:
+    broken = pa.Array.from_buffers(pa.large_string(), 2, [None, pa.array(["ab", "cd"], pa.large_string()).buffers()[1],
+                                                          pa.py_buffer(b"\xff\xfecd")])
+    columns = {"large": broken, "struct": pa.StructArray.from_arrays([broken], ["x"]),
+               "late": pa.array([2**62, 0], pa.timestamp("us"))}
+    for name, column in columns.items():
+        pq.write_table(pa.table({"text": ["a", "b"], name: column}), tmp_path / f"{name}.parquet")
+    documents, rejects, counts = read(tmp_path)
+    assert [d.id for d in documents] == [f"{tmp_path.name}/{name}.parquet:2" for name in sorted(columns)]
+    assert [r.reason for r in rejects] == ["invalid UTF-8", "value that cannot be read", "invalid UTF-8"]
+    assert rejects[0].raw == rb"{'text': 'a', 'large': b'\xff\xfe'}"
+    assert not counts.damaged()
 
 
 def test_csv_and_tsv_set_broken_rows_aside_alone(tmp_path: Path) -> None:
