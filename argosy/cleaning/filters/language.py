@@ -4,7 +4,7 @@ Scripts and function words decide about most documents; those that they leave in
 (Barbaresi; langid.py, Lui and Baldwin 2012), which carries its model of 97 languages."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 # Whose shares are scores; what else the library knows is "other".
 LANGUAGES = ("zh", "en", "ja", "ko", "ru", "el", "ar", "he", "hi", "th", "fr", "de", "es", "it", "pt", "nl", "sv", "pl",
              "tr", "id", "vi", "uk", "cs", "da", "fi", "hu", "ro", "no", "bg", "fa", "other")
+# Of ISO 639-2 and 639-3, and what has two codes of two letters.
+_CODES = {long: short for short, longs in {
+    "zh": ("zho", "chi", "cmn"), "en": ("eng",), "ja": ("jpn",), "ko": ("kor",), "ru": ("rus",), "el": ("ell", "gre"),
+    "ar": ("ara", "arb"), "he": ("heb", "iw"), "hi": ("hin",), "th": ("tha",), "fr": ("fra", "fre"),
+    "de": ("deu", "ger"), "es": ("spa",), "it": ("ita",), "pt": ("por",), "nl": ("nld", "dut"), "sv": ("swe",),
+    "pl": ("pol",), "tr": ("tur",), "id": ("ind",), "vi": ("vie",), "uk": ("ukr",), "cs": ("ces", "cze"),
+    "da": ("dan",), "fi": ("fin",), "hu": ("hun",), "ro": ("ron", "rum"), "no": ("nor", "nob", "nb"),
+    "bg": ("bul",), "fa": ("fas", "per", "pes")
+}.items() for long in longs}  # fmt: skip
 _SEVERAL = ("ru", "ar", "hi")  # scripts that several languages write
 _MIXED = 0.1  # Chinese about programs may be mostly English words, but no English text has so much Chinese
 _SCRIPT_LETTERS = 10  # of a script beside Latin words that are no prose
@@ -70,7 +79,7 @@ class Language(Filter[LanguageConfig]):
         names, shares = self._told(batch, measure(batch.points, batch.starts))
         scores = {lang: np.where(names == lang, shares, np.nan) for lang in LANGUAGES}
         scores["other"] = np.where((names != "") & ~np.isin(names, LANGUAGES), shares, np.nan)
-        declared = np.array([document.lang for document in batch.documents])
+        declared = np.array([declared_code(document.lang) for document in batch.documents])
         scores["declared"] = np.where((names != "") & (declared != ""), names != declared, np.nan).astype(np.float64)
         skipped = self.config.skip_channels
         return batch.with_languages([
@@ -95,7 +104,8 @@ class Language(Filter[LanguageConfig]):
         total = np.maximum(weights.sum(axis=1) + prose.unknown, 1e-9)
         best = weights.argmax(axis=1)
         most = weights[np.arange(len(batch)), best]
-        chinese = np.array([document.lang == "zh" for document in batch.documents]) & (weights[:, 0] > _MIXED * total)
+        said = np.array([declared_code(document.lang) == "zh" for document in batch.documents], np.bool_)
+        chinese = said & (weights[:, 0] > _MIXED * total)
         best[chinese] = 0
         by_script = best < len(SCRIPTS)
         told = np.where(by_script, (most > prose.unknown) | (most >= _SCRIPT_LETTERS), most > 0)
@@ -121,6 +131,14 @@ class Language(Filter[LanguageConfig]):
         little = np.isin(names, LATIN) & (shares < 0.5)
         doubt = near | nothing | little | np.isin(names, _SEVERAL)
         return np.asarray((prose.letters >= _LEAST_LETTERS) & doubt)
+
+
+@lru_cache
+def declared_code(lang: str) -> str:
+    """Return the ISO 639-1 code of a tag as zh-CN, en_US, eng or zho_Hans; "" of others, which declare nothing."""
+    code = lang.strip().lower().replace("_", "-").partition("-")[0]
+    code = _CODES.get(code, code)
+    return code if len(code) == 2 and code.isascii() and code.isalpha() else ""
 
 
 def classify(text: str) -> tuple[str, float]:

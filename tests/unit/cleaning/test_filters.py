@@ -68,6 +68,12 @@ def test_wrong_language_is_dropped(text: str, lang: str, expected: str) -> None:
     assert outcome("language", text, lang) == f"dropped: {expected}"
 
 
+@pytest.mark.parametrize(("text", "lang"), [(CHINESE, "zh-CN"), (CHINESE, "zho_Hans"), (PROSE, "en_US"), (PROSE, "EN"),
+                                            (PROSE, "eng"), (PROSE, "english"), (PROSE, "und")])
+def test_tags_of_a_language_declare_it_and_names_declare_nothing(text: str, lang: str) -> None:
+    assert outcome("language", text, lang) == text
+
+
 def test_language_is_filled_in_and_code_is_left_alone() -> None:
     assert make("language")(Batch([document(CHINESE)]))[0].documents[0].lang == "zh"
     mixed = "使用 `git commit -m message` 提交更改，然后运行 python setup.py install 来安装这个软件包。"
