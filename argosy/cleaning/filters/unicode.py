@@ -13,7 +13,10 @@ from argosy.cleaning.filter import Filter, FilterConfig, Rule, Scores
 from argosy.text.repair import repair
 
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufff9-\ufffb]")
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Between two words they part lines, as form feeds part pages; beside a newline they say nothing more.
+_SIGNS = "\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
+_BREAKS = re.compile(f"(?<=[^\n{_SIGNS}])[{_SIGNS}]+(?=[^\n{_SIGNS}])")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 # ” ends in a byte that Windows-1252 lacks, and that most decoders put U+FFFD for; ftfy leaves it lost.
 _LOST_QUOTE, _QUOTE = "â€\ufffd", "â€\x9d"
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[0-9a-fA-F]{2,6});")
@@ -63,4 +66,4 @@ def clean_text(text: str) -> str:
     text = repair(text.replace("\r\n", "\n").replace("\r", "\n").replace(_LOST_QUOTE, _QUOTE))
     if "<" not in text:  # in markup an entity is meant (ftfy's rule)
         text = _ENTITY.sub(lambda match: html.unescape(match.group()), text)
-    return _INVISIBLE.sub("", _CONTROL.sub("", unicodedata.normalize("NFC", text)))
+    return _INVISIBLE.sub("", _CONTROL.sub("", unicodedata.normalize("NFC", _BREAKS.sub("\n", text))))

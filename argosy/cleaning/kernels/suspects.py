@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MOJIBAKE, UNCLEAN, DENORMAL, ENTITY = 1, 2, 4, 8
-_CODECS = ("latin-1", "cp1252", "cp1251", "cp1250", "iso8859-2", "macroman", "cp437", "cp1253", "cp1257")
+_CODECS = ("latin-1", "cp1252", "cp1251", "cp1250", "iso8859-2", "macroman", "cp437", "cp1253", "cp1254", "cp1257")
 _CONTINUES = len(_CODECS)  # first bit of the continuation bytes; the lead bytes' are below
 _BEFORE_SPACE, _UNCLEAN, _DENORMAL, _LOST, _PRIVATE, _SPACE, _C1 = (2 * len(_CODECS) + bit for bit in range(7))
 _SPACED_LEADS = (0xC2, 0xC3, 0xC5, 0xCE, 0xD0, 0xD9, 0xE2, 0xE3)  # whose no-break space has become a space
@@ -33,7 +33,7 @@ def _flags() -> "npt.NDArray[np.uint32]":
                 if byte in _SPACED_LEADS and codec not in ("macroman", "cp437"):
                     flags[ord(character)] |= 1 << _BEFORE_SPACE
     for low, high in ((0, 0x8), (0xB, 0xC), (0xD, 0x1F), (0x7F, 0x9F), (0xAD, 0xAD), (0x200B, 0x200B), (0x200E, 0x200F),
-                      (0x202A, 0x202E), (0x2060, 0x2064), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB)):
+                      (0x2028, 0x202E), (0x2060, 0x2064), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB)):
         flags[low : high + 1] |= 1 << _UNCLEAN
     flags[0x80:0xA0] |= 1 << _C1
     flags[0xFFFD] |= 1 << _LOST

@@ -46,6 +46,10 @@ def test_lost_characters_are_dropped_and_invisible_ones_removed() -> None:
     assert outcome("unicode", "\u200b\ufeff").startswith("dropped")
 
 
+def test_breaks_of_pages_and_lines_part_words() -> None:
+    assert outcome("unicode", "\x0cone\x0ctwo\u2028three\x0c\x0b\nfour\n\x0cfive\x1e") == "one\ntwo\nthree\nfour\nfive"
+
+
 def test_boilerplate_lines_go() -> None:
     page = f"Home | About | Blog | Contact\nWe use cookies. Accept all cookies?\n{PROSE}\nCopyright 2024 Someone Inc."
     assert outcome("boilerplate", page) == PROSE

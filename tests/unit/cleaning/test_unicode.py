@@ -11,11 +11,11 @@ from tests.cleaning_fixtures import CHINESE, PROSE, document
 
 PIECES = [CHINESE, PROSE, "“It’s a café” — that’s…", "Съешь же ещё этих булок", "Ἀθῆναι", "각하", "naïve", "a\u0301",
           "각", "&amp;", "\u200b", "\x85", "\r\n", "锟斤拷", "烫烫烫", "\ue000", "\ufffd", "é ", "\u212b", "😀", "ação",
-          " ", "１３"]
+          " ", "１３", "ݽ", "one\x0ctwo"]
 
 
 def misread(text: str, rng: random.Random) -> str:
-    codec = rng.choice(("latin-1", "cp1252", "cp1251", "cp1250", "macroman", "cp437", "gb18030"))
+    codec = rng.choice(("latin-1", "cp1252", "cp1251", "cp1250", "cp1254", "macroman", "cp437", "gb18030"))
     return text.encode().decode(codec, "replace")
 
 
