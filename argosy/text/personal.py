@@ -49,7 +49,8 @@ _OTHER_NUMBER = re.compile(
     r"|invoice|tracking|serial|part|batch|lot|model|version|ver|release|build|firmware|section|chapter|figure|table"
     r"|commit|ticket|issue|case|patent|timestamp|oid|grant|v))[号號码碼]?[.:：=#\s]*(?:no\.?|number|num|id|#|为|是|is)?"
     r"[.:：=#\s]*$", re.IGNORECASE)
-_HEADING = re.compile(r"(?:^|\n)[ \t#*]*$")
+_MARKS = " \t#*"  # before a heading
+_MOST_MARKS = 80
 _MOST_SECTIONS = 40  # of a heading's number, which an address is not
 _TITLE = re.compile(r"[ \t]+[^\W\d]")
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
@@ -158,7 +159,12 @@ def _is_another(text: str, match: re.Match[str], kind: str) -> bool:
     if _OTHER_NUMBER.search(text, max(0, match.start() - 24), match.start()):
         return True
     section = kind == "ip" and max(map(int, match.group().split("."))) <= _MOST_SECTIONS
-    return section and bool(_TITLE.match(text, match.end())) and bool(_HEADING.search(text, 0, match.start()))
+    if not section or not _TITLE.match(text, match.end()):
+        return False
+    # A look at the whole text before it would take minutes of a document with thousands of sections.
+    begin = max(0, match.start() - _MOST_MARKS)
+    before = text[begin : match.start()].rstrip(_MARKS)
+    return before.endswith("\n") or (not before and not begin)
 
 
 def ipv6_in(text: str, begin: int, end: int) -> Iterator[Span]:
