@@ -34,6 +34,7 @@ def test_c4_thresholds_can_be_changed() -> None:
     code = f"{PAGE}\nCall f() {{ return 1; }} to get it."
     assert outcome("c4_quality", code, drop_curly_brackets=False) == code
     assert outcome("c4_quality", f"{PAGE}\nAn offer of ours.", phrases=("Offer",)) == PAGE
+    assert outcome("c4_quality", f"{PAGE}\nLorem ipsum is a text.", phrases=("lorem",)) == "dropped: lorem ipsum"
 
 
 def test_three_long_lines_are_a_page() -> None:

@@ -120,7 +120,7 @@ def _holds(out, begin, end, small, letters, offsets):  # type: ignore[no-untyped
             while same < size and small[out[at + same]] == letters[offsets[phrase] + same]:
                 same += 1
             if same == size:
-                found = phrase
+                found = min(found, phrase)
     return found, curly
 
 

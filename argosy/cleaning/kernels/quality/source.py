@@ -42,7 +42,8 @@ def _source_counts(points, starts, kinds):  # type: ignore[no-untyped-def]
                     counts[document, 7] = max(counts[document, 7], at - first)
                     counts[document, 8] += at - first
                 first, numbered = at + 1, False
-            numbered |= (kind & DIGIT) != 0
+            else:
+                numbered |= (kind & DIGIT) != 0
             if kind & BREAK:
                 # The second sign of a line's end of two ends no line, nor does the end of the text after one.
                 pair = not over and at > starts[document] and points[at] == _NEWLINE and points[at - 1] == _RETURN
