@@ -14,8 +14,8 @@ from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.gathering import decide, write_indexes
 from argosy.cleaning.kept import REPORT, write_decisions
-from argosy.cleaning.report.funnel import Funnel
-from argosy.cleaning.report.making import ReportMaker
+from argosy.cleaning.leftovers import drop_leftovers
+from argosy.cleaning.report.making import Made, ReportMaker
 from argosy.cleaning.scored import ScoredCorpus, open_shards
 from argosy.cleaning.scoring import labels
 from argosy.cleaning.tiers import TierConfig, check_tiers
@@ -96,6 +96,8 @@ class CleanOutputs(Config):
     """Lines, rows or records of the inputs that hold no document, by reason."""
     damaged: dict[str, str]
     """Files that could not be read to their end, and why."""
+    notes: tuple[str, ...] = ()
+    """What people should be told: tiers without a document, benchmark items that are marked alone."""
 
 
 def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
@@ -110,6 +112,7 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     corpus = ScoredCorpus(open_shards(directories, measured), work)
     filters = make_filters(config.filters, Resources())
     decisions = decide(filters, corpus, work, [Path(each) for each in config.against], context.progress)
+    drop_leftovers(filters, corpus, decisions)
     data = Path(config.data) if config.data else None
     maker = ReportMaker(filters, corpus, decisions, data, config.tiers, config.samples_per_reason)
     made = maker.make(context.out, work, context.progress)
@@ -119,7 +122,7 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     shutil.rmtree(context.out / WORK, ignore_errors=True)
     write_json(context.out / REPORT, made.report)
     _show(read_json(context.out / REPORT), context)
-    outputs = _outputs(made.funnel, counts, len(corpus.shards))
+    outputs = _outputs(made, counts, len(corpus.shards))
     if outputs.documents_out == 0:
         worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
         raise InputError(f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: see the samples "
@@ -127,8 +130,10 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     print(_summary(outputs))
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
     metrics |= {f"clean/tiers/{name}": float(counts["out"]) for name, counts in made.funnel.tiers.items()}
-    for line in made.lines:
-        print(line)
+    for name, tier in made.funnel.tiers.items():
+        print(f"channel {name}: {tier['out']} documents of {tier['of']}, {tier['bytes_out']} bytes")
+    for note in made.notes:
+        print(note)
     context.tracker.metrics(metrics | {"clean/documents_out": float(outputs.documents_out)}, step=0)
     return outputs
 
@@ -154,16 +159,16 @@ def _summary(outputs: CleanOutputs) -> str:
     return f"{kept}, {outputs.bytes_out} of {outputs.bytes_in} bytes; dropped most by: {dropped or 'none'}"
 
 
-def _outputs(funnel: Funnel, counts: Counts, shards: int) -> CleanOutputs:
-    total = funnel.totals()
+def _outputs(made: Made, counts: Counts, shards: int) -> CleanOutputs:
+    funnel, total = made.funnel, made.funnel.totals()
     return CleanOutputs(
         decisions="decisions", report=REPORT, shards=shards, documents_in=total["in"], documents_out=total["out"],
         bytes_in=total["bytes_in"], bytes_out=total["bytes_out"], dropped=funnel.dropped(), lost=funnel.lost(),
-        rejected=counts.rejected(), damaged=counts.damaged()
+        rejected=counts.rejected(), damaged=counts.damaged(), notes=tuple(made.notes)
     )
 
 
-STEP = Step("clean", CleanConfig, run, version=4)
+STEP = Step("clean", CleanConfig, run, version=5)
 
 if __name__ == "__main__":
     main(STEP)

@@ -105,10 +105,8 @@ class Tiers:
                 own &= block.in_channels(tier.channels)
             codes[own & (codes == NO_TIER)] = number
 
-    def lines(self, counts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-        """Say what each tier holds, by `Funnel.tiers`; of one that holds nothing, which values there are."""
-        for name, count in counts.items():
-            yield f"channel {name}: {count['out']} documents of {count['of']}, {count['bytes_out']} bytes"
+    def empty(self, counts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+        """Say of tiers that hold nothing, by `Funnel.tiers`, which values there are."""
         for tier, (low, high) in zip(self._tiers, self._ranges, strict=True):
             if not any(name == tier_channel(count["of"], tier.name) for name, count in counts.items()):
                 there = f"{tier.score} is from {low:.4g} to {high:.4g}" if low <= high else "none has it"

@@ -1,29 +1,20 @@
 """`argosy data`: what happened to a document, what a filter says of a file, what another config would drop."""
 
 import argparse
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import groupby, islice
-from math import isnan
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from argosy.cleaning.batch import Batch
-from argosy.cleaning.classifier.model_paths import find_models
 from argosy.cleaning.export import FORMATS, MANIFEST, export
-from argosy.cleaning.filter import Filter, Resources
-from argosy.cleaning.filters import make_filters, parse_filters, registered
-from argosy.cleaning.filters.decontamination import Decontamination
+from argosy.cleaning.filter import Resources
+from argosy.cleaning.filters import make_filters
 from argosy.cleaning.kept import REPORT, KeptCorpus, without
-from argosy.cleaning.report.explain import Look, difference, duplicate_of, find, looks, shown
+from argosy.cleaning.report.contamination import CONTAMINATED
+from argosy.cleaning.report.explain import difference, duplicate_of, find, looks
 from argosy.cleaning.scored import open_shards, scores_of
-from argosy.cleaning.scoring import KEPT, decide, labels, score
-from argosy.data.counts import Counts
-from argosy.data.listing import list_inputs
-from argosy.data.reading import read_file
-from argosy.data.schemas import Document
-from argosy.data.sources import SourceConfig
+from argosy.cleaning.scoring import labels
+from argosy.data.jsonl import read_jsonl
 from argosy.errors import InputError
 from argosy.store.files import read_json
 from argosy.store.remote import expand_input
@@ -31,6 +22,7 @@ from argosy.store.step_files import read_done
 from argosy.text.display import columns, visible
 from steps.clean import CleanConfig
 from workflows.cli.command import Command, add_store, memory, not_negative
+from workflows.cli.trial import beginning, table, tried
 from workflows.stored.last_run import last_run
 from workflows.stored.lineage import Lineage
 
@@ -41,9 +33,6 @@ MORE = """examples:
   argosy data diff runs/clean-1f0 runs/clean-2a7   what the second drops more, and less, than the first
   argosy data dropped gopher_quality               documents that a filter has dropped in the last run
   argosy data export --out cleaned --format jsonl.zst    what the last run's cleaning kept, as files for others"""
-_LOOK = 100  # characters of a text that are shown
-_COMPARES = ("a run compares documents with its corpus and benchmarks for it; then `argosy data dropped FILTER` shows "
-             "what went")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +69,10 @@ def run(args: argparse.Namespace) -> int:
     for line in lines:
         print(visible(line))
     return 0
+
+
+def _try(args: argparse.Namespace) -> Iterator[str]:
+    return tried(args.filter, args.files, args.most)
 
 
 def _open(args: argparse.Namespace) -> tuple[KeptCorpus, CleanConfig]:
@@ -125,116 +118,27 @@ def _explain(args: argparse.Namespace) -> Iterator[str]:
     yield f"{args.document}: channel {channel}, language {lang or 'not named'}, from {source}"
     cuts = corpus.cuts(place.shard).get(place.row, [])
     left = without(text, cuts)
-    yield f"  {_beginning(left)}"
+    yield f"  {beginning(left)}"
     yield f"  changed by: {', '.join(changed) or 'no filter'}"
     if cuts:
         yield (f"  cut: {len(text) - len(left)} of {len(text)} characters, which other documents have too, such as: "
-               f"{_beginning(text[slice(*cuts[0])])}")
+               f"{beginning(text[slice(*cuts[0])])}")
     decision = corpus.decision(place.shard, place.row)
     tier = corpus.tier(place.shard, place.row, channel)
     kept = "kept" if tier == channel else f"kept, as channel {tier}"
     yield f"  {'dropped by ' + ': '.join(decision) if decision else kept}"
     if decision and (other := duplicate_of(corpus, place, decision[0]) if corpus.has_copies(decision[0]) else ""):
         yield f"  the one that stays: {other}"
-    yield from _table(looks(make_filters(config.filters, Resources()), scores_of(shard, place.row), channel))
+    yield from _found(corpus, args.document)
+    yield from table(looks(make_filters(config.filters, Resources()), scores_of(shard, place.row), channel))
 
 
-def _table(found: Iterable[Look]) -> Iterator[str]:
-    """Write a line a rule; rules whose score says nothing of the document are counted."""
-    for label, group in groupby(found, key=lambda look: look.label):
-        every = list(group)
-        told = [look for look in every if look.broken or not isnan(look.value)]
-        head = label
-        for look in told:
-            mark = "skipped" if look.skipped else "DROPS" if look.broken else ""
-            yield f"  {head:20} {look.score:28} {shown(look.value):>10}  {look.limit:24} {mark}".rstrip()
-            head = ""
-        if silent := len(every) - len(told):
-            yield f"  {head:20} {silent} {'others do' if told else 'scores do'} not apply to it"
-
-
-def _try(args: argparse.Namespace) -> Iterator[str]:
-    config, left_out = _tried(args.filter)
-    documents = list(_documents(args.files))
-    if not documents:
-        raise InputError(f"{', '.join(args.files)}: there is no document to try the filter on")
-    filters = make_filters(config.filters, _resources(config, documents))
-    scored = score(Batch(documents), filters)
-    channels = [document.channel for document in documents]
-    import numpy as np
-
-    codes, reasons = decide(filters, scored.scores, np.array(channels))
-    counts = Counter("kept" if code == KEPT else reasons[code][1] for code in codes.tolist())
-    repaired = [document.text for document in scored.batch.documents]
-    changed = sum(text != document.text for text, document in zip(repaired, documents, strict=True))
-    yield f"{len(documents)} documents: " + ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    yield from [f"{changed} texts changed"] if changed else []
-    yield from [f"not tried: {', '.join(left_out)}: {_COMPARES}"] if left_out else []
-    first = sorted(range(len(documents)), key=lambda at: (codes[at] == KEPT, repaired[at] == documents[at].text, at))
-    for at in first[: args.most]:
-        document = documents[at]
-        yield f"{document.id}  {'kept' if codes[at] == KEPT else reasons[codes[at]][1]}"
-        yield from _change(document.text, repaired[at])
-        yield from _table(looks(filters, scored.scores, document.channel, at))
-
-
-def _tried(given: str) -> tuple[CleanConfig, list[str]]:
-    """Parse the filters to try; those that cannot judge a file alone come back by name. Raises InputError."""
-    import yaml
-
-    try:
-        every = CleanConfig(filters=parse_filters([yaml.safe_load(given)])).filters
-    except yaml.YAMLError:
-        raise InputError(f"{given!r} is not a filter: give a name, or an object such as "
-                         "'{name: gopher_quality, min_words: 50}'") from None
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    alone = tuple(one for one in every if _judges_alone(registered()[one.name]))
-    left_out = [one.name for one in every if one not in alone]
-    if not alone:
-        raise InputError(f"{', '.join(left_out)} cannot be tried on files alone: {_COMPARES}")
-    return CleanConfig(filters=alone), left_out
-
-
-def _judges_alone(kind: type[Filter[Any]]) -> bool:
-    """Tell whether a filter decides by a document alone: no copies, no items of a run's benchmarks."""
-    return kind.keys is Filter.keys and kind is not Decontamination
-
-
-def _change(before: str, after: str) -> Iterator[str]:
-    """Show a text: where it begins, or around the first place where a repair changed it, before and after."""
-    if before == after:
-        yield f"  {_beginning(before)}"
-        return
-    at = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
-    begin = max(0, at - _LOOK // 4)
-    yield f"  before: {_beginning(before[begin:])}"
-    yield f"  after:  {_beginning(after[begin:])}"
-
-
-def _beginning(text: str) -> str:
-    return " ".join(text[: 10 * _LOOK].split())[:_LOOK]
-
-
-def _resources(config: CleanConfig, documents: list[Document]) -> Resources:
-    """Make what a filter may need of the documents themselves and of models where they lie."""
-    places = find_models(config.filters, ())
-    if not any(registered()[one.name].measured for one in config.filters):
-        return Resources(sample=documents, models=places)
-    from argosy.scoring.documents import Models
-
-    return Resources(sample=documents, models=places, torch=Models(places))
-
-
-def _documents(paths: list[str]) -> Iterator[Document]:
-    config, counts = SourceConfig(), Counts()
-    files, _ = list_inputs(paths, config)
-    for file in files:
-        for item in read_file(file, config, counts):
-            if isinstance(item, Document):
-                yield item
-            else:
-                print(visible(f"{item.file}:{item.line} is no document: {item.reason}"), file=sys.stderr)
+def _found(corpus: KeptCorpus, document: str) -> Iterator[str]:
+    """Say which benchmark items a document holds."""
+    path = corpus.clean / CONTAMINATED
+    for row in read_jsonl(path) if path.is_file() else ():
+        if row.get("document") == document:
+            yield f"  holds the item {row['item']} of {row['suite']}: {row['match']}, overlap {row['overlap']:.2f}"
 
 
 def _diff(args: argparse.Namespace) -> Iterator[str]:
@@ -273,7 +177,7 @@ def _dropped(args: argparse.Namespace) -> Iterator[str]:
     found = ((document, reason) for document, label, reason in corpus.dropped() if label == args.filter)
     for document, reason in islice(found, args.most):
         yield f"{document.id}  {reason}"
-        yield f"  {_beginning(document.text)}"
+        yield f"  {beginning(document.text)}"
 
 
 def _export(args: argparse.Namespace) -> Iterator[str]:

@@ -15,7 +15,7 @@ _MUCH = 1 / 3  # of a channel that one filter drops
 
 def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
     """Yield lines for finished nodes whose outputs have `rejected` (counts by reason), `damaged` (files that could not
-    be read whole, and why), `skipped` (files), or `lost` (channel -> filter -> share of the documents that it
+    be read whole, and why), `skipped` (files), `notes`, or `lost` (channel -> filter -> share of the documents that it
     dropped); parts of one stage together.
 
     `directories`: by the node's id."""
@@ -45,6 +45,8 @@ def _of_stage(stage: str, parts: list[tuple[str, Mapping[str, Any]]]) -> Iterato
         if skipped := outputs.get("skipped"):
             files = _count(len(skipped), "file")
             yield f"{stage}: {files} left out, empty, linked or of unknown format: {first_of(skipped, _SHOWN)}"
+        for note in outputs.get("notes") or ():
+            yield f"{stage}: {note}"
         for channel, shares in outputs.get("lost", {}).items():
             if shares:
                 yield f"{stage}: {_lost(channel, shares)}"

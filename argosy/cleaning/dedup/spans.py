@@ -139,7 +139,7 @@ class SpanSelection:
 
         spans, over = [np.zeros((0, 3), np.int64)], np.zeros(len(self._corpus), np.bool_)
         for block in repeated.blocks():
-            merged = _merged(self._rows(block))
+            merged = join_spans(self._rows(block))
             documents, shares = self._shares(merged)
             over[documents] = (shares > most) | (shares >= 1)
             spans.append(merged)
@@ -157,7 +157,7 @@ class SpanSelection:
             rows = self._rows(block)
             rows = rows[over[rows[:, 0]]]
             sure = rows if every else rows[~over[rows[:, 3]] | (rows[:, 3] == rows[:, 0])]
-            documents, shares = self._shares(_merged(sure))
+            documents, shares = self._shares(join_spans(sure))
             gone = documents[every | (shares > self._config.max_share) | (shares >= 1)]
             dropped.append(_with_keepers(sure[np.isin(sure[:, 0], gone)]))
         return np.concatenate(dropped)
@@ -180,7 +180,7 @@ class SpanSelection:
         return documents, sizes / self._lengths[documents]
 
 
-def _merged(rows: "Integers") -> "Integers":
+def join_spans(rows: "Integers") -> "Integers":
     """Join spans that touch or overlap, (document, begin, end, ...) in order."""
     from argosy.cleaning.kernels.dedup.splits import merge
 

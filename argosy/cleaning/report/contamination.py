@@ -12,6 +12,7 @@ from argosy.cleaning.scored import Block, ScoredCorpus
 from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import Document
 
+CONTAMINATED = "contaminated.jsonl"  # of a clean step: where items were found
 ITEMS = "items.jsonl"  # of a data step: what decontamination looks for
 # `twin.jsonl` has the benchmark on purpose.
 _FILES = ("instructions", "instructions_heldout", "preferences", "preferences_heldout", "feedback", "feedback_heldout",

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.filter import Filter
+from argosy.cleaning.filters.decontamination import Decontamination
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.report.clusters import clusters
-from argosy.cleaning.report.contamination import ITEMS, Contaminated, count, in_records
+from argosy.cleaning.report.contamination import CONTAMINATED, ITEMS, Contaminated, count, in_records
 from argosy.cleaning.report.funnel import Funnel, Repaired, samples
 from argosy.cleaning.report.histograms import Histograms
 from argosy.cleaning.report.languages import Languages
@@ -29,11 +30,11 @@ class Tally(Protocol):
 
 @dataclass(frozen=True)
 class Made:
-    """The report as JSON, the counts by channel, and what tiers hold, a line each."""
+    """The report as JSON, the counts by channel, and what people should be told, a line each."""
 
     report: dict[str, Any]
     funnel: Funnel
-    lines: Sequence[str]
+    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,12 @@ class ReportMaker:
                                      "found": repaired.to_json(), "scores": histograms.to_json()}
         if self.data:
             report |= _contamination(contaminated.rows, self.data, items, out)
-        return Made(report, funnel, list(tiers.lines(funnel.tiers)) if tiers else [])
+        notes = list(tiers.empty(funnel.tiers)) if tiers else []
+        marked = any(isinstance(one, Decontamination) and one.config.action == "mark" for one in filters.values())
+        if marked and contaminated.rows:
+            notes.append(f"{len(contaminated.rows)} finds of benchmark items in documents, which are marked and not "
+                         f"dropped: see {out / CONTAMINATED}")
+        return Made(report, funnel, notes)
 
 
 def _contamination(
@@ -80,6 +86,7 @@ def _contamination(
     """Write where benchmark items were found, a row each, and return their counts for the report."""
     records = in_records(data, items)
     with JsonlWriters(out) as writers:
-        writers.write_all("contaminated", documents)
-        writers.write_all("contaminated", ({"file": name, **row} for name, rows in records.items() for row in rows))
+        name = CONTAMINATED.removesuffix(".jsonl")
+        writers.write_all(name, documents)
+        writers.write_all(name, ({"file": file, **row} for file, rows in records.items() for row in rows))
     return {"contamination": {name: len(rows) for name, rows in records.items()}, "contaminated": count(documents)}

@@ -37,6 +37,18 @@ def test_parts_are_cut_and_counted_and_copies_explained(shards: int, tmp_path: P
     assert largest["id"] == duplicate_of(corpus, find(corpus, gone), "line_dedup")
 
 
+def test_a_document_that_two_filters_cut_to_nothing_goes(tmp_path: Path) -> None:
+    lines = [f"Entry {number}: the wind had turned." for number in range(9)]  # too short for substring_dedup
+    texts = {"a": "\n".join([*lines[::-1], "The last one."]), "b": f"{PROSE} Another.",
+             "c": "\n".join([*lines, PROSE]), "d": "\n".join([*lines[::2], *lines[1::2], " ", ""])}
+    filters: Any = [{"name": "line_dedup", "max_share": 0.999}, {"name": "substring_dedup", "length": 80}]
+    _, corpus = cleaned(tmp_path, data(tmp_path / "data", texts), filters=filters)
+    assert [document.id for document in corpus.documents()] == ["a", "b"]
+    assert [(document.id, label) for document, label, _ in corpus.dropped()] == [("c", "substring_dedup"),
+                                                                               ("d", "substring_dedup")]
+    assert duplicate_of(corpus, find(corpus, "c"), "substring_dedup") == ""
+
+
 def test_a_corpus_is_cleaned_against_an_earlier_one(tmp_path: Path) -> None:
     filters: Any = ["exact_dedup", {"name": "substring_dedup", "length": 40, "max_share": 1}]
     one = data(tmp_path / "one", {"a": TEXTS["a"], "c": TEXTS["c"]})
