@@ -1,5 +1,5 @@
 """Educational value by a model of Hugging Face, as FineWeb-Edu scores pages (Penedo et al. 2024, section 4): regression
-on a small encoder, from annotations of 0 to 5 by a large model; 3 and more are kept."""
+on a small encoder, from annotations of 0 to 5 by a large model; what rounds to 3 and more is kept."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
@@ -19,8 +19,8 @@ class EduQualityConfig(ModelFilterConfig):
     model: Annotated[str, Field(min_length=1)]
     """Directory of a model for sequence classification, or `org/name@commit` of the Hugging Face hub, such as
     HuggingFaceFW/fineweb-edu-classifier@<40 hexadecimal digits>."""
-    least: float = 3.0
-    """Least score."""
+    least: float = 2.5
+    """Least score, which is not rounded: FineWeb-Edu keeps what rounds to 3."""
     max_tokens: Annotated[int, Field(ge=1)] = 512
     """Tokens of a text that are looked at, from its beginning, as far as the model goes."""
 

@@ -12,6 +12,7 @@ from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.kept import KeptCorpus
 from argosy.cleaning.scored import open_shards
+from argosy.cleaning.scoring import KEPT, decide
 from argosy.data.schemas import Document
 from argosy.errors import InputError
 from argosy.scoring.documents import Models
@@ -98,6 +99,8 @@ def test_scores_are_those_of_transformers_whatever_stands_beside(classifier: Pat
             logits = model(**tokenizer(text, truncation=True, max_length=64, return_tensors="pt")).logits
         assert scores["score"][at] == pytest.approx(float(logits[0, 0]), abs=1e-5)
     assert np.isnan(scores["score"][4])
+    given = {"edu_quality.score": np.array([2.49, 2.5, 3.0, np.nan])}  # 3 and more after rounding, as FineWeb-Edu
+    assert decide({"edu_quality": asked}, given, np.array(["web"] * 4))[0].tolist() == [0, KEPT, KEPT, KEPT]
 
 
 @pytest.fixture(scope="module")

@@ -139,6 +139,12 @@ def test_csv_and_tsv_set_broken_rows_aside_alone(tmp_path: Path) -> None:
     assert [(d.text, d.lang) for d in read(tabs)[0]] == [("hello, you", "en")]
 
 
+def test_a_table_with_two_columns_of_texts_is_not_read(tmp_path: Path) -> None:
+    documents, rejects, counts = read(write(tmp_path / "a.csv", "text,id,,,text\none,1,,,two\n"))
+    assert not documents and [r.reason for r in rejects] == ["several columns of one name"]
+    assert list(counts.damaged()) == ["a.csv"]
+
+
 def test_source_code_is_a_document_a_file_with_its_language(tmp_path: Path) -> None:
     write(tmp_path / "code/src/a.py", "  x = 1\n\n\ny = 2\n")
     write(tmp_path / "code/src/b.rs.gz", gzip.compress(b"fn main() {}\n"))
