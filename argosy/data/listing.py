@@ -2,9 +2,10 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 
+from argosy.config.explain import first_of
 from argosy.data.datasets import Dataset, find_datasets
 from argosy.data.readers import ALLOWED, format_of
 from argosy.data.sources import InputFile, SourceConfig
@@ -37,7 +38,9 @@ def input_files(path: Path, field: str = "input") -> tuple[list[Path], list[Path
         elif found.is_file() or found.is_symlink():
             others.append(found)
     if not readable:
-        raise InputError(f"{field} {path} is a directory without a file to read; {allowed}")
+        names = first_of([other.relative_to(path).as_posix() for other in others], 3)
+        raise InputError(f"{field} {path} is a directory without a file to read"
+                         f"{f' (it has {names})' if names else ''}; {allowed}")
     return readable, others
 
 
@@ -72,7 +75,15 @@ def list_inputs(
         if skip is not None:
             _check_folders(given, [*files, *others], unknown, skip)
     _check_once(files, inputs)
+    _check_splits(splits, {file.split for file in (*files, *others) if file.split})
     return files, [file.label for file in (*unknown, *others)]
+
+
+def _check_splits(splits: Sequence[str], there: Collection[str]) -> None:
+    """Check that the inputs have the splits that are wanted. Raises InputError: they do not."""
+    if unknown := [name for name in splits if name not in there]:
+        raise InputError(f"data.source.splits has {unknown[0]!r}, and data.inputs no such split; there are: "
+                         f"{', '.join(sorted(there)) or 'none, as they are no datasets with splits'}")
 
 
 def _check_once(files: Sequence[InputFile], inputs: Sequence[str]) -> None:

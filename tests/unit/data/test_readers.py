@@ -21,6 +21,7 @@ from argosy.data.readers.code import LANGUAGES
 from argosy.data.reading import read_shard
 from argosy.data.schemas import Document
 from argosy.data.sources import InputFile, SourceConfig
+from argosy.errors import InputError
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data"
 shared = pytest.mark.skipif(not SHARED.is_dir(), reason="there is no folder of shared data beside this checkout")
@@ -186,6 +187,8 @@ def test_a_saved_dataset_gives_its_splits_and_no_caches(tmp_path: Path) -> None:
         ("set/train/data-00000-of-00001.arrow:1", "a", "train", {"label": 0, "split": "train"}),
         ("set/train/data-00000-of-00001.arrow:2", "b", "train", {"label": 1, "split": "train"})]
     assert [d.text for d in read(tmp_path / "set", splits=["train"])[0]] == ["a", "b"]
+    with pytest.raises(InputError, match=r"splits has 'trane', and data\.inputs no such split; there are: test, train"):
+        read(tmp_path / "set", splits=["trane"])
     (tmp_path / "all").mkdir()
     (tmp_path / "set").rename(tmp_path / "all/set")
     assert {d.channel for d in read(tmp_path / "all")[0]} == {"set"}
