@@ -37,7 +37,7 @@ _SCRIPT_LETTERS = 10  # of a script beside Latin words that are no prose
 _LOOK_AT = 4000  # characters that the library is given; more do not change the answer
 _LEAST_LETTERS = 20  # of a text that it can tell about
 _CERTAIN = 0.7  # least probability of its answer
-_FEW = 8  # function words below which no language but English is told by them alone
+_MAIN = 0.5  # share of a language that is a page's main one without doubt
 _CLEAR = 2.0  # times as many function words as of the next language
 
 
@@ -113,7 +113,8 @@ class Language(Filter[LanguageConfig]):
         shares = most / np.maximum(np.where(by_script, total - prose.unknown, total), 1e-9)  # beside names of things
         for at in np.flatnonzero(self._doubtful(prose, names, shares) & ~chinese).tolist():
             lang, probability = classify(batch.documents[at].text)
-            if probability >= _CERTAIN:
+            told_share = lang == names[at] and lang in LATIN[1:] and shares[at] >= _MAIN  # of a page of two languages
+            if probability >= _CERTAIN and not told_share:
                 names[at], shares[at] = lang, probability
         return names, shares
 
@@ -125,10 +126,10 @@ class Language(Filter[LanguageConfig]):
 
         ordered = np.sort(prose.hits, axis=1)
         near = np.isin(names, LATIN) & (ordered[:, -1] < _CLEAR * ordered[:, -2])
-        near |= np.isin(names, LATIN[1:]) & (ordered[:, -1] < _FEW)  # of them more languages are near than are listed
+        near |= np.isin(names, LATIN[1:])  # of them more languages are near than are listed, as Czech is to Polish
         latin = prose.weights[:, -len(LATIN) :].sum(axis=1) + prose.unknown
         nothing = (names == "") & (latin > 0)
-        little = np.isin(names, LATIN) & (shares < 0.5)
+        little = np.isin(names, LATIN) & (shares < _MAIN)
         doubt = near | nothing | little | np.isin(names, _SEVERAL)
         return np.asarray((prose.letters >= _LEAST_LETTERS) & doubt)
 

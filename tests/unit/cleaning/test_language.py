@@ -34,6 +34,16 @@ def test_sentences_of_many_languages_are_told() -> None:
     assert [named(text)[0] for text in SENTENCES.values()] == list(SENTENCES)
 
 
+def test_long_texts_of_languages_without_a_list_are_not_their_neighbours() -> None:
+    czech = ("Toto je český text, který mluví o mnoha věcech, a uvidíme, zda bude rozpoznán. Vláda oznámila, že nový "
+             "zákon vstoupí v platnost příští rok pro všechny občany, ale zatím se neví, jak to "
+             "bude s prostředky, a do kdy. ")
+    romanian = ("Acesta este un text care vorbește despre multe lucruri și vom vedea dacă este recunoscut. Guvernul a "
+                "anunțat că noua lege va intra în vigoare anul viitor pentru toți, dar nu se știe "
+                "cum se va face cu resursele. ")
+    assert named(czech * 3, romanian * 3) == ["cs", "ro"]
+
+
 def test_a_language_must_have_a_share_of_a_mixed_page() -> None:
     mixed = "\n\n".join([PROSE, PROSE, GERMAN])
     assert outcome("language", mixed) == mixed
@@ -49,7 +59,8 @@ def test_a_language_that_is_not_told_from_others_is_refused(wrong: dict[str, Any
         outcome("language", PROSE, **wrong)
 
 
-@pytest.mark.parametrize("text", ["", "42", "x = 3.14 * r ** 2", "```\n" + GERMAN + "\n```", "GPT-4 API v2", "https://a.de/und/der/die"])
+@pytest.mark.parametrize("text", ["", "42", "x = 3.14 * r ** 2", "```\n" + GERMAN + "\n```", "GPT-4 "
+"API v2", "https://a.de/und/der/die"])
 def test_nothing_is_told_of_what_is_no_prose(text: str) -> None:
     assert named(text) == [""]
 
