@@ -41,6 +41,7 @@ class Decisions:
     earlier: dict[str, list[EarlierDocument]] = field(default_factory=dict)
     tiers: "Codes | None" = None
     tier_names: list[str] = field(default_factory=list)
+    _cut: dict[str, "Integers"] = field(default_factory=dict, repr=False)
 
     @property
     def kept(self) -> "Flags":
@@ -60,7 +61,9 @@ class Decisions:
 
         found = {}
         for label, spans in self.spans.items():
-            begin, end = np.searchsorted(spans[:, 0], (rows.start, rows.stop))
+            if label not in self._cut:
+                self._cut[label] = np.ascontiguousarray(spans[:, 0])  # else each search would copy it
+            begin, end = np.searchsorted(self._cut[label], (rows.start, rows.stop))
             if end > begin:
                 found[label] = spans[begin:end] - [rows.start, 0, 0]
         return found

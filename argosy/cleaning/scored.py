@@ -132,12 +132,13 @@ class ScoredCorpus:
         """Yield all documents in order, with all columns or some; the next block is read meanwhile."""
         import pyarrow as pa
 
-        first, held = 0, list[pa.Table]()
+        first, held, rows = 0, list[pa.Table](), 0
         for table in _ahead(table for shard in self.shards for table in shard.tables(columns) if table.num_rows):
-            if held and sum(map(len, held)) + len(table) > _ROWS:
-                yield (block := _joined(first, held))
-                first, held = first + len(block), []
+            if held and rows + len(table) > _ROWS:
+                yield _joined(first, held)
+                first, held, rows = first + rows, [], 0
             held.append(table)
+            rows += len(table)
         if held:
             yield _joined(first, held)
 
