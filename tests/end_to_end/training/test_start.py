@@ -157,7 +157,7 @@ def test_every_type_has_a_value_model(tmp_path: Path) -> None:
 
 SMALL = ("data.demo.english_bytes=30000", "data.demo.code_bytes=20000", "data.demo.knowledge_repeats=1",
          "data.demo.quiz_repeats=1", "data.demo.answer_repeats=1", "data.demo.instructions=60",
-         "data.demo.preferences=8", "data.demo.prompts=8", "evaluate.limit=2")  # fmt: skip
+         "data.demo.preferences=8", "data.demo.prompts=8")  # fmt: skip
 
 
 def test_the_presets_run_by_one_command(qwen: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_presets_run_by_one_command(qwen: Path, tmp_path: Path) -> None:
     short = {"sequence_length": 64, "global_batch_size": 4, "tokens": 512, "warmup_tokens": 0, "heldout_points": 1,
              "heldout_tokens": 500, "dtype": "float32"}
     argosy_run(tmp_path, "--preset", "continue", *given, *(f"pretrain.{name}={value}" for name, value in short.items()),
-               "stages=clean,tokenize,pretrain,evaluate", "evaluate.suites={heldout: final}")
+               "stages=clean,tokenize,pretrain,evaluate", "evaluate.suites={heldout: final}", "evaluate.limit=2")
     argosy_run(tmp_path, "--preset", "finetune", *given, "sft.max_steps=2", "sft.batch_size=4", "sft.heldout_limit=4",
                "sft.max_new_tokens=4", "stages=sft,compare")
     names = sorted(path.name.rpartition("-")[0] for path in tmp_path.iterdir() if (path / "outputs.json").is_file())
