@@ -17,8 +17,7 @@ from argosy.errors import InputError
 
 Choice = Literal["auto", "eager", "sdpa", "flex", "varlen"]
 PACKED = "argosy_packed"  # what `varlen` is called among transformers' attention functions
-EAGER_LENGTH = 256  # on a CPU, plain attention is faster than torch's fused one up to about this length
-MASKED_LENGTH = 512  # and a mask of all pairs is as fast as documents one by one
+MASKED_LENGTH = 512  # on a CPU, a mask of all pairs is as fast as documents one by one up to about this length
 _ROWS = 256  # queries of which a piece with a mask has at most so many
 _UNKNOWN = ("softcap", "s_aux", "position_bias")  # what changes scores and no kernel here takes
 
@@ -35,8 +34,7 @@ def choose(wanted: Choice, device: torch.device, length: int) -> str:
         raise InputError("attention=flex has no backward on a CPU: set attention=varlen, which needs no mask either, "
                          "or auto")
     if wanted == "auto":
-        short = "eager" if length <= EAGER_LENGTH else "sdpa" if length <= MASKED_LENGTH else PACKED
-        return short if on_cpu else PACKED
+        return "sdpa" if on_cpu and length <= MASKED_LENGTH else PACKED
     return {"flex": "flex_attention", "varlen": PACKED}.get(wanted, wanted)
 
 

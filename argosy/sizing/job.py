@@ -10,7 +10,7 @@ from argosy.sizing.architecture import Architecture
 Engine = Literal["torch", "ddp", "deepspeed", "fsdp"]
 Recompute = Literal["none", "selective", "full"]
 Offload = Literal["none", "optimizer", "all"]
-EAGER_LENGTH, MASKED_LENGTH = 256, 512  # up to them a CPU's attention is plain, has a mask (argosy/models/attention.py)
+MASKED_LENGTH = 512  # up to it a CPU's attention has a mask (argosy/models/attention.py)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
     """Read the fields of a phase of training (`TrainConfig`, as a mapping). `on_cpu`: with the attention of there."""
     length, attention = config["sequence_length"], config.get("attention", "auto")
     if attention == "auto":
-        attention = "varlen" if not on_cpu or length > MASKED_LENGTH else "eager" if length <= EAGER_LENGTH else "sdpa"
+        attention = "sdpa" if on_cpu and length <= MASKED_LENGTH else "varlen"
     micro = 0 if config["micro_batch_size"] == "auto" else config["micro_batch_size"]
     return Job(
         model, length, config["global_batch_size"], micro, config["tokens"], config["optimizer"],

@@ -125,7 +125,7 @@ def test_loss_by_position_scores_the_same_documents_everywhere(data: tuple[Path,
     assert HeldoutLoss(channels, 10_000, 10**6).by_position(module) == {}
 
 
-@pytest.mark.parametrize("length", [48, 600])  # the eager and the fused attention
+@pytest.mark.parametrize("length", [48, 600])  # with a mask of pairs, and without
 def test_document_mask_keeps_documents_apart(data: tuple[Path, Any], model: Any, length: int) -> None:
     mixture = Mixture(read_channels(data[0], "train"), {"en": 1.0}, length, 0)
     batch = mixture.batch(range(1))

@@ -37,7 +37,7 @@ def test_the_use_of_a_gpu_is_of_its_peak_and_of_the_models_own_operations(monkey
     shape = ModelConfig(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
                         num_key_value_heads=2)
     model = build_model(shape, 320, {})
-    module = LossModule(model, 1, torch.float32, 0.0, 32)  # plain attention, all pairs of which count
+    module = LossModule(model, 1, torch.float32, 0.0, 32, "eager")  # all pairs of which count
     ids = torch.zeros(4, 32, dtype=torch.int64)
     with FlopCounterMode(display=False) as counter:
         module(ids, ids)[0].backward()
