@@ -38,7 +38,7 @@ class Arrow(Reader):
                 for whole in batches:
                     for start in range(0, whole.num_rows, ROWS):
                         batch = whole.slice(start, ROWS)
-                        yield from rows(batch, row, file)
+                        yield from rows(batch, row, file, config)
                         row += batch.num_rows
                 if not is_file and not _ends(raw):  # which pyarrow takes for an end
                     raise Damaged("damaged or cut off", "the stream's end is missing")

@@ -31,7 +31,7 @@ class Parquet(Reader):
             with open_file(file.path) as raw, pq.ParquetFile(raw) as table:
                 groups = range(span.first.group, span.last.group if span.last else table.num_row_groups)
                 for batch in table.iter_batches(ROWS, row_groups=groups) if groups else ():
-                    yield from rows(batch, row, file)
+                    yield from rows(batch, row, file, config)
                     row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
@@ -79,16 +79,20 @@ def _shown(value: Any) -> Any:
         return f"<{value.type}>"
 
 
-def rows(batch: Any, before: int, file: InputFile) -> Iterator[Record | Reject]:
+def rows(batch: Any, before: int, file: InputFile, config: SourceConfig) -> Iterator[Record | Reject]:
     """Yield the rows of a record batch that `before` others precede; one with bytes that are no UTF-8, or a time that
-    Python cannot hold, is set aside."""
+    Python cannot hold, is set aside.
+
+    Raises Damaged: two columns have the name of the text's."""
     names = batch.schema.names
+    if names.count(config.text_field) > 1:
+        raise Damaged("several columns of one name", f"{config.text_field!r} is the text")
     try:
         columns = [batch.column(index).to_pylist() for index in range(len(names))]
     except _UNREADABLE as error:
         if batch.num_rows > 1:
             for index in range(batch.num_rows):
-                yield from rows(batch.slice(index, 1), before + index, file)
+                yield from rows(batch.slice(index, 1), before + index, file, config)
             return
         shown = {name: _shown(batch.column(index)[0]) for index, name in enumerate(names)}
         reason = "invalid UTF-8" if isinstance(error, UnicodeDecodeError) else "value that cannot be read"

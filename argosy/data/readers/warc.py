@@ -21,6 +21,7 @@ _BEGIN_PACKED = re.compile(re.escape(_MAGIC))
 _HEAD = 2**16  # bytes of a member in which its record's first line is; more than headers of HTTP have
 _OVERLAP = 64  # bytes: more than a mark
 _SHOWN = 1000
+_GZIP = re.compile(rb"(?:[^\r\n]+\r?\n)*?content-encoding:[ \t]*(?:x-)?gzip", re.IGNORECASE)  # in the headers
 _WITH_TEXT = ("response", "resource", "conversion")
 _WITHOUT = ("warcinfo", "request", "metadata", "revisit")
 
@@ -167,9 +168,12 @@ def _text(found: _Found, kind: str, number: int, file: InputFile, config: Source
     if kind == "response" and content.startswith("application/http"):
         record.set_bytes_content(body)
         try:
-            record.parse_http(auto_decode="all")
+            packed = _GZIP.match(body)  # of which fastwarc gives what there is
+            record.parse_http(auto_decode="transfer" if packed else "all")
             body = record.reader.read(config.record_bytes + 1)  # unpacked it may be of any length
-        except (OSError, ValueError) as error:
+            if packed and body.startswith(_MAGIC):
+                body = _unpacked(body, config.record_bytes + 1)
+        except (OSError, ValueError, zlib.error) as error:
             return _broken(file, number, "broken HTTP response", found, str(error))
         content, charset = record.http_headers.get("Content-Type") or "", record.http_charset or ""
         status = record.http_headers.status_code
@@ -177,6 +181,15 @@ def _text(found: _Found, kind: str, number: int, file: InputFile, config: Source
     page = Page(url, body, content, charset, status, headers.get("WARC-Date") or "",
                 headers.get("WARC-Identified-Content-Language") or "")
     return page_record(page, number, found.place, file, config)
+
+
+def _unpacked(packed: bytes, most: int) -> bytes:
+    """Return up to `most` bytes of a member of gzip. Raises ValueError: neither it nor the page in it has an end."""
+    member = zlib.decompressobj(31)
+    body = member.decompress(packed, most)
+    if not member.eof and len(body) < most and not body[-100:].lower().rstrip().endswith(b"</html>"):
+        raise ValueError("the content is cut off")
+    return body
 
 
 class Page(NamedTuple):

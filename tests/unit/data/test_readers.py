@@ -141,10 +141,12 @@ def test_csv_and_tsv_set_broken_rows_aside_alone(tmp_path: Path) -> None:
 
 
 def test_a_table_with_two_columns_of_texts_is_not_read(tmp_path: Path) -> None:
-    documents, rejects, counts = read(write(tmp_path / "a.csv", "text,id,,,text\none,1,,,two\n"))
+    write(tmp_path / "in/a.csv", "text,id,,,text\none,1,,,two\n")
+    pq.write_table(pa.table([["one"], ["two"]], names=["text", "text"]), tmp_path / "in/b.parquet")
+    documents, rejects, counts = read(tmp_path / "in")
     assert not documents
-    assert [r.reason for r in rejects] == ["several columns of one name"]
-    assert list(counts.damaged()) == ["a.csv"]
+    assert [r.reason for r in rejects] == ["several columns of one name"] * 2
+    assert list(counts.damaged()) == ["in/a.csv", "in/b.parquet"]
 
 
 def test_source_code_is_a_document_a_file_with_its_language(tmp_path: Path) -> None:
@@ -238,6 +240,9 @@ def archive() -> bytes:
     return (SHARED / "dolma_fixtures/tests__data__warc__sample-0000.warc.gz").read_bytes()
 
 
+PAGE = b"<html><body><p>Hello there, reader.</p></body></html>"
+
+
 @shared
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_broken_record_of_a_warc_is_named_and_costs_itself_alone(tmp_path: Path, packed: bool) -> None:
@@ -267,3 +272,21 @@ def test_a_broken_record_of_a_warc_is_named_and_costs_itself_alone(tmp_path: Pat
         faults = [reject for reject in rejects if reject.fault]
         assert len(faults) == 1, how
         assert "byte" in faults[0].value, how
+
+
+@pytest.mark.parametrize(("payload", "expected"), [
+    (gzip.compress(PAGE), ["Hello there, reader."]), (gzip.compress(PAGE)[:-20], []), (PAGE, ["Hello there, reader."])])
+@pytest.mark.parametrize("chunked", [True, False])
+def test_a_page_whose_packed_body_is_cut_off_is_named(
+    tmp_path: Path, payload: bytes, expected: list[str], chunked: bool
+) -> None:
+    how = b""
+    if chunked:
+        payload, how = b"%x\r\n%s\r\n0\r\n\r\n" % (len(payload), payload), b"Transfer-Encoding: chunked\r\n"
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n%s\r\n%s" % (how, payload)
+    head = (b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a/\r\nContent-Type: application/http\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(http))
+    documents, rejects, _ = read(write(tmp_path / "a.warc", head + http + b"\r\n\r\n"))
+    assert [document.text for document in documents] == expected
+    assert [(r.reason, r.value) for r in rejects] == [
+        ("broken HTTP response", "at byte 0: the content is cut off")] * (not expected)
