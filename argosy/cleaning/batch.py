@@ -56,7 +56,7 @@ class Batch:
 
     @cached_property
     def starts(self) -> "Integers":
-        """Where each document begins in `points`, and at last their end: (documents + 1,), int64."""
+        """Holds where each document begins in `points`, and at last their end: (documents + 1,), int64."""
         import numpy as np
 
         lengths = np.fromiter((len(document.text) for document in self.documents), np.int64, len(self.documents))

@@ -1,4 +1,4 @@
-"""What is decided when all shards are scored: rules by their scores, copies by their keys, in the filters' order."""
+"""Decides when all shards are scored: rules by their scores, copies by their keys, in the filters' order."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Decisions:
-    """What happens to the documents of a corpus.
+    """Decisions about the documents of a corpus.
 
     Attributes:
         codes: the number of the reason why each document goes, or KEPT: (documents,), int32.

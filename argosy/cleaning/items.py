@@ -36,7 +36,7 @@ class Match(NamedTuple):
 
 
 class _Postings(NamedTuple):
-    """Where n-grams are in targets: by n-gram (sorted hashes) a range of rows of target, place and role."""
+    """Index of n-grams in targets: by n-gram (sorted hashes) a range of rows of target, place and role."""
 
     known: "npt.NDArray[np.uint64]"
     offsets: "Integers"

@@ -166,7 +166,7 @@ class Checkpoints:
 
     @property
     def evaluated(self) -> list[Checkpoint]:
-        """Those with at least one metric."""
+        """Checkpoints with at least one metric."""
         return [c for c in self.every if c.metrics]
 
     @property

@@ -40,7 +40,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class At:
-    """Where in training to compare: by `tokens` or `step`; `value` None: the most that all have reached."""
+    """Point of training at which to compare: by `tokens` or `step`; `value` None: the most that all have reached."""
 
     by: str = "last"
     value: float | None = None
@@ -106,7 +106,7 @@ class Pair:
     contrasts: list[Contrast] = field(default_factory=list)
 
     def section(self, verdict: str) -> list[Contrast]:
-        """Those of one verdict."""
+        """Entries of one verdict."""
         return [c for c in self.contrasts if c.verdict == verdict]
 
 

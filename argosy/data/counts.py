@@ -14,7 +14,7 @@ from argosy.errors import InputError
 
 @dataclass
 class FileCounts:
-    """Of one file: lines, rows or records that hold text, and rejects by reason."""
+    """Counts of one file: lines, rows or records that hold text, and rejects by reason."""
 
     documents: int = 0
     read: int = 0
@@ -34,7 +34,7 @@ class FileCounts:
 
 @dataclass
 class Counts:
-    """Of the files of a shard, or of all: `merge` gathers them."""
+    """Counts of the files of a shard, or of all: `merge` gathers them."""
 
     files: dict[str, FileCounts] = field(default_factory=dict)
     """By label."""

@@ -23,7 +23,7 @@ _CARD_BYTES = 2**20
 
 
 class Dataset(NamedTuple):
-    """What a dataset says of one of its files."""
+    """Description of one file of a dataset."""
 
     split: str = ""
     is_root: bool = False
@@ -61,7 +61,7 @@ _Folders = Mapping[PurePosixPath, Sequence[PurePosixPath]]  # the files in each
 
 
 def _saved(folder: PurePosixPath, state: Mapping[str, Any], by_folder: _Folders) -> dict[str, Dataset]:
-    """What `save_to_disk` says of the files of one split."""
+    """Description of the files of one split by `save_to_disk`."""
     above = folder.parent
     is_dict = folder != above and above / "dataset_dict.json" in by_folder.get(above, ())
     split = folder.name if is_dict else str(state.get("_split") or "")

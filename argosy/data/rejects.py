@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class Tally:
-    """How many lines (rows of a table) hold text or a record, and how many were set aside by reason; blank ones are
+    """Counts lines (rows of a table) with text or a record, and those set aside, by reason; blank ones are
     neither."""
 
     read: int = 0

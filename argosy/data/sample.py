@@ -22,7 +22,7 @@ REJECTS = "rejects/documents"
 
 @dataclass
 class Sample:
-    """What a look at the inputs has shown."""
+    """Result of a look at the inputs."""
 
     documents: list[Document]
     """Those of the least hashes of their ids, in that order."""

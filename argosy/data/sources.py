@@ -1,4 +1,4 @@
-"""What is known of the user's files before they are read: the config of reading, a file with its cuts, channels."""
+"""Describes the user's files before they are read: the config of reading, a file with its cuts, channels."""
 
 import re
 from collections.abc import Collection, Iterable

@@ -28,7 +28,7 @@ LEAST = 0.3  # four exposures leave scores of 0.37 and more in python -m benchma
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of a checkpoint and a benchmark; `found` is None where there is no score, and `reason` says why."""
+    """Contamination of a checkpoint by a benchmark; `found` is None where there is no score, and `reason` says why."""
 
     task: str
     found: Contamination | None = None

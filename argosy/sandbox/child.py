@@ -32,7 +32,7 @@ _LONGEST = 160  # characters of an error that is told
 
 
 class Missing(Exception):
-    """What the kernel does not give."""
+    """A promise that the kernel does not keep."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What the sandbox promises, and tests that try it from within: each passes where its promise holds.
+"""Lists what the sandbox promises, and tests that try it from within: each passes where its promise holds.
 
 They are filled in by `str.format`: `folder`, one that this user may write; `secret`, a file that this user may read;
 `parent`, the number of a process of this user; `memory`, the limit in MiB."""

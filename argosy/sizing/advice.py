@@ -1,4 +1,4 @@
-"""What to change when a GPU's memory is full, in the order in which practitioners do, with what each change needs."""
+"""Advises what to change when a GPU's memory is full, in the order of practitioners, with what each change needs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

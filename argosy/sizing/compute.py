@@ -55,7 +55,7 @@ def bubble(job: Job, layout: Layout) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long training takes, and what it costs."""
+    """Computes how long training takes, and what it costs."""
 
     seconds: float
     """Of all tokens of the job."""

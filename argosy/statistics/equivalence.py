@@ -87,6 +87,6 @@ def paired_stderr(first: float, second: float, correlation: float, items: int) -
 
 
 def items_needed(effect: float, first: float, correlation: float, alpha: float = 0.05, wanted: float = 0.8) -> int:
-    """How many items tell `first` from `first + effect` in `wanted` of comparisons (Miller, 2024, section 5)."""
+    """Return how many items tell `first` from `first + effect` in `wanted` of comparisons (Miller, 2024, section 5)."""
     one = paired_stderr(first, first + effect, correlation, 1)
     return math.ceil((minimum_detectable_effect(one, alpha, wanted) / effect) ** 2)

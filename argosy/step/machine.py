@@ -1,4 +1,4 @@
-"""What this process may use of the machine: cores, memory, GPUs, a port; affinity and cgroup limits count."""
+"""Tells what this process may use of the machine: cores, memory, GPUs, a port; affinity and cgroup limits count."""
 
 import os
 import socket

@@ -34,7 +34,7 @@ class Sentence:
 
 @dataclass
 class Study:
-    """What the runs of a sweep say."""
+    """Draws conclusions from the runs of a sweep."""
 
     runs: Runs
     ranked: dict[str, list[Ranked]]

@@ -25,7 +25,7 @@ EpochCaps = Annotated[dict[str, Rate], BeforeValidator(_by_channel)]  # by chann
 
 @dataclass(frozen=True)
 class Caps:
-    """What a phase allows.
+    """Limits of a phase.
 
     Attributes:
         phase: epochs of a channel within the phase.

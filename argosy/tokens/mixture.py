@@ -31,7 +31,7 @@ class Batch:
 
 
 class Samples(Protocol):
-    """What a loop trains on: the sample at each position of the run."""
+    """Data that a loop trains on: the sample at each position of the run."""
 
     names: tuple[str, ...]
     """Of the channels."""

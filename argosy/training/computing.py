@@ -1,4 +1,4 @@
-"""How a phase is computed: engine, sharding, offload. What cannot go together is refused with what can."""
+"""Decides how a phase is computed: engine, sharding, offload. What cannot go together is refused with what can."""
 
 from typing import Annotated, Literal, Self
 

@@ -1,4 +1,4 @@
-"""What steps could not use, and what they dropped, as lines for people."""
+"""Tells people what steps could not use, and what they dropped."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

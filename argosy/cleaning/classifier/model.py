@@ -25,7 +25,7 @@ _DOCUMENTS = 500  # whose features are made at a time
 
 @dataclass(frozen=True)
 class Features:
-    """What of a text is looked at."""
+    """Names what of a text is looked at."""
 
     word_grams: int
     """n-grams of words up to this length; each Han character is a word."""

@@ -18,7 +18,7 @@ Kind = Literal["key", "email", "resident_id", "ssn", "card", "phone", "ip"]
 
 
 class PiiConfig(FilterConfig):
-    """What is done with personal data, in every channel."""
+    """Says what is done with personal data, in every channel."""
 
     name: str = "pii"
     action: Literal["mask", "drop"] = "mask"

@@ -32,7 +32,7 @@ _EACH = 2.5  # characters of a script that count as a Latin word; of Chinese, Ja
 
 
 class Prose(NamedTuple):
-    """What the prose of documents is made of.
+    """Measures of the prose of documents.
 
     Attributes:
         weights: of each script and then of each Latin-script language, (documents, languages): what counts as words.

@@ -1,1 +1,1 @@
-"""What cleaning tells of a corpus: counts, copies, near misses, benchmark items, and a document's way through it."""
+"""Reports of cleaning a corpus: counts, copies, near misses, benchmark items, and a document's way through it."""

@@ -1,4 +1,4 @@
-"""What was found of benchmark items, and where: in documents that were scored, and in records for post-training."""
+"""Counts benchmark items by where they are: in documents that were scored, and in records for post-training."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

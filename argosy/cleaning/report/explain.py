@@ -1,4 +1,4 @@
-"""What happened to a document, filter by filter, with the values that decided; what two cleanings decide otherwise."""
+"""Explains what happened to a document, filter by filter, with the deciding values; where two cleanings differ."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a document is: its shard, and its number in it."""
+    """Place of a document: its shard, and its number in it."""
 
     shard: int
     row: int
@@ -62,7 +62,7 @@ def _likeness(name: str, given: str) -> float:
 
 @dataclass(frozen=True)
 class Look:
-    """What a rule says of a document.
+    """A rule's verdict on a document.
 
     Attributes:
         label: of the filter; its score and value; the limit in words.

@@ -1,4 +1,4 @@
-"""What became of a corpus, counted: by channel what came, what went and why, what was changed; and some that went."""
+"""Counts what became of a corpus: by channel what came, what went and why, what was changed; and some that went."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

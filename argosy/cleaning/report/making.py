@@ -22,7 +22,7 @@ from argosy.step.contract import Progress
 
 
 class Tally(Protocol):
-    """What is gathered block by block."""
+    """Tallies that are gathered block by block."""
 
     def add(self, block: Block) -> None:
         """Look at the documents of a block; blocks come in the corpus's order."""
@@ -39,7 +39,7 @@ class Made:
 
 @dataclass(frozen=True)
 class ReportMaker:
-    """What a report is made of; `data`: directory of the data step, if any, `count`: samples of each kind."""
+    """Parts of which a report is made; `data`: directory of the data step, if any, `count`: samples of each kind."""
 
     filters: Mapping[str, Filter[Any]]
     corpus: ScoredCorpus

@@ -1,4 +1,4 @@
-"""What models that have not seen a benchmark score on it: the calibration of the gate's rule `contamination`.
+"""Measures what models that have not seen a benchmark score on it: the calibration of the gate's rule `contamination`.
 
     python -m argosy.compare.gate.calibrate --task mmlu --out FILE EVALUATION EVALUATION ... [--contaminated
     EVALUATION ...]

@@ -30,7 +30,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn. marks: vertical lines (x, label), such as where a phase begins; level: a horizontal one."""
+    """A chart to draw. marks: vertical lines (x, label), such as where a phase begins; level: a horizontal one."""
 
     title: str
     note: str
@@ -155,7 +155,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Panel:
-    """What has one unit."""
+    """Curves of one unit."""
 
     title: str
     dots: list[Dot]

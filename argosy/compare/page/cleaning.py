@@ -1,4 +1,4 @@
-"""What cleaning did, for the report and for a page of its own: funnel, scores with their thresholds, near misses,
+"""Shows what cleaning did, in the report and on a page of its own: funnel, scores with their thresholds, near misses,
 copies, languages."""
 
 from bisect import bisect_right

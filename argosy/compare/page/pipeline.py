@@ -34,12 +34,12 @@ class Stage:
 
     @property
     def digest(self) -> str:
-        """Of all that it was made from."""
+        """Records of all that it was made from."""
         return str(self.made_from["digest"])
 
     @cached_property
     def curves(self) -> dict[str, list[tuple[int, float]]]:
-        """What it logged, by metric: (step, value)."""
+        """Metrics that it logged: (step, value)."""
         return read(self.directory)
 
     @cached_property

@@ -38,7 +38,7 @@ class Record(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What is to be read of a file: bytes from `first` to `last`, or all of it."""
+    """Part of a file that is to be read: bytes from `first` to `last`, or all of it."""
 
     first: Cut = WHOLE
     last: Cut | None = None

@@ -193,7 +193,7 @@ def _unpacked(packed: bytes, most: int) -> bytes:
 
 
 class Page(NamedTuple):
-    """What an archive holds of a page."""
+    """A page in an archive."""
 
     url: str
     body: bytes

@@ -26,7 +26,7 @@ _SAVED = f".modules_to_save.{ADAPTER}."
 
 @dataclass(frozen=True)
 class Adapted:
-    """What adapters a model has.
+    """Adapters of a model.
 
     Attributes:
         base: directory of the weights beside which they are trained.

@@ -96,7 +96,7 @@ class LossConfig(Config):
 
 
 class LengthConfig(Config):
-    """What becomes of answers that are cut at `max_new_tokens`."""
+    """Treatment of answers that are cut at `max_new_tokens`."""
 
     penalty: float = Field(default=0.0, ge=0)
     """Deduction from the reward of an answer that was cut."""

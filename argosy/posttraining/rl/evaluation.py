@@ -1,4 +1,4 @@
-"""What a policy earns on held-out prompts, greedy and sampled, and how far it has gone from where it started."""
+"""Evaluates what a policy earns on held-out prompts, greedy and sampled, and how far it has gone from its start."""
 
 import math
 from collections.abc import Sequence

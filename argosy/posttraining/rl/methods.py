@@ -14,7 +14,7 @@ from argosy.posttraining.rl.config import LossConfig, RLHFConfig
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the advantages of a rollout are made from.
+    """Inputs of the advantages of a rollout.
 
     Attributes:
         scores: (answers,), the weighted rewards.

@@ -93,7 +93,7 @@ class Stream:
 
 
 class Sampler(ABC):
-    """What answers prompts with the policy's weights.
+    """Answers prompts with the policy's weights.
 
     Attributes:
         exact: whether its log-probabilities of float32 are those of the update, bit for bit but for the batch.
@@ -142,7 +142,7 @@ class TransformersSampler(Sampler):
 
 
 class Collector:
-    """What makes a rollout: sampler, prompts and rewards, shared out over the processes."""
+    """Parts that make a rollout: sampler, prompts and rewards, shared out over the processes."""
 
     def __init__(self, sampler: Sampler, stream: Stream, rewards: WeightedRewards, config: RLHFConfig, source: Source,
                  group: Group) -> None:

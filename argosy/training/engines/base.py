@@ -1,4 +1,4 @@
-"""What every engine does: one optimizer step over this process's share of a batch, its state, its weights."""
+"""Base of every engine: one optimizer step over this process's share of a batch, its state, its weights."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence

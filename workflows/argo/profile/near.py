@@ -1,4 +1,4 @@
-"""What a profile says of data near the pods, where the store is a bucket: a cache on each node, or one of Fluid's."""
+"""Settings of a profile for data near the pods, where the store is a bucket: a cache on each node, or Fluid's."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self

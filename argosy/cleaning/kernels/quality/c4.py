@@ -22,7 +22,7 @@ _WIDE = 0x3000  # from here on, no space follows the end of a sentence
 
 
 class Lines(NamedTuple):
-    """What is left of documents, and what was found in their lines.
+    """Spans that are left of documents, and counts of what their lines hold.
 
     Attributes:
         points: code points of the lines that stay, a newline between two of a document, (characters,), uint32.

@@ -43,7 +43,7 @@ class Contaminated(Rule):
 
     @property
     def known(self) -> Calibration:
-        """What clean and contaminated models score."""
+        """Scores of clean and of contaminated models."""
         return default_calibration() if self.calibration is None else _read(self.calibration)
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""What share of the prompt's `tests` an answer's Python passes, or 1 where it passes all: run in a sandbox.
+"""Rewards the share of the prompt's `tests` that an answer's Python passes, or 1 where it passes all: run in a sandbox.
 
 The code is the last fenced block, else the whole answer. A test is Python that raises nothing where it passes."""
 

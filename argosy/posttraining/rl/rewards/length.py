@@ -32,7 +32,7 @@ class LengthConfig(RewardConfig):
 
 
 class Length(Reward[LengthConfig]):
-    """How well the number of tokens, with the end, is in its range."""
+    """Rewards a number of tokens, with the end, that is in its range."""
 
     config_class = LengthConfig
 

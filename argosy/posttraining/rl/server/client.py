@@ -29,7 +29,7 @@ _NO_NUMBER = -9999.0  # what it sends for a log-probability that is NaN, or that
 
 @dataclass(frozen=True)
 class Sampling:
-    """How answers are sampled, and what they may hold.
+    """Settings by which answers are sampled, and what they may hold.
 
     Attributes:
         vocabulary: number of token ids."""
