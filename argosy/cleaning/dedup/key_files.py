@@ -20,8 +20,8 @@ _NUMBERS = count()
 class KeyFiles(Mapping[str, "Array"]):
     """Arrays by name, of the files `<prefix><name>.npy` of a folder.
 
-    A process may map some 65,000 files: of very many shards those that come first stay mapped, and the others are
-    mapped anew each time."""
+    A process may map some 65,000 files, and often have 1,024 open, as a mapped one is: of very many shards those that
+    come first stay mapped, and the others are mapped anew each time."""
 
     def __init__(self, folder: Path, prefix: str) -> None:
         self._folder, self._prefix = folder, prefix
@@ -54,8 +54,13 @@ class KeyFiles(Mapping[str, "Array"]):
 
 @cache
 def _most() -> int:
-    """Return how many files may stay mapped: three quarters of what the system allows a process."""
+    """Return how many files may stay mapped: three quarters of the maps and half of the open files that the system
+    allows a process."""
+    import resource
+
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
-        return int(Path("/proc/sys/vm/max_map_count").read_text(encoding="ascii")) * 3 // 4
+        maps = int(Path("/proc/sys/vm/max_map_count").read_text(encoding="ascii"))
     except OSError:
-        return 48_000
+        maps = 65_000
+    return min(maps * 3 // 4, files // 2 if files != resource.RLIM_INFINITY else maps)

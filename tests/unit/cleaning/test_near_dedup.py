@@ -1,6 +1,8 @@
 """MinHash against brute force over all shingles, on real text, at both sides of the threshold."""
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +58,21 @@ def test_shards_and_memory_change_nothing(tmp_path: Path) -> None:
     assert len(whole.documents) > 20
     assert all(same(whole, Corpus(make(NearDedup), texts, shards).select(tmp_path)) for shards in (2, 7))
     assert same(whole, Corpus(make(NearDedup), texts, 7).select(tmp_path, memory_mb=0.05))
+
+
+def test_there_may_be_more_shards_than_files_may_be_open(tmp_path: Path) -> None:
+    for number in range(200):
+        np.save(tmp_path / f"{number:05}.bands.npy", np.full(3, number))
+    script = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from pathlib import Path
+from argosy.cleaning.dedup.key_files import KeyFiles
+parts = [KeyFiles(Path({str(tmp_path)!r}), f"{{number:05}}.") for number in range(200)]
+print([sum(int(part["bands"].sum()) for part in parts) for _ in range(2)])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "[59700, 59700]\n", done.stderr
 
 
 def test_candidates_are_as_many_as_the_curve_says() -> None:
