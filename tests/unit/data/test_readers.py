@@ -275,7 +275,8 @@ def test_a_broken_record_of_a_warc_is_named_and_costs_itself_alone(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("payload", "expected"), [
-    (gzip.compress(PAGE), ["Hello there, reader."]), (gzip.compress(PAGE)[:-20], []), (PAGE, ["Hello there, reader."])])
+    (gzip.compress(PAGE), ["Hello there, reader."]), (gzip.compress(PAGE)[:-20], []), (PAGE, ["Hello there, reader."]),
+], ids=["whole", "cut off", "not packed"])
 @pytest.mark.parametrize("chunked", [True, False])
 def test_a_page_whose_packed_body_is_cut_off_is_named(
     tmp_path: Path, payload: bytes, expected: list[str], chunked: bool
