@@ -14,7 +14,6 @@ from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.gathering import decide, write_indexes
 from argosy.cleaning.kept import REPORT, write_decisions
-from argosy.cleaning.leftovers import drop_leftovers
 from argosy.cleaning.report.making import Made, ReportMaker
 from argosy.cleaning.scored import ScoredCorpus, open_shards
 from argosy.cleaning.scoring import labels
@@ -112,7 +111,6 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
     corpus = ScoredCorpus(open_shards(directories, measured), work)
     filters = make_filters(config.filters, Resources())
     decisions = decide(filters, corpus, work, [Path(each) for each in config.against], context.progress)
-    drop_leftovers(filters, corpus, decisions)
     data = Path(config.data) if config.data else None
     maker = ReportMaker(filters, corpus, decisions, data, config.tiers, config.samples_per_reason)
     made = maker.make(context.out, work, context.progress)

@@ -1,15 +1,18 @@
 """Decides when all shards are scored: rules by their scores, copies by their keys, in the filters' order."""
 
 import shutil
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.dedup.deduplicator import Deduplicator
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.dedup.index import EarlierDocument
+from argosy.cleaning.dedup.spans import SpanDeduplicator, join_spans, span_sizes, without
 from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.scored import ScoredCorpus
 from argosy.cleaning.scores import CHANNEL
@@ -19,6 +22,8 @@ from argosy.step.contract import Progress
 if TYPE_CHECKING:
     from argosy.cleaning.batch import Integers
     from argosy.cleaning.scoring import Codes, Flags
+
+_SHORT = 64  # characters: of so few it is looked whether they are all space
 
 
 @dataclass
@@ -41,7 +46,6 @@ class Decisions:
     earlier: dict[str, list[EarlierDocument]] = field(default_factory=dict)
     tiers: "Codes | None" = None
     tier_names: list[str] = field(default_factory=list)
-    _cut: dict[str, "Integers"] = field(default_factory=dict, repr=False)
 
     @property
     def kept(self) -> "Flags":
@@ -57,13 +61,9 @@ class Decisions:
 
     def cuts(self, rows: slice) -> "dict[str, Integers]":
         """Return by filter what is cut out of the documents with these numbers, numbered from the first of them."""
-        import numpy as np
-
         found = {}
-        for label, spans in self.spans.items():
-            if label not in self._cut:
-                self._cut[label] = np.ascontiguousarray(spans[:, 0])  # else each search would copy it
-            begin, end = np.searchsorted(self._cut[label], (rows.start, rows.stop))
+        for label, spans in self.spans.items():  # np.searchsorted would copy the column each time
+            begin, end = (bisect_left(spans, place, key=itemgetter(0)) for place in (rows.start, rows.stop))
             if end > begin:
                 found[label] = spans[begin:end] - [rows.start, 0, 0]
         return found
@@ -107,7 +107,8 @@ def decide(
     filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, work: Workspace, earlier: Sequence[Path],
     progress: Progress
 ) -> Decisions:
-    """Run through the filters in their order: each decides among the documents that those before have kept."""
+    """Run through the filters in their order: each decides among the documents that those before have kept; then drop
+    those of which their cuts leave too little together."""
     import numpy as np
 
     decisions = Decisions(work.array("codes", (len(corpus),), np.int32))
@@ -128,6 +129,7 @@ def decide(
             own = Workspace(work.directory / label, work.memory_mb)
             drop_copies(label, one, corpus, decisions, own, earlier)
             shutil.rmtree(own.directory, ignore_errors=True)
+    _drop_leftovers(filters, corpus, decisions)
     return decisions
 
 
@@ -150,6 +152,40 @@ def drop_copies(
         decisions.spans[label] = found.spans
     decisions.copies[label] = np.column_stack([found.documents, found.of])
     decisions.earlier[label] = one.earlier_documents(found, earlier)
+
+
+def _drop_leftovers(filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, decisions: Decisions) -> None:
+    """Drop documents that are kept, and of which more is cut than the largest `max_share` of the filters that cut, or
+    all but space: by the last of these filters, as its other drops."""
+    import numpy as np
+
+    cutting = {label: one for label, one in filters.items() if isinstance(one, SpanDeduplicator)
+               and len(decisions.spans.get(label, ()))}
+    if not cutting:
+        return
+    spans = np.concatenate([decisions.spans[label] for label in cutting])
+    spans = spans[decisions.kept[spans[:, 0]]]
+    cuts = join_spans(spans[np.lexsort((spans[:, 1], spans[:, 0]))])
+    documents, sizes = span_sizes(cuts)
+    lengths = _lengths(corpus, next(iter(cutting)), documents)
+    gone = sizes > max(one.config.max_share for one in cutting.values()) * lengths
+    short = np.flatnonzero(~gone & (lengths - sizes <= _SHORT))
+    bounds = np.searchsorted(cuts[:, 0], [documents[short], documents[short] + 1])
+    for at, text, begin, end in zip(short, corpus.texts(documents[short]), *bounds, strict=True):
+        gone[at] = not without(text, cuts[begin:end, 1:].tolist()).strip()
+    label, one = list(cutting.items())[-1]
+    decisions.codes[documents[gone]] = decisions.code(label, one.reasons[0])
+    copies = np.concatenate([decisions.copies[label], np.column_stack([documents[gone]] * 2)])
+    decisions.copies[label] = copies[np.argsort(copies[:, 0], kind="stable")]
+
+
+def _lengths(corpus: ScoredCorpus, label: str, documents: "Integers") -> "Integers":
+    """Return the code points of documents, ascending, by the keys of a filter that cuts."""
+    import numpy as np
+
+    found = [np.asarray(corpus.shards[number].keys(label)["lengths"][rows], np.int64)
+             for number, rows in corpus.places(documents)]
+    return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def write_indexes(filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, kept: "Flags", out: Path) -> None:

@@ -8,6 +8,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from argosy.cleaning.dedup.spans import without
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.scoring import KEPT
 from argosy.cleaning.tiers import NO_TIER, tier_channel
@@ -185,12 +186,3 @@ class KeptCorpus:
 
 def _document(values: Sequence[Any]) -> Document:
     return Document(**dict(zip(_FIELDS, values, strict=True)) | {"metadata": json.loads(values[-1])})
-
-
-def without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return the text without these parts of it, which come in order; parts that two filters found may overlap."""
-    parts, at = [], 0
-    for begin, end in spans:
-        parts.append(text[at:begin])
-        at = max(at, end)
-    return "".join([*parts, text[at:]])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Filter, FilterConfig, Rule
+from argosy.config.explain import numbered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,9 +38,7 @@ class Scored:
 
 def labels(configs: Sequence[FilterConfig]) -> list[str]:
     """Name filters as their scores are named: a name that comes again has a number, as in "language-2"."""
-    names = [config.name for config in configs]
-    return [name if names[:at].count(name) == 0 else f"{name}-{names[:at].count(name) + 1}"
-            for at, name in enumerate(names)]
+    return numbered([config.name for config in configs])
 
 
 def score(batch: Batch, filters: Mapping[str, Filter[Any]]) -> Scored:

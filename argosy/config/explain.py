@@ -159,6 +159,11 @@ def likely(name: str, known: Iterable[str], otherwise: str = "there are", most: 
     return f"{otherwise}: {first_of(names, most or len(names))}" if names else ""
 
 
+def numbered(names: Sequence[str]) -> list[str]:
+    """Tell names apart: one that comes again has a number, as in "language-2"."""
+    return [name if name not in names[:at] else f"{name}-{names[:at].count(name) + 1}" for at, name in enumerate(names)]
+
+
 def first_of(names: Sequence[str], most: int, joint: str = ", ") -> str:
     """Join the first `most` of `names`, and say how many more there are."""
     return joint.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from argosy.config.explain import numbered
 from argosy.config.schema import Config, Role
 from argosy.errors import InputError
 from argosy.store.files import read_record, write_json
@@ -190,9 +191,7 @@ def _named(value: Any) -> Mapping[str, Any] | None:
         return value
     objects = isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) and "name" in item for item in value)
     if objects and value:
-        names = [str(item["name"]) for item in value]
-        return {name if name not in names[:at] else f"{name}-{names[:at].count(name) + 1}": item
-                for at, (name, item) in enumerate(zip(names, value, strict=True))}
+        return dict(zip(numbered([str(item["name"]) for item in value]), value, strict=True))
     return None
 
 

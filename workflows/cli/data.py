@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from argosy.cleaning.dedup.spans import without
 from argosy.cleaning.export import FORMATS, MANIFEST, export
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.filters import make_filters
-from argosy.cleaning.kept import REPORT, KeptCorpus, without
+from argosy.cleaning.kept import REPORT, KeptCorpus
 from argosy.cleaning.report.contamination import CONTAMINATED
 from argosy.cleaning.report.explain import difference, duplicate_of, find, looks
 from argosy.cleaning.scored import open_shards, scores_of

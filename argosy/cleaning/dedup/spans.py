@@ -3,7 +3,7 @@
 Parts come as records (hash, document, place), sorted on disk. A document of which too much would go is dropped whole;
 then the parts that it would have kept are given to others, until nothing changes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
@@ -173,10 +173,7 @@ class SpanSelection:
 
     def _shares(self, merged: "Integers") -> "tuple[Integers, npt.NDArray[np.float64]]":
         """Return the documents of spans, and the share of each one's characters that is in them."""
-        import numpy as np
-
-        documents, which = np.unique(merged[:, 0], return_inverse=True)
-        sizes = np.bincount(which, merged[:, 2] - merged[:, 1], minlength=len(documents))
+        documents, sizes = span_sizes(merged)
         return documents, sizes / self._lengths[documents]
 
 
@@ -187,6 +184,23 @@ def join_spans(rows: "Integers") -> "Integers":
     spans = rows[:, :3].copy()
     merged: Integers = spans[: merge(spans)]
     return merged
+
+
+def span_sizes(merged: "Integers") -> "tuple[Integers, Integers]":
+    """Return the documents of spans that do not overlap, and how many characters of each are in them."""
+    import numpy as np
+
+    documents, which = np.unique(merged[:, 0], return_inverse=True)
+    return documents, np.bincount(which, merged[:, 2] - merged[:, 1], minlength=len(documents)).astype(np.int64)
+
+
+def without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return the text without these parts of it, which come in order; parts that two filters found may overlap."""
+    parts, at = [], 0
+    for begin, end in spans:
+        parts.append(text[at:begin])
+        at = max(at, end)
+    return "".join([*parts, text[at:]])
 
 
 def _with_keepers(rows: "Integers") -> "Integers":

@@ -76,10 +76,10 @@ class Language(Filter[LanguageConfig]):
 
         from argosy.cleaning.kernels.languages import measure
 
-        names, shares = self._told(batch, measure(batch.points, batch.starts))
+        declared = np.array([declared_code(document.lang) for document in batch.documents], np.str_)
+        names, shares = self._told(batch, measure(batch.points, batch.starts), declared == "zh")
         scores = {lang: np.where(names == lang, shares, np.nan) for lang in LANGUAGES}
         scores["other"] = np.where((names != "") & ~np.isin(names, LANGUAGES), shares, np.nan)
-        declared = np.array([declared_code(document.lang) for document in batch.documents])
         scores["declared"] = np.where((names != "") & (declared != ""), names != declared, np.nan).astype(np.float64)
         skipped = self.config.skip_channels
         return batch.with_languages([
@@ -93,8 +93,12 @@ class Language(Filter[LanguageConfig]):
                   else Rule(lang, f"language {lang}", most=0) for lang in LANGUAGES),
                 Rule("declared", "not the declared language", most=0)]
 
-    def _told(self, batch: Batch, prose: "Prose") -> tuple["npt.NDArray[Any]", "npt.NDArray[np.float64]"]:
-        """Name the main language of each document ("": nothing tells), and the share of its prose that is in it."""
+    def _told(
+        self, batch: Batch, prose: "Prose", chinese: "npt.NDArray[np.bool_]"
+    ) -> tuple["npt.NDArray[Any]", "npt.NDArray[np.float64]"]:
+        """Name the main language of each document ("": nothing tells), and the share of its prose that is in it.
+
+        `chinese`: whether a document is declared to be, (documents,)."""
         import numpy as np
 
         from argosy.cleaning.kernels.languages import LATIN, SCRIPTS
@@ -104,8 +108,7 @@ class Language(Filter[LanguageConfig]):
         total = np.maximum(weights.sum(axis=1) + prose.unknown, 1e-9)
         best = weights.argmax(axis=1)
         most = weights[np.arange(len(batch)), best]
-        said = np.array([declared_code(document.lang) == "zh" for document in batch.documents], np.bool_)
-        chinese = said & (weights[:, 0] > _MIXED * total)
+        chinese = chinese & (weights[:, 0] > _MIXED * total)
         best[chinese] = 0
         by_script = best < len(SCRIPTS)
         told = np.where(by_script, (most > prose.unknown) | (most >= _SCRIPT_LETTERS), most > 0)

@@ -2,10 +2,11 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import isfinite, isnan
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from argosy.cleaning.filter import Filter, Rule
@@ -32,20 +33,23 @@ class Place:
 
 def find(corpus: KeptCorpus, name: str) -> Place:
     """Find the document with this id. Raises InputError: there is none; names the likeliest one."""
-    hint, best = "", 0.0
+    for place, ids in _ids(corpus):
+        if name in ids:
+            return Place(place.shard, place.row + ids.index(name))
+    every = (each for _, ids in _ids(corpus) for each in ids)
+    likeness, hint = max(((_likeness(each, name), each) for each in every), key=itemgetter(0), default=(0.0, ""))
+    hint = f"; did you mean {hint!r}?" if likeness else ""
+    raise InputError(f"no document has the id {name!r}{hint} (ids are file:line, as in the samples of the report)")
+
+
+def _ids(corpus: KeptCorpus) -> Iterator[tuple[Place, Sequence[str]]]:
+    """Yield ids of all documents, some at a time, with the place of the first of them."""
     for number, directory in enumerate(corpus.scored):
         at = 0
         for path in shard_files(directory):
             for group in read_columns(path, ("id",)):
-                ids = group.values["id"]
-                if name in ids:
-                    return Place(number, at + ids.index(name))
-                for each in ids:
-                    if (likeness := _likeness(each, name)) > best:
-                        hint, best = each, likeness
-                at += len(ids)
-    hint = f"; did you mean {hint!r}?" if hint else ""
-    raise InputError(f"no document has the id {name!r}{hint} (ids are file:line, as in the samples of the report)")
+                yield Place(number, at), group.values["id"]
+                at += len(group.values["id"])
 
 
 def _likeness(name: str, given: str) -> float:

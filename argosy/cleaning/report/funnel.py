@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from argosy.cleaning.batch import chunks
+from argosy.cleaning.dedup.spans import without
 from argosy.cleaning.filter import Filter
 from argosy.cleaning.gathering import Decisions
-from argosy.cleaning.kept import without
 from argosy.cleaning.scored import Block, ScoredCorpus
 from argosy.cleaning.scores import SIZE, SIZE_IN
 from argosy.cleaning.scoring import KEPT

@@ -6,12 +6,12 @@ left out in silence. Damage that ends the reading of a file is raised as it come
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
 from typing import Any, ClassVar, NamedTuple
 
-from argosy.data.jsonl import Reject
+from argosy.data.jsonl import Damaged, Reject
 from argosy.data.schemas import Document
 from argosy.data.sources import Cut, InputFile, SourceConfig
 from argosy.plugins import classes
@@ -35,6 +35,12 @@ class Record(NamedTuple):
     """its URL, where it has one"""
     raw: bytes = b""
     """its bytes as they lie in the file, for a reject; b"": the fields say them"""
+
+
+def check_columns(names: Sequence[str], text_field: str, raw: bytes = b"") -> None:
+    """Check that one column of a table is the text. Raises Damaged: several have its name; `raw`: what names them."""
+    if names.count(text_field) > 1:
+        raise Damaged("several columns of one name", f"{text_field!r} is the text", raw)
 
 
 class Span(NamedTuple):

@@ -4,8 +4,8 @@ import csv
 from collections import deque
 from collections.abc import Iterator
 
-from argosy.data.jsonl import Damaged, Line, Reject
-from argosy.data.readers import Reader, Record, Span
+from argosy.data.jsonl import Line, Reject
+from argosy.data.readers import Reader, Record, Span, check_columns
 from argosy.data.readers.jsonl import reject, span_lines
 from argosy.data.sources import InputFile, SourceConfig
 
@@ -30,8 +30,7 @@ class Csv(Reader):
                 yield reject(first, file, problem)
             elif names is None:
                 names = values
-                if names.count(config.text_field) > 1:
-                    raise Damaged("several columns of one name", f"{config.text_field!r} is the text", first.raw)
+                check_columns(names, config.text_field, first.raw)
             elif len(values) != len(names):
                 raw = b"".join(line.raw for line in lines)
                 yield Reject(file.label, first.number, f"row of another length than the {len(names)} names", raw)

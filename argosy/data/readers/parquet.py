@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from argosy.data.jsonl import Damaged, Reject
-from argosy.data.readers import Reader, Record, Span
+from argosy.data.readers import Reader, Record, Span, check_columns
 from argosy.data.sources import Cut, InputFile, SourceConfig
 from argosy.store.remote import open_file
 
@@ -85,8 +85,7 @@ def rows(batch: Any, before: int, file: InputFile, config: SourceConfig) -> Iter
 
     Raises Damaged: two columns have the name of the text's."""
     names = batch.schema.names
-    if names.count(config.text_field) > 1:
-        raise Damaged("several columns of one name", f"{config.text_field!r} is the text")
+    check_columns(names, config.text_field)
     try:
         columns = [batch.column(index).to_pylist() for index in range(len(names))]
     except _UNREADABLE as error:

@@ -15,9 +15,8 @@ from argosy.cleaning.dedup import index
 from argosy.cleaning.dedup.line_dedup import LineDedup
 from argosy.cleaning.dedup.paragraph_dedup import ParagraphDedup
 from argosy.cleaning.dedup.sentence_dedup import SentenceDedup
-from argosy.cleaning.dedup.spans import SpanDeduplicator
+from argosy.cleaning.dedup.spans import SpanDeduplicator, without
 from argosy.cleaning.dedup.substring_dedup import SubstringDedup
-from argosy.cleaning.kept import without
 from argosy.text.scripts import normalise
 from tests.dedup_fixtures import Corpus, books, make, same
 
