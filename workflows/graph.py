@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from argosy.config.explain import validated
+from argosy.config.explain import likely, validated
 from argosy.config.schema import Config, ParallelConfig, Role, role_of
 from argosy.errors import InputError
 from argosy.step.contract import Step
@@ -233,16 +233,19 @@ class Stages:
     Args:
         seed: for configs that have a field `seed` and were not given one.
         resources: by stage; one that is not named gets the defaults of StageResources.
+        known: names of all stages that there are.
         chosen: names of the stages to collect; None: all."""
 
-    def __init__(
-        self, seed: int, resources: Mapping[str, StageResources], chosen: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, seed: int, resources: Mapping[str, StageResources], known: Collection[str],
+                 chosen: Collection[str] | None = None) -> None:
         self.nodes: list[Node] = []
-        self.seed, self._resources, self._chosen = seed, resources, chosen
+        self.seed, self._resources, self._known, self._chosen = seed, resources, known, chosen
 
     def has(self, name: str) -> bool:
-        """Tell whether a stage is among the chosen ones."""
+        """Tell whether a stage is among the chosen ones. Raises InputError: there is no such stage."""
+        if name not in self._known:
+            raise InputError(f"stage {name!r} is in the graph, and STAGES of workflows/lifecycle.py lacks it: add it "
+                             f"there ({likely(name, self._known)})")
         return self._chosen is None or name in self._chosen
 
     def __call__(
@@ -250,8 +253,8 @@ class Stages:
         **inputs: Node | Sequence[Node] | None,
     ) -> Node | None:
         """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields. None where it is not
-        among the chosen ones. Raises InputError: nothing that is gives it an input that it cannot do without."""
-        if config is None or not self.has(name):
+        among the chosen ones. Raises InputError: there is no such stage, or a required input has no producer."""
+        if not self.has(name) or config is None:
             return None
         for wanted, node in inputs.items():
             if wanted in NEEDED and (node is None or node == []):

@@ -204,6 +204,10 @@ class LifecycleConfig(Config):
                                      f"none: set {before}.keep_optimizer=true too")
         return self
 
+    def known(self) -> tuple[str, ...]:
+        """Name all stages that there are, chosen or not: those of the pipeline and of `posttraining`."""
+        return (*STAGES, *(branch.name for branch in self.posttraining))
+
     def chosen(self) -> set[str]:
         """Name the stages that the graph may have."""
         if self.stages:
@@ -218,7 +222,7 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     """Build the nodes of `config`, each after those that it depends on.
 
     Raises InputError: a stage lacks what it needs; says what to add."""
-    stage = Stages(config.seed, config.resources, config.chosen())
+    stage = Stages(config.seed, config.resources, config.known(), config.chosen())
     data = stage("data", "data", decontaminated(config.data, config.evaluate))
     scored, clean = cleaning(stage, config.data, config.classifier, config.clean, data)
     start = stage("start", "start", config.start)
@@ -269,7 +273,7 @@ def _check_evaluated(config: LifecycleConfig, trained: list[Node], tokenize: Nod
 def _without_unused(nodes: list[Node], config: LifecycleConfig) -> list[Node]:
     """Leave out what is there for stages that need it, where none does."""
     used = {id(other) for node in nodes for others in node.upstream.values() for other in others}
-    wanted = config.stages or (*STAGES, *(branch.name for branch in config.posttraining))
+    wanted = config.stages or config.known()
     return [node for node in nodes if node.name in wanted or id(node) in used]
 
 

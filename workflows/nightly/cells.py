@@ -64,7 +64,7 @@ class Cells:
             for name, each in (("data", data), ("tokens", tokens))
             if each is not None
         }
-        stages = Stages(config.seed, config.resources)
+        stages = Stages(config.seed, config.resources, config.known())
         nodes = evaluations(stages, self._evaluation(config), [checkpoint], **inputs)
         graph = Graph([checkpoint, *inputs.values(), *nodes], self.identities)
         for node in nodes:

@@ -8,7 +8,7 @@ import pytest
 from argosy.errors import InputError
 from workflows.argo.handoff import assign, tasks_of
 from workflows.compose import compose
-from workflows.graph import Graph, Node
+from workflows.graph import Graph, Node, Stages
 from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
 from workflows.plan import plan
 
@@ -46,6 +46,16 @@ def test_the_presets_that_begin_with_a_model_are_planned(model: str, preset: str
     assert len(planned.to_run) == len(found)
     with pytest.raises(InputError, match=r"stage \w+ needs a (tokenizer|model): set start\.model"):
         nodes(preset=preset)
+
+
+def test_a_stage_that_is_not_known_is_an_error_and_not_left_out() -> None:
+    config = compose("tiny")
+    stage = Stages(config.seed, config.resources, config.known(), config.chosen())
+    for step in (config.sft, None):
+        with pytest.raises(InputError, match=r"stage 'dopt' is in the graph, and STAGES .* lacks it.*nearest: dpo"):
+            stage("dopt", "sft", step)
+    assert stage("classifier", "train_classifier", None) is None
+    assert stage.nodes == []
 
 
 def test_with_start_alone_tokenizer_and_pretraining_are_left_out(model: str) -> None:

@@ -148,7 +148,7 @@ def test_the_gpus_of_a_machine_are_those_of_its_environment(visible: str, gpus: 
 
 def stage(config: Config, **resources: object) -> Node:
     """The node that the stage `s` becomes."""
-    return Stages(1, {"s": StageResources.model_validate(resources)})("s", "noop", config)
+    return Stages(1, {"s": StageResources.model_validate(resources)}, ("s",))("s", "noop", config)
 
 
 def test_a_stage_has_a_process_for_each_gpu_and_cores_for_all_of_them() -> None:
