@@ -7,12 +7,13 @@ Hugging Face hub. See docs/start.md.
 """
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
 from argosy.config.schema import Config, External
 from argosy.errors import InputError
+from argosy.models.checkpoint import model_of_step
 from argosy.models.export import Export
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
@@ -23,8 +24,9 @@ TOKENIZER = "tokenizer"
 class StartConfig(Config):
     """Config of the step: the model."""
 
-    model: External = ""
-    """Directory of a model (llama, qwen2, qwen3, mistral, gpt_neox), or `org/name@commit` of the Hugging Face hub."""
+    model: Annotated[External, AfterValidator(model_of_step)] = ""
+    """Directory of a model (llama, qwen2, qwen3, mistral, gpt_neox), or of a finished training step, whose final
+    checkpoint is taken; or `org/name@commit` of the Hugging Face hub."""
     hub: str = ""
     """The same, where `model` is a name of the hub; set from it."""
     chat: bool | None = None
@@ -84,7 +86,8 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
         raise InputError("start.model is empty: name the directory of a model, or org/name@commit of the hub")
     source = find_checkpoint(download(config.hub) if config.hub else config.model)
     found = import_model(source.path)
-    print("\n".join([f"{source.path.name}: {found.model.config.model_type}", *found.notes]), flush=True)
+    ours = f" (stage {source.stage}, step {source.step:,})" if source.ours else ""
+    print("\n".join([f"{source.path}{ours}: {found.model.config.model_type}", *found.notes]), flush=True)
     chat = source.chat if config.chat is None else config.chat
     exporter = Exporter(context, "start", found.tokenizer, source.tokens, chat)
     exporter.write("final", found.model, 0, 0)

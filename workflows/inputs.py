@@ -14,6 +14,7 @@ from argosy.data.sample import input_channels
 from argosy.data.sources import RESERVED_CHANNEL, check_channels
 from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
+from argosy.models.checkpoint import no_model_because
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.step.machine import usable_gpus
 from argosy.store.files import read_record
@@ -102,9 +103,8 @@ def _check_indexes(config: CleanConfig) -> None:
 def _check_start(config: LifecycleConfig) -> None:
     """Check that the directory to begin with holds a model."""
     model = config.start.model if config.start else ""
-    if model and not (Path(model) / "config.json").is_file():
-        raise InputError(f"start.model: {model} has no config.json: give the directory of a model as transformers "
-                         "saves it, or org/name@commit of the hub")
+    if model and (problem := no_model_because(Path(model))):
+        raise InputError(f"start.model is {model!r}: {problem}")
 
 
 def _check_lengths(config: LifecycleConfig, stages: Collection[str]) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 from argosy.errors import InputError
 from argosy.store.files import read_record
-from argosy.store.step_files import OUTPUTS, RUN, given_directory, read_outputs
+from argosy.store.step_files import NODE, OUTPUTS, RUN, given_directory, read_outputs
+
+ABOUT = "argosy.json"  # of an export of ours
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,34 @@ def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
     if kind := no_language_model(path):  # transformers would load it with a random output layer
         raise InputError(f"checkpoint {path} is {kind}: it predicts no tokens; name a language model")
     return _read(path, name)
+
+
+def model_of_step(directory: str) -> str:
+    """Return the final checkpoint of the finished training step in `directory`; any other path as it is."""
+    outputs = read_record(Path(directory) / OUTPUTS).get("outputs", {}) if directory else {}
+    return str(Path(directory) / outputs["final"]) if isinstance(outputs.get("final"), str) else directory
+
+
+def stage_of(path: Path) -> str:
+    """Name the stage that exported the model in `path`; "" where no step of ours did."""
+    return str(read_record(path / ABOUT).get("stage", ""))
+
+
+def no_model_because(directory: Path) -> str:
+    """Say why `directory` holds no model to begin with, and what to name; "" where it does."""
+    if (directory / "config.json").is_file():
+        return ""
+    if not directory.is_dir():
+        return "there is no such directory"
+    about = read_record(directory / OUTPUTS).get("made_from") or read_record(directory / NODE)
+    if about and (directory / OUTPUTS).is_file():
+        return f"it is the directory of the step {about.get('node')}, which trains no model: name one that does"
+    if about:
+        there = sorted(path.parent for path in directory.glob("checkpoints/*/config.json"))
+        return (f"the step {about.get('node')} has not finished there: run it to its end, or name a checkpoint of it "
+                f"({', '.join(map(str, there)) or 'there is none yet'})")
+    return ("it has no config.json: give the directory of a model as transformers saves it, of a finished training step, "
+            "or org/name@commit of the hub")
 
 
 def base_of(checkpoint: Checkpoint) -> Checkpoint | None:
@@ -103,7 +133,7 @@ def no_language_model(path: Path) -> str:
 
 
 def _read(path: Path, name: str) -> Checkpoint:
-    about = path / "argosy.json"
+    about = path / ABOUT
     if not about.is_file():
         return Checkpoint(path, name)
     try:

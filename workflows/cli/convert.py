@@ -43,9 +43,11 @@ def _directory(args: argparse.Namespace) -> Path:
     """Find the directory of the weights: of another trainer as it is, else as every command finds a checkpoint."""
     from argosy.models.checkpoint import find_checkpoint
     from workflows.stored.checkpoints import model_directory
+    from workflows.stored.last_run import node_of
 
     given = Path(args.checkpoint).expanduser()
-    if given.is_dir() and not any((given / name).is_file() for name in ("config.json", "outputs.json")):
+    ours = any((given / name).is_file() for name in ("config.json", "outputs.json"))
+    if given.is_dir() and not ours and not node_of(args.store, args.checkpoint):
         return given
     return find_checkpoint(model_directory(args.store, args.checkpoint)).path
 

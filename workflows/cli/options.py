@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from argosy.config.yaml import read_yaml
 from argosy.errors import InputError
+from argosy.models.checkpoint import stage_of
 from argosy.store.files import read_record
 from argosy.text.display import columns
 from workflows.compose import DEFAULT_PRESET, compose, preset_names
@@ -61,6 +62,8 @@ def load_config(args: argparse.Namespace) -> LifecycleConfig:
     if file and not args.config:
         print(f"config: {file}", file=sys.stderr)
     config = compose(args.preset, file, args.overrides)
+    if config.start and config.start.model and (stage := stage_of(Path(config.start.model))):
+        print(f"start.model: {config.start.model}, a checkpoint of the stage {stage}", file=sys.stderr)
     if file and not read_yaml(file).data and not config.data.inputs:
         print(f"{file} is empty: what runs is the preset {args.preset or DEFAULT_PRESET} with the built-in demo data",
               file=sys.stderr)

@@ -8,7 +8,7 @@ from pathlib import Path
 from argosy.text.display import duration
 from workflows.cli.command import Command, add_store
 from workflows.state import state_of
-from workflows.stored.checkpoints import checkpoint_directory
+from workflows.stored.checkpoints import result_directory
 from workflows.stored.lineage import Ancestor, Lineage, step_directory
 
 MANY = 4  # parts of one name that are shown one by one
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tree."""
-    directory = step_directory(checkpoint_directory(args.store, args.name))
+    directory = step_directory(result_directory(args.store, args.name))
     seen: set[Path] = set()
     for line in _tree(Lineage(directory.parent).of(directory), seen):
         print(line)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from argosy.config.explain import likely
 from argosy.errors import InputError
-from argosy.store.step_files import OUTPUTS, read_done
+from argosy.store.step_files import NODE, OUTPUTS, read_done
 from workflows.evaluation import FINAL
 from workflows.state import blocked_by, state_of
-from workflows.stored.last_run import directory_of, nodes
+from workflows.stored.last_run import directory_of, node_of, nodes
 from workflows.stored.lineage import TrainingStep, training_step
 
 
@@ -33,34 +33,38 @@ def unfinished(store: Path, name: str, directory: Path) -> str:
     return f"{name} is not done: it {state.reason}; 'argosy run', with the options of the last time, goes on"
 
 
-def checkpoint_directory(store: Path, name: str) -> Path:
-    """Directory of `name`: a stage (its last checkpoint's step), STAGE/EXPORT, a node, or a directory.
+def result_directory(store: Path, name: str) -> Path:
+    """Find the directory of `name`: a node, STAGE/EXPORT, or a directory, done or not.
 
-    Raises InputError: there is no such thing (names the nearest), or it is not done."""
-    stage, _, export = name.partition("/")
-    try:
-        path = directory_of(store, name)
-    except InputError:
-        if not export or stage not in nodes(store).directories:
-            raise
-        return _export(store, stage, export)
+    Raises InputError: there is no such thing (names the nearest), or it has not begun."""
+    node = node_of(store, name)
+    if node not in ("", name):
+        return _export(store, node, name.removeprefix(f"{node}/"))
+    path = directory_of(store, name)
     if not path.exists():
         raise InputError(unfinished(store, name, path))
     return path
 
 
+def checkpoint_directory(store: Path, name: str) -> Path:
+    """Find the directory of `name` as `result_directory` does, of what is done: a stage is its last checkpoint.
+
+    Raises InputError: there is no such thing, or it failed or is not done otherwise; says which."""
+    path = result_directory(store, name)
+    if (path / NODE).is_file() and read_done(path) is None:
+        raise InputError(unfinished(store, name, path))
+    return path
+
+
 def model_directory(store: Path, name: str) -> Path:
-    """Directory of `name` as `checkpoint_directory`, or of any model that transformers loads.
+    """Find the directory of `name` as `checkpoint_directory` does, or of any model that transformers loads.
 
     Raises InputError: there is no such thing, or it is not done."""
-    directory = Path(name).expanduser()
-    if (directory / "config.json").is_file():
-        return directory
-    if name.startswith(("/", "./", "../", "~")) and not directory.exists():
-        raise InputError(f"CHECKPOINT is {name!r}: there is no such directory")
-    if name in ("", ".", ".."):
-        raise InputError(f"CHECKPOINT is {name!r}: {directory.absolute()} holds no model (config.json)")
-    return checkpoint_directory(store, name)
+    if name not in ("", ".", ".."):
+        return checkpoint_directory(store, name)
+    if name and (Path(name) / "config.json").is_file():
+        return Path(name)
+    raise InputError(f"CHECKPOINT is {name!r}: {Path(name).absolute()} holds no model (config.json)")
 
 
 def _export(store: Path, stage: str, export: str) -> Path:

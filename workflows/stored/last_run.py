@@ -1,5 +1,6 @@
 """The last `argosy run` on a store and the configs of its pipelines, so that `status` and `why` need none."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ C = TypeVar("C", bound=Config)
 FILE = "last_run.json"
 PIPELINE_CONFIG = "config.json"  # in the folder of a pipeline run
 _MANY = 20  # names that are listed
+_PLACES = ("/", "./", "../", "~")  # beginnings of a path, which no node's name has
 
 
 class LastRun(Config):
@@ -79,17 +81,36 @@ def nodes(store: Path) -> LastRun:
                                            for _, made, directory in by_age})
 
 
+def node_of(store: Path, name: str) -> str:
+    """Return the node of the last run that `name` is, or that it names an export of; "" where it is a path, or no
+    such name."""
+    if name.startswith(_PLACES):
+        return ""
+    try:
+        known = nodes(store).directories
+    except InputError:
+        return ""
+    return next((each for each in (name, name.partition("/")[0]) if each in known), "")
+
+
 def directory_of(store: Path, name: str) -> Path:
-    """Find the directory of the node `name` (see `nodes`), or `name` itself where it is a directory.
+    """Find the directory of the node `name` (see `nodes`); else `name` itself, where it is a directory, or one of the
+    store. A folder beside a node of its name is said to be passed over.
 
     Raises InputError: it is neither; names the nearest nodes."""
-    for path in (Path(name).expanduser(), store / name):
-        if path.is_dir() and name not in ("", "."):
-            return path
-    run = nodes(store)
-    if name not in run.directories:
-        raise InputError(_unknown(name, run))
-    return store / run.directories[name]
+    folder = next((path for path in (Path(name).expanduser(), store / name) if path.is_dir()), None)
+    if node := node_of(store, name):
+        if folder and folder != store / name:
+            print(f"{name}: the stage {node} of the last run is taken; the folder is ./{name}", file=sys.stderr)
+        run = nodes(store)
+        if node != name:
+            raise InputError(_unknown(name, run))
+        return store / run.directories[name]
+    if folder and name not in ("", "."):
+        return folder
+    if name.startswith(_PLACES):
+        raise InputError(f"{name!r}: there is no such directory")
+    raise InputError(_unknown(name, nodes(store)))
 
 
 def _unknown(name: str, run: LastRun) -> str:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import InputError
+from argosy.store.files import write_json
 from workflows.argo.handoff import assign, tasks_of
 from workflows.compose import compose
 from workflows.graph import Graph, Node, Stages
+from workflows.inputs import check_inputs
 from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
 from workflows.plan import plan
 
@@ -160,6 +162,32 @@ def test_a_model_counts_by_its_bytes_or_by_its_commit(model: str, tmp_path: Path
     assert first != other
     found = nodes(f"start.model=org/name@{COMMIT}", "stages=start")["start"].config
     assert type(found).model_validate_json(found.model_dump_json()) == found
+
+
+def test_a_finished_step_is_begun_with_as_its_final_checkpoint_is(tmp_path: Path) -> None:
+    step = tmp_path / "sft-0123456789ab"
+    step.mkdir()
+
+    def planned(directory: Path) -> str:
+        config = compose("tiny", None, [f"start.model={directory}", "stages=start"])
+        [node] = lifecycle(config)
+        check_inputs(config, {"start"})
+        return Graph([node]).digest(node)
+
+    write_json(step / "node.json", {"node": "sft"})
+    with pytest.raises(InputError, match="start.model is .*: the step sft has not finished there: .*there is none yet"):
+        planned(step)
+    for name in ("p050", "p100"):
+        (step / "checkpoints" / name).mkdir(parents=True)
+        write_json(step / "checkpoints" / name / "config.json", {"name": name})
+    with pytest.raises(InputError, match="or name a checkpoint of it .*/checkpoints/p050, .*/checkpoints/p100"):
+        planned(step)
+    done = {"outputs": {"final": "checkpoints/p100"}, "made_from": {"node": "sft"}}
+    write_json(step / "outputs.json", done)
+    assert planned(step) == planned(step / "checkpoints/p100") != planned(step / "checkpoints/p050")
+    write_json(step / "outputs.json", done | {"outputs": {}})
+    with pytest.raises(InputError, match="it is the directory of the step sft, which trains no model: name one that"):
+        planned(step)
 
 
 def test_a_cluster_has_a_task_for_every_part(model: str, tmp_path: Path) -> None:

@@ -56,5 +56,5 @@ def test_prompts_are_continued_greedily_or_drawn_by_their_seed(checkpoint: Path,
 def test_a_checkpoint_that_cannot_speak_is_refused(tmp_path: Path, argosy: Argosy) -> None:
     (make_checkpoint(tmp_path) / "checkpoints/final/chat_template.jinja").unlink()
     for arguments, message in ((["chat", str(tmp_path)], "has no chat template: 'argosy generate"),
-                               (["generate", "./nowhere", "x"], "CHECKPOINT is './nowhere': there is no such")):
+                               (["generate", "./nowhere", "x"], "'./nowhere': there is no such directory")):
         assert message in argosy(*arguments, code=2).err

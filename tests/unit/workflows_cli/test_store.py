@@ -10,6 +10,7 @@ from steps.noop import NoopConfig
 from tests.command_line import Argosy
 from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig
+from workflows.stored.checkpoints import model_directory
 
 pytestmark = pytest.mark.usefixtures("no_mlflow")
 
@@ -45,6 +46,23 @@ def test_a_failure_ends_with_1_and_every_command_says_so_and_where_the_log_is(ar
     said = argosy("compare", *store, "sft", code=2).err
     assert "sft failed before: failed on request; 'argosy logs sft --store other' shows more" in said
     assert "NOT DONE (failed before: failed on request)" in argosy("why", *store, "sft").out
+    for command in ("chat", "generate", "evaluate", "judge --judge x --prompts y data"):
+        said = argosy(*command.split(), "sft", *store, code=2).err
+        assert "sft failed before: failed on request; 'argosy logs sft --store other' shows more" in said
+
+
+def test_a_folder_does_not_hide_the_stage_of_its_name(argosy: Argosy) -> None:
+    argosy("run", "--plain")
+    for folder in ("sft", "sft/p100", "elsewhere"):
+        Path(folder).mkdir()
+        Path(folder, "config.json").write_text("{}")
+        assert str(model_directory(Path("runs"), f"./{folder}")) == folder
+    sft = str(_directories("sft")[0])
+    said = argosy("why", "sft")
+    assert (said.out.split()[:2], said.err) == (
+        ["sft", sft], "sft: the stage sft of the last run is taken; the folder is ./sft\n")
+    assert "sft has no checkpoint 'p100'" in argosy("generate", "sft/p100", "x", code=2).err
+    assert str(model_directory(Path("runs"), "elsewhere")) == "elsewhere"
 
 
 def test_logs_of_a_rank_end_with_the_step_and_name_the_ranks_that_there_are(
