@@ -82,8 +82,8 @@ def no_model_because(directory: Path) -> str:
         there = sorted(path.parent for path in directory.glob("checkpoints/*/config.json"))
         return (f"the step {about.get('node')} has not finished there: run it to its end, or name a checkpoint of it "
                 f"({', '.join(map(str, there)) or 'there is none yet'})")
-    return ("it has no config.json: give the directory of a model as transformers saves it, of a finished training step, "
-            "or org/name@commit of the hub")
+    return ("it has no config.json: give the directory of a model as transformers saves it, or of a finished training "
+            "step, or org/name@commit of the hub")
 
 
 def base_of(checkpoint: Checkpoint) -> Checkpoint | None:
