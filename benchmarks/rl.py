@@ -98,6 +98,7 @@ def _write_model(directory: Path, seed: int) -> None:
     """Write the directory of a training step that made a random model of two blocks."""
     import torch
 
+    from argosy.models.pretrained import load_tokenizer
     from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
     from argosy.training.config import ModelConfig
     from argosy.training.phase import build_model
@@ -106,9 +107,7 @@ def _write_model(directory: Path, seed: int) -> None:
     final.mkdir(parents=True)
     texts = [f"say {word} twice please {word} {word}" for word in WORDS] * 20
     save_tokenizer(train_tokenizer(texts, 384, split_han=False), final)
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(final)
+    tokenizer = load_tokenizer(final)
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     torch.manual_seed(seed)
     model = build_model(ModelConfig(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,

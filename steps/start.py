@@ -35,7 +35,7 @@ class StartConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _move_hub_name(cls, values: Any) -> Any:
-        from argosy.models.hub import is_hub_name
+        from argosy.models.elsewhere.hub import is_hub_name
 
         model = values.get("model") if isinstance(values, dict) else None
         if not isinstance(model, str) or not is_hub_name(model):
@@ -44,7 +44,7 @@ class StartConfig(Config):
 
     @model_validator(mode="after")
     def _check_hub(self) -> Self:
-        from argosy.models.hub import is_hub_name
+        from argosy.models.elsewhere.hub import is_hub_name
 
         if self.hub and (self.model or not is_hub_name(self.hub)):
             raise ValueError(f"hub is {self.hub!r}: it is set from `model`; leave it out")
@@ -78,9 +78,9 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
 
     make_deterministic(0, 1)
     from argosy.models.checkpoint import find_checkpoint
+    from argosy.models.elsewhere.hub import download
+    from argosy.models.elsewhere.imported import import_model
     from argosy.models.export import Exporter
-    from argosy.models.hub import download
-    from argosy.models.imported import import_model
 
     if not (config.model or config.hub):
         raise InputError("start.model is empty: name the directory of a model, or org/name@commit of the hub")

@@ -98,7 +98,7 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
 
 def _begin(config: SynthesizeConfig) -> tuple[Path, str]:
     """Check the fields, download a teacher, prepare the process; returns the data's and a local teacher's directory."""
-    from argosy.models.hub import download
+    from argosy.models.elsewhere.hub import download
     from argosy.posttraining.rl.rewards import check_model
     from argosy.posttraining.synthesis.prompts import kind_of
 

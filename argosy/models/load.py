@@ -3,18 +3,18 @@ not a number. transformers itself fills what is missing with random numbers and 
 
 import copy
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from argosy.errors import ArgosyError, InputError, StepError
+from argosy.errors import InputError
 from argosy.models.adapters.files import attach, find_base, is_adapter, trained_whole
 from argosy.models.chat import check_template, end_tokens
 from argosy.models.checkpoint import open_final
 from argosy.models.generate import Decoding
+from argosy.models.pretrained import load_config, load_tokenizer, load_weights, loading
 
 OUTPUT_LAYER = r"(lm_head|embed_out)\..*"  # of a language model; a classifier has none
 _AGAIN = "export or download it again, whole"
@@ -35,15 +35,11 @@ def load_model(
 
     Raises InputError: it cannot be loaded, or a tensor is missing, unexpected, of another shape or not finite;
     StepError: it has disappeared meanwhile."""
-    import transformers
-
     if is_adapter(path):
         from argosy.models.adapters.layers import merge
 
         return merge(load_adapted(path, kind, dtype=dtype, new=new, **fields))
-    with loading(path):
-        model, report = getattr(transformers, kind).from_pretrained(
-            path, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **fields)  # fmt: skip
+    model, report = load_weights(path, kind, dtype=dtype, **fields)
     name = type(model).__name__
     _refuse(path, f"lacks {{}} of {name}, which would be random numbers", _others(report["missing_keys"], new))
     _refuse(path, f"has {{}}, for which {name}, as its config.json describes it, has no place",
@@ -60,9 +56,7 @@ def load_adapted(path: Path, kind: str = "AutoModelForCausalLM", *, new: str = "
         raise InputError(f"lora.kind=qlora quantizes whole weights, and checkpoint {path} is an adapter beside its "
                          "base: export it with lora.merge=true, or set lora.kind=lora")
     if kind.endswith("Classification"):
-        from transformers import AutoConfig
-
-        fields.setdefault("num_labels", AutoConfig.from_pretrained(path).num_labels)
+        fields.setdefault("num_labels", load_config(path).num_labels)
     heads = "|".join([*([new] if new else []), *(rf"{re.escape(name)}\..*" for name in trained_whole(path))])
     base = load_model(find_base(path), kind, new=heads, unused=OUTPUT_LAYER, **fields)
     return _attached(base, path, new)
@@ -104,20 +98,6 @@ def check_files(path: Path) -> None:
     for file in files:
         with loading(path), safe_open(file, "pt") as tensors:
             _check_finite(path, ((key, tensors.get_tensor(key)) for key in tensors.keys()))  # noqa: SIM118
-
-
-@contextmanager
-def loading(path: Path) -> Iterator[None]:
-    """Say which checkpoint an error is about: whatever is wrong with its files, it is this one that is wrong."""
-    try:
-        yield
-    except ArgosyError:
-        raise
-    except Exception as error:
-        if not (path / "config.json").is_file():
-            raise StepError(f"checkpoint {path} has disappeared while it was loaded: run its training step again, "
-                            "then this") from error
-        raise InputError(f"cannot load the checkpoint {path}: {error}") from error
 
 
 def _others(keys: Iterable[str], pattern: str) -> set[str]:
@@ -191,10 +171,6 @@ def open_source(field: str, directory: str, device: Any) -> Source:
 
     Raises InputError: no finished training step is there, or its tokenizer has no usable chat template."""
     found = open_final(field, directory)
-    from transformers import AutoConfig, AutoTokenizer
-
-    with loading(found.path):
-        tokenizer = AutoTokenizer.from_pretrained(found.path)
-        context = AutoConfig.from_pretrained(found.path).max_position_embeddings
+    tokenizer, context = load_tokenizer(found.path), load_config(found.path).max_position_embeddings
     check_template(tokenizer)
     return Source(found.path, tokenizer, found.tokens, context, end_tokens(tokenizer), device)

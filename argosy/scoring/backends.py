@@ -14,7 +14,8 @@ import numpy as np
 from argosy.errors import InputError
 from argosy.models.checkpoint import Checkpoint
 from argosy.models.generate import Tokens
-from argosy.models.load import check_files, loading
+from argosy.models.load import check_files
+from argosy.models.pretrained import load_config, loading
 from argosy.scoring.cache import ScoreCache, model_directory
 from argosy.scoring.encoder import Encoder, load_encoder
 from argosy.scoring.model import LanguageModel, load_helper
@@ -68,15 +69,13 @@ def _open_vllm(
     except ImportError:
         raise InputError("backend is vllm, which is not installed: `pip install vllm` on a machine with a GPU, or "
                          "take backend: transformers") from None
-    from transformers import AutoConfig
-
     check_files(checkpoint.path)
     with loading(checkpoint.path):
         encoder = load_encoder(checkpoint.path)
-        config: Any = AutoConfig.from_pretrained(checkpoint.path)
+        config: Any = load_config(checkpoint.path)
         engine: Any = vllm.LLM(model=str(checkpoint.path), seed=seed, tensor_parallel_size=processes,
                                max_logprobs=int(config.get_text_config().vocab_size),
-                               enable_prefix_caching=True)  # fmt: skip
+                               enable_prefix_caching=True, trust_remote_code=False)  # fmt: skip
     about = ("vllm", str(vllm.__version__), str(processes))
     scores = ScoreCache(model_directory(cache, checkpoint.path, about)) if cache else None
     return VLLMLanguageModel(engine, config, encoder, batch_tokens, work, scores)

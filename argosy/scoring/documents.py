@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from argosy.errors import InputError
 from argosy.models.checkpoint import find_checkpoint, no_language_model
-from argosy.models.hub import download, is_hub_name
-from argosy.models.load import load_model, loading
+from argosy.models.elsewhere.hub import download, is_hub_name
+from argosy.models.load import load_model
 from argosy.models.logprobs import by_length
+from argosy.models.pretrained import load_tokenizer
 from argosy.scoring.model import LanguageModel
 
 Floats = NDArray[np.float64]
@@ -69,11 +70,9 @@ def _language_model(path: Path, batch_tokens: int) -> LanguageModel:
 def _classifier(path: Path) -> tuple[Any, Any, int]:
     """Return the network, its tokenizer and the tokens that both take at most."""
     import torch
-    from transformers import AutoTokenizer
 
     network = load_model(path, "AutoModelForSequenceClassification").eval()
-    with loading(path):
-        tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer = load_tokenizer(path)
     if tokenizer.pad_token_id is None:
         raise InputError(f"the tokenizer in {path} has no padding token: set one in its tokenizer_config.json")
     positions = int(getattr(network.config, "max_position_embeddings", None) or tokenizer.model_max_length)

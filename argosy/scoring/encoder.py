@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.models.generate import Tokens
+from argosy.models.pretrained import load_tokenizer
 
 _FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _UNKNOWN = "�"
@@ -171,6 +172,4 @@ class _Source:
 
 @lru_cache(maxsize=4)
 def _load(source: _Source) -> Encoder:
-    from transformers import AutoTokenizer
-
-    return Encoder(AutoTokenizer.from_pretrained(source.path))
+    return Encoder(load_tokenizer(source.path))

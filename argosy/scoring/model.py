@@ -9,7 +9,8 @@ from argosy.errors import InputError
 from argosy.models.chat import answer_start, check_ends, end_tokens
 from argosy.models.checkpoint import Checkpoint
 from argosy.models.generate import Decoding, GreedyDecoder, Tokens, before_stops, by_reach, generate, in_batches
-from argosy.models.load import load_shared, loading
+from argosy.models.load import load_shared
+from argosy.models.pretrained import loading
 from argosy.scoring.cache import ScoreCache, model_directory
 from argosy.scoring.encoder import Encoder, load_encoder
 from argosy.scoring.rows import Score

@@ -8,6 +8,7 @@ from argosy.config.explain import likely
 from argosy.data.split import derive_seed
 from argosy.errors import InputError
 from argosy.models.export import Exporter
+from argosy.models.pretrained import load_tokenizer, random_model
 from argosy.sizing.architecture import MIXTURES
 from argosy.step.contract import StepContext
 from argosy.store.files import write_json
@@ -116,14 +117,14 @@ def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int
 
     `special_ids`: bos_token_id, eos_token_id, pad_token_id of the tokenizer. Raises InputError: transformers has no
     causal model of this type."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
     fields = config.shapes
     fields["rope_parameters"] = {"rope_type": "default", "rope_theta": config.rope_theta}
     fields["head_dim"] = config.hidden_size // config.num_attention_heads
     try:
         architecture = AutoConfig.for_model(fields.pop("model_type"), vocab_size=vocab_size, **fields, **special_ids)
-        return AutoModelForCausalLM.from_config(architecture, dtype="float32")
+        return random_model(architecture)
     except (ValueError, KeyError) as error:
         raise InputError(f"model.model_type={config.model_type!r} is not a causal model of transformers: {error}; "
                          "try llama, qwen3 or mistral") from None
@@ -135,8 +136,6 @@ def lengthen(model: Any, max_position_embeddings: int, rope_theta: float) -> Any
     trained.
 
     Raises InputError: either is less than the model's own."""
-    from transformers import AutoModelForCausalLM
-
     given = {"sequence_length": (max_position_embeddings, model.config.max_position_embeddings),
              "rope_theta": (rope_theta, model.config.rope_parameters["rope_theta"])}
     for name, (value, own) in given.items():
@@ -146,18 +145,16 @@ def lengthen(model: Any, max_position_embeddings: int, rope_theta: float) -> Any
     config = type(model.config).from_dict(model.config.to_dict())
     config.max_position_embeddings = max_position_embeddings
     config.rope_parameters = {**config.rope_parameters, "rope_theta": rope_theta}
-    longer = AutoModelForCausalLM.from_config(config, dtype="float32")
+    longer = random_model(config)
     longer.load_state_dict(model.state_dict())
     return longer
 
 
 def open_tokenizer(path: Path) -> Any:
     """Load the tokenizer in `path`. Raises InputError: there is none."""
-    from transformers import AutoTokenizer
-
     if not (path / "tokenizer.json").is_file():
         raise InputError(f"{path} holds no tokenizer.json: name the directory of a finished train_tokenizer step")
-    return AutoTokenizer.from_pretrained(path)
+    return load_tokenizer(path)
 
 
 def check_vocabulary(tokenized: str, vocab_size: int) -> None:

@@ -64,9 +64,9 @@ def start() -> tuple[Any, Any, list[list[Message]]]:
     """Return the model with the weights that both sides begin with, its tokenizer, and the conversations that fit into
     a row, so that neither side cuts any."""
     import torch
-    from transformers import AutoTokenizer
 
     from argosy.models.chat import encode
+    from argosy.models.pretrained import load_tokenizer
     from argosy.training.phase import build_model
 
     torch.set_num_threads(THREADS)
@@ -75,7 +75,7 @@ def start() -> tuple[Any, Any, list[list[Message]]]:
     with TemporaryDirectory() as folder:
         texts = (message["content"] for messages in every for message in messages)
         save_tokenizer(train_tokenizer(texts, VOCABULARY, split_han=False), Path(folder))
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer = load_tokenizer(Path(folder))
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     fitting = [each for each in every if len(encode(tokenizer, each)) <= LENGTH]

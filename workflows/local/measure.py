@@ -131,14 +131,14 @@ def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
 def make_model(task: Mapping[str, Any], blocks: int = 0) -> Any:
     """Make the task's model with random weights, of at most `blocks` blocks where that is not 0."""
     if task.get("directory"):
-        from transformers import AutoConfig, AutoModelForCausalLM
+        from argosy.models.pretrained import load_config, random_model
 
-        config = AutoConfig.from_pretrained(task["directory"])
+        config = load_config(Path(task["directory"]))
         if blocks:
             config.num_hidden_layers = min(blocks, config.num_hidden_layers)
             if getattr(config, "layer_types", None):
                 config.layer_types = config.layer_types[:blocks]
-        return AutoModelForCausalLM.from_config(config, dtype="float32")
+        return random_model(config)
     from argosy.training.config import ModelConfig
     from argosy.training.phase import build_model
 

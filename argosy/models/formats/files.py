@@ -17,7 +17,8 @@ from argosy.models.adapters.files import BASE, CONFIG, is_adapter
 from argosy.models.formats.megatron import from_megatron, to_megatron
 from argosy.models.formats.shape import EMBEDDING, HEAD, Shape, Weights, read_shape
 from argosy.models.formats.torchtitan import from_torchtitan, to_torchtitan
-from argosy.models.load import load_model, loading
+from argosy.models.load import load_model
+from argosy.models.pretrained import load_config
 from argosy.store.files import make_directory, publish, read_json, temporary_of
 
 FORMATS = ("hf", "megatron", "torchtitan")
@@ -76,11 +77,7 @@ def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path
 
 
 def _shape_of(side: Path) -> Shape:
-    from transformers import AutoConfig
-
-    with loading(side):
-        config = AutoConfig.from_pretrained(side)
-    return read_shape(config.to_dict())
+    return read_shape(load_config(side).to_dict())
 
 
 def _check_window(side: Path, layout: str) -> None:

@@ -16,8 +16,9 @@ from argosy.data.split import derive_seed
 from argosy.errors import InputError
 from argosy.models.chat import check_template, encode_prompt, end_of_turn, end_tokens
 from argosy.models.checkpoint import find_checkpoint
-from argosy.models.load import Source, loading, open_source
+from argosy.models.load import Source, open_source
 from argosy.models.logprobs import by_length
+from argosy.models.pretrained import load_config, load_tokenizer
 from argosy.models.templates import use_template
 from argosy.posttraining.rl.prompts import make_samples
 from argosy.posttraining.rl.reward import Prompt, Sample
@@ -55,12 +56,8 @@ def open_model(config: SynthesisConfig, directory: str, device: Any) -> Source:
 
 def _open_teacher(directory: Path, device: Any, template: str) -> Source:
     """Open a model that transformers loads."""
-    from transformers import AutoConfig, AutoTokenizer
-
     found = find_checkpoint(directory)
-    with loading(found.path):
-        tokenizer = AutoTokenizer.from_pretrained(found.path)
-        configured = AutoConfig.from_pretrained(found.path)
+    tokenizer, configured = load_tokenizer(found.path), load_config(found.path)
     if not template:
         check_template(tokenizer)
     if tokenizer.pad_token_id is None:

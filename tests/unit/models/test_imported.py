@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from argosy.errors import InputError
-from argosy.models.imported import ImportedModel, import_model
+from argosy.models.elsewhere.imported import ImportedModel, import_model
 from argosy.models.load import load_model
 from tests.started_models import make_model, make_qwen_tokenizer
 from tests.tokenizer_kinds import TEXTS, make_sentencepiece

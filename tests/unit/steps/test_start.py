@@ -11,7 +11,7 @@ import pytest
 
 from argosy.errors import InputError, StepError
 from argosy.models.checkpoint import open_final
-from argosy.models.hub import download
+from argosy.models.elsewhere.hub import download
 from argosy.models.load import load_model
 from steps import start
 from tests.posttraining_fixtures import make_checkpoint

@@ -10,7 +10,8 @@ from typing import Any
 
 from argosy.errors import InputError
 from argosy.models.chat import check_ends
-from argosy.models.load import load_model, loading
+from argosy.models.load import load_model
+from argosy.models.pretrained import load_config, load_tokenizer
 from argosy.tokens.tokenizer import ASSISTANT, CHAT_TEMPLATE, END, EOS, PAD, USER
 
 TYPES = ("gpt_neox", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe")
@@ -47,10 +48,7 @@ def import_model(path: Path) -> ImportedModel:
 
 
 def _check_type(path: Path) -> None:
-    from transformers import AutoConfig
-
-    with loading(path):
-        config = AutoConfig.from_pretrained(path)
+    config = load_config(path)
     if config.model_type not in TYPES:
         raise InputError(f"start.model: {path} is of the type {config.model_type!r}, allowed: {', '.join(TYPES)}; the "
                          "output layers of others have a bias, a scale or a cap that the losses here do not know")
@@ -59,10 +57,7 @@ def _check_type(path: Path) -> None:
 
 
 def _open_tokenizer(path: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    with loading(path):
-        tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer = load_tokenizer(path)
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         raise InputError(f"start.model: the tokenizer in {path} has no tokenizer.json: save it with "
                          "AutoTokenizer.from_pretrained(...).save_pretrained(...) where its own library is installed")

@@ -1,0 +1,98 @@
+"""Configs, tokenizers and weights as transformers reads them, from a directory or a GGUF file.
+
+All calls of its `from_pretrained` and `from_config` are here (a test holds it): none of them runs Python code that lies
+beside a model. By default transformers asks on standard input whether to, and takes a `y` of whoever pipes one in."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import ArgosyError, InputError, StepError
+from argosy.store.files import read_record
+
+GGUF = ".gguf"
+_NO_CODE = {"trust_remote_code": False}
+_WITH_CODE = ("config.json", "tokenizer_config.json")
+
+
+def load_config(path: Path) -> Any:
+    """Load the configuration of the model in `path`. Raises as `loading`."""
+    from transformers import AutoConfig
+
+    with loading(path):
+        return AutoConfig.from_pretrained(*_place(path), **_more(path))
+
+
+def load_tokenizer(path: Path) -> Any:
+    """Load the tokenizer in `path`. Raises as `loading`."""
+    from transformers import AutoTokenizer
+
+    with loading(path):
+        return AutoTokenizer.from_pretrained(*_place(path), **_more(path))
+
+
+def load_weights(path: Path, kind: str, **fields: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Load the weights in `path`; `fields`: more arguments of transformers.
+
+    Returns the model, and what transformers reports: missing, unexpected and mismatched keys. Raises as `loading`."""
+    import transformers
+
+    with loading(path):
+        model, report = getattr(transformers, kind).from_pretrained(
+            *_place(path), output_loading_info=True, ignore_mismatched_sizes=True, **_more(path), **fields)
+    return model, report
+
+
+def random_model(config: Any) -> Any:
+    """Make a causal model of a configuration of transformers with random weights, float32."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_config(config, dtype="float32", **_NO_CODE)
+
+
+def is_gguf(path: Path) -> bool:
+    """Tell whether `path` is a GGUF file."""
+    return path.suffix.lower() == GGUF and path.is_file()
+
+
+@contextmanager
+def loading(path: Path) -> Iterator[None]:
+    """Say which checkpoint an error is about: whatever is wrong with its files, it is this one that is wrong.
+
+    Raises InputError: it cannot be loaded, or not without its own code; StepError: it has disappeared meanwhile."""
+    try:
+        yield
+    except ArgosyError:
+        raise
+    except Exception as error:
+        if not is_gguf(path) and not any((path / name).is_file() for name in ("config.json", "tokenizer.json")):
+            raise StepError(f"checkpoint {path} has disappeared while it was loaded: run its training step again, "
+                            "then this") from error
+        if "trust_remote_code" in str(error):
+            raise InputError(f"checkpoint {path} needs Python code of its own ({_code_of(path)}), which is never run "
+                             "here; allowed: a model and a tokenizer of types that transformers has itself. Save it "
+                             "as one of them where its code is trusted, and name that") from None
+        raise InputError(f"cannot load the checkpoint {path}: {error}") from error
+
+
+def _place(path: Path) -> list[Path]:
+    return [path.parent if is_gguf(path) else path]
+
+
+def _more(path: Path) -> dict[str, Any]:
+    """Return the arguments that every call has. Raises InputError: it is a GGUF file, and nothing here reads one."""
+    if not is_gguf(path):
+        return _NO_CODE
+    if find_spec("gguf") is None:
+        raise InputError(f"{path} is a GGUF file, which the package gguf reads: install it (pip install "
+                         "'argosy[gguf]', or pip install gguf), or name a directory that transformers loads")
+    return {**_NO_CODE, "gguf_file": path.name}
+
+
+def _code_of(path: Path) -> str:
+    found = [read_record(path / name).get("auto_map") for name in _WITH_CODE]
+    named = [code for each in found if isinstance(each, dict) for code in each.values()]  # a tokenizer's is a list
+    classes = {str(one) for code in named for one in (code if isinstance(code, list) else [code]) if one}
+    return f"auto_map: {', '.join(sorted(classes))}"
