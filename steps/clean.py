@@ -166,7 +166,7 @@ def _outputs(made: Made, counts: Counts, shards: int) -> CleanOutputs:
     )
 
 
-STEP = Step("clean", CleanConfig, run, version=5)
+STEP = Step("clean", CleanConfig, run, version=6)
 
 if __name__ == "__main__":
     main(STEP)

@@ -261,7 +261,7 @@ def _outputs(counts: dict[str, int], tally: Tally, files: list[InputFile], sampl
     )
 
 
-STEP = Step("data", DataConfig, run, version=5)
+STEP = Step("data", DataConfig, run, version=6)
 
 if __name__ == "__main__":
     main(STEP)

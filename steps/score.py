@@ -119,7 +119,7 @@ def _words(path: Path) -> list[str]:
         raise InputError(f"clean.word_lists: {path} cannot be read ({error}); expected UTF-8, a word a line") from None
 
 
-STEP = Step("score", ScoreConfig, run, version=2)
+STEP = Step("score", ScoreConfig, run, version=3)
 
 if __name__ == "__main__":
     main(STEP)

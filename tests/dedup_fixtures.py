@@ -26,12 +26,13 @@ class Corpus:
     def __init__(self, one: Deduplicator[Any], texts: Sequence[str], shards: int = 1, channels: Sequence[str] = (),
                  scores: Mapping[str, Sequence[float]] | None = None) -> None:
         self.one = one
-        documents = [Document(f"d{at}", text, "web") for at, text in enumerate(texts)]
+        named = list(channels) or ["web"] * len(texts)
+        documents = [Document(f"d{at}", text, named[at]) for at, text in enumerate(texts)]
         bounds = [len(texts) * at // shards for at in range(shards + 1)]
         parts = [documents[begin:end] for begin, end in pairwise(bounds)]
         self.keys: list[Keys] = [one.keys(Batch(part)) for part in parts]
         self.ids = [[document.id for document in part] for part in parts]
-        names, numbers = np.unique(list(channels) or ["web"] * len(texts), return_inverse=True)
+        names, numbers = np.unique(named, return_inverse=True)
         self.about = About(
             [len(part) for part in parts], numbers, names.tolist(), np.array([len(text) for text in texts]),
             {name: np.array(values, np.float64) for name, values in (scores or {}).items()},

@@ -3,15 +3,18 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
-from argosy.cleaning.batch import batches
+from argosy.cleaning.batch import Batch, batches
 from argosy.cleaning.dedup import About, Deduplicator, Workspace
-from argosy.cleaning.filter import Filter, FilterConfig, Resources
+from argosy.cleaning.dedup.duplicates import FormConfig
+from argosy.cleaning.dedup.near_dedup import NearDedup
+from argosy.cleaning.filter import Filter, FilterConfig, Keys, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
 from argosy.cleaning.filters.decontamination import Decontamination, contaminated
 from argosy.cleaning.scoring import KEPT, decide
@@ -20,6 +23,7 @@ from argosy.data.jsonl import JsonlWriters, dump_line
 from argosy.data.schemas import Document
 from argosy.data.split import derive_seed, hash_fraction
 from argosy.errors import InputError
+from argosy.text.figures import figures
 
 Record = dict[str, Any]
 _BY_PROMPT = ("instructions", "prompts")  # kinds in which an equal prompt is a duplicate, whatever its reply
@@ -28,13 +32,15 @@ _PARTS = ("messages", "prompt", "chosen", "rejected", "completion")
 
 
 def _check_filters(filters: tuple[FilterConfig, ...]) -> tuple[FilterConfig, ...]:
+    """Refuse filters that records cannot have, and compare records by their text where no form is named."""
     # What they write is another text, which has no turns any more.
     changing = [name for name, kind in registered().items() if kind.repairs or getattr(kind, "spans", False)]
     for one in filters:
         if one.name in changing:
             raise ValueError(f"the filter {one.name} changes texts, allowed for records: filters that drop, all but "
                              f"{', '.join(changing)}")
-    return filters
+    return tuple(one.model_copy(update={"normalise": "text"})
+                 if isinstance(one, FormConfig) and "normalise" not in one.model_fields_set else one for one in filters)
 
 
 class CurationConfig(Config):
@@ -45,7 +51,8 @@ class CurationConfig(Config):
         Field(validate_default=True)
     ] = ("decontamination", "exact_dedup", "near_dedup")  # type: ignore[assignment]
     """Names, or objects with `name` and thresholds, in the order in which they run; a record is dropped, never changed.
-    near_dedup compares prompts of conversations, and of pairs and feedback all that is said."""
+    Records are compared by their text, unless a filter's `normalise` is words. near_dedup compares prompts of
+    conversations, and of pairs and feedback all that is said; near copies have the same numbers and signs."""
 
 
 @dataclass
@@ -56,11 +63,14 @@ class Curation:
     kept: Counter[str] = field(default_factory=Counter)
     dropped: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """By filter, reasons."""
+    compared_by: dict[str, str] = field(default_factory=dict)
+    """By deduplicator, the form of texts (`normalise`)."""
 
     def to_json(self) -> dict[str, Any]:
         """Make an object of the counts."""
         dropped = {name: dict(sorted(reasons.items())) for name, reasons in sorted(self.dropped.items())}
-        return {"read": dict(sorted(self.read.items())), "kept": dict(sorted(self.kept.items())), "dropped": dropped}
+        return {"read": dict(sorted(self.read.items())), "kept": dict(sorted(self.kept.items())), "dropped": dropped,
+                "compared_by": self.compared_by}
 
 
 def curate(
@@ -74,6 +84,8 @@ def curate(
     given, for the error. Raises InputError: none is left."""
     found, kept = Curation(Counter(str(record["channel"]) for record in records)), list(records)
     for one in make_filters(config.filters, Resources(benchmark=benchmark)).values() if kept else ():
+        if isinstance(one.config, FormConfig):
+            found.compared_by[one.label] = one.config.normalise
         reasons = _reasons(kind, one, kept)
         for record, why in zip(kept, reasons, strict=True):
             if why:
@@ -99,7 +111,7 @@ def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[dic
     some = batches(documents, CHARACTERS)
     names, channels = np.unique([str(record["channel"]) for record in records], return_inverse=True)
     if isinstance(one, Deduplicator):
-        parts = [(one.keys(batch), batch.lengths) for batch in some]
+        parts = [(_keys(one, batch), batch.lengths) for batch in some]
         lengths = [own for _, own in parts]
         about = About(list(map(len, lengths)), channels, names.tolist(), np.concatenate(lengths))
         with TemporaryDirectory() as work:
@@ -114,6 +126,18 @@ def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[dic
     items = dict(contaminated(scores, one.resources.benchmark)) if isinstance(one, Decontamination) else {}
     return [{"reason": reasons[code][1], **items.get(at, {})} if code != KEPT else {}
             for at, code in enumerate(codes.tolist())]
+
+
+def _keys(one: Deduplicator[Any], batch: Batch) -> Keys:
+    """Return the keys of records. Near copies have the same numbers and signs: 12 + 4 and 12 - 5 are two questions,
+    however long the words are that both are put in."""
+    import numpy as np
+
+    keys = one.keys(batch)
+    if not isinstance(one, NearDedup) or one.config.normalise != "text":
+        return keys
+    salts = [int.from_bytes(sha256(" ".join(figures(text)).encode()).digest()[:8]) for text in batch.texts]
+    return {**keys, "bands": keys["bands"] ^ np.array(salts, np.uint64)[:, None]}
 
 
 def _text(kind: str, name: str, record: Record) -> str:

@@ -14,6 +14,8 @@ HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HAN_RUNS = re.compile(f"[{HAN}]+")
 _WORDS = re.compile(rf"[{HAN}]|[^\W{HAN}]+")
 _NOT_WORD = re.compile(r"[\W_]+")
+_SPACES = re.compile(r"\s+")
+_BREAK = re.compile(r"[\r\n](?=[^\r\n]*\Z)")
 HAN_SHARE = 0.3  # of the words of a text that counts in characters; Chinese about programs has much that is not
 
 
@@ -41,6 +43,17 @@ def words(text: str) -> tuple[str, ...]:
 def normalise(text: str) -> str:
     """Remove the differences between copies: case, width, punctuation and space (NFKC, casefold)."""
     return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+def unified(text: str) -> str:
+    """Bring Unicode's form (NFC) and white space alone into one: one space, and at a line's end one line break, after
+    which the indentation stays. No sign, no case and no width is lost."""
+    return _SPACES.sub(_one_space, unicodedata.normalize("NFC", text).strip())
+
+
+def _one_space(run: re.Match[str]) -> str:
+    last = _BREAK.search(run[0])
+    return "\n" + run[0][last.end() :] if last else " "
 
 
 @cache

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from argosy.cleaning.batch import Floats, Integers
+    from argosy.cleaning.batch import Batch, Flags, Floats, Integers
+
+
+FORM = ("normalise", "code_channels")  # fields that keys depend on
 
 
 class DedupConfig(FilterConfig):
@@ -32,6 +35,23 @@ class DedupConfig(FilterConfig):
             raise ValueError(f"score is {self.score!r} with keep {self.keep!r}: name a score, as 'quality.score', with "
                              "keep 'best' alone")
         return self
+
+
+class FormConfig(FilterConfig):
+    """Fields of deduplicators that compare a normal form of texts."""
+
+    normalise: Literal["text", "words"] = "text"
+    """What is compared: text, with white space and Unicode form (NFC) alone made equal; words, without case, width and
+    all signs, so that `12 + 4` and `12 - 4` are copies: for prose alone."""
+    code_channels: tuple[str, ...] = ("code",)
+    """Channels of code, whose documents are compared by their text whatever `normalise` says."""
+
+    def by_words(self, batch: "Batch") -> "Flags":
+        """Tell which documents are compared by their words, (documents,)."""
+        import numpy as np
+
+        words = self.normalise == "words"
+        return np.array([words and each.channel not in self.code_channels for each in batch.documents], np.bool_)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
-"""Removal of copies: documents whose text differs at most in case, width, punctuation and space.
+"""Removal of copies: documents whose text differs at most in white space and Unicode form, or has the same words.
 
-Texts are compared by a 128-bit hash of their normal form (`argosy.text.scripts.normalise`): among 10^12 documents two
-different ones meet with a chance of 10^-15."""
+Texts are compared by a 128-bit hash of their normal form (`argosy.text.scripts`): among 10^12 documents two different
+ones meet with a chance of 10^-15."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.dedup.corpus import Corpus
 from argosy.cleaning.dedup.deduplicator import Deduplicator
-from argosy.cleaning.dedup.duplicates import DedupConfig, Duplicates
+from argosy.cleaning.dedup.duplicates import FORM, DedupConfig, Duplicates, FormConfig
 from argosy.cleaning.dedup.external import Sorter, Workspace
 from argosy.cleaning.filter import Keys
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from argosy.cleaning.batch import Integers
 
 
-class ExactDedupConfig(DedupConfig):
-    """Config without thresholds."""
+class ExactDedupConfig(FormConfig, DedupConfig):
+    """Form that is compared; no thresholds."""
 
     name: str = "exact_dedup"
 
@@ -29,12 +29,14 @@ class ExactDedup(Deduplicator[ExactDedupConfig]):
     """A deduplicator of equal texts: 16 bytes a document on disk, 24 bytes a document through the sort."""
 
     config_class = ExactDedupConfig
+    scoring: ClassVar[tuple[str, ...]] = FORM
 
     def keys(self, batch: Batch) -> Keys:
         """Return `hashes`, (documents, 2), uint64."""
         from argosy.cleaning.kernels.dedup.normal import normal_hashes
 
-        return {"hashes": normal_hashes(batch.points, batch.starts[:-1], batch.starts[1:])[0]}
+        by_words = self.config.by_words(batch)
+        return {"hashes": normal_hashes(batch.points, batch.starts[:-1], batch.starts[1:], by_words)[0]}
 
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
         import numpy as np

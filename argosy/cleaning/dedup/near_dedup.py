@@ -5,14 +5,14 @@ Two documents become candidates where one band of their signatures is equal, whi
 hashes of their shingles; those that are alike are joined to clusters, and of a cluster one document stays."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.dedup.corpus import Corpus
 from argosy.cleaning.dedup.deduplicator import Deduplicator
-from argosy.cleaning.dedup.duplicates import DedupConfig, Duplicates
+from argosy.cleaning.dedup.duplicates import FORM, DedupConfig, Duplicates, FormConfig
 from argosy.cleaning.dedup.external import Sorter, Workspace
 from argosy.cleaning.filter import Keys
 
@@ -27,10 +27,12 @@ _MEMBERS = 2**20  # documents of clusters that are looked at together
 _COMPARED = 128  # earlier documents of a bucket, of other clusters, with which one is compared
 
 
-class NearDedupConfig(DedupConfig):
+class NearDedupConfig(FormConfig, DedupConfig):
     """Size of the signatures, and the similarity of copies."""
 
     name: str = "near_dedup"
+    normalise: Literal["text", "words"] = "words"
+    """What shingles are made of: words alone, or text, in which a run of signs is a word too."""
     similarity: Annotated[float, Field(gt=0, le=1)] = 0.75
     """Jaccard index of shingles from which on two documents are copies."""
     shingle: Annotated[int, Field(ge=1)] = 5
@@ -52,15 +54,18 @@ class NearDedup(Deduplicator[NearDedupConfig]):
     """A deduplicator of like texts."""
 
     config_class = NearDedupConfig
-    scoring = ("shingle", "bands", "rows", "sketch")
+    scoring = ("shingle", "bands", "rows", "sketch", *FORM)
     reasons = ("near copy of an earlier document", "near copy of a document of an earlier corpus")
     ragged: ClassVar[Mapping[str, str]] = {"sketches": "counts"}
 
     def keys(self, batch: Batch) -> Keys:
         """Return `bands`, (documents, bands), uint64, `counts`, (documents,), and `sketches`, (sum of counts,)."""
         from argosy.cleaning.kernels.dedup.shingles import minhash
+        from argosy.cleaning.kernels.pieces import words as split
 
         config, words = self.config, batch.words
+        if not (by_words := config.by_words(batch)).all():
+            words = split(batch.points, batch.starts, ~by_words)
         return minhash(words.hashes, words.first, config.shingle, config.bands, config.rows, config.sketch)._asdict()
 
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:

@@ -4,23 +4,25 @@ A piece that several documents have stays in one of them, as in CCNet (Wenzek et
 piece is C4's rule (Raffel et al. 2020). Hashes have 64 bits: of 10^9 different pieces two meet with a chance of 3 %."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.dedup.corpus import Corpus
-from argosy.cleaning.dedup.duplicates import Duplicates
+from argosy.cleaning.dedup.duplicates import FORM, Duplicates, FormConfig
 from argosy.cleaning.dedup.external import Sorter, Workspace
 from argosy.cleaning.dedup.spans import SpanDedupConfig, SpanDeduplicator, part_records
 from argosy.cleaning.filter import Keys
 
 
-class PieceDedupConfig(SpanDedupConfig):
+class PieceDedupConfig(FormConfig, SpanDedupConfig):
     """Base of the config of a deduplicator of pieces."""
 
+    normalise: Literal["text", "words"] = "words"
+    """What is compared: words, as in CCNet, or text, with white space and Unicode form (NFC) alone made equal."""
     min_characters: Annotated[int, Field(ge=1)] = 20
-    """Characters of the normal form of the shortest piece that is looked at: `}` and `Yes.` repeat by nature."""
+    """Characters of the words of the shortest piece that is looked at: `}` and `Yes.` repeat by nature."""
 
 
 P = TypeVar("P", bound=PieceDedupConfig)
@@ -30,7 +32,7 @@ class PieceDeduplicator(SpanDeduplicator[P]):
     """A deduplicator of pieces; copies within one document stay."""
 
     config_class = PieceDedupConfig
-    scoring: ClassVar[tuple[str, ...]] = ("min_characters",)
+    scoring: ClassVar[tuple[str, ...]] = ("min_characters", *FORM)
     unit: ClassVar[str] = "LINES"
     """Kind of the pieces, as `argosy.cleaning.kernels.dedup.splits` names it."""
     ragged: ClassVar[Mapping[str, str]] = {"hashes": "counts", "begins": "counts", "ends": "counts"}
@@ -51,7 +53,10 @@ class PieceDeduplicator(SpanDeduplicator[P]):
         if (more := self.window() - 1) > 0:
             whole = documents[:-more] == documents[more:]  # a run ends in the document in which it begins
             begins, ends, documents = begins[:-more][whole], ends[more:][whole], documents[:-more][whole]
-        hashes, sizes = normal_hashes(batch.points, begins, ends)
+        by_words = self.config.by_words(batch)[documents]
+        hashes, sizes = normal_hashes(batch.points, begins, ends, by_words)
+        if not by_words.all():
+            sizes = normal_hashes(batch.points, begins, ends, np.ones_like(by_words))[1]
         long = sizes >= self.config.min_characters
         documents, offsets = documents[long], batch.starts[documents[long]]
         return {

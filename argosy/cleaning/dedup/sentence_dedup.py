@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from argosy.cleaning.dedup.duplicates import FORM
 from argosy.cleaning.dedup.pieces import PieceDedupConfig, PieceDeduplicator
 
 
@@ -19,7 +20,7 @@ class SentenceDedup(PieceDeduplicator[SentenceDedupConfig]):
     """A deduplicator of runs of sentences."""
 
     config_class = SentenceDedupConfig
-    scoring = ("min_characters", "sentences")
+    scoring = ("min_characters", *FORM, "sentences")
     unit = "SENTENCES"
     reasons = ("mostly sentences of earlier documents", "mostly sentences of an earlier corpus")
 

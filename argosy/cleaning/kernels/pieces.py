@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     Points = npt.NDArray[np.uint32]
     Integers = npt.NDArray[np.int64]
+    Flags = npt.NDArray[np.bool_]
 
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _NEWLINE = 10
@@ -35,13 +36,16 @@ class Words(NamedTuple):
     first: "Integers"
 
 
-def words(points: "Points", starts: "Integers") -> Words:
-    """Find the words of a batch (`Batch.points`, `Batch.starts`)."""
-    return Words(*_words(points, starts, flags(), small_letters()))
+def words(points: "Points", starts: "Integers", signs: "Flags | None" = None) -> Words:
+    """Find the words of a batch (`Batch.points`, `Batch.starts`).
+
+    signs: whether a run of signs is a word of a document too, (documents,); none: of no document."""
+    marked = np.zeros(len(starts) - 1, np.bool_) if signs is None else signs
+    return Words(*_words(points, starts, marked, flags(), small_letters()))
 
 
 @njit(cache=True)
-def _words(points, starts, kinds, small):  # type: ignore[no-untyped-def]
+def _words(points, starts, signs, kinds, small):  # type: ignore[no-untyped-def]
     most = len(points)
     hashes, lengths = np.empty(most, np.uint64), np.empty(most, np.int32)
     lettered, han = np.zeros(most, np.bool_), np.zeros(most, np.bool_)
@@ -65,6 +69,14 @@ def _words(points, starts, kinds, small):  # type: ignore[no-untyped-def]
                     letters |= (kinds[points[at]] & ALPHABETIC) != 0
                     at += 1
                 hashes[count], lengths[count], lettered[count] = value, at - begin, letters
+                count += 1
+            elif signs[document] and not kind & SPACE:
+                begin, value = at, np.uint64(0)
+                while at < end and not kinds[points[at]] & (WORD | SPACE):
+                    value = (value ^ np.uint64(points[at])) * _FACTOR
+                    value ^= value >> _HALF
+                    at += 1
+                hashes[count], lengths[count] = value, at - begin
                 count += 1
             else:
                 at += 1

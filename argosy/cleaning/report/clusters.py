@@ -1,8 +1,10 @@
 """Clusters of copies for the report: how many there are, how large, and the largest of them."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from argosy.cleaning.filter import Filter
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.report.funnel import SAMPLE_CHARACTERS
 from argosy.cleaning.scored import ScoredCorpus
@@ -15,15 +17,19 @@ if TYPE_CHECKING:
 _COPIES = 5  # of a cluster that are named
 
 
-def clusters(corpus: ScoredCorpus, decisions: Decisions, count: int) -> dict[str, Any]:
+def clusters(
+    filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, decisions: Decisions, count: int
+) -> dict[str, Any]:
     """Describe the clusters of copies by filter.
 
     Returns:
-        By filter: `clusters`, `copies` that went, `of_earlier` corpora among them, `sizes` (documents of a cluster, the
+        By filter: `compared_by` (text, words, or "" where a form is not its to choose), `clusters`, `copies` that
+        went, `of_earlier` corpora among them, `sizes` (documents of a cluster, the
         one that stays included, in powers of two: "2", "3-4", "5-8", ... -> clusters), and `largest`, `count` of them:
         the id and beginning of the document that stays, the filter that has dropped it later or "", the number of its
         copies, and ids of the first ones."""
-    return {label: _describe(corpus, decisions, copies, count) for label, copies in decisions.copies.items()}
+    return {label: {"compared_by": str(getattr(filters[label].config, "normalise", "")),
+                    **_describe(corpus, decisions, copies, count)} for label, copies in decisions.copies.items()}
 
 
 def _describe(

@@ -66,7 +66,7 @@ class ReportMaker:
             progress.update(block.first, len(corpus), "documents", "report")
             for one in every:
                 one.add(block)
-        report = funnel.to_json() | {"clusters": clusters(corpus, decisions, self.count),
+        report = funnel.to_json() | {"clusters": clusters(filters, corpus, decisions, self.count),
                                      "samples": samples(corpus, decisions, self.count),
                                      "near_misses": near.to_json(), "languages": languages.to_json(),
                                      "found": repaired.to_json(), "scores": histograms.to_json()}

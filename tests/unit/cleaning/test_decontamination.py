@@ -188,6 +188,19 @@ def test_of_several_places_that_are_like_a_question_each_is_judged() -> None:
     assert [(at, row["item"]) for at, row in found] == [(0, "fr"), (1, "ru")]
 
 
+def test_a_sum_is_not_taken_for_one_with_another_sign_or_number() -> None:
+    told = "Please work this out without a calculator and write the"  # up to 13 words, which are looked for with edits
+    benchmark = [{"id": "sum", "question": "What is 12 + 4?"}, {"id": "code", "question": "What does i++ do in C?"},
+                 {"id": "long", "question": f"{told} result of 12 + 4?"}]
+    same = ["What is 12+4 ?", "what is １２ ＋ ４？", "What does i++ do in C?", f"{told} result of <b>12 + 4</b>?",
+            f"{told} value of 12 + 4?"]
+    others = ["What is 12 - 4?", "What is 12 × 4?", "What does i-- do in C?", f"{told} result of 12 - 4?",
+              f"{told} result of 12 + 5?"]
+    one = Decontamination(DecontaminationConfig(), Resources(benchmark=benchmark))
+    found = contaminated(one(Batch([document(text) for text in [*same, *others]]))[1], benchmark)
+    assert [(at, row["item"]) for at, row in found] == list(enumerate(["sum", "sum", "code", "long", "long"]))
+
+
 def test_an_ngram_that_a_text_repeats_without_end_takes_no_memory() -> None:
     places = np.arange(3 * 4000).reshape(3, 4000)  # of three texts, in which two n-grams come by turns, 2000 times each
     hits = np.stack([places.ravel(), places.ravel() % 2], axis=1)

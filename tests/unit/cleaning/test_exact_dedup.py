@@ -11,11 +11,12 @@ from pydantic import ValidationError
 from argosy.cleaning.dedup.exact_dedup import ExactDedup, ExactDedupConfig
 from argosy.cleaning.dedup.external import Sorter, Workspace
 from argosy.cleaning.dedup.key_files import KeyFiles
+from argosy.cleaning.dedup.line_dedup import LineDedup
 from argosy.cleaning.dedup.near_dedup import NearDedup
 from argosy.cleaning.kernels.dedup.hashing import hash128
 from argosy.cleaning.kernels.dedup.normal import normal_hashes
 from argosy.errors import InputError
-from argosy.text.scripts import normalise
+from argosy.text.scripts import normalise, unified
 from tests.cleaning_fixtures import CHINESE, PROSE
 from tests.dedup_fixtures import Corpus, make, same
 
@@ -32,12 +33,14 @@ def test_hashes_are_of_the_normal_form_whatever_the_character() -> None:
     texts = ["".join(chr(rng.randrange(rng.choice(kinds))) for _ in range(rng.randrange(1, 7))) for _ in range(4000)]
     texts += [f"a{chr(code)}-{chr(code)}b" for code in range(0, 0x11000, 3)]
     texts += ["ﷺ ß İ Σας", "e\u0301", unicodedata.normalize("NFD", "Việt Nam é 한국"), "\udc00x", "\U0010ffff a"]
+    texts += ["".join(rng.choice(" \t\n\r\u2000\u3000ab+") for _ in range(12)) for _ in range(2000)]
     texts += [PROSE, CHINESE]
-    normal = [normalise(text) for text in texts]
-    hashes, counts = normal_hashes(*coded(texts))
-    expected = hash128(*coded([form or text for form, text in zip(normal, texts, strict=True)]))
-    assert np.array_equal(hashes, expected)
-    assert counts.tolist() == [len(form) for form in normal]
+    for words, form in ((True, normalise), (False, unified)):
+        normal = [form(text) for text in texts]
+        hashes, counts = normal_hashes(*coded(texts), np.full(len(texts), words))
+        assert np.array_equal(hashes, hash128(*coded([own or unified(text) for own, text in zip(normal, texts,
+                                                                                               strict=True)])))
+        assert counts.tolist() == [len(own) for own in normal]
 
 
 def test_hashes_are_murmurs() -> None:
@@ -48,11 +51,29 @@ def test_hashes_are_murmurs() -> None:
     assert len(np.unique(hashes[:, 0])) == len(np.unique(hashes[:, 1])) == 2000
 
 
-def test_copies_differ_at_most_in_case_width_and_punctuation(tmp_path: Path) -> None:
-    texts = [PROSE, PROSE.upper().replace(",", " ，") + "\n", PROSE + " And more.", "***", "+++", "***"]
-    found = Corpus(make(ExactDedup), texts).select(tmp_path)
+def test_copies_by_words_differ_at_most_in_case_width_and_punctuation(tmp_path: Path) -> None:
+    texts = [PROSE, PROSE.upper().replace(",", " ，") + "\n", PROSE + " And more.", "***", "+++", "*** \n"]
+    found = Corpus(make(ExactDedup, normalise="words"), texts).select(tmp_path)
     assert dict(zip(found.documents.tolist(), found.of.tolist(), strict=True)) == {1: 0, 5: 3}
     assert [values.tolist() for values in found.clusters()] == [[0, 3], [1, 1]]
+
+
+@pytest.mark.parametrize("config", [{}, {"normalise": "words", "code_channels": ["web"]}])
+def test_a_sign_a_case_or_an_indentation_makes_no_copy(config: dict[str, object], tmp_path: Path) -> None:
+    texts = ["12 + 4", "12 - 4", "i++;", "i--;", "a < b", "a > b", "x²", "x2", "US", "us", "if a:\n    b\n    c",
+             "if a:\n    b\nc", "caf\u00e9"]
+    copies = [" 12  + 4\n", "if a: \r\n    b\n\n    c", "cafe\u0301"]
+    found = Corpus(make(ExactDedup, **config), [*texts, *copies]).select(tmp_path)
+    assert dict(zip(found.documents.tolist(), found.of.tolist(), strict=True)) == {13: 0, 14: 10, 15: 12}
+
+
+def test_lines_of_code_that_differ_in_a_sign_stay(tmp_path: Path) -> None:
+    texts = [f"the {name} function of the accounts stays\n    total_amount {sign} fee_of_transfer\n"
+             for name, sign in (("first", "+="), ("second", "-="))]
+    for channels, removed in ((["code", "code"], 0), (["web", "web"], 1)):
+        one = make(LineDedup)
+        corpus = Corpus(one, texts, 1, channels)
+        assert len(corpus.select(tmp_path).spans) == removed
 
 
 @pytest.mark.parametrize(("config", "stays"), [
@@ -61,7 +82,7 @@ def test_copies_differ_at_most_in_case_width_and_punctuation(tmp_path: Path) -> 
     ({"skip_channels": ["web"]}, 1),
 ])
 def test_one_copy_stays(config: dict[str, object], stays: int, tmp_path: Path) -> None:
-    texts = ["a b", "a b", "a. ... b!", "a b", "a, b."]
+    texts = ["a b", "a b", "a  \t    b ", "a b", " a b "]
     channels = ["web", "knowledge", "web", "web", "knowledge"]
     scores = {"quality.score": [0.5, float("nan"), 0.1, 0.9, 0.9]}
     for shards in (1, 3):
@@ -87,7 +108,7 @@ def test_the_best_by_no_score_and_by_an_unknown_one_are_refused(tmp_path: Path) 
 @pytest.mark.parametrize("kind", [ExactDedup, NearDedup])
 def test_documents_of_an_earlier_corpus_go_with_its_name(kind: type, tmp_path: Path) -> None:
     one, many = make(kind), PROSE + " And more of it."
-    first = Corpus(one, ["Nothing like the others, and long enough to have shingles", many, many, PROSE.lower()], 2)
+    first = Corpus(one, ["Nothing like the others, and long enough to have shingles", many, many, f" {PROSE}\n"], 2)
     first.write_index(tmp_path / "first", first.select(tmp_path / "a"))
     second = Corpus(one, [PROSE, CHINESE, CHINESE, many], 2)
     earlier = [tmp_path / "first"]
@@ -116,11 +137,11 @@ def test_shards_and_memory_change_nothing(tmp_path: Path) -> None:
     rng = random.Random(1)
     texts = [f"text {rng.randrange(3000)} {'!' * rng.randrange(3)}" for _ in range(5000)]
     first = dict(zip(reversed([normalise(text) for text in texts]), reversed(range(5000)), strict=True))
-    whole = Corpus(make(ExactDedup), texts).select(tmp_path)
+    whole = Corpus(make(ExactDedup, normalise="words"), texts).select(tmp_path)
     copies = {at: first[normalise(text)] for at, text in enumerate(texts) if first[normalise(text)] != at}
     assert dict(zip(whole.documents.tolist(), whole.of.tolist(), strict=True)) == copies
     for shards, memory in ((2, 1000), (7, 1000), (7, 0.01)):
-        assert same(whole, Corpus(make(ExactDedup), texts, shards).select(tmp_path, memory))
+        assert same(whole, Corpus(make(ExactDedup, normalise="words"), texts, shards).select(tmp_path, memory))
 
 
 def test_records_are_sorted_on_disk_as_in_memory(tmp_path: Path) -> None:

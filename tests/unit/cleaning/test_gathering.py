@@ -76,7 +76,7 @@ def test_texts_that_are_cut_are_read_some_bytes_at_a_time(tmp_path: Path, monkey
 
 def test_what_has_dropped_the_document_that_stays_is_told(tmp_path: Path) -> None:
     filters: Any = ["exact_dedup", {"name": "gopher_quality", "min_words": 60}]
-    texts = {"a": PROSE, "b": PROSE.upper(), "c": f"{PROSE} The boats went out again at noon. {PROSE}"}
+    texts = {"a": PROSE, "b": f" {PROSE}\n", "c": f"{PROSE} The boats went out again at noon. {PROSE}"}
     _, corpus = cleaned(tmp_path, data(tmp_path / "data", texts), 2, filters=filters)
     names = {text: document.id for document, *_ in corpus.dropped() if (text := document.text)}
     told = duplicate_of(corpus, find(corpus, names[texts["b"]]), "exact_dedup")

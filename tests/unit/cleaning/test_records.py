@@ -39,13 +39,14 @@ def test_items_copies_and_near_copies_are_dropped_and_kept_aside(
 ) -> None:
     monkeypatch.setattr(records, "CHARACTERS", characters)
     good = [chat(LONG, "Storm."), chat("What is 2 and 2?", "4", "b")]
-    bad = [chat(f"Now: {ITEM['question']}", "Yangtze"), chat(LONG.upper(), "storm"), chat(f"{LONG} then", "Another."),
-           chat("Say a thing", f"{ITEM['question']} I know.", "b")]
+    bad = [chat(f"Now: {ITEM['question']}", "Yangtze"), chat(f"  {LONG} ", "Storm.\n"),
+           chat(f"{LONG} then", "Another."), chat("Say a thing", f"{ITEM['question']} I know.", "b")]
     kept, found = run(tmp_path, "instructions", [*good, *bad])
     assert kept == good
     assert found == {"read": {"a": 4, "b": 2}, "kept": {"a": 1, "b": 1}, "dropped": {
         "decontamination": {"benchmark item": 2}, "exact_dedup": {"copy of an earlier document": 1},
-        "near_dedup": {"near copy of an earlier document": 1}}}
+        "near_dedup": {"near copy of an earlier document": 1}},
+        "compared_by": {"exact_dedup": "text", "near_dedup": "text"}}
     aside = [record for name in found["dropped"]
              for record in read_jsonl(tmp_path / f"rejects/instructions_{name}.jsonl")]
     assert sorted(record["messages"][0]["content"] for record in aside) == sorted(
@@ -53,6 +54,24 @@ def test_items_copies_and_near_copies_are_dropped_and_kept_aside(
     items = {(record["suite"], record["match"]) for record in aside if record["filter"] == "decontamination"}
     assert items == {("benchmark", "question")}
     assert Counter(record["filter"] for record in aside) == {"decontamination": 2, "exact_dedup": 1, "near_dedup": 1}
+
+
+def test_records_that_differ_in_a_sign_or_a_number_are_no_copies(tmp_path: Path) -> None:
+    told = "Work out the task at the end of these words as you have learnt it at school, write the result alone, " * 3
+    sums = [f"{a} {sign} {b}" for a in (12, 19) for b in (4, 6) for sign in "+-*/"]
+    code = ["while (i < n) i++;", "while (i < n) i--;", "while (i > n) i++;", "*p", "&p", "!p"]
+    texts = [*sums, *(f"What is {each}?" for each in sums), *(told + each for each in [*sums, *code]), *code]
+    prompts = [{"prompt": [{"role": "user", "content": text}], "channel": "a"} for text in texts]
+    instructions = [chat(text, "1") for text in texts]
+    for kind, own in (("prompts", prompts), ("instructions", instructions)):
+        kept, found = run(tmp_path, kind, [*own, own[0]])
+        assert kept == own
+        assert found["dropped"] == {"exact_dedup": {"copy of an earlier document": 1}}
+    pairs = [pair(told, first, second) for first, second in (("12 + 4", "12 - 4"), ("12 - 4", "12 + 4"))]
+    assert run(tmp_path, "preferences", pairs)[0] == pairs
+    words: Any = [{"name": "exact_dedup", "normalise": "words"}]
+    kept, found = run(tmp_path, "prompts", prompts[:4], filters=words)
+    assert (len(kept), found["compared_by"]) == (1, {"exact_dedup": "words"})
 
 
 def test_one_prompt_may_have_several_pairs_and_both_labels(tmp_path: Path) -> None:
