@@ -111,6 +111,8 @@ class DataOutputs(Config):
     benchmark: dict[str, int]
     rejected: dict[str, int]
     """Unusable lines, rows and records of the user's files, as far as they were read here, by reason."""
+    notes: list[str]
+    """What else people are told: keys of messages that nothing reads."""
     damaged: dict[str, str]
     """Files of those that could not be read to their end, and why."""
     skipped: list[str]
@@ -179,7 +181,8 @@ def _own_records(config: DataConfig, items: Records, writers: JsonlWriters, tall
         read, own = read_files(kind, files, config.formats, writers, rejects_at)
         tally.rejected.update(own.rejected)
         records[kind], found = curate(kind, read, config.curation, items, writers)
-        report[kind] = found.to_json()
+        report[kind] = found.to_json() | {"keys_not_read": dict(sorted(own.unread.items()))}
+        tally.unread.update(own.unread)
         gone = {name: reasons.total() for name, reasons in found.dropped.items()}
         print(f"{kind}: kept {len(records[kind])} of {len(read)} records" + (f"; dropped by {gone}" if gone else ""))
     _check_mixture(config, records)
@@ -257,8 +260,14 @@ def _outputs(counts: dict[str, int], tally: Tally, files: list[InputFile], sampl
         instructions_heldout=counts["instructions_heldout"], preferences=counts["preferences"],
         preferences_heldout=counts["preferences_heldout"], prompts=counts["prompts"],
         benchmark={lang: counts[f"benchmark/{lang}"] for lang in ("en", "zh")},
-        rejected=dict(sorted(tally.rejected.items())), damaged=sample.counts.damaged(), skipped=skipped, own=own
+        rejected=dict(sorted(tally.rejected.items())), notes=_notes(tally), damaged=sample.counts.damaged(),
+        skipped=skipped, own=own
     )
+
+
+def _notes(tally: Tally) -> list[str]:
+    keys = ", ".join(f"{key} ({count})" for key, count in tally.unread.most_common())
+    return [f"keys of messages that nothing reads, and their number: {keys}"] if keys else []
 
 
 STEP = Step("data", DataConfig, run, version=6)

@@ -14,6 +14,7 @@ from argosy.data.formats import Record, describe, read_record, registered
 from argosy.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, open_binary, parse_or_reject, unreadable
 from argosy.data.rejects import Tally
 from argosy.data.schemas import ParseError
+from argosy.data.turns import unread_keys
 from argosy.errors import InputError
 from argosy.plugins import unknown
 
@@ -96,7 +97,8 @@ def read_files(
     total, wrong = Tally(), []
     for given, channel, path in files_by_channel(kind, files):
         own = Tally()
-        for item in read_any(path, partial(_parse, kind, formats.get(channel, formats.get(given, "")), channel)):
+        parse = partial(_parse, kind, formats.get(channel, formats.get(given, "")), channel, own.unread)
+        for item in read_any(path, parse):
             if isinstance(item, Reject):
                 own.rejected[item.reason] += 1
                 own.first = own.first or f"; record {item.line}: {item.reason}" + (
@@ -105,6 +107,7 @@ def read_files(
             else:
                 records.append(item)
         own.read, total.read = len(records) - total.read, len(records)
+        total.unread.update(own.unread)
         total.rejected.update(own.rejected)
         if not own.read or own.rejected.total() > own.read:
             wrong.append((path, own))
@@ -124,8 +127,9 @@ def _refuse(kind: str, path: Path, tally: Tally, rejects_at: str) -> None:
                          "its channel in data.formats") from None
 
 
-def _parse(kind: str, format: str, channel: str, record: Record) -> Record:
+def _parse(kind: str, format: str, channel: str, unread: Counter[str], record: Record) -> Record:
     found = read_record(kind, record, format)
+    unread.update(unread_keys(record))
     given = found.get("channel")
     return found | {"channel": given if isinstance(given, str) and given else channel}
 

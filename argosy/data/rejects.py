@@ -25,6 +25,8 @@ class Tally:
     rejected: Counter[str] = field(default_factory=Counter)
     first: str = ""
     """Place and value of the first of them, where one file is read."""
+    unread: Counter[str] = field(default_factory=Counter)
+    """Keys of messages that nothing reads."""
 
     def check(self, what: str, rejects_at: str) -> None:
         """Refuse input that is mostly unreadable: it is most likely not what its name says.

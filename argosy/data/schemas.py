@@ -89,13 +89,15 @@ class ToolCall(TypedDict):
 
 @with_config(_RECORD)
 class Message(TypedDict):
-    """A turn of a conversation; `content` may be empty beside `tool_calls`, and in what a tool (`tool`) returns."""
+    """A turn of a conversation; `content` may be empty beside `tool_calls`, and in what a tool (`tool`) returns. With
+    `train` false SFT does not learn it."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     tool_calls: NotRequired[Annotated[list[ToolCall], Field(min_length=1)]]
     name: NotRequired[str]
     tool_call_id: NotRequired[str]
+    train: NotRequired[bool]
 
 
 def _said(message: Message) -> Message:
@@ -196,8 +198,10 @@ _OWN = ("empty_text", "no_words", "no_answer", "wrong_role", "equal_sides", "uns
 
 
 def _answered(conversation: Conversation) -> Conversation:
-    if all(message["role"] != "assistant" for message in conversation["messages"]):
-        raise PydanticCustomError("no_answer", "no message of the assistant")
+    turns = [message for message in conversation["messages"] if message["role"] == "assistant"]
+    if not any(message.get("train", True) for message in turns):
+        more = " that is to be learnt" if turns else ""
+        raise PydanticCustomError("no_answer", "no message of the assistant{more}", {"more": more})
     return conversation
 
 
@@ -205,6 +209,8 @@ def _check_replies(**sides: list[Message]) -> None:
     for name, side in sides.items():
         if any(message["role"] != "assistant" for message in side):
             raise PydanticCustomError("wrong_role", f"{name} has a turn that is not the assistant's")
+        if not all(message.get("train", True) for message in side):
+            raise PydanticCustomError("wrong_role", f"{name} has a turn that is not to be learnt (weight 0)")
 
 
 def _compared(pair: Preference) -> Preference:

@@ -4,6 +4,7 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from argosy.data.schemas import Message, ParseError
@@ -120,6 +121,19 @@ def _answer_spans(tokenizer: Any, messages: Sequence[Message], text: str, tools:
         end += len(words)
         close = text.find(ending, end) if ending else end
         yield len(before), end if close < 0 else close + len(ending)
+
+
+def learnt_marks(marks: Sequence[bool], learnt: Sequence[bool]) -> list[bool]:
+    """Take the turns of the assistant that are not `learnt` out of the marks of `encode_answers`.
+
+    Raises ParseError: the marked stretches are not as many as the turns, so that it cannot be told which is which."""
+    if all(learnt):
+        return list(marks)
+    stretches = list(accumulate(int(mark and not before) for before, mark in pairwise([False, *marks])))
+    if stretches[-1] != len(learnt):
+        raise ParseError(f"the chat template marks {stretches[-1]} stretches for {len(learnt)} turns of the assistant: "
+                         "those with train=false cannot be told from the others")
+    return [mark and learnt[stretch - 1] for mark, stretch in zip(marks, stretches, strict=True)]
 
 
 def check_length(ids: Sequence[int], max_length: int) -> None:

@@ -12,7 +12,8 @@ from torch import Tensor
 from argosy.data.schemas import ParseError, check_text, turns_of
 from argosy.data.sources import RESERVED_CHANNEL
 from argosy.data.split import derive_seed, permuted_index
-from argosy.models.chat import check_length, encode_answers, encode_prompt
+from argosy.data.turns import learnt_turns
+from argosy.models.chat import check_length, encode_answers, encode_prompt, learnt_marks
 from argosy.models.export import Exporter
 from argosy.models.generate import Decoding, generate
 from argosy.models.logprobs import by_length, pad_right
@@ -47,14 +48,16 @@ def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> 
             return Sample(np.array(ids, np.int32), np.ones(len(ids), np.bool_), channel)
         (messages,) = turns_of("instructions", record, "messages")
         tools = record.get("tools")
+        learnt = learnt_turns(record)
         ids, marks = encode_answers(tokenizer, messages, tools)
+        marks = learnt_marks(marks, [learnt[at] for at, each in enumerate(messages) if each["role"] == "assistant"])
         check_length(ids, max_length)
         if not any(marks[1:]):
             raise ParseError("the chat template renders no words of the assistant")
         sample = Sample(np.array(ids, np.int32), np.array(marks, np.bool_), channel)
         if not prompts:
             return sample
-        last = max(index for index, message in enumerate(messages) if message["role"] == "assistant")
+        last = max(index for index, each in enumerate(learnt) if each)
         prompt, reply = tuple(encode_prompt(tokenizer, messages[:last], tools)), messages[last]["content"].strip()
         return Sample(sample.ids, sample.answers, channel, prompt, reply or None)  # none of a call without words
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
-from argosy.data.schemas import ParseError, parse_record
-from argosy.data.turns import to_tools, to_turns
+from argosy.data.schemas import ParseError, assistant, parse_record, user
+from argosy.data.turns import check_record, to_tools, to_turns
 from argosy.plugins import classes
 
 Record = dict[str, Any]
@@ -62,13 +62,18 @@ def read_record(kind: str, record: Mapping[str, Any], format: str = "") -> Recor
     `format`: its name; "" recognises it by its keys. Raises ParseError: the record cannot be used, or is of another
     kind."""
     rest = {key: value for key, value in record.items() if value is not None}
+    check_record(rest)
+    only_last = rest.pop("mask_history", False)
     one = registered()[format] if format else recognise(rest)
     try:
         found = one.read(rest)
     except KeyError as missing:  # of a format that was named by hand
         raise ParseError(f"{missing.args[0]} is missing") from None
-    if tools := to_tools(rest.pop("tools", None)):
+    if tools := to_tools(rest.pop("tools", None) or rest.pop("functions", None)):
         found["tools"] = tools
+    found = _with_context(found, rest)
+    if only_last and "messages" in found:
+        _leave_out_history(found["messages"], only_last)
     is_kind = kind_of(found)
     if kind == "prompts" and is_kind == "instructions":
         found, is_kind = _asked(found), "prompts"
@@ -76,6 +81,26 @@ def read_record(kind: str, record: Mapping[str, Any], format: str = "") -> Recor
         raise ParseError(f"is {WHAT[is_kind]}: give its file as data.{is_kind}")
     checked: Record = parse_record(kind, found | {key: value for key, value in rest.items() if key not in found})
     return checked
+
+
+def _with_context(found: Record, rest: Record) -> Record:
+    """Put a system's message and earlier turns that stand apart, where the format has not read them, before the others.
+
+    Raises ParseError: they are no text, no pairs of texts, or there is a system's message already."""
+    name = "messages" if "messages" in found else "prompt"
+    system, turns = take_text(rest, "system", ""), take_history(rest)
+    if system.strip():
+        if found[name][0]["role"] == "system":
+            raise ParseError("system: allowed: one message of the system", system[:60])
+        turns = [{"role": "system", "content": system}, *turns]
+    return found | {name: turns + found[name]} if turns else found
+
+
+def _leave_out_history(turns: list[Record], value: Any) -> None:
+    if value is not True:
+        raise ParseError("mask_history: allowed: true or false", repr(value)[:60])
+    for turn in [turn for turn in turns if turn["role"] == "assistant"][:-1]:
+        turn["train"] = False
 
 
 def kind_of(found: Mapping[str, Any]) -> str:
@@ -90,6 +115,8 @@ def _asked(conversation: Record) -> Record:
     *before, last = conversation.pop("messages")
     if not before or last["role"] != "assistant":
         raise ParseError("messages: the last turn is not the assistant's, so that there is no reference")
+    if last.get("train") is False:
+        raise ParseError("messages: the last turn is not to be learnt (weight 0, train false), and no reference")
     return conversation | {"prompt": before, "answer": last["content"]}
 
 
@@ -109,6 +136,17 @@ def split_reply(turns: list[Record]) -> Record:
     if len(turns) < 2 or turns[-1]["role"] != "assistant":
         raise ParseError("the last turn is not the assistant's, or there is nothing before it")
     return {"prompt": turns[:-1], "completion": turns[-1:]}
+
+
+def take_history(rest: Record) -> list[Record]:
+    """Take the earlier turns out of a record, [[prompt, reply], ...]. Raises ParseError: they are something else."""
+    turns: list[Any] = []
+    pairs = rest.pop("history", ())
+    for pair in pairs if isinstance(pairs, list | tuple) else [pairs]:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            raise ParseError("history: allowed: a list of [prompt, reply]", repr(pair)[:60])
+        turns += user(pair[0]) + assistant(pair[1])
+    return turns
 
 
 def take_text(rest: Record, key: str, default: str | None = None) -> str:

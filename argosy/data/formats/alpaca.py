@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from argosy.data.formats import Record, RecordFormat, take_text, with_replies
-from argosy.data.schemas import ParseError, assistant, user
+from argosy.data.formats import Record, RecordFormat, take_history, take_text, with_replies
+from argosy.data.schemas import assistant, user
 
 
 class Alpaca(RecordFormat):
@@ -22,10 +22,7 @@ class Alpaca(RecordFormat):
         instruction, more = take_text(record, "instruction"), take_text(record, "input", "")
         system, output = take_text(record, "system", ""), take_text(record, "output", "")
         turns: list[Any] = [{"role": "system", "content": system}] if system.strip() else []
-        for pair in record.pop("history", ()):
-            if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-                raise ParseError("history: allowed: a list of [prompt, reply]", repr(pair)[:60])
-            turns += user(pair[0]) + assistant(pair[1])
+        turns += take_history(record)
         turns += user("\n".join(text for text in (instruction, more) if text.strip()))
         paired = "chosen" in record and "rejected" in record
         return with_replies(turns if paired else turns + list(assistant(output)), record)

@@ -44,6 +44,20 @@ CONVERSATIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
                                                      {"type": "text", "text": "Hello"}], "loss_weight": 1.0}]},
      {"messages": [Q, {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}]}),
     ({"prompt": "Hi", "completion": "Hello", "more": 1}, {"messages": [Q, A], "more": 1}),
+    *(({"messages": [Q, {**A, key: value}, {**Q, key: 0}, {**A, key: 1}]},
+       {"messages": [Q, A | {"train": False}, Q, A]})
+      for key, value in (("weight", 0), ("train", False), ("training", False), ("loss", False), ("loss_weight", 0.0),
+                         ("loss_mask", 0))),
+    ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello", "weight": 0},
+                        {"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]},
+     {"messages": [Q, A | {"train": False}, Q, A]}),
+    ({"messages": [Q, A, Q, A], "mask_history": True}, {"messages": [Q, A | {"train": False}, Q, A]}),
+    ({"messages": [Q, {**A, "thinking": "Greet."}], "system": "S.", "parallel_tool_calls": False},
+     {"messages": [{"role": "system", "content": "S."}, Q,
+                   {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}],
+      "parallel_tool_calls": False}),
+    ({"prompt": "Hi", "response": "Hello", "history": [["Hi", "Hello"]], "functions": [{"name": "add"}]},
+     {"messages": [Q, A, Q, A], "tools": [{"type": "function", "function": {"name": "add"}}]}),
 ]  # fmt: skip
 
 
@@ -100,7 +114,21 @@ def test_prompts_keep_what_their_rewards_check(record: dict[str, Any], reference
     ("instructions", {"messages": [Q], "instruction": "Hi"}, "fits alpaca and messages", "messages, instruction"),
     ("instructions", {"messages": [{"role": "bot", "content": "Hi"}]}, "messages.role: allowed: system", "'bot'"),
     ("instructions", {"messages": [Q]}, "no message of the assistant", ""),
-    ("instructions", {"messages": [Q, {**A, "loss_weight": 0}]}, "messages.loss_weight: allowed: 1", "0"),
+    ("instructions", {"messages": [Q, {**A, "loss_weight": 0}]}, "the assistant that is to be learnt", ""),
+    ("instructions", {"messages": [Q, {**A, "weight": 0.5}]}, "messages.weight: allowed: 1 (or true), 0", "0.5"),
+    ("instructions", {"messages": [{**Q, "train": True}, A]}, "messages.train: allowed: 0 for a turn that", "true"),
+    ("instructions", {"messages": [Q, {**A, "weight": 0, "train": True}]}, "weight and train say different things", ""),
+    ("instructions", {"messages": [Q, {**A, "train_detail": [{"begin_offset": 0, "end_offset": 2, "train": False}]}]},
+     "messages.train_detail: a part of a turn cannot be left out", ""),
+    ("instructions", {"messages": [Q, {**A, "mask": 0}]}, "messages.mask: a part of a turn", "0"),
+    ("instructions", {"messages": [Q, A], "weight": 0}, "weight: allowed: 1; leave records out", "0"),
+    ("instructions", {"messages": [Q, A], "images": ["a.png"]}, "images: a record has text alone", "a.png"),
+    ("instructions", {"messages": [Q, A], "mask_history": "last"}, "mask_history: allowed: true or false", "last"),
+    ("instructions", {"messages": [{"role": "system", "content": "S."}, Q, A], "system": "T."},
+     "system: allowed: one message of the system", "T."),
+    ("preferences", {"prompt": [Q], "chosen": [{**A, "weight": 0}], "rejected": PAIR["rejected"]},
+     "chosen has a turn that is not to be learnt", ""),
+    ("prompts", {"messages": [Q, {**A, "train": False}]}, "the last turn is not to be learnt", ""),
     ("instructions", {"messages": [Q, {"role": "assistant", "content": [{"type": "image", "url": "x"}]}]},
      "content has a part of another type", "'image'"),
     ("instructions", {"conversations": [{"from": "function_call", "value": "add(1)"}]}, "function_call is not JSON",
@@ -153,6 +181,19 @@ REAL = {
     "feedback": {"llamafactory_demo/data__kto_en_demo.json": 300},
 }  # records that can be used
 BROKEN = {"fits no format": 1, "chosen and rejected are equal": 6}  # a null instruction; six pairs
+
+
+def test_keys_of_messages_that_nothing_reads_are_counted(tmp_path: Path) -> None:
+    call = {"id": "c", "type": "function", "index": 0, "function": {"name": "f", "arguments": "{}", "strict": True}}
+    turns = [{**Q, "id": 7}, {**A, "refusal": None, "tool_calls": [call]}, {**Q, "id": 8, "images": []},
+             {"role": "assistant", "content": [{"type": "text", "text": "Hello", "annotations": [1]}], "weight": 0}]
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps([{"messages": turns, "more": 1}, {"messages": [{**Q, "id": 1}, {**Q, "weight": 1}]}]))
+    with JsonlWriters(tmp_path / "out") as writers:
+        records, tally = read_files("instructions", {"own": str(path)}, {}, writers, str(tmp_path))
+    assert (len(records), tally.rejected.total()) == (1, 1)
+    assert tally.unread == {"messages.id": 2, "messages.tool_calls.index": 1, "messages.tool_calls.function.strict": 1,
+                            "messages.content.annotations": 1}
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"no test data at {SHARED}")

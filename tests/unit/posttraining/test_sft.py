@@ -183,8 +183,9 @@ def test_a_model_trained_with_packed_attention_answers_as_before(model: Any, sam
     assert trained.config._attn_implementation == PACKED
 
 
-def real_conversations() -> list[list[dict[str, str]]]:
-    """400 questions and answers, English and Chinese, and 100 conversations of three of them."""
+def real_conversations() -> list[list[dict[str, Any]]]:
+    """400 questions and answers, English and Chinese, and 100 conversations of three of them, of which the first or
+    the second is not to be learnt."""
     folder = Path(__file__).resolve().parents[4] / "shared/data/llamafactory_demo"
     if not folder.is_dir():
         pytest.skip(f"no test data at {folder}")
@@ -192,10 +193,12 @@ def real_conversations() -> list[list[dict[str, str]]]:
     for name in ("alpaca_en_demo", "alpaca_zh_demo"):
         for row in json.loads((folder / f"data__{name}.json").read_text(encoding="utf-8"))[:200]:
             pairs.append(messages_of(f"{row['instruction']}\n{row['input']}", row["output"]))
-    return pairs + [pairs[n] + pairs[n + 150] + pairs[n + 300] for n in range(100)]
+    longer = [pairs[n] + pairs[n + 150] + pairs[n + 300] for n in range(100)]
+    return pairs + [[turn | {"train": False} if at == 1 + n % 2 * 2 else turn for at, turn in enumerate(turns)]
+                    for n, turns in enumerate(longer)]
 
 
-def messages_of(question: str, answer: str) -> list[dict[str, str]]:
+def messages_of(question: str, answer: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
 
 
@@ -214,7 +217,8 @@ def test_what_is_learnt_of_500_real_conversations(tokenizer: Any, marked: bool) 
         for message in messages:
             words = tokenizer(message["content"], add_special_tokens=False)["input_ids"]
             ids += [mark[message["role"]], *words, mark["end"]]
-            answers += [False] + [message["role"] == "assistant"] * (len(words) + 1)
+            learnt = message["role"] == "assistant" and message.get("train", True)
+            answers += [False] + [learnt] * (len(words) + 1)
         sample = parse({"messages": messages})
         assert sample.ids.tolist() == ids
         assert sample.answers.tolist() == answers

@@ -61,10 +61,10 @@ def table(words: bool) -> Table:
     """Make the table of the normal form of words, or of the text, from Python's own Unicode data."""
     targets = np.full(0x110000, _SPACE, np.uint32) if words else np.arange(0x110000, dtype=np.uint32)
     many: list[list[int]] = []
-    seconds, apart = _seconds(), "NFKD" if words else "NFD"
+    seconds = _seconds()
     for code in (*range(0xD800), *range(0xE000, _LETTERS_END)):
         char = chr(code)
-        first = unicodedata.normalize(apart, char)[:1]
+        first = unicodedata.normalize("NFKD" if words else "NFD", char)[:1]
         if unicodedata.combining(first) or first in seconds or (char.isspace() and first != char):
             targets[code] = _COMBINES
             continue
