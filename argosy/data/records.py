@@ -12,6 +12,7 @@ from pydantic import BeforeValidator
 from argosy.config.schema import Role, expand_home
 from argosy.data.formats import Record, describe, read_record, registered
 from argosy.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, open_binary, parse_or_reject, unreadable
+from argosy.data.readers.parquet import present
 from argosy.data.rejects import Tally
 from argosy.data.schemas import ParseError
 from argosy.data.turns import unread_keys
@@ -187,9 +188,9 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with pq.ParquetFile(path) as table:
             for batch in table.iter_batches(batch_size=1000):
-                for row in batch.to_pylist():
+                for values in zip(*(present(column) for column in batch.columns), strict=True):
                     number += 1
-                    yield row
+                    yield dict(zip(batch.schema.names, values, strict=True))
     except (pa.ArrowException, OSError) as error:
         raise unreadable(path, error, number) from error
 

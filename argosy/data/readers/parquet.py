@@ -79,15 +79,40 @@ def _shown(value: Any) -> Any:
         return f"<{value.type}>"
 
 
+def present(column: Any) -> list[Any]:
+    """Return the values of a column as JSON has them: a map is an object, and a struct has no key that is null.
+
+    A file by columns gives each row of a struct the keys of all rows; those that a row did not have are null."""
+    return _present(column.to_pylist(), column.type)
+
+
+def _present(values: list[Any], kind: Any) -> list[Any]:
+    import pyarrow as pa
+
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if types.is_struct(kind):
+        fields = {field.name: field.type for field in kind}
+        return [{key: _present([each], fields[key])[0] for key, each in value.items() if each is not None}
+                if isinstance(value, dict) else value for value in values]
+    if types.is_map(kind):
+        return [dict(zip([key for key, _ in value], _present([each for _, each in value], kind.item_type), strict=True))
+                if value is not None else None for value in values]
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return [_present(value, kind.value_type) if value is not None else None for value in values]
+    return values
+
+
 def rows(batch: Any, before: int, file: InputFile, config: SourceConfig) -> Iterator[Record | Reject]:
-    """Yield the rows of a record batch that `before` others precede; one with bytes that are no UTF-8, or a time that
-    Python cannot hold, is set aside.
+    """Yield the rows of a record batch that `before` others precede, each with the fields that it has; one with bytes
+    that are no UTF-8, or a time that Python cannot hold, is set aside.
 
     Raises Damaged: two columns have the name of the text's."""
     names = batch.schema.names
     check_columns(names, config.text_field)
     try:
-        columns = [batch.column(index).to_pylist() for index in range(len(names))]
+        columns = [present(batch.column(index)) for index in range(len(names))]
     except _UNREADABLE as error:
         if batch.num_rows > 1:
             for index in range(batch.num_rows):
@@ -99,4 +124,6 @@ def rows(batch: Any, before: int, file: InputFile, config: SourceConfig) -> Iter
                      "" if isinstance(error, UnicodeDecodeError) else str(error), unit="row")
         return
     for index, values in enumerate(zip(*columns, strict=True)):
-        yield Record(before + index + 1, before + index, dict(zip(names, values, strict=True)))
+        fields = {name: value for name, value in zip(names, values, strict=True)
+                  if value is not None or name == config.text_field}
+        yield Record(before + index + 1, before + index, fields)

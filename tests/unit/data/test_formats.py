@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from argosy.data.formats import describe, read_record, registered
@@ -181,6 +183,30 @@ REAL = {
     "feedback": {"llamafactory_demo/data__kto_en_demo.json": 300},
 }  # records that can be used
 BROKEN = {"fits no format": 1, "chosen and rejected are equal": 6}  # a null instruction; six pairs
+
+
+def test_a_table_gives_the_records_that_json_does(tmp_path: Path) -> None:
+    """Parquet fills the keys that a row's structs lack with null; a null in arguments that are JSON in a text stays."""
+    def tool(name: str, **properties: str) -> dict[str, Any]:
+        kinds = {key: {"type": kind} for key, kind in properties.items()}
+        return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": kinds}}}
+
+    def called(name: str, arguments: Any) -> dict[str, Any]:
+        return CALL | {"tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
+
+    days = {"days": [{"from": "Monday"}, {"to": "Friday"}]}
+    records = {"structs": [{"messages": [Q, called("add", {"a": 1})], "lang": "en", "tools": [tool("add", a="int")]},
+                           {"messages": [Q, called("weather", {"city": "Bern", **days}), A],
+                            "tools": [tool("weather", city="string", days="array"), tool("time")]}],
+               "texts": [{"messages": [Q, called("add", '{"a": null}')]}, {"messages": [Q, A | {"weight": 0}, Q, A]}]}
+    for name, own in records.items():
+        pq.write_table(pa.Table.from_pylist(own), tmp_path / f"{name}.parquet")
+        (tmp_path / f"{name}.json").write_text(json.dumps(own), encoding="utf-8")
+    with JsonlWriters(tmp_path / "out") as writers:
+        tables, lines = ([read_files("instructions", {name: str(tmp_path / f"{name}.{suffix}")}, {}, writers, "")[0]
+                          for name in records] for suffix in ("parquet", "json"))
+    assert tables == lines
+    assert tables[1][0]["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"a": None}
 
 
 def test_keys_of_messages_that_nothing_reads_are_counted(tmp_path: Path) -> None:

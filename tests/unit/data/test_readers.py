@@ -124,6 +124,23 @@ def test_a_row_that_python_cannot_hold_costs_itself_alone(tmp_path: Path) -> Non
     assert not counts.damaged()
 
 
+def test_a_row_of_a_table_has_the_keys_that_it_had(tmp_path: Path) -> None:
+    rows = [{"text": "a", "about": {"by": "x", "tags": [{"en": 1}, {"zh": 2}]}}, {"text": "b", "about": {"year": 1}},
+            {"text": "c", "size": 3, "names": [None, "y"]}]
+    table = pa.Table.from_pylist(rows, pa.schema([
+        ("text", pa.string()), ("size", pa.int64()), ("names", pa.list_(pa.string())),
+        ("about", pa.struct([("by", pa.string()), ("year", pa.int64()), ("tags", pa.list_(pa.struct(
+            [("en", pa.int64()), ("zh", pa.int64())])))]))]))
+    table = table.append_column("map", pa.array([[("k", None)], None, None], pa.map_(pa.string(), pa.int64())))
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_file(tmp_path / "b.arrow", table.schema) as file:
+        file.write_table(table)
+    rows[0]["map"] = {"k": None}
+    documents, rejects, _ = read(tmp_path)
+    assert not rejects
+    assert [{"text": d.text, **d.metadata} for d in documents] == rows * 2
+
+
 def test_csv_and_tsv_set_broken_rows_aside_alone(tmp_path: Path) -> None:
     buffer = io.StringIO()
     rows = csv.writer(buffer, lineterminator="\n")
