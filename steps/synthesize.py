@@ -195,7 +195,7 @@ def _report(context: StepContext, outputs: SynthesisOutputs, rows: "Sequence[Map
     print("; ".join(said))
 
 
-STEP = Step("synthesize", SynthesizeConfig, run, needs="train")
+STEP = Step("synthesize", SynthesizeConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
     main(STEP)
