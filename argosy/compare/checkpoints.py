@@ -13,8 +13,7 @@ from argosy.compare.metrics import HEADLINE, Kind, kind_of
 from argosy.compare.test import Side
 from argosy.evaluation.contamination import Seen, seen_of
 from argosy.evaluation.rows.reader import Answers, Group, Rows, read_rows
-from argosy.evaluation.rows.values import Value, total
-from argosy.statistics.intervals import mean
+from argosy.evaluation.rows.values import Value, estimate
 from argosy.statistics.metric import Metric, from_records
 from argosy.store.step_files import read_done
 
@@ -279,5 +278,5 @@ def headline_task(name: str) -> str | None:
 
 def side_of(values: Mapping[str, Value]) -> Side:
     """A mean over items as one side of a test."""
-    estimate = mean([v.value for v in values.values()], [v.unit for v in values.values()])
-    return Side(total(values), estimate.stderr, values, estimate.n)
+    found = estimate(values)
+    return Side(found.value, found.stderr, values, found.n)

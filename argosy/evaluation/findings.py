@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from argosy.errors import InputError, StepError
+from argosy.evaluation.rows.reader import Rows
+from argosy.evaluation.rows.values import estimate
 from argosy.statistics.intervals import Estimate
 from argosy.statistics.metric import BITS, Metric, find, probability, share
 from argosy.tracking.spool import HEADLINE
@@ -64,15 +66,16 @@ class Findings:
     def charted(self) -> dict[str, float]:
         """Return the metrics that MLflow draws: not what is the same for every model, such as the score of guessing.
 
-        With them the headline of each benchmark, the mean over its forms, and a bound of its standard error, the mean
-        of theirs."""
+        With them the headline of each benchmark as comparisons have it: the mean over the items that were asked in all
+        of its forms, with its standard error."""
         fixed = {f"{name.rpartition('/')[0]}/{kind.chance}" for name, kind in self.kinds.items() if kind.chance}
         values = {name: value for name, value in sorted(self.metrics.items()) if name not in fixed}
+        rows = Rows(self.rows)
         for task, forms in sorted(self.headline.items()):
-            names = [name for form in forms if (name := f"bench/{task}/{form}/acc") in values]
-            if names:
-                values[f"{HEADLINE}{task}/acc"] = sum(values[name] for name in names) / len(names)
-                values[f"{HEADLINE}{task}/stderr"] = sum(self.stderr.get(name, 0.0) for name in names) / len(names)
+            if items := rows.headline(task, [form for form in forms if f"bench/{task}/{form}/acc" in values]):
+                found = estimate(items)
+                values |= {f"{HEADLINE}{task}/acc": found.value}
+                values |= {f"{HEADLINE}{task}/stderr": found.stderr} if math.isfinite(found.stderr) else {}
         return values
 
     def merge(self, other: "Findings") -> None:

@@ -106,6 +106,8 @@ class Owner:
     digest: str = ""
     pipeline: str = ""
     line: str = "argosy"
+    title: str = ""
+    """name of its run, where that is not the node's"""
     time: int = 0
     id: str = ""
     """of the spool: what is computed again, elsewhere or anew, is another run"""
@@ -113,6 +115,8 @@ class Owner:
     @property
     def name(self) -> str:
         """The name of its run."""
+        if self.title:
+            return self.title
         return f"{self.node}-{self.part}" if self.part else self.node or f"{self.line} {self.pipeline}"
 
 

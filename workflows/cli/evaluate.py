@@ -71,13 +71,25 @@ def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -
     from workflows.local.runner import run_single
 
     with as_typed({"evaluate.suite_files": "a file of --suite", **dict.fromkeys(SUITE_FIELDS, "--suite")}):
-        out = run_single("evaluate", {**common, **suite_fields(suite)}, args.store, again=args.again)
+        fields = suite_fields(suite)
+        header = _header(args.store, Path(common["checkpoint"]), fields["suite"])
+        out = run_single("evaluate", {**common, **fields}, args.store, header, again=args.again)
     outputs = read_outputs(out)
     print("\n".join(_lines(outputs)))
     if (out / "rejects").is_dir():
         print(f"records that are no items: {out / 'rejects'}")
     print(f"all results, and each item's answer: {out}", flush=True)
     return bool(outputs.get("failed"))
+
+
+def _header(store: Path, directory: Path, suite: str) -> dict[str, str]:
+    """Name the model line of the checkpoint, and the run in MLflow as a pipeline names it."""
+    from argosy.models.checkpoint import find_checkpoint
+    from workflows.stored.last_run import line_of_model
+
+    found = find_checkpoint(directory)
+    title = "-".join(filter(None, ("evaluate", found.stage, found.name, suite)))
+    return {"line": line_of_model(store, directory), "title": title}
 
 
 def _config(args: argparse.Namespace) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
     with as_typed({"judge.prompts": "--prompts", "judge.labels": "--labels", "judge.first_answers": "A",
                    "judge.second_answers": "B"}):
-        out = run_single("judge", _config(args), args.store, again=args.again)
+        config = _config(args)
+        out = run_single("judge", config, args.store, _header(args, config), again=args.again)
     outputs = read_outputs(out)
     print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["intervals"], outputs["faults"],
                              outputs["left_out"])))
@@ -46,6 +47,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"without a verdict: {why}; {'run it again for these' if outputs['again'] else '--again asks once more'}")
     print(f"each verdict with both answers: {out / outputs['verdicts']}")
     return 0
+
+
+def _header(args: argparse.Namespace, config: dict[str, Any]) -> dict[str, str]:
+    """Name the model line of the first checkpoint, and the run in MLflow by both."""
+    from workflows.stored.last_run import line_of_model
+
+    names = "-".join(Path(name).name for name in (args.first, args.second))
+    return {"line": line_of_model(args.store, Path(config.get("first", args.first))), "title": f"judge-{names}"}
 
 
 def _config(args: argparse.Namespace) -> dict[str, Any]:

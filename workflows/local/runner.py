@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -210,9 +210,11 @@ def _how(code: int) -> str:
     return f"killed by {name}" + (" (out of memory?)" if -code == signal.SIGKILL else "")
 
 
-def run_single(step: str, config: dict[str, Any], store: Path, *, again: bool = False) -> Path:
+def run_single(step: str, config: dict[str, Any], store: Path, header: Mapping[str, str], *, again: bool = False
+               ) -> Path:
     """Run `step` in `<store>/<step>-<digest>` unless it is done; return that directory.
 
+    `header`: of its spool: the model `line`, which is MLflow's experiment, and the `title` of its run there.
     `again`: retry every failed part of a finished step; without, only parts that may pass by themselves and were not
     tried often enough, as in a run.
     Raises InputError: the config or what it names is wrong; StepError: the step failed."""
@@ -228,7 +230,7 @@ def run_single(step: str, config: dict[str, Any], store: Path, *, again: bool = 
     try:
         make_directory(out)
         with output_to(out / LOG):
-            outcome = run_item(defined, Item(item_config, out), repeat=again and bool(failed))
+            outcome = run_item(defined, Item(item_config, out, header=header), repeat=again and bool(failed))
     finally:
         sender.close()
     if outcome.code:

@@ -50,8 +50,8 @@ class Sender(RunObserver):
     def start(self) -> None:
         """Start the process."""
         self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is for the steps
-            [sys.executable, *COMMAND, *self._what, "--until-eof"], cwd=ROOT, stdin=subprocess.PIPE,
-            stdout=self._messages, stderr=self._messages, start_new_session=True)
+            [sys.executable, *COMMAND, *self._what, "--until-eof"], cwd=ROOT, env=_environment(self._uri),
+            stdin=subprocess.PIPE, stdout=self._messages, stderr=self._messages, start_new_session=True)
 
     def on_tick(self) -> None:
         """Print its messages, such as that the server does not answer."""
@@ -181,7 +181,12 @@ class Shipping(RunObserver):
 def ship(store: str) -> bool:
     """Send all that steps logged in `store`, and wait; return whether MLflow took it."""
     command = [sys.executable, *COMMAND, "--store", store, "--once"]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    return subprocess.run(command, cwd=ROOT, env=_environment(tracking_uri(Path(store))), check=False).returncode == 0
+
+
+def _environment(uri: str) -> dict[str, str]:
+    """The environment of a sender; the address in it is absolute, as the process runs in another folder."""
+    return {**os.environ, "MLFLOW_TRACKING_URI": uri}
 
 
 def start_pipeline(

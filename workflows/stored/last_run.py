@@ -13,7 +13,8 @@ from argosy.errors import InputError
 from argosy.store.files import make_directory, read_record, write_json
 from argosy.store.step_files import ended, read_done
 from argosy.tracking.spool import PIPELINES
-from workflows.stored.lineage import step_directories
+from workflows.lifecycle import LifecycleConfig
+from workflows.stored.lineage import line_of, step_directories, step_directory
 
 C = TypeVar("C", bound=Config)
 FILE = "last_run.json"
@@ -122,6 +123,15 @@ def _unknown(name: str, run: LastRun) -> str:
     hints = [f"nearest: {', '.join(near)}"] if near else []
     hints += [f"stages: {', '.join(stages)}"] if len(stages) <= _MANY else []
     return f"{name!r} is no node of the last run, and no directory; {'; '.join(hints)}"
+
+
+def line_of_model(store: Path, path: Path) -> str:
+    """Return the model line of a checkpoint: its step's; of a model that no step made that of the store's last run."""
+    try:
+        return line_of(step_directory(path))
+    except InputError:
+        config = read_record(store / FILE).get("config")
+    return "argosy" if config is None else str(config.get("name", LifecycleConfig.model_fields["name"].default))
 
 
 def record_pipeline(store: Path, pipeline: str, config: Config) -> None:

@@ -21,6 +21,7 @@ from argosy.tracking.mlflow.read import Result, Results
 from argosy.tracking.mlflow.server import Server, tracking_uri
 from argosy.tracking.ship import Unavailable
 from workflows.stored.checkpoints import checkpoint_directory, export_name, unfinished
+from workflows.stored.last_run import line_of_model
 from workflows.stored.lineage import ASIDE, step_directory, training_step
 from workflows.stored.store import Stored
 
@@ -175,7 +176,8 @@ class Names:
     def line_of(self, entry: Entry) -> str:
         """The model line of an entry, which is MLflow's experiment."""
         result = self._found.get(entry.chosen.key)
-        return self._stores.line_of(entry.chosen.digest) or (result.line if result else "argosy")
+        line = self._stores.line_of(entry.chosen.digest) or (result.line if result else "")
+        return line or line_of_model(self._store, Path(entry.name))
 
     def _entry(self, name: str) -> Entry:
         if not name.strip():

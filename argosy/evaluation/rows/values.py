@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from argosy.evaluation.items import ASKED
+from argosy.statistics.intervals import Estimate, mean
 
 Record = Mapping[str, Any]
 _OF_ROW = {"acc": "correct", "acc_norm": "correct_norm"}
@@ -41,6 +42,12 @@ class Value:
 def total(values: Mapping[str, Value]) -> float:
     """The metric that the values make."""
     return metric_of(values.values())
+
+
+def estimate(values: Mapping[str, Value]) -> Estimate:
+    """The metric that the values make, with its standard error over what is independent."""
+    found = mean([v.value for v in values.values()], [v.unit for v in values.values()])
+    return Estimate(total(values), found.stderr, found.n)
 
 
 def metric_of(values: Collection[Value]) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from argosy.errors import InputError
 from argosy.store.files import explain, write_atomic
@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens itself, without a server
 LOCK = ".mlflow.lock"
 STORE_ID = ".argosy-store"  # file of a store
 STORE = "argosy.store"  # tag of models and curves: the id of their store
@@ -48,6 +49,9 @@ def default_uri(store: Path) -> str:
 def tracking_uri(store: Path, configured: str = "") -> str:
     """The address to send to: the configured one, else MLFLOW_TRACKING_URI, else the store's own database.
 
+    A relative path of SQLite is of this process' folder, as MLflow has it, and is absolute in what is returned, so that
+    processes which run elsewhere open the same file.
+
     Raises:
         InputError: it is a folder, in which MLflow would keep twice what is sent twice, and which it no longer takes.
     """
@@ -56,7 +60,18 @@ def tracking_uri(store: Path, configured: str = "") -> str:
         name = "--tracking-uri" if configured else "MLFLOW_TRACKING_URI"
         raise InputError(f"{name} is {uri!r}, a folder, which MLflow no longer writes; allowed: a server "
                          "(https://HOST:PORT) or a database (sqlite:////PATH/mlflow.db); unset, it is the store's own")
-    return uri
+    file = sqlite_file(uri)
+    if file is None or uri.startswith(f"{uri.partition(':')[0]}:////"):
+        return uri
+    _, mark, options = uri.partition("?")
+    return f"{uri.partition(':')[0]}:///{quote(str(file))}{mark}{options}"
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """The file of a SQLite address, absolute; None for another address, and for a database in memory."""
+    scheme, _, rest = uri.partition(":///")
+    name = unquote(rest.partition("?")[0])
+    return Path(name).absolute() if scheme.startswith("sqlite") and name not in ("", ":memory:") else None
 
 
 class Server:
@@ -99,8 +114,12 @@ class Server:
 
     @property
     def artifact_location(self) -> str | None:
-        """The place of a new experiment's artifacts; a server decides that itself."""
-        return (self.store / ARTIFACTS).as_uri() if self.uri == default_uri(self.store) else None
+        """The place of a new experiment's artifacts: beside a SQLite file; in the store of another database, for which
+        MLflow would take the folder that a process happens to run in. A server decides that itself."""
+        if re.split("[+:]", self.uri)[0] not in DATABASES:
+            return None
+        file = sqlite_file(self.uri)
+        return ((file.parent if file else self.store) / ARTIFACTS).as_uri()
 
     @property
     def client(self) -> "MlflowClient":
@@ -165,11 +184,12 @@ class Server:
 
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # errors are said in a line
         mlflow.store.db.utils.MAX_RETRY_COUNT = 1  # of opening a database; ten would wait for two minutes
-        database = self.store / DATABASE
         with locked(self.store / LOCK, wait=True):
             self._store_id = self._store_id or read_id(self.store) or new_id(self.store)
-            if self.uri == default_uri(self.store) and not database.exists():
-                create_database(database)
+        if (file := sqlite_file(self.uri)) and not file.exists():
+            with locked(file.parent / LOCK, wait=True):  # stores may share it
+                if not file.exists():
+                    create_database(file)
         return MlflowClient(tracking_uri=self.uri)
 
 

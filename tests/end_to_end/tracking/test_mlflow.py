@@ -9,10 +9,12 @@ import pytest
 
 from argosy.tracking.__main__ import main
 from argosy.tracking.mlflow.read import result_of
-from argosy.tracking.mlflow.server import Server, create_database, default_uri, metric_name
+from argosy.tracking.mlflow.runs import Runs
+from argosy.tracking.mlflow.server import Server, create_database, default_uri, metric_name, tracking_uri
 from argosy.tracking.ship import Shipped
 from argosy.tracking.tracker import Tracker
-from workflows.local.shipping import PipelineTracker
+from workflows.local.process import ROOT
+from workflows.local.shipping import PipelineTracker, Sender
 
 LINE, PIPELINE = "demo 中文", "aaaabbbbcccc"
 
@@ -271,6 +273,29 @@ def test_artifacts_are_below_the_store_and_a_missing_one_is_noted(store):
     assert [a.path for a in client(store).list_artifacts(run.info.run_id, "reports")] == ["reports/report.json"]
     assert [p.name for p in (store / "mlartifacts").rglob("report.json")] == ["report.json"]
     assert "gone.json" in (tracker.directory / "refused.jsonl").read_text()
+
+
+@pytest.mark.parametrize("form", ["sqlite:///of%20mine/all.db", "sqlite:///{}/of mine/all.db?timeout=9"])
+def test_artifacts_of_a_database_elsewhere_are_beside_it_or_where_its_experiment_has_them(store, tmp_path, form,
+                                                                                          monkeypatch):
+    folder = tmp_path / "of mine"
+    folder.mkdir()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", form.format(tmp_path))
+    sender = Sender(store)  # a process in another folder
+    tracker = node(store, "compare", "0123456789ab")
+    report = tracker.directory.parent / "report.json"
+    report.write_text("{}")
+    tracker.artifact(report)
+    sender.start()
+    sender.close()
+    assert [path.relative_to(folder).parts[0] for path in folder.rglob("report.json")] == ["mlartifacts"]
+    server = Server(tracking_uri(store), store)
+    server.client.create_experiment("theirs", artifact_location=(tmp_path / "theirs").as_uri())
+    run = server.client.create_run(Runs(server).experiment("theirs")).info
+    assert run.artifact_uri.startswith((tmp_path / "theirs").as_uri())
+    assert not (ROOT / "mlruns").exists()
+    assert Server("postgresql+psycopg2://host/db", store).artifact_location == (store / "mlartifacts").as_uri()
+    assert Server("https://host", store).artifact_location is None
 
 
 def test_two_stores_on_one_server_and_one_that_was_emptied_have_runs_of_their_own(store, tmp_path):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from argosy.store.files import make_directory, write_json
+from argosy.tracking.spool import owner_of
 from tests.benchmark_files import Published, stems
 from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint
@@ -28,8 +30,11 @@ def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, argo
     write_benchmarks(tmp_path / "data")
     command = ["evaluate", str(tmp_path / "model"), "--data", str(tmp_path / "data"), "--store", str(tmp_path / "runs"),
                "--threads", "1"]  # fmt: skip
+    write_json(make_directory(tmp_path / "runs") / "last_run.json", {"config": {"name": "mine", "seed": 0}})
     printed = argosy(*command).out
     directory = Path(printed.strip().splitlines()[-1].rpartition(": ")[2])
+    owner = owner_of(directory / "tracking/spool.jsonl")
+    assert (owner.line, owner.name) == ("mine", "evaluate-model-core")  # experiment and run in MLflow
     results = json.loads((directory / "results.json").read_text())
     value = results["metrics"]["bench/openbookqa/plain/acc"]
     assert any(line.split()[:2] == ["openbookqa/plain/acc", f"{value:.3f}"] for line in printed.splitlines())

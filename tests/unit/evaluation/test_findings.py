@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
+from argosy.compare.checkpoints import Checkpoint, headline_of
 from argosy.errors import InputError, StepError
 from argosy.evaluation.findings import Findings, is_retryable
+from argosy.evaluation.rows.reader import Rows
 from argosy.statistics.intervals import Estimate
 from argosy.statistics.metric import share
 
@@ -16,10 +18,18 @@ def test_mlflow_draws_the_headline_and_no_constants() -> None:
     for form, value, error in (("plain", 0.5, 0.1), ("permuted", 0.25, 0.05), ("cloze", 0.75, 0.2)):
         found.add(f"bench/t/{form}/acc", Estimate(value, error, 10), share(chance="chance"))
         found.add(f"bench/t/{form}/chance", Estimate(0.25, 0.0, 10), share("neither"))
+    found.rows = [{"task": "t", "variant": form, "id": item, "correct": item in right, "scores": [0.0, 1.0], "gold": 0}
+                  for form, right, asked in (("plain", "ad", "abcd"), ("permuted", "ab", "abc"), ("cloze", "", "abcd"))
+                  for item in asked]
     charted = found.charted()
     assert charted.keys() == {"bench/t/plain/acc", "bench/t/permuted/acc", "bench/t/cloze/acc", "headline/t/acc",
                               "headline/t/stderr"}
-    assert (charted["headline/t/acc"], charted["headline/t/stderr"]) == pytest.approx((0.375, 0.075))
+    assert charted["headline/t/acc"] == pytest.approx((1 + 0.5 + 0) / 3)  # of the items asked in both forms
+    compared = Checkpoint("k", "d", "sft", "p100", 1, 1, headline=found.headline)
+    compared.rows = Rows(found.rows)
+    compared.add_headline("t", compared.headline_of("t"))
+    name = headline_of("t")
+    assert (compared.metrics[name], compared.stderr[name]) == (charted["headline/t/acc"], charted["headline/t/stderr"])
 
 
 def caused(error: Exception, by: Exception, *, shown: bool = False) -> Exception:
