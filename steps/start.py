@@ -26,7 +26,7 @@ class StartConfig(Config):
 
     model: Annotated[External, AfterValidator(model_of_step)] = ""
     """Directory of a model (llama, qwen2, qwen3, mistral, gpt_neox), or of a finished training step, whose final
-    checkpoint is taken; or `org/name@commit` of the Hugging Face hub."""
+    checkpoint is taken; a GGUF file; or `org/name@commit` of the Hugging Face hub."""
     hub: str = ""
     """The same, where `model` is a name of the hub; set from it."""
     chat: bool | None = None
@@ -70,6 +70,8 @@ class StartOutputs(Config):
     """Ids of the tokens that its tokenizer lacked."""
     notes: list[str]
     """What was changed."""
+    gguf: dict[str, Any] | None = None
+    """The GGUF file that it came as: quantization, bytes, sha256."""
 
 
 def run(config: StartConfig, context: StepContext) -> StartOutputs:
@@ -78,14 +80,19 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
 
     make_deterministic(0, 1)
     from argosy.models.checkpoint import find_checkpoint
+    from argosy.models.elsewhere.gguf import describe, in_words
     from argosy.models.elsewhere.hub import download
     from argosy.models.elsewhere.imported import import_model
     from argosy.models.export import Exporter
+    from argosy.models.pretrained import is_gguf
 
     if not (config.model or config.hub):
         raise InputError("start.model is empty: name the directory of a model, or org/name@commit of the hub")
     source = find_checkpoint(download(config.hub) if config.hub else config.model)
     found = import_model(source.path)
+    about = describe(source.path) if is_gguf(source.path) else source.gguf
+    if about:
+        found.notes.insert(0, f"it came as {in_words(dict(about))}")
     ours = f" (stage {source.stage}, step {source.step:,})" if source.ours else ""
     print("\n".join([f"{source.path}{ours}: {found.model.config.model_type}", *found.notes]), flush=True)
     chat = source.chat if config.chat is None else config.chat
@@ -97,7 +104,7 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
     return StartOutputs(
         exports=[export], final=export.path, tokenizer=TOKENIZER, model_type=found.model.config.model_type,
         parameters=found.model.num_parameters(), vocab_size=len(found.tokenizer), rows_before=found.rows[0],
-        rows=found.rows[1], added=found.added, notes=found.notes
+        rows=found.rows[1], added=found.added, notes=found.notes, gguf=dict(about) if about else None,
     )
 
 

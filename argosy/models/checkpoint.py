@@ -1,16 +1,19 @@
 """Checkpoints by their directory: an export of a training step, or any directory that transformers loads."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
+from argosy.models.pretrained import is_gguf
 from argosy.store.files import read_record
 from argosy.store.step_files import NODE, OUTPUTS, RUN, given_directory, read_outputs
 
 ABOUT = "argosy.json"  # of an export of ours
+ABOUT_GGUF = "gguf.json"  # of weights that were dequantized: the file that they are from
 
 
 @dataclass(frozen=True)
@@ -27,19 +30,25 @@ class Checkpoint:
     """trained on the chat template"""
     ours: bool = False
     """has an argosy.json"""
+    gguf: Mapping[str, Any] | None = None
+    """the GGUF file that the weights are from: quantization, bytes, sha256"""
 
     def label(self) -> dict[str, Any]:
         """Give the fields for results; no path, so that results of two machines are equal."""
         fields = asdict(self)
-        return {key: fields[key] for key in ("stage", "name", "step", "tokens", "chat")}
+        names = ("stage", "name", "step", "tokens", "chat", *(["gguf"] if self.gguf else []))
+        return {key: fields[key] for key in names}
 
 
 def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
-    """Find the export `export` of a training step's directory; a directory with a config.json is one itself.
+    """Find the export `export` of a training step's directory; a directory with a config.json is one itself, and
+    so is a GGUF file.
 
     Raises InputError: it has disappeared, was not finished, there is no such export (names those there are), or it
     is no language model."""
     root = Path(directory)
+    if is_gguf(root):
+        return Checkpoint(root, root.stem)
     if not root.is_dir():
         raise InputError(f"checkpoint {root} does not exist; run the training step again, or correct the path")
     if (root / OUTPUTS).is_file():
@@ -71,7 +80,7 @@ def stage_of(path: Path) -> str:
 
 def no_model_because(directory: Path) -> str:
     """Say why `directory` holds no model to begin with, and what to name; "" where it does."""
-    if (directory / "config.json").is_file():
+    if is_gguf(directory) or (directory / "config.json").is_file():
         return ""
     if not directory.is_dir():
         return "there is no such directory"
@@ -135,7 +144,7 @@ def no_language_model(path: Path) -> str:
 def _read(path: Path, name: str) -> Checkpoint:
     about = path / ABOUT
     if not about.is_file():
-        return Checkpoint(path, name)
+        return Checkpoint(path, name, gguf=read_record(path / ABOUT_GGUF) or None)
     try:
         fields = json.loads(about.read_text(encoding="utf-8"))
         return Checkpoint(path, name, str(fields["stage"]), int(fields["step"]), int(fields["tokens"]),

@@ -82,13 +82,18 @@ def _place(path: Path) -> list[Path]:
 
 
 def _more(path: Path) -> dict[str, Any]:
-    """Return the arguments that every call has. Raises InputError: it is a GGUF file, and nothing here reads one."""
+    """Return the arguments that every call has. Raises as `require_gguf`."""
     if not is_gguf(path):
         return _NO_CODE
+    require_gguf(path)
+    return {**_NO_CODE, "gguf_file": path.name}
+
+
+def require_gguf(path: Path) -> None:
+    """Check that the package is there that reads the GGUF file `path`. Raises InputError: it is not."""
     if find_spec("gguf") is None:
         raise InputError(f"{path} is a GGUF file, which the package gguf reads: install it (pip install "
                          "'argosy[gguf]', or pip install gguf), or name a directory that transformers loads")
-    return {**_NO_CODE, "gguf_file": path.name}
 
 
 def _code_of(path: Path) -> str:

@@ -12,8 +12,9 @@ from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.checkpoints import model_directory
 
 MORE = """A checkpoint is named by a stage of the last run (sft, pretrain/p050), or is the directory of a model that
-transformers loads. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md says where each is
-from), or `huggingface`, or the directory of a data step; without it ARGOSY_BENCHMARKS says where they are.
+transformers loads, or a GGUF file. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md
+says where each is from), or `huggingface`, or the directory of a data step; without it ARGOSY_BENCHMARKS says where
+they are.
 The same checkpoint, suite and files are not evaluated twice. A part that failed and may pass by itself (a
 network that was down) is retried, in at most three runs; --again retries whatever failed. Until a retry
 succeeds, the earlier results stay. A new evaluation computes only scores that the store's .scores does not

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from argosy.scoring.model import LanguageModel
 
 MORE = """A checkpoint is named by a stage of the last run (pretrain, sft/final), or is the directory of a model that
-transformers loads. Without PROMPT the text of stdin is the prompt."""
+transformers loads, or a GGUF file. Without PROMPT the text of stdin is the prompt."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -4,11 +4,14 @@ from pathlib import Path
 
 from argosy.config.explain import likely
 from argosy.errors import InputError
+from argosy.models.pretrained import is_gguf
 from argosy.store.step_files import NODE, OUTPUTS, read_done
 from workflows.evaluation import FINAL
 from workflows.state import blocked_by, state_of
 from workflows.stored.last_run import directory_of, node_of, nodes
 from workflows.stored.lineage import TrainingStep, training_step
+
+UNPACKED = ".models"  # below a store: GGUF files as directories of transformers, by their digest
 
 
 def unfinished(store: Path, name: str, directory: Path) -> str:
@@ -57,9 +60,14 @@ def checkpoint_directory(store: Path, name: str) -> Path:
 
 
 def model_directory(store: Path, name: str) -> Path:
-    """Find the directory of `name` as `checkpoint_directory` does, or of any model that transformers loads.
+    """Find the directory of `name` as `checkpoint_directory` does, or of any model that transformers loads; a GGUF file
+    is dequantized into a directory below the store.
 
     Raises InputError: there is no such thing, or it is not done."""
+    if is_gguf(file := Path(name).expanduser()):
+        from argosy.models.elsewhere.gguf import unpack
+
+        return unpack(file, store / UNPACKED)
     if name not in ("", ".", ".."):
         return checkpoint_directory(store, name)
     if name and (Path(name) / "config.json").is_file():

@@ -17,7 +17,7 @@ def is_hub_name(model: str, field: str = "model") -> bool:
 
     Raises ValueError: it is meant to be one, and names no commit."""
     name, at, commit = model.partition("@")
-    if not _NAME.fullmatch(name) or name.startswith(".") or Path(model).is_dir():
+    if not _NAME.fullmatch(name) or name.startswith(".") or Path(model).exists():
         return False
     if _COMMIT.fullmatch(commit):
         return True
