@@ -1,9 +1,12 @@
 """Items of benchmarks; the files they are read from: evals/formats."""
 
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import NamedTuple
 
 LANGS = ("en", "zh")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -72,6 +75,52 @@ class OpenItem:
 
 
 AnyItem = Item | OpenItem
+
+_DASHES = re.compile(r"[\u2010-\u2015\u2212]")
+# Space, but between numbers; a hyphen between words; marks of prose, but within a number (3.5, 12:30). What reckons or
+# is code (+ - * / < > = %) stays.
+_NO_MATTER = tuple(map(re.compile, (
+    r"(?<!\d)\s+|\s+(?!\d)", r"(?<=[^\W\d_]{2})-+(?=[^\W\d_]{2})",
+    r"[.,:](?!\d)|(?<!\d)[.,:]|_{2,}|[;!?¡¿…·•、。〃「-】〔-〟\"'`´‘-‟«»‹›《》〈〉()\[\]{}]",
+)))  # fmt: skip
+
+
+def same_text(text: str) -> str:
+    """Strip a text of case, width, space and punctuation; one of nothing else keeps them."""
+    whole = _DASHES.sub("-", unicodedata.normalize("NFKC", text).casefold())
+    bare = whole
+    for pattern in _NO_MATTER:
+        bare = pattern.sub("", bare)
+    return bare or whole.strip()
+
+
+class Identity(NamedTuple):
+    """What makes an item the item that it is, whatever its id, its case, width, space and punctuation."""
+
+    question: str
+    """"" where it has none apart from its options"""
+    options: frozenset[str]
+    """in any order; where there is no question, lm-eval's requests"""
+    rights: frozenset[str]
+    """those that are right"""
+
+    def shows(self, other: "Identity") -> bool:
+        """Tell whether who has seen one with its answer knows the other's: the same question, with the same options
+        or the same right one."""
+        return self.question == other.question and (self.options == other.options or bool(self.rights & other.rights))
+
+
+def identity(item: AnyItem) -> Identity:
+    """Identify an item."""
+    question = same_text(item.question)
+    if isinstance(item, OpenItem):
+        return Identity(question or item.id, frozenset(), frozenset())
+    texts = item.choices
+    if not question and (form := item.harness) is not None:
+        prompts = form.prompts if len(form.prompts) > 1 else form.prompts * len(form.continuations)
+        texts = tuple(f"{prompt} {text}" for prompt, text in zip(prompts, form.continuations, strict=True))
+    bare = [same_text(text) for text in texts]
+    return Identity(question, frozenset(bare), frozenset(bare[right] for right in item.answers or (item.answer,)))
 
 
 def mixed(item: Item) -> Item:

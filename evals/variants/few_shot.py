@@ -1,6 +1,6 @@
 """Worked examples before the question."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
@@ -9,20 +9,21 @@ from typing import Literal
 from pydantic import Field
 
 from evals.forms import GeneratedForm
-from evals.items import AnyItem, OpenItem
+from evals.items import AnyItem, Identity, identity
 from evals.question import Draft
 from evals.variants import Variant
 
-_SPARE = 4  # more than are needed, for each place: one of them may be the item of the question
+_SPARE = 4  # more than are needed, drawn at a time: one of them may be the item of the question
 Make = Callable[[AnyItem], Draft | None]
 
 
 class FewShot(Variant):
     """`n` items with their answers before the question, the same for all items of a language and subject.
 
-    They come from the task's `shots`, else from its items; never the item itself, one of its cluster or of the same
-    question. They go through the chain's other variants, so that forms agree. `choose`: `balanced` (drawn by the
-    seed, the right option at each place equally often) or `first` (the first `n` as they stand: lm-eval's MMLU)."""
+    They come from the task's `shots`, else from its items; never the item itself, one of its cluster or one that shows
+    its answer (evals.items.Identity). They go through the chain's other variants, so that forms agree. `choose`:
+    `balanced` (drawn by the seed, the right option at each place equally often) or `first` (the first `n` as they
+    stand: lm-eval's MMLU)."""
 
     name = "few_shot"
     draws = False
@@ -42,8 +43,38 @@ class Example:
     """One worked example: the item it is made of, the place of its right answer, and its text."""
 
     item: AnyItem
+    identity: Identity
     place: str
     text: str
+
+
+class Examples:
+    """Worked examples in the order in which they are shown, made as far as they are needed.
+
+    Args:
+        source: all of them, in the order in which they are drawn.
+        size: how many are drawn at a time.
+        order: puts those that are drawn at one time in order, given which time it is."""
+
+    def __init__(
+        self, source: Iterator[Example], size: int, order: Callable[[list[Example], int], list[Example]]
+    ) -> None:
+        self.ready: list[Example] = []
+        self._source, self._size, self._order = source, size, order
+        self._draws = 0
+
+    def first(self, n: int) -> list[Example]:
+        """Return the first `n`, or all where there are fewer."""
+        while len(self.ready) < n and self.grow():
+            pass
+        return self.ready[:n]
+
+    def grow(self) -> bool:
+        """Draw more; False: there are no more."""
+        drawn = list(islice(self._source, self._size))
+        self.ready += self._order(drawn, self._draws)
+        self._draws += 1
+        return bool(drawn)
 
 
 def examples_text(draft: Draft, key: str, seed: int, make: Make) -> str | None:
@@ -68,22 +99,22 @@ def _worked(draft: Draft) -> Example:
     else:
         answer, place = rendered.continuations[draft.gold], str(draft.gold)
     prompt = rendered.prompts[draft.gold] if rendered.prompts else rendered.prompt
-    return Example(draft.item, place, f"{draft.preamble}{prompt}{draft.separator}{answer}\n\n")
+    text = f"{draft.preamble}{prompt}{draft.separator}{answer}\n\n"
+    return Example(draft.item, identity(draft.item), place, text)
 
 
-def _ordered(draft: Draft, seed: int, make: Make) -> list[Example]:
+def _ordered(draft: Draft, seed: int, make: Make) -> Examples:
     """Order the examples for the draft's language and subject, the first to be shown first."""
-
-    def made(items: Iterable[AnyItem], n: int) -> list[Example]:
-        return list(islice((_worked(drafted) for item in items if (drafted := make(item)) is not None), n))
-
     items = [item for item in draft.pool.examples if item.lang == draft.lang]
     items = [item for item in items if item.subject == draft.item.subject] or items
-    if draft.few_shot_choose == "first":
-        return made(items, draft.few_shot + _SPARE)
-    # Ordered by item, not by where it stands.
-    items = sorted(items, key=lambda item: Random(f"{seed}/few_shot/{item.id}").random())
-    return _balanced(made(items, 8 * (draft.few_shot + _SPARE)), f"{seed}/few_shot/{draft.lang}/{draft.item.subject}")
+    size, about = draft.few_shot + _SPARE, f"{seed}/few_shot/{draft.lang}/{draft.item.subject}"
+    balanced = draft.few_shot_choose == "balanced"
+    if balanced:  # ordered by item, not by where it stands
+        items = sorted(items, key=lambda item: Random(f"{seed}/few_shot/{item.id}").random())
+    made = (_worked(drafted) for item in items if (drafted := make(item)) is not None)
+    if not balanced:
+        return Examples(made, size, lambda drawn, _: drawn)
+    return Examples(made, 8 * size, lambda drawn, time: _balanced(drawn, f"{about}/{time}" if time else about))
 
 
 def _balanced(examples: Sequence[Example], seed: str) -> list[Example]:
@@ -99,37 +130,22 @@ def _balanced(examples: Sequence[Example], seed: str) -> list[Example]:
     return ordered
 
 
-def _without(examples: Sequence[Example], n: int, item: AnyItem, *, same_ids: bool) -> list[Example]:
+def _without(examples: Examples, n: int, item: AnyItem, *, same_ids: bool) -> list[Example]:
     """Take the first `n`; one that is the item or shows it makes room for the next with the same place, or the next.
     `same_ids`: examples are the task's items, so that equal ids are one item."""
-    chosen = list(examples[:n])
-    if not any(_same(example.item, item, same_ids) for example in chosen):
-        return chosen
-    spare = [example for example in examples[n:] if not _same(example.item, item, same_ids)]
-    for place, example in enumerate(chosen):
-        if spare and _same(example.item, item, same_ids):
-            chosen[place] = next((other for other in spare if other.place == example.place), spare[0])
-            spare.remove(chosen[place])
-    return [example for example in chosen if not _same(example.item, item, same_ids)]
+    own = identity(item)
 
+    def shows(example: Example) -> bool:  # ids of two files may be equal where the items are not (CMMLU's dev and test)
+        other = example.item
+        related = other.cluster != "" and other.cluster == item.cluster
+        return related or (same_ids and other.id == item.id) or example.identity.shows(own)
 
-def _same(one: AnyItem, other: AnyItem, same_ids: bool) -> bool:
-    """Tell whether two items show each other; ids of two files may be equal (anatomy/0 of CMMLU's dev and test) where
-    the items are not."""
-    return (
-        (same_ids and one.id == other.id)
-        or (one.cluster != "" and one.cluster == other.cluster)
-        or _content(one) == _content(other)
-    )
-
-
-def _content(item: AnyItem) -> object:
-    """Return the question; where an item has none (Winogrande as lm-eval asks it, BLiMP), its prompts, and where these
-    are empty too, its options."""
-    if question := item.question.strip().casefold():
-        return question
-    if isinstance(item, OpenItem):
-        return item.id
-    if item.harness is not None and any(text.strip() for text in item.harness.prompts):
-        return frozenset(item.harness.prompts)
-    return frozenset(item.choices if item.harness is None else item.harness.continuations)
+    chosen = examples.first(n)
+    places = [place for place, example in enumerate(chosen) if shows(example)]
+    spare = [example for example in examples.ready[n:] if not shows(example)] if places else []
+    while len(spare) < len(places) and examples.grow():
+        spare = [example for example in examples.ready[n:] if not shows(example)]
+    for place in places[: len(spare)]:
+        chosen[place] = next((other for other in spare if other.place == chosen[place].place), spare[0])
+        spare.remove(chosen[place])
+    return [example for example in chosen if not shows(example)]

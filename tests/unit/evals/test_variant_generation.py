@@ -5,9 +5,9 @@ import pytest
 from evals.answers import NO_ANSWER, OTHER_ANSWER, generated
 from evals.chain import parse_chain
 from evals.extract import rule, rules
-from evals.items import Item, OpenItem
+from evals.items import Item, OpenItem, identity
 from evals.metrics import metric_names, metrics
-from evals.question import Question
+from evals.question import Pool, Question
 from tests.evaluation_fixtures import make_items
 
 LETTERS = [
@@ -166,7 +166,7 @@ def _answers(question: Question) -> list[str]:
 
 def test_the_item_is_no_example_of_its_own() -> None:
     items = make_items(10)
-    twin = Item("twin", "en", items[0].question.upper(), ("p", "q", "r", "s"), 0)
+    twin = Item("twin", "en", items[0].question.upper(), items[0].choices[::-1], 0)
     related = Item("related", "en", "Other?", ("p", "q", "r", "s"), 0, cluster="c")
     asked = Item("asked", "en", "Mine?", ("p", "q", "r", "s"), 0, cluster="c")
     chain = parse_chain("x", {"few_shot": {"n": 4, "choose": "first"}})
@@ -179,6 +179,39 @@ def test_the_item_is_no_example_of_its_own() -> None:
     questions, left_out = chain.all_questions(items[:4], 0)
     assert not questions
     assert left_out == {"there are fewer than 4 other items to make examples of": 4}
+
+
+@pytest.mark.parametrize(("question", "choices", "shown"), [
+    ("Which river is longest", ("Po", "the Nile", "Rhine"), True),
+    ("Which  river is\nlongest ?", ("Rhine", "Po", "the Nile"), True),
+    ("Ｗhich river is “longest”？", ("the-Nile.", "Po", "Rhine"), True),
+    ("Which river is longest?", ("the Nile", "Main", "Elbe"), True),  # another choice, but the answer is given away
+    ("Which river is longest?", ("Elbe", "Volga", "Main"), False),
+    ("Which river is long?", ("the Nile", "Po", "Rhine"), False),
+])  # fmt: skip
+def test_an_example_does_not_give_the_answer_away_in_other_writing(
+    question: str, choices: tuple[str, ...], shown: bool
+) -> None:
+    item = Item("a", "en", "Which river is longest?", ("the Nile", "Po", "Rhine"), 0)
+    right = next((n for n, choice in enumerate(choices) if "Nile" in choice), 1)
+    others = [Item("b", "en", question, choices, right), Item("c", "en", "Which bird swims?", ("Owl", "Auk"), 1)]
+    chain = parse_chain("x", {"few_shot": {"n": 1, "choose": "first"}})
+    prompt = chain.questions(item, 0, Pool([item], others))[0].prompt
+    assert ("Which bird" in prompt) is shown
+    sums = [OpenItem(sign, "en", f"What is 12 {sign} 4?", "8") for sign in "+-*"]
+    assert len({identity(each) for each in sums}) == len(sums)
+
+
+def test_items_of_one_stem_are_examples_for_each_other_and_a_large_cluster_finds_others() -> None:
+    stem = [Item(f"s{n}", "en", "Which is right?", (f"{n} cats", f"{n} dogs"), n % 2) for n in range(80)]
+    passage = [Item(f"p{n}", "en", f"What of {n}?", ("x", "y"), n % 2, cluster="passage") for n in range(10)]
+    others = [Item(f"o{n}", "en", f"Other {n}?", ("x", "y"), n % 2) for n in range(6)]
+    for choose in ("first", "balanced"):
+        chain = parse_chain("x", {"few_shot": {"n": 5, "choose": choose}})
+        for pool, count in ((stem, 80), ([*passage, *others], 16)):
+            questions, left_out = chain.all_questions(pool, 0)
+            assert (len(questions), left_out) == (count, {})
+            assert all(len(_answers(question)) == 5 for question in questions)
 
 
 def test_none_of_the_others_is_right_in_a_quarter_of_its_examples() -> None:
