@@ -11,7 +11,7 @@ from pydantic import Field
 from argosy.config.schema import Config
 from argosy.evaluation.findings import Findings
 from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import NO_NUMBER
+from argosy.scoring.rows import problem
 from argosy.statistics.intervals import Estimate, balanced_weights, mean
 from argosy.statistics.metric import Metric, share
 from evals.chain import parse_chain
@@ -112,16 +112,16 @@ def _traces(
             findings.leave_out(where, str(reason))
     pairs = [_pair(model, question, chat) for _, questions in orders for question in questions]
     whole_texts = [context + answer for context, answer in pairs]
-    model.prepare(pairs, whole_texts)
-    answers, texts = iter(model.loglikelihood(pairs)), iter(model.text_loglikelihood(whole_texts))
+    owners = [number for number, (_, questions) in enumerate(orders) for _ in questions]
+    model.prepare(pairs, owners, whole_texts)
+    answers, texts = iter(model.loglikelihood(pairs, owners)), iter(model.text_loglikelihood(whole_texts))
     traces = []
     for item, questions in orders:
-        whole = tuple(next(texts).logprob for _ in questions)
-        letter = tuple(next(answers).logprob for _ in questions)
-        if all(map(math.isfinite, (*whole, *letter))):
-            traces.append(Trace(item, whole, letter))
+        whole, letter = [next(texts) for _ in questions], [next(answers) for _ in questions]
+        if why := problem([*whole, *letter]):
+            findings.leave_out(where, why)
         else:
-            findings.leave_out(where, NO_NUMBER)
+            traces.append(Trace(item, *(tuple(score.logprob for score in each) for each in (whole, letter))))
     return traces
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.items import digest
 from argosy.models.chat import answer_start
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import NO_NUMBER, TOO_LONG
+from argosy.scoring.model import LanguageModel, Pair
+from argosy.scoring.rows import JOINED, NO_NUMBER, TOO_LONG
 from argosy.scoring.scorer import Fit
 from evals.answers import Answer, answer, generated
 from evals.items import Item
@@ -20,8 +20,7 @@ from evals.question import Question
 from evals.questions import Batch, make_questions, read_tasks
 from evals.section import Benchmarks
 
-Pair = tuple[str, str]
-_NO_SCORE = dict.fromkeys(Fit, NO_NUMBER) | {Fit.TOO_LONG: TOO_LONG}
+_NO_SCORE = dict.fromkeys(Fit, NO_NUMBER) | {Fit.TOO_LONG: TOO_LONG, Fit.JOINED: JOINED}
 _NO_ROOM = "prompt and answer are longer than the model"
 
 
@@ -41,7 +40,7 @@ def run_benchmarks(
     questions = [question for batch in batches for question in batch.questions]
     pairs = [_pairs(question, model, chat) for question in questions]
     harness = _run_harness(section, model, batches, pairs, findings, chat=chat, limit=limit)
-    each_fit = iter(model.fit([pair for each in pairs for pair in each]))
+    each_fit = iter(model.fit(*_flat(pairs)))
     fits = [max((next(each_fit) for _ in each), default=Fit.WHOLE) for each in pairs]  # the worst of a question's pairs
     answers = iter(zip(_answers(model, questions, pairs, fits, chat), fits, strict=True))
     for batch in batches:
@@ -68,7 +67,7 @@ def _run_harness(
               for names in task.groups.values() for name in names}  # fmt: skip
     loaded = load_tasks(section.lm_eval, section.include_path, findings, alone=not section.tasks,
                         taken={*section.tasks, *groups})  # fmt: skip
-    return run_tasks(ArgosyLM(model, also=[pair for each in pairs for pair in each]), loaded, chat=chat, limit=limit)
+    return run_tasks(ArgosyLM(model, *_flat(pairs)), loaded, chat=chat, limit=limit)
 
 
 def _pairs(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:
@@ -81,12 +80,17 @@ def _pairs(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:
     return [(model.chat(prompt), start + text) for prompt, text in question.requests]
 
 
+def _flat(pairs: Sequence[Sequence[Pair]]) -> tuple[list[Pair], list[int]]:
+    """List the pairs of all questions, and the number of the question of each."""
+    return [pair for each in pairs for pair in each], [number for number, each in enumerate(pairs) for _ in each]
+
+
 def _answers(
     model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], fits: Sequence[Fit],
     chat: bool,
 ) -> Iterator[Answer | str]:
     """Answer each question, or say why there is no answer."""
-    scores = iter(model.loglikelihood([pair for each in pairs for pair in each]))
+    scores = iter(model.loglikelihood(*_flat(pairs)))
     texts = _generated(model, questions, chat)
     for number, (question, each) in enumerate(zip(questions, pairs, strict=True)):
         values = [next(scores).logprob for _ in each]

@@ -185,11 +185,7 @@ def _encode(model: LanguageModel, text: str, bare: bool) -> Tokens:
     """Encode a text; `bare`: as a document of its own, after the prefix token alone."""
     if bare:
         return (model.prefix_token, *(model.encode([text], special=False)[0] if text else ()))
-    tokens = model.encode([text])[0]
-    eos = model.tokenizer.eos_token_id
-    if len(tokens) > 1 and tokens[-1] == eos and not text.endswith(model.tokenizer.eos_token or ""):
-        tokens = tokens[:-1]  # a tokenizer that closes each text: this one goes on
-    return tokens
+    return model.encode([text])[0]
 
 
 def closed_set(candidates: Sequence[str], values: Sequence[Sequence[float]]) -> tuple[list[int], dict[str, Any]]:

@@ -127,8 +127,9 @@ class CheckpointJudge:
         """Compute P(A) / (P(A) + P(B)) after each question. A question that is longer than the context has no answer:
         cut at its left it would be another one."""
         pairs = [pair for comparison in comparisons for pair in self._requests(comparison)]
-        scores = self.model.loglikelihood(pairs)
-        encoded = self.model.encode_pairs(pairs)
+        items = [n // 2 for n in range(len(pairs))]
+        scores = self.model.loglikelihood(pairs, items)
+        encoded = self.model.encode_pairs(pairs, items)
         for index in range(len(comparisons)):
             a, b = (scores[2 * index + place].logprob for place in range(2))
             longest = max(len(encoded[2 * index + place][0]) for place in range(2))

@@ -1,7 +1,7 @@
 """A checkpoint with its tokenizer: texts in, log-probabilities and greedy texts out."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,15 @@ from argosy.models.load import load_shared
 from argosy.models.pretrained import loading
 from argosy.scoring.cache import ScoreCache, model_directory
 from argosy.scoring.encoder import Encoder, load_encoder
-from argosy.scoring.rows import Score
+from argosy.scoring.rows import Score, common
 from argosy.scoring.scorer import Fit, Request, Scorer
 from argosy.scoring.workers import Helper, Work
 
 DEFAULT_MAX_LENGTH = 2048
 EAGER_LENGTH = 1024  # on a CPU, plain attention is faster than torch's fused one for rows as short as questions
+
+
+Pair = tuple[str, str]  # context, continuation
 
 
 class LanguageModel:
@@ -78,22 +81,22 @@ class LanguageModel:
         scores = ScoreCache(_cached(cache, checkpoint, model, where)) if cache else None
         return cls(model.to(where), encoder, batch_tokens, work, scores)
 
-    def loglikelihood(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
-        """Score each continuation given its context ("" = the start of a document)."""
-        return self.scorer.score(self.encode_pairs(pairs))
+    def loglikelihood(self, pairs: Sequence[Pair], items: Sequence[Hashable] | None = None) -> list[Score]:
+        """Score each continuation given its context ("" = the start of a document). `items`: see `encode_pairs`."""
+        return self.scorer.score(self.encode_pairs(pairs, items))
 
-    def fit(self, pairs: Sequence[tuple[str, str]]) -> list[Fit]:
+    def fit(self, pairs: Sequence[Pair], items: Sequence[Hashable] | None = None) -> list[Fit]:
         """Tell how much of each pair `loglikelihood` scores."""
-        return self.scorer.fit(self.encode_pairs(pairs))
+        return self.scorer.fit(self.encode_pairs(pairs, items))
 
     def has_room(self, prompts: Sequence[str], max_tokens: int) -> list[bool]:
         """Whether each prompt and `max_tokens` after it are at most as long as the model: `generate` cuts others."""
         return [max(1, len(tokens)) + max_tokens <= self.max_length for tokens in self.encode(prompts)]
 
-    def prepare(self, pairs: Sequence[tuple[str, str]], texts: Sequence[str]) -> None:
+    def prepare(self, pairs: Sequence[Pair], items: Sequence[Hashable], texts: Sequence[str]) -> None:
         """Score both in one pass, which shares what they have in common: `loglikelihood` of the pairs and
         `text_loglikelihood` of the texts are in the cache then."""
-        self.scorer.score([*self.encode_pairs(pairs), *(window for _, window in self._windows_of(texts))])
+        self.scorer.score([*self.encode_pairs(pairs, items), *(window for _, window in self._windows_of(texts))])
 
     def text_loglikelihood(self, texts: Sequence[str]) -> list[Score]:
         """Score whole texts, each in windows of the model's length that do not overlap: lm-eval's rolling score, but
@@ -187,33 +190,50 @@ class LanguageModel:
         configured = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
         return end_tokens(self.tokenizer, chat=chat, configured=configured) or [self.prefix_token]
 
-    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[Request]:
-        """Encode contexts and continuations, cut where the context alone would end: the pair is tokenised whole, since
-        merges cross the border, and spaces at a context's end go to the continuation (lm-eval's rules, on which every
-        tokenizer's published numbers rest). A continuation that merges wholly into the context's last token is scored
-        with it."""
-        moved = [_move_spaces(context, continuation) for context, continuation in pairs]
+    def encode_pairs(self, pairs: Sequence[Pair], items: Sequence[Hashable] | None = None) -> list[Request]:
+        """Encode contexts and continuations. Spaces at a context's end go to the continuation, and the two are encoded
+        as one text, since merges cross the border (lm-eval's rules, on which published numbers rest). That encoding is
+        split where the context alone would end; where a token joins the two, before that token, so that the rest of
+        the context is scored with the continuation.
+
+        `items`: for each pair what it is compared with: all pairs of one value are split equally far before their
+        contexts' ends. Where these differ between there and the end, no pair of the item has a context: it has no
+        score. None: each pair is alone."""
+        moved = [_move_spaces(*pair) for pair in pairs]
         whole = iter(self.encode([context + continuation for context, continuation in moved if context]))
         start = iter(self.encode([context for context, _ in moved if context]))
         bare = iter(self.encode([continuation for context, continuation in moved if not context], special=False))
         requests: list[Request] = []
-        for context, _ in moved:
-            if not context:
-                requests.append(((self.prefix_token,), next(bare)))
-                continue
-            tokens, before = next(whole), next(start)
-            cut = min(len(before), len(tokens) - 1)
-            requests.append((before[:cut], tokens[cut:]))
+        groups: dict[Hashable, list[int]] = {}
+        for number, (context, _) in enumerate(moved):
+            requests.append((next(start), next(whole)) if context else ((self.prefix_token,), next(bare)))
+            if context:
+                groups.setdefault(number if items is None else items[number], []).append(number)
+        for numbers in groups.values():
+            split = self._split([requests[number] for number in numbers])
+            for number, request in zip(numbers, split, strict=True):
+                requests[number] = request
         return requests
 
+    def _split(self, options: Sequence[tuple[Tokens, Tokens]]) -> list[Request]:
+        """Split the encodings of an item's options. `options`: tokens of each context alone, and of the whole."""
+        back = max(len(before) - max(0, min(common(before, whole), len(whole) - 1)) for before, whole in options)
+        if len({before[max(0, len(before) - back) :] for before, _ in options}) > 1:
+            return [((), whole) for _, whole in options]
+        cuts = [(whole, len(before) - back) for before, whole in options]
+        return [(whole[:cut] or (self.prefix_token,), whole[cut:]) for whole, cut in cuts]
+
     def encode(self, texts: Sequence[str], special: bool = True) -> list[Tokens]:
-        """Encode texts, with the special tokens that the tokenizer itself adds if `special`; a text that begins with
-        BOS already (a chat template's) gets no second one."""
-        start = self.tokenizer.decode([self.prefix_token])
+        """Encode texts, with the special tokens that the tokenizer itself adds before them if `special`; a text that
+        begins with BOS already (a chat template's) gets no second one. What goes on is not closed by an EOS."""
+        start, closing = self.tokenizer.decode([self.prefix_token]), self.tokenizer.eos_token_id
         plain = [text for text in texts if not (special and start and text.startswith(start))]
         begun = [text for text in texts if special and start and text.startswith(start)]
         encoded = dict(zip(plain, self._encoder.encode(plain, special), strict=True))
         encoded.update(zip(begun, self._encoder.encode(begun, False), strict=True))
+        for text, tokens in encoded.items() if special else ():
+            if len(tokens) > 1 and tokens[-1] == closing and not text.endswith(self.tokenizer.eos_token):
+                encoded[text] = tokens[:-1]
         return [encoded[text] for text in texts]
 
     def chat(self, user: str) -> str:

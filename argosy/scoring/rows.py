@@ -26,18 +26,19 @@ class Score:
     greedy: bool
     """each token was the most probable one"""
     tokens: int
-    too_long: bool = False
-    """it has no score since it is longer than the model, whatever stands before it"""
+    why: str = ""
+    """reason why it has no score, where one is known"""
 
 
 NOT_SCORED = Score(math.nan, False, 0)
 NO_NUMBER, TOO_LONG = "score is not a number", "answer is longer than the model"
+JOINED = "a token joins prompt and answer, and the prompts of its options differ there"
 
 
 def problem(scores: Iterable[Score]) -> str:
     """Say why one of the scores is none; "" where all are numbers."""
     lost = [score for score in scores if not (math.isfinite(score.logprob) and score.tokens)]
-    return (TOO_LONG if any(score.too_long for score in lost) else NO_NUMBER) if lost else ""
+    return next((score.why for score in lost if score.why), NO_NUMBER) if lost else ""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from argosy.models.generate import Tokens
 from argosy.scoring.cache import ScoreCache
 from argosy.scoring.forward import Forward
 from argosy.scoring.plan import Limits, plan
-from argosy.scoring.rows import NOT_SCORED, Grid, Query, Score, TokenScores
+from argosy.scoring.rows import JOINED, NOT_SCORED, TOO_LONG, Grid, Query, Score, TokenScores
 from argosy.scoring.vocabulary import Parts, log_softmax, target_logprobs
 from argosy.scoring.workers import Work
 
@@ -28,16 +28,20 @@ _COMPUTED_CPU = 1024  # tokens at a time: with more, what the layers hand on lea
 _ATTENTION = 1.0  # how much slower attention's arithmetic is than that of matrices of weights
 
 R = TypeVar("R")
-Request = tuple[Tokens, Tokens]  # context, continuation
+Request = tuple[Tokens, Tokens]  # context (none: JOINED), continuation
 
 
 class Fit(IntEnum):
     """Part of a request that is scored: all, a context that is cut at its left, or nothing (the continuation alone is
-    longer than the model)."""
+    longer than the model; there is no border between the two)."""
 
     WHOLE = 0
     CUT = 1
     TOO_LONG = 2
+    JOINED = 3
+
+
+_WHY = dict.fromkeys(Fit, "") | {Fit.TOO_LONG: TOO_LONG, Fit.JOINED: JOINED}
 
 
 class Scorer:
@@ -76,23 +80,26 @@ class Scorer:
 
     def fit(self, requests: Sequence[Request]) -> list[Fit]:
         """Tell how much of each request the model has positions for."""
-        sizes = [(len(context) + len(continuation) - 1, len(continuation)) for context, continuation in requests]
-        return [Fit.TOO_LONG if own > self.max_length else Fit.CUT if whole > self.max_length else Fit.WHOLE
-                for whole, own in sizes]  # fmt: skip
+        return [self._fit(len(context), len(continuation)) for context, continuation in requests]
+
+    def _fit(self, context: int, continuation: int) -> Fit:
+        if not context or continuation > self.max_length:
+            return Fit.TOO_LONG if context else Fit.JOINED
+        return Fit.CUT if context + continuation - 1 > self.max_length else Fit.WHOLE
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Score each request, in their order.
 
         A pair that cannot be scored (no tokens in one half, or a continuation beyond `max_length`) has the score
-        NOT_SCORED, so that one of thousands does not stop the others."""
+        NOT_SCORED, with the reason, so that one of thousands does not stop the others."""
         queries = [self._query(*request) for request in requests]
         scores = {query: self.cache.get(query) for query in queries if query is not None}
         new = [query for query, score in scores.items() if score is None]
         computed = [(query, each.score) for query, each in zip(new, self._computed(new), strict=True)]
         self.cache.add(computed)
         scores.update(computed)
-        return [replace(NOT_SCORED, too_long=len(continuation) > self.max_length) if query is None
-                else scores[query] or NOT_SCORED for query, (_, continuation) in zip(queries, requests, strict=True)]
+        return [scores[query] or NOT_SCORED if query is not None else replace(NOT_SCORED, why=_WHY[fit])
+                for query, fit in zip(queries, self.fit(requests), strict=True)]  # fmt: skip
 
     def token_logprobs(self, requests: Sequence[Request]) -> list[NDArray[np.float64]]:
         """Compute the log-probability (nats) of each token of each continuation; NaN where a pair cannot be scored."""

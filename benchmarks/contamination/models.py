@@ -187,7 +187,7 @@ def cloze_accuracy(model: LanguageModel, items: Sequence[Item]) -> float:
 def _right(model: LanguageModel, variant: str, items: Sequence[Item], seed: int) -> dict[str, float]:
     questions, _ = parse_chain(variant).all_questions(items, seed)
     pairs = [(q.prompt, SEPARATOR["en"] + text) for q in questions for text in q.continuations]
-    scores = iter(model.loglikelihood(pairs))
+    scores = iter(model.loglikelihood(pairs, [q.id for q in questions for _ in q.continuations]))
     found: dict[str, list[bool]] = {}
     for q in questions:
         given = answer(q, [next(scores).logprob for _ in q.continuations])

@@ -2,35 +2,39 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
 from argosy.models.generate import before_stops
-from argosy.scoring.model import LanguageModel
+from argosy.scoring.model import LanguageModel, Pair
 from argosy.scoring.scorer import Fit
+from evals.lm_eval.results import option_items
 
 
 class ArgosyLM(LM):  # type: ignore[misc]
     """lm-eval's LM over a LanguageModel: all requests of all tasks at once, sorted, with shared contexts.
 
-    `also`: further (context, continuation) pairs that are scored with the first requests; the model knows them then.
+    `also`: further (context, continuation) pairs, and the item of each, that are scored with the first requests; the
+    model knows them then.
     `cut`: by task, requests that are longer than the model, of which it sees the end (as with HFLM)."""
 
-    def __init__(self, model: LanguageModel, also: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, model: LanguageModel, also: Sequence[Pair] = (), items: Sequence[Hashable] = ()) -> None:
         super().__init__()
         self.language_model = model
-        self._also = list(also)
+        self._also = list(also), list(items)
         self.cut: Counter[str] = Counter()
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
         """Score each continuation: (log-probability, is greedy)."""
         pairs = [request.args for request in requests]
-        also, self._also = self._also, []
-        scores = self.language_model.loglikelihood([*pairs, *also])
-        fits = self.language_model.fit(pairs)
+        items = option_items(pairs, [(r.task_name, r.doc_id) if r.doc_id is not None else n
+                                     for n, r in enumerate(requests)])  # fmt: skip
+        (also, their_items), self._also = self._also, ([], [])
+        scores = self.language_model.loglikelihood([*pairs, *also], [*items, *their_items])
+        fits = self.language_model.fit(pairs, items)
         self.cut.update(str(r.task_name) for r, fit in zip(requests, fits, strict=True) if fit is Fit.CUT)
         return [(score.logprob, score.greedy) for score in scores[: len(pairs)]]
 

@@ -2,12 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from argosy.evaluation.items import digest
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import NO_NUMBER, TOO_LONG
+from argosy.scoring.model import LanguageModel, Pair
+from argosy.scoring.rows import JOINED, NO_NUMBER, TOO_LONG
 from argosy.scoring.scorer import Fit
 from evals.answers import OTHER_ANSWER
 from evals.fields import language_of
@@ -119,9 +119,18 @@ def scored_samples(samples: Sequence[Sample], model: LanguageModel) -> tuple[lis
             kept.append(sample)
         else:
             pairs = [each for each in sample["arguments"] if len(each) == 2]
-            why = TOO_LONG if Fit.TOO_LONG in model.fit(pairs) else NO_NUMBER
+            fits = model.fit(pairs, option_items(pairs, [0] * len(pairs)))
+            why = TOO_LONG if Fit.TOO_LONG in fits else JOINED if Fit.JOINED in fits else NO_NUMBER
             left_out[str(sample["filter"]), why] += 1
     return kept, left_out
+
+
+def option_items(pairs: Sequence[Pair], documents: Sequence[Hashable]) -> list[Hashable]:
+    """Name for each pair of a document what it is compared with: those after the same context, else (where each
+    option has its own) all of the document."""
+    known = Counter((document, context) for document, (context, _) in zip(documents, pairs, strict=True))
+    return [("lm-eval", document, context if known[document, context] > 1 else None)
+            for document, (context, _) in zip(documents, pairs, strict=True)]  # fmt: skip
 
 
 def aggregate(task: Any, samples: Sequence[Sample], results: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,8 @@ class ClozeFactProbe(Probe):
         facts, left_out = read_facts(self.facts, scope)
         result = Measurement(left_out=left_out)
         pairs = [(p, fact.gap + c) for fact in facts for p in fact.prefixes for c in fact.candidates]
-        scores = iter(model.loglikelihood(pairs))
+        items = [(n, p) for n, fact in enumerate(facts) for p in fact.prefixes for _ in fact.candidates]
+        scores = iter(model.loglikelihood(pairs, items))
         for fact in facts:
             own = [[next(scores) for _ in fact.candidates] for _ in fact.prefixes]
             if why := problem(chain(*own)):

@@ -110,10 +110,12 @@ def _score(model: LanguageModel, cases: Sequence[Case]) -> list[_Scored]:
     texts = [(case.pair, text) for case in cases for text in (case.pair.good, case.pair.bad)]
     alone = [text + pair.after for pair, text in texts if not pair.context]
     free = iter(model.text_loglikelihood(alone) if alone else [])
-    bound = [(pair.context, text + pair.after) for pair, text in texts if pair.context]
-    partial = [(pair.context + text, pair.after) for pair, text in texts if pair.after]
-    prior = [(pair.domain, text) for pair, text in texts if pair.domain is not None]
-    scores = iter(model.loglikelihood([*bound, *partial, *prior]) if bound or partial or prior else [])
+    each = [(number // 2, text) for number, text in enumerate(texts)]
+    requests = [(("whole", case), (pair.context, text + pair.after)) for case, (pair, text) in each if pair.context]
+    requests += [(("after", case), (pair.context + text, pair.after)) for case, (pair, text) in each if pair.after]
+    requests += [(("domain", case), (pair.domain, text)) for case, (pair, text) in each if pair.domain is not None]
+    items, pairs = [item for item, _ in requests], [pair for _, pair in requests]
+    scores = iter(model.loglikelihood(pairs, items) if pairs else [])
     scored = []
     wholes = [next(scores) if pair.context else next(free) for pair, _ in texts]
     partials = [next(scores) if pair.after else None for pair, _ in texts]

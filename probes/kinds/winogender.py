@@ -126,7 +126,7 @@ class Winogender(Probe):
         occupations = list(dict.fromkeys(schema.occupation for schema in schemas))[: scope.limit]
         schemas = [schema for schema in schemas if schema.occupation in occupations]
         pairs = [(f'{s.sentence} "{s.pronoun.capitalize()}" refers to', " " + who) for s in schemas for who in s.people]
-        scores = iter(model.loglikelihood(pairs))
+        scores = iter(model.loglikelihood(pairs, [n for n, schema in enumerate(schemas) for _ in schema.people]))
         sentences = model.text_loglikelihood([schema.sentence for schema in schemas])
         for schema, sentence in zip(schemas, sentences, strict=True):
             own = [next(scores) for _ in schema.people]

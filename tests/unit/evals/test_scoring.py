@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from argosy.evaluation.suite import Suite
+from argosy.scoring.encoder import Encoder
 from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import NOT_SCORED
+from argosy.scoring.rows import JOINED, NOT_SCORED, TOO_LONG
 from argosy.scoring.scorer import Scorer
 from evals.chain import parse_chain
 from evals.lm_eval.model import ArgosyLM
 from evals.tasks.variant_task import VariantTask
-from tests.evaluation_fixtures import make_items, make_language_model, save_checkpoint, sharpened
+from probes.runner import run_probes
+from tests.evaluation_fixtures import make_items, make_language_model, make_model, save_checkpoint, sharpened
 from tests.lm_eval_fixtures import hflm
 
 VARIANTS = ("plain", "cloze", "options_in_text", "none_of_the_others", "labels", "permuted", "teach_then_ask")
@@ -70,6 +73,46 @@ def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel) -> N
     found = ArgosyLM(model).loglikelihood(requests)
     assert [score for score, _ in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+
+
+def joining(closes: bool = False) -> LanguageModel:
+    """A model whose tokenizer cuts a text into characters, but for "=x", "1x" and "?y"; `closes`: an EOS ends each."""
+    from tokenizers import Tokenizer, decoders, models, processors
+    from transformers import PreTrainedTokenizerFast
+
+    tokens = ["<s>", "</s>", *"kab12=?xy!", "=x", "1x", "?y"]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    made = Tokenizer(models.BPE(vocabulary, [("=", "x"), ("1", "x"), ("?", "y")]))
+    made.decoder = decoders.Fuse()
+    if closes:
+        made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    fast = PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>")
+    return LanguageModel(make_model(len(tokens)), Encoder(fast), 1024)
+
+
+def test_a_token_that_joins_prompt_and_answer_takes_nothing_from_either() -> None:
+    """What options differ by is what the whole texts, as the model reads them, differ by."""
+    for model in (joining(), joining(closes=True)):
+        for context, options in (("k1=", ("x!", "y", "x")), ("ka", ("x", "y!")), ("1", ("x!", "y"))):
+            scores = model.loglikelihood([(context, option) for option in options], [0] * len(options))
+            begin = ((), (model.prefix_token,))[context == "1"]  # of which no token stands before all options
+            whole = [begin + tokens for tokens in model.encode([context + option for option in options])]
+            wholes = model.scorer.score([(tokens[:1], tokens[1:]) for tokens in whole])
+            expected = [whole.logprob - wholes[0].logprob for whole in wholes]
+            assert [score.logprob - scores[0].logprob for score in scores] == pytest.approx(expected, abs=1e-4)
+    joined, apart = model.encode_pairs([("k1=", "x!"), ("k1=", "y")], ["a", "b"])  # what else is asked does not matter
+    assert (len(joined[0]), len(apart[0])) == (2, 3)
+
+
+def test_options_with_prompts_of_their_own_are_left_out_where_a_token_joins_what_they_differ_by() -> None:
+    model = joining()
+    same = [("k1=", "x!"), ("k2=", "x!")]  # both lose "=" alone
+    assert all(score.why == "" and score.tokens == 2 for score in model.loglikelihood(same, [0, 0]))
+    pairs = [{"good": "k1", "bad": "k2", "after": "x"}, {"good": "ka", "bad": "kb", "after": "x"}]
+    suite = Suite.model_validate({"name": "s", "probes": [{"name": "p", "kind": "contrastive", "pairs": pairs}]})
+    found = run_probes(suite, model, "", chat=False, seed=0, limit=None)
+    assert found.left_out == {"probe/s/p": {JOINED: 1}}
+    assert [row["texts"] for row in found.rows] == [["ka", "kb"]]
 
 
 def test_rolling_loglikelihood_of_long_texts_is_lm_evals(model: LanguageModel) -> None:
@@ -132,7 +175,7 @@ def test_a_window_as_long_as_the_model_or_of_no_layer_does_not_hinder_sharing() 
 def test_what_cannot_be_scored_does_not_stop_the_others(model: LanguageModel) -> None:
     long = tuple([5] * (model.max_length + 1))
     scores = model.scorer.score([((1,), ()), ((), (1,)), ((1, 2), long), ((1, 2), (3,))])
-    assert scores[:3] == [NOT_SCORED, NOT_SCORED, replace(NOT_SCORED, too_long=True)]
+    assert scores[:3] == [NOT_SCORED, replace(NOT_SCORED, why=JOINED), replace(NOT_SCORED, why=TOO_LONG)]
     assert math.isfinite(scores[3].logprob)
 
 
