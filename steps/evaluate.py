@@ -291,7 +291,7 @@ def _digest(config: EvaluateConfig, out: Path) -> str:
     return hashlib.sha256(asked.encode()).hexdigest()[:12]
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=10, needs="train")
+STEP = Step("evaluate", EvaluateConfig, run, version=11, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

@@ -8,7 +8,7 @@ from argosy.compare.test import Contrast
 from argosy.compare.words import PROMISE, TITLES, difference_text, meaning, p_text, short, unit_of, value_text
 from argosy.evaluation.contamination import LIKELY, WORDS
 from argosy.statistics.multiple import NAMES, TABLE
-from argosy.text.display import FEW, NARROW, NARROWEST, fitted, letter, visible, width
+from argosy.text.display import FEW, NARROW, NARROWEST, fitted, letter, plain, visible, width
 
 _HEADINGS = ("SEEN THE TEST?", "BENCHMARK", "", "SCORE [95 %]", "PROBABILITY", "P", "ITEMS")
 
@@ -23,7 +23,7 @@ def seen_lines(found: Compared, wide: int, *, everything: bool) -> list[str]:
     for who, task, seen in shown:
         s = seen.found
         assert s is not None
-        rows.append((who, visible(task), WORDS[seen.verdict], seen.interval, f"{s.probability:.2f}", p_text(s.p_value),
+        rows.append((who, visible(task), WORDS[seen.verdict], seen.interval, plain(s.probability), p_text(s.p_value),
                      str(s.items)))
     if wide < NARROW:
         rows = [(*row[:3], row[3].partition(" [")[0], *row[4 : 6 if wide >= NARROWEST else 5]) for row in rows]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from argosy.compare.metrics import Kind
 from argosy.compare.test import Contrast
 from argosy.statistics.paired import Interval
+from argosy.text.display import plain
 
 
 def percent(value: float) -> str:
@@ -51,13 +52,6 @@ def value_text(kind: Kind, value: float | None) -> str:
 def is_percent(kind: Kind, value: float = 0.0) -> bool:
     """Whether a value is shown in per cent."""
     return kind.share and -1 <= value <= 1
-
-
-def plain(value: float) -> str:
-    """Three decimals, fewer of what is large, and a power of ten of what is tiny."""
-    if value and (abs(value) < 0.001 or abs(value) >= 1e6):
-        return f"{value:.2e}"
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}" if abs(value) < 10_000 else f"{value:,.0f}"
 
 
 def change_text(c: Contrast) -> str:

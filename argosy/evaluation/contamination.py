@@ -18,6 +18,7 @@ from argosy.statistics.contamination import (
     default_calibration,
     score,
 )
+from argosy.text.display import plain
 
 LIKELY, NOT_SEEN, CANNOT_TELL = "likely", "not seen", "cannot tell"
 WORDS = {LIKELY: "memorised: likely", NOT_SEEN: "not seen", CANNOT_TELL: "cannot tell"}
@@ -76,7 +77,7 @@ class Seen:
         s = self.found
         if s is None:
             return ""
-        return f"score {self.interval} (0: as clean models), probability {s.probability:.2f}, {s.items} items"
+        return f"score {self.interval} (0: as clean models), probability {plain(s.probability)}, {s.items} items"
 
 
 def has_seen(found: Mapping[str, Seen], metric: str) -> bool:

@@ -12,6 +12,13 @@ def visible(text: object) -> str:
                    for c in str(text))
 
 
+def plain(value: float) -> str:
+    """Write three decimals, fewer of what is large, and a power of ten of what is tiny (a probability of 0.0001)."""
+    if value and (abs(value) < 0.001 or abs(value) >= 1e6):
+        return f"{value:.2e}"
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}" if abs(value) < 10_000 else f"{value:,.0f}"
+
+
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     """`rows` aligned by column, two spaces between; `right` names columns to align right. Chinese counts double."""
     if not rows:

@@ -7,6 +7,8 @@ from evals.formats import At, Format
 from evals.items import LANGS, AnyItem, BrokenItem, OpenItem
 from evals.records import Record
 
+NEITHER = "no choices, and no solution: an item whose answer is generated needs one, or \"solution\": \"\""
+
 
 class Argosy(Format):
     """`{"id", "lang", "question", "choices": [...], "answer"}`: the answer is an index from 0, a label ("B") or a text.
@@ -30,7 +32,7 @@ class Argosy(Format):
         if lang not in LANGS:
             raise BrokenItem(f"lang is not one of {', '.join(LANGS)}")
         if "solution" not in record:
-            raise BrokenItem("no choices")
+            raise BrokenItem(NEITHER)
         if isinstance(answer, bool) or not isinstance(answer, str | int | float):
             raise BrokenItem("answer is not a text")
         about = {name: str(record.get(name, "")) for name in ("solution", "subject", "cluster")}

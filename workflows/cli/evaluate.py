@@ -133,7 +133,7 @@ def _folder(data: str) -> Path:
 
 def _lines(outputs: Mapping[str, Any]) -> list[str]:
     """List a line a task and variant, one a measure of anything else, then what was left out."""
-    from argosy.text.display import columns
+    from argosy.text.display import columns, plain
     from steps.evaluate import describe_gaps
 
     metrics, stderr, counts = outputs["metrics"], outputs["stderr"], outputs["counts"]
@@ -142,10 +142,10 @@ def _lines(outputs: Mapping[str, Any]) -> list[str]:
         kind, *parts = name.split("/")
         if kind == "bench" and (_of_one_language(name, metrics, counts) or parts[-1] not in SHOWN):
             continue
-        error = f"± {stderr[name]:.3f}" if name in stderr else ""
+        error = f"± {plain(stderr[name])}" if name in stderr else ""
         chance = metrics.get("/".join([kind, *parts[:-1], "chance"])) if parts[-1] == "acc" else None
         by_chance = f"chance {chance:.2f}" if chance is not None else ""
-        rows.append(["/".join(parts), f"{value:.3f}", error, by_chance, f"n {counts[name]}"])
+        rows.append(["/".join(parts), plain(value), error, by_chance, f"n {counts[name]}"])
     lines = columns(rows, right=(1, 4)).splitlines()
     return [*lines, *describe_gaps(outputs)]
 

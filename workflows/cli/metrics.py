@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
-from argosy.text.display import columns
+from argosy.text.display import columns, plain
 from workflows.cli.command import Command, add_store
 
 if TYPE_CHECKING:
@@ -73,20 +73,15 @@ def _shown(found: "list[Watched]", args: argparse.Namespace) -> str:
 
 
 def _row(each: "Watched") -> tuple[str, ...]:
-    interval = "" if each.interval is None else " to ".join(map(_three, each.interval))
+    interval = "" if each.interval is None else " to ".join(map(plain, each.interval))
     chance = "" if each.chance is None else f"{each.chance:.3f}"
     numbers = (each.found.signal, each.found.noise, each.found.ratio)
-    return (each.metric, each.verdict, f"{each.last:.4g}", each.of, interval, chance, *map(_short, numbers),
+    return (each.metric, each.verdict, plain(each.last), each.of, interval, chance, *map(_short, numbers),
             f"{each.trend.tau:+.2f}" if each.trend.n > 1 else "", str(each.checkpoints))
 
 
 def _short(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.0f}" if 1000 <= abs(value) < math.inf else f"{value:.3g}"
-
-
-def _three(value: float) -> str:
-    """Three decimals, or as many as a value has that is far from 1."""
-    return f"{value:.3f}" if value == 0 or 1e-3 <= abs(value) < 100 else f"{value:.4g}"
 
 
 def _finite(value: object) -> object:

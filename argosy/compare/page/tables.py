@@ -8,8 +8,9 @@ from argosy.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.compare.metrics import Kind
 from argosy.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.compare.test import Contrast
-from argosy.compare.words import is_percent, plain
+from argosy.compare.words import is_percent
 from argosy.evaluation.contamination import summary
+from argosy.text.display import plain
 
 
 @dataclass(frozen=True)

@@ -50,14 +50,14 @@ class _Model:
     def __init__(self, speaks: Speaks, questions: Sequence[Question]) -> None:
         self._speaks, self._questions = speaks, {question.prompt: question for question in questions}
 
-    def loglikelihood(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
+    def loglikelihood(self, pairs: Sequence[tuple[str, str]], items: Sequence[int] = ()) -> list[Score]:
         found = []
         for prompt, letter in pairs:
             question = self._questions[prompt]
             found.append(Score(self._speaks(question)[question.continuations.index(letter.strip())], False, 1))
         return found
 
-    def prepare(self, pairs: Sequence[tuple[str, str]], texts: Sequence[str]) -> None:
+    def prepare(self, pairs: Sequence[tuple[str, str]], items: Sequence[int], texts: Sequence[str]) -> None:
         assert [context + answer for context, answer in pairs] == list(texts)
 
     def text_loglikelihood(self, texts: Sequence[str]) -> list[Score]:

@@ -22,6 +22,8 @@ BROKEN = {
     GOOD.replace('"a"', '"e"').replace("乙", "甲"): "two choices are the same",
     GOOD.replace('"a"', '"f"').replace("zh", "xx"): "lang is not one of en, zh",
     GOOD.replace('"a"', '"g"').replace("问？", " "): "question is not a text",
+    GOOD.replace('"a"', '"h"').replace('"choices": ["甲", "乙"], ', ""): "no choices, and no solution: an item whose "
+    'answer is generated needs one, or "solution": ""',
     GOOD: "id is there twice",
 }
 

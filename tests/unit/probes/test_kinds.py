@@ -75,7 +75,7 @@ def test_a_model_that_knows_scores_one_and_a_model_that_hates_zero(model: Langua
         def __init__(self, sign: float) -> None:
             self.sign = sign
 
-        def loglikelihood(self, pairs: Any) -> list[Score]:
+        def loglikelihood(self, pairs: Any, items: Any = None) -> list[Score]:
             known = {(p, f.candidates[0]) for f in facts for p in f.prefixes}
             return [Score(self.sign * ((p, c) in known), False, 1) for p, c in pairs]
 

@@ -104,3 +104,14 @@ def test_what_guessing_scores_is_no_metric_and_who_has_seen_the_test_is_left_out
     assert after["bench/facts_en/cloze/acc"].checkpoints == before["bench/facts_en/cloze/acc"].checkpoints - 1
     others = [name for name in before if not name.startswith("bench/facts")]
     assert all(after[name].checkpoints == before[name].checkpoints for name in others)
+
+
+def test_a_tiny_probability_is_shown_as_a_power_of_ten() -> None:
+    from workflows.cli.evaluate import _lines
+
+    metrics = {"probe/p/json/prob": 0.000123, "probe/p/json/mass": 0.0012}
+    outputs = {"metrics": metrics, "stderr": dict.fromkeys(metrics, 0.00004), "counts": dict.fromkeys(metrics, 3),
+               "left_out": {}}  # fmt: skip
+    tiny, small = _lines(outputs)
+    assert tiny.split() == ["p/json/prob", "1.23e-04", "±", "4.00e-05", "n", "3"]
+    assert small.split()[1] == "0.001"

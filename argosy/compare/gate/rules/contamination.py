@@ -13,6 +13,7 @@ from argosy.errors import InputError
 from argosy.evaluation.contamination import GAPS, MEMORISATION, PLAIN, contamination_of, tasks_of
 from argosy.statistics.contamination import Calibration, default_calibration
 from argosy.store.files import read_json
+from argosy.text.display import plain
 
 
 class Contaminated(Rule):
@@ -63,7 +64,7 @@ class Contaminated(Rule):
             failed = [f"{where} failed for {new.label}: {why}" for where, why in new.failed.items()
                       if _task(where) == task]
             return Finding(task, CANNOT_TELL, "; ".join([found, *failed]))
-        text = (f"{task}: contaminated with probability {found.probability:.2f}, score {found.score:+.3f} "
+        text = (f"{task}: contaminated with probability {plain(found.probability)}, score {found.score:+.3f} "
                 f"[{found.low:+.3f}, {found.high:+.3f}], p {found.p_value:.2g}, {found.items} items"
                 + (f" ({found.left_out} left out: their right option's place is rare)" if found.left_out else "")
                 + (f", less what {reference.label} has" if reference is not None else "")
