@@ -46,7 +46,7 @@ check: setup
 
 # One test file at a time more than there are cores, as some wait; four at most, since each holds a model.
 test: check
-	$(BIN)/python -m pytest -n $$($(BIN)/python -c "import os; print(min(4, os.cpu_count() + 1))") --dist loadfile
+	$(BIN)/python -m pytest -n $$($(BIN)/python -c "import os; print(min(4, os.cpu_count() + 1))") --dist loadfile --no-loadscope-reorder
 
 crash: setup
 	$(BIN)/python -m tests.end_to_end.crash $(N)
