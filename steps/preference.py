@@ -25,7 +25,7 @@ def run(config: PreferenceMethodConfig, context: StepContext) -> PosttrainingOut
     return stage.run(config.stage, model, evaluate, lambda: learn(stage, model, examples))
 
 
-STEP = Step("preference", PreferenceMethodConfig, run, version=2, needs="train")
+STEP = Step("preference", PreferenceMethodConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

@@ -1,11 +1,13 @@
 """The policy's divergence from its reference, as methods of single answers estimate it: over answers that are put to
-the next prompt of a batch (Ethayarajh et al. 2024, section 4.2), which neither model has reason to prefer."""
+another prompt of a batch (Ethayarajh et al. 2024, section 4.2), which neither model has reason to prefer."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from torch import Tensor
 
+from argosy.errors import InputError
 from argosy.posttraining.preferences.examples import Example, Feedback
 from argosy.posttraining.preferences.reference import kept_reference, score
 from argosy.training.engines.base import Engine
@@ -24,8 +26,9 @@ class Divergence:
     def __init__(self, engine: Engine, examples: Sequence[Example], batches: Sequence[Sequence[int]], longest: int,
                  size: int, out: Path, progress: Callable[[int, int], None]) -> None:
         self._engine, self._size = engine, size
-        self._mismatched = [[_put(examples[at], examples[other], longest)
-                             for at, other in zip(batch, [*batch[1:], batch[0]], strict=True)] for batch in batches]
+        self._mismatched = [
+            [_put(examples[at], examples[other], longest) for at, other in zip(batch, others, strict=True)]
+            for batch, others in zip(batches, partners(examples, batches), strict=True)]
         flat = [each for batch in self._mismatched for each in batch]
         self._reference = kept_reference(engine, flat, size, out, progress, FOLDER)
 
@@ -34,6 +37,28 @@ class Divergence:
         batch = self._mismatched[number]
         reference = self._reference[number * len(batch) : (number + 1) * len(batch)]
         return (score(self._engine, batch, self._size) - reference).mean().clamp(min=0)
+
+
+def partners(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return for each example of each batch the number of the one whose answer is put to its prompt: the next one of
+    the batch with a different prompt; where the batch has none, the next one of all batches.
+
+    Raises InputError: all examples have the same prompt."""
+    order = [at for batch in batches for at in batch]
+    if all(examples[at].prompt_ids == examples[order[0]].prompt_ids for at in order):
+        raise InputError(f"the {len(order)} answers to learn from have one prompt, and the divergence is estimated "
+                         "from answers to different ones: add answers to other prompts, or take pairs and method=dpo")
+    found: list[list[int]] = []
+    begin = 0
+    for batch in batches:
+        row: list[int] = []
+        later = range(begin + len(batch), begin + len(order))
+        for place, at in enumerate(batch):
+            candidates = chain(batch[place + 1 :], batch[:place], (order[k % len(order)] for k in later))
+            row.append(next(each for each in candidates if examples[each].prompt_ids != examples[at].prompt_ids))
+        found.append(row)
+        begin += len(batch)
+    return found
 
 
 def _put(example: Example, other: Example, longest: int) -> Feedback:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import torch
 
+from argosy.errors import InputError
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
-from argosy.posttraining.preferences.examples import Example, Preference, split
+from argosy.posttraining.preferences.divergence import partners
+from argosy.posttraining.preferences.examples import Example, Feedback, Preference, split
 from argosy.posttraining.preferences.heldout import calibration
-from argosy.posttraining.preferences.methods import find_method
+from argosy.posttraining.preferences.methods import Answers, find_method, method_names, pair_losses
 from argosy.posttraining.preferences.objective import PreferenceLoss, about, labels, tensors
 from argosy.posttraining.preferences.rewards import RewardLoss
 from tests.posttraining_fixtures import make_tokenizer
@@ -155,6 +157,35 @@ def test_kahneman_tversky_optimization_equals_trls(tmp_path: Path) -> None:
     loss, gradient = ours("kto", examples, divergence, beta=0.3, desirable_weight=1.5, undesirable_weight=0.5)
     assert loss == pytest.approx(expected, rel=1e-5)
     assert torch.allclose(gradient, slope, rtol=1e-4, atol=1e-5)
+
+
+def test_an_answer_is_put_to_a_different_prompt_whatever_the_batch() -> None:
+    """Never to its own: the divergence would be its implicit reward."""
+    prompts = [7, 7, 7, 8, 8, 9]
+    examples = [Feedback([first], [first, 20 + at], good=True) for at, first in enumerate(prompts)]
+    assert partners(examples, [[0], [1], [3], [4], [5]]) == [[3], [3], [5], [5], [0]]
+    assert partners(examples, [[0, 1, 3], [2, 5, 4]]) == [[3, 3, 0], [5, 4, 2]]
+    assert partners(examples, [[0, 1], [3, 4]]) == [[3, 3], [0, 0]]
+    with pytest.raises(InputError, match="the 3 answers to learn from have one prompt"):
+        partners(examples, [[0, 1], [2]])
+
+
+@pytest.mark.parametrize("sides", [(0.0, -2.0), (-2.0, 0.0), (0.0, 0.0), (-1e-12, -2.0)])
+@pytest.mark.parametrize("method", method_names())
+def test_answers_of_probability_1_have_finite_losses_and_a_way_back(method: str, sides: tuple[float, float]) -> None:
+    """A short answer that the model is sure of has log-probability 0 in float32."""
+    found = [torch.tensor([value], requires_grad=True) for value in sides]
+    chosen, rejected = (Answers(each, torch.tensor([-1.0]), torch.tensor([1.0]), each) for each in found)
+    way, config = find_method(method), PreferenceMethodConfig(method=method)
+    if way.single:
+        loss = way.single(config, chosen, torch.tensor([True]), torch.tensor(0.0)) + way.single(
+            config, rejected, torch.tensor([False]), torch.tensor(0.0))
+    else:
+        loss = pair_losses(way, config, chosen, rejected)
+    loss.backward()
+    assert loss.isfinite()
+    assert all(each.grad.isfinite() for each in found)
+    assert found[1].grad > 0  # the worse answer is made less probable
 
 
 def test_the_reward_models_loss_equals_trls_with_margins_and_centering(tmp_path: Path) -> None:

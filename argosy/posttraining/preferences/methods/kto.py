@@ -1,7 +1,6 @@
 """Kahneman-Tversky Optimization (Ethayarajh et al. 2024, equation 8): from answers that are good or bad by themselves.
 
-The point of reference is the policy's divergence, estimated from answers put to other prompts of the batch, never below
-0."""
+The point of reference is the policy's divergence, estimated from answers put to other prompts, never below 0."""
 
 from typing import TYPE_CHECKING
 

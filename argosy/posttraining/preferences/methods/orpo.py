@@ -8,10 +8,14 @@ from argosy.posttraining.preferences.methods import Answers, Method, Settings
 if TYPE_CHECKING:
     from torch import Tensor
 
+_LEAST = 2.0**-24  # from 1 to the float32 below it
+
 
 def _log_odds(answers: Answers) -> "Tensor":
-    """Return log(P / (1 - P)), P being the geometric mean of an answer's probabilities."""
-    return answers.means - (-answers.means.expm1()).log()
+    """Return log(P / (1 - P)), P being the geometric mean of an answer's probabilities.
+
+    1 - P is at least _LEAST, so that a P that rounding has made 1 has finite odds and a gradient."""
+    return answers.means - (-answers.means.expm1()).clamp(min=_LEAST).log()
 
 
 def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
