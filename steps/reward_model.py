@@ -40,7 +40,7 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(config.stage, model, evaluate, lambda: train_reward_model(stage, model, pairs, config.centering))
 
 
-STEP = Step("reward_model", RewardModelConfig, run, version=5, needs="train")
+STEP = Step("reward_model", RewardModelConfig, run, version=6, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

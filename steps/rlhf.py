@@ -55,7 +55,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(config.stage, model, evaluate, lambda: train_policy(stage, model, chosen, heldout, rewards, true))
 
 
-STEP = Step("rlhf", RLHFConfig, run, version=6, needs="train")
+STEP = Step("rlhf", RLHFConfig, run, version=7, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

@@ -44,7 +44,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(config.stage, model, evaluate, lambda: finetune(stage, model, train, longest))
 
 
-STEP = Step("sft", SFTConfig, run, version=4, needs="train")
+STEP = Step("sft", SFTConfig, run, version=5, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

@@ -3,7 +3,8 @@
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -49,9 +50,41 @@ def encode_prompt(tokenizer: Any, messages: Sequence[Message], tools: Any = None
                        tools=tools)["input_ids"])
 
 
-def encode(tokenizer: Any, messages: Sequence[Message], tools: Any = None) -> list[int]:
-    """Token ids of the whole conversation, where `tools` may be called. Raises ParseError: the template refuses it."""
-    return list(_apply(tokenizer, messages, tokenize=True, return_dict=True, tools=tools)["input_ids"])
+def encode_answer(
+    tokenizer: Any, prompt: Sequence[Message], answer: Sequence[Message], tools: Any = None
+) -> tuple[list[int], list[int]]:
+    """Return the token ids of a prompt, and of it with its answer up to the token that ends the turn: what a template
+    writes after that, such as a line break, no model samples, and no reward is read there.
+
+    Raises ParseError: the template refuses them, or leaves tools out; the ids of the two do not begin with the prompt's
+    own."""
+    whole = [*prompt, *answer]
+    _check_tools(tokenizer, whole, tools)
+    before: str = _apply(tokenizer, prompt, tokenize=False, add_generation_prompt=True, tools=tools)
+    text: str = _apply(tokenizer, whole, tokenize=False, tools=tools)
+    if not text.startswith(before):
+        raise ParseError("the chat template renders the prompt alone in another way than with its answer")
+    ids, ends = _ids(tokenizer, text), set(end_tokens(tokenizer))
+    begin = _begin(tokenizer, ids, before)
+    last = next((at for at in range(len(ids) - 1, begin - 1, -1) if ids[at] in ends), len(ids))
+    return ids[:begin], ids[: last + 1]
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _begin(tokenizer: Any, ids: Sequence[int], before: str) -> int:
+    """Return the place in a conversation's `ids` where the answer to the rendered prompt `before` begins.
+
+    Raises ParseError: a token is of both, so that no answer to the prompt begins as the conversation's does."""
+    prompt = _ids(tokenizer, before)
+    if list(ids[: len(prompt)]) == prompt:
+        return len(prompt)
+    joined = next(at for at, token in enumerate(prompt) if list(ids[at : at + 1]) != [token])
+    raise ParseError("the tokenizer joins the end of the prompt and the answer's first word to one token, which no "
+                     "answer can begin with: have the chat template write the space after the prompt, not in it",
+                     repr(tokenizer.decode(list(ids[joined : joined + 1]))))
 
 
 def _apply(tokenizer: Any, messages: Sequence[Message], **how: Any) -> Any:
@@ -87,40 +120,46 @@ def encode_answers(
 
     A template that marks them with {% generation %} says so itself. Of another one the conversation up to each answer
     is rendered too: what follows it, up to the token that ends the turn, is the answer. Raises ParseError: a message of
-    the assistant is not where the shorter conversation ends (names its number), its words are not as written, or tools
-    or calls of them are left out."""
+    the assistant is not where the shorter conversation ends (names its number), its words are not as written, a token
+    is of the prompt and of them, or tools or calls of them are left out."""
     _check_tools(tokenizer, messages, tools)
+    prompts: list[tuple[int, str]] = [
+        (number, _apply(tokenizer, messages[:number], tokenize=False, add_generation_prompt=True, tools=tools))
+        for number, message in enumerate(messages) if number and message["role"] == "assistant"]
+    text: str = _apply(tokenizer, messages, tokenize=False, tools=tools)
     if _MARK.search(tokenizer.get_chat_template()):
         marked = _apply(tokenizer, messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True,
                         tools=tools)
-        return list(marked["input_ids"]), [bool(each) for each in marked["assistant_masks"]]
-    text: str = _apply(tokenizer, messages, tokenize=False, tools=tools)
-    spans = list(_answer_spans(tokenizer, messages, text, tools))
+        ids, marks = list(marked["input_ids"]), [bool(each) for each in marked["assistant_masks"]]
+        for _, before in prompts:
+            if text.startswith(before):
+                _begin(tokenizer, ids, before)
+        return ids, marks
+    if messages and messages[0]["role"] == "assistant":
+        raise ParseError("message 1 is the assistant's: the chat template has no mark of its words, and there is "
+                         "nothing before them")
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    ids, marks = list(encoded["input_ids"]), [False] * len(encoded["input_ids"])
     starts = [start for start, _ in encoded["offset_mapping"]]
-    return list(encoded["input_ids"]), [any(low <= at < high for low, high in spans) for at in starts]
+    for number, before in prompts:
+        end = bisect_left(starts, _answer_end(tokenizer, text, before, messages[number], number))
+        for at in range(_begin(tokenizer, ids, before), end):
+            marks[at] = True
+    return ids, marks
 
 
-def _answer_spans(tokenizer: Any, messages: Sequence[Message], text: str, tools: Any) -> Iterator[tuple[int, int]]:
-    """Yield begin and end, in characters of the rendered `text`, of each turn of the assistant."""
-    ending = turn_ending(tokenizer)
-    for number, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
-        if not number:
-            raise ParseError("message 1 is the assistant's: the chat template has no mark of its words, and there is "
-                             "nothing before them")
-        before: str = _apply(tokenizer, messages[:number], tokenize=False, add_generation_prompt=True, tools=tools)
-        if not text.startswith(before):
-            raise ParseError(f"message {number + 1}: the chat template renders what comes before it in another way "
-                             "than within the whole conversation, so that the assistant's words cannot be told")
-        words = message["content"].strip()
-        end = text.find(words, len(before))
-        if end < 0:
-            raise ParseError(f"message {number + 1}: the chat template does not render its words as written")
-        end += len(words)
-        close = text.find(ending, end) if ending else end
-        yield len(before), end if close < 0 else close + len(ending)
+def _answer_end(tokenizer: Any, text: str, before: str, message: Message, number: int) -> int:
+    """Return where the assistant's turn that follows `before` ends, in characters of the rendered `text`."""
+    if not text.startswith(before):
+        raise ParseError(f"message {number + 1}: the chat template renders what comes before it in another way "
+                         "than within the whole conversation, so that the assistant's words cannot be told")
+    words, ending = message["content"].strip(), turn_ending(tokenizer)
+    end = text.find(words, len(before))
+    if end < 0:
+        raise ParseError(f"message {number + 1}: the chat template does not render its words as written")
+    end += len(words)
+    close = text.find(ending, end) if ending else -1
+    return end if close < 0 else close + len(ending)
 
 
 def learnt_marks(marks: Sequence[bool], learnt: Sequence[bool]) -> list[bool]:
@@ -154,24 +193,31 @@ def end_tokens(tokenizer: Any, *, chat: bool = True, configured: Any = None) -> 
 
 
 def end_of_turn(tokenizer: Any) -> int | None:
-    """The first special token that the template puts behind an assistant's words; None: there is none."""
-    tail = tokenizer(_tail(tokenizer), add_special_tokens=False)["input_ids"]
+    """The first special token that the template puts after an assistant's words, or, where there is none, that begins
+    the next turn; None: there is neither."""
+    found = _first_special(tokenizer, _tail(tokenizer))
+    return _first_special(tokenizer, _tail(tokenizer, more=True)) if found is None else found
+
+
+def _first_special(tokenizer: Any, text: str) -> int | None:
     special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
-    return next((token for token in tail if token in special), None)
+    return next((token for token in _ids(tokenizer, text) if token in special), None)
 
 
-def _tail(tokenizer: Any) -> str:
-    """Text that the template puts behind an assistant's words."""
+def _tail(tokenizer: Any, *, more: bool = False) -> str:
+    """Text that the template puts after an assistant's words; `more`: where a turn of the user follows."""
     word = "xyzzy"  # in no template
-    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": word}]
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": word},
+                *([{"role": "user", "content": "a"}] if more else [])]
     whole: str = tokenizer.apply_chat_template(messages, tokenize=False)
     return whole.rpartition(word)[2]
 
 
 def turn_ending(tokenizer: Any) -> str:
-    """Text that the template puts behind an assistant's words, up to the special token that ends the turn; "" where
+    """Text that the template puts after an assistant's words, up to the special token that ends the turn; "" where
     there is none."""
-    tail, token = _tail(tokenizer), end_of_turn(tokenizer)
+    tail = _tail(tokenizer)
+    token = _first_special(tokenizer, tail)
     if token is None:
         return ""
     spelled = str(tokenizer.convert_ids_to_tokens(token))

@@ -141,9 +141,14 @@ def _compile(template: str) -> Any:
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     environment.filters["tojson"] = lambda value, **_: json.dumps(value, ensure_ascii=False)
     environment.globals["raise_exception"] = _refuse
+    return environment.from_string(without_marks(template))
+
+
+def without_marks(template: str) -> str:
+    """Return a template that renders the same and marks nothing with {% generation %}."""
     for mark, same in (("generation", "if true"), ("endgeneration", "endif")):
         template = re.sub(rf"\{{%(-?)\s*{mark}\s*(-?)%\}}", rf"{{%\1 {same} \2%}}", template)
-    return environment.from_string(template)
+    return template
 
 
 def _refuse(message: str) -> None:

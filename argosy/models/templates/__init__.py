@@ -6,9 +6,10 @@ from typing import Any
 
 from argosy.data.schemas import ParseError
 from argosy.errors import InputError
-from argosy.models.chat import encode_answers, turn_ending
+from argosy.models.chat import encode_answer, encode_answers, turn_ending
 from argosy.models.templates.published import TEMPLATES
 from argosy.plugins import pick
+from argosy.tokens.markup import without_marks
 
 
 def use_template(tokenizer: Any, name: str) -> None:
@@ -26,7 +27,19 @@ def use_template(tokenizer: Any, name: str) -> None:
     tokenizer.chat_template = chosen.text
 
 
+def end_at_turn(tokenizer: Any) -> None:
+    """Have the tokenizer's template write no space, such as ChatML's line break, after the last turn of a conversation.
+    """
+    turns: list[Any] = [{"role": "user", "content": _WORDS[0]}, {"role": "assistant", "content": _WORDS[1]}]
+    text: str = tokenizer.apply_chat_template(turns, tokenize=False)
+    if text != text.rstrip():
+        inner = without_marks(tokenizer.get_chat_template())  # which would mark other places within a block
+        tokenizer.chat_template = (f"{{% set whole %}}{inner}{{% endset %}}"
+                                   "{{ whole if add_generation_prompt else whole.rstrip() }}")
+
+
 _WORDS = ("Wombats dig.", "Otters swim.", "Herons wait.", "Badgers sleep.")  # apart from each other and all templates
+_FIRST = ("The", "the", "I", "a", "1", "Yes")  # words that tokenizers join with a space before them
 
 
 def check_spans(tokenizer: Any) -> None:
@@ -34,7 +47,11 @@ def check_spans(tokenizer: Any) -> None:
     the assistant's words and the end of the turn, and nothing else.
 
     What a template itself puts between the generation prompt and the words (an empty <think>) may go with them. Raises
-    InputError: it is otherwise, with the text that is marked."""
+    InputError: it is otherwise, with the text that is marked; or no special token ends a turn."""
+    if not turn_ending(tokenizer):
+        raise InputError("the chat template of the tokenizer writes no special token after the assistant's words, so "
+                         "that no answer would learn to end, and generation stops at such a token: have it write one, "
+                         f"such as {{{{ eos_token }}}}, or choose another: template={'|'.join(TEMPLATES)}")
     roles = ("user", "assistant", "user", "assistant")
     turns: list[Any] = [{"role": role, "content": words} for role, words in zip(roles, _WORDS, strict=True)]
     _check(tokenizer, turns, needed=True)
@@ -44,10 +61,13 @@ def check_spans(tokenizer: Any) -> None:
 def _check(tokenizer: Any, turns: Sequence[Any], needed: bool) -> None:
     try:
         found = _marked(tokenizer, turns)
+        for word in _FIRST if needed else ():
+            encode_answer(tokenizer, turns[:1], [{"role": "assistant", "content": word}])
     except ParseError as error:
         if needed:
-            raise InputError(f"the chat template of the tokenizer cannot be trained with: {error}. Choose one: "
-                             f"template={'|'.join(TEMPLATES)}") from None
+            token = f" (the token {error.value})" if error.value else ""
+            raise InputError(f"the chat template of the tokenizer cannot be trained with: {error}{token}; or choose "
+                             f"one: template={'|'.join(TEMPLATES)}") from None
         return  # it takes no system's turn, and each conversation that has one is set aside
     start, ending = _start(tokenizer), turn_ending(tokenizer)
     answers = [turn["content"] for turn in turns if turn["role"] == "assistant"]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from argosy.data.schemas import Message, ParseError, turns_of
 from argosy.errors import InputError
-from argosy.models.chat import check_length, encode, encode_prompt, end_tokens
+from argosy.models.chat import check_length, encode_answer
 from argosy.posttraining.config import PreferenceConfig
 from argosy.posttraining.stage import Stage
 
@@ -86,23 +86,13 @@ def _channel(record: dict[str, Any]) -> str:
 def _encode(
     tokenizer: Any, prompt: Sequence[Message], answers: Sequence[Sequence[Message]], max_length: int, tools: Any
 ) -> list[list[int]]:
-    """Return the tokens of the prompt, and of it with each answer, up to the answer's end-of-turn token: what a
-    template writes behind that, such as a line break, no model samples, and no reward is read there."""
-    prompt_ids, ends = encode_prompt(tokenizer, prompt, tools), set(end_tokens(tokenizer))
-    sides = [_without_tail(encode(tokenizer, [*prompt, *answer], tools), len(prompt_ids), ends) for answer in answers]
-    for ids in sides:
+    """Return the tokens of the prompt, and of it with each answer."""
+    both = [encode_answer(tokenizer, prompt, answer, tools) for answer in answers]
+    for prompt_ids, ids in both:
         check_length(ids, max_length)
-        if ids[: len(prompt_ids)] != prompt_ids:
-            raise ParseError("the chat template renders the prompt alone in another way than with its answer")
         if len(ids) == len(prompt_ids):
             raise ParseError("the chat template renders no answer")
-    return [prompt_ids, *sides]
-
-
-def _without_tail(ids: list[int], begin: int, ends: set[int]) -> list[int]:
-    """Cut a conversation behind its last end-of-turn token, where its answer, from `begin` on, has one."""
-    last = next((at for at in range(len(ids) - 1, begin - 1, -1) if ids[at] in ends), len(ids))
-    return ids[: last + 1]
+    return [both[0][0], *(ids for _, ids in both)]
 
 
 def split(pairs: Sequence[Preference]) -> list[Feedback]:

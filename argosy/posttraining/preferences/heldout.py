@@ -10,7 +10,7 @@ from torch.nn.functional import logsigmoid
 from argosy.models.logprobs import answer_logprobs, by_length, pad_right
 from argosy.posttraining.preferences.examples import Example, Feedback, Preference, channels_of
 from argosy.posttraining.preferences.methods import Answers, Method, Settings, pair_losses
-from argosy.posttraining.preferences.objective import right, sides_of
+from argosy.posttraining.preferences.objective import rewards_at, right, sides_of
 from argosy.statistics.intervals import auc, mean
 
 _BINS = 10
@@ -93,7 +93,9 @@ def rewards_of(
     model: Any, conversations: Sequence[Sequence[int]], pad_id: int, batch_size: int, caution: float = 0.0
 ) -> list[float]:
     """Return the reward of each conversation, given as token ids up to its end-of-turn token: the mean over heads, less
-    `caution` times their standard deviation (Coste et al. 2024, "Reward Model Ensembles", penalise its square)."""
+    `caution` times their standard deviation (Coste et al. 2024, "Reward Model Ensembles", penalise its square).
+
+    It is read at the last token, which may be the padding token too."""
     rewards = [0.0] * len(conversations)
     model.eval()
     with torch.no_grad():
@@ -101,7 +103,8 @@ def rewards_of(
             rows = [conversations[index] for index in batch]
             ids = pad_right(rows, pad_id).to(model.device)
             mask = pad_right([[1] * len(row) for row in rows], 0).to(model.device)
-            heads = model(input_ids=ids, attention_mask=mask).logits.float()
+            states = model.get_decoder()(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+            heads = rewards_at(model, states[range(len(rows)), [len(row) - 1 for row in rows]])
             values = heads.mean(dim=1) - caution * heads.std(dim=1, correction=0)
             for index, value in zip(batch, values.tolist(), strict=True):
                 rewards[index] = value

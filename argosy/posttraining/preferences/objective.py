@@ -87,6 +87,11 @@ class PreferenceLoss(PackedModel):
                        if reference is None else reference, sum_by_sequence(answered, numbers, count), whole)
 
 
+def rewards_at(model: Any, states: Tensor) -> Tensor:
+    """Return what a sequence classifier says of last hidden states, (states, heads), float32."""
+    return model.score(states.to(model.score.weight.dtype)).float()  # type: ignore[no-any-return]
+
+
 def right(margins: Tensor) -> Tensor:
     """Return 1 where a margin is positive, and a half where rounding alone keeps it from 0, float64."""
     return (margins > _ROUNDING).double() + 0.5 * (margins.abs() <= _ROUNDING)

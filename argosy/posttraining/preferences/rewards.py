@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from argosy.errors import InputError
 from argosy.models.attention import Choice
+from argosy.models.chat import encode_prompt
 from argosy.models.load import Source
 from argosy.models.packed import PackedModel
+from argosy.models.templates import end_at_turn
 from argosy.posttraining.config import PreferenceConfig
 from argosy.posttraining.preferences.examples import Preference, channels_of
 from argosy.posttraining.preferences.learning import Learner, Part, plan, row_settings
-from argosy.posttraining.preferences.objective import about, right, tensors
+from argosy.posttraining.preferences.objective import about, rewards_at, right, tensors
 from argosy.posttraining.stage import Stage, Trained
 from argosy.training.engines import make_engine
 from argosy.training.engines.fitting import explained
@@ -51,7 +54,7 @@ class RewardLoss(PackedModel):
             channels, weights, margins: (pairs,)."""
         states = self.hidden(ids, documents, positions).flatten(0, 1)
         ends = documents.flatten().bincount(minlength=len(starts)).cumsum(0) - 1
-        rewards = self.model.score(states[ends].to(self.model.score.weight.dtype)).float()
+        rewards = rewards_at(self.model, states[ends])
         chosen, rejected = rewards[0::2], rewards[1::2]  # (pairs, heads)
         ahead = chosen - rejected
         each = -logsigmoid(ahead - margins.unsqueeze(1)) + self._centering * (chosen + rejected).square()
@@ -75,8 +78,30 @@ def load_reward_model(source: Source, seed: int | None = None, heads: int = 1) -
 
 
 def start_reward_model(stage: Stage[PreferenceConfig], heads: int) -> Any:
-    """Return the reward model that is trained, with a new head, and with adapters where the config has them."""
+    """Return the reward model that is trained, with a new head, and with adapters where the config has them.
+
+    Raises InputError: the tokenizer can pad with the end of a turn alone."""
+    _agree_with_transformers(stage.source)
     return stage.adapt(load_reward_model(stage.source, stage.config.seed, heads), whole=("score",))
+
+
+def _agree_with_transformers(source: Source) -> None:
+    """Have transformers' class, which reads the score at the last token that is no padding, read it where training
+    does: at the end of the last turn. The tokenizer pads with a different token, its template writes nothing after it.
+
+    Raises InputError: the tokenizer has no different special token."""
+    tokenizer = source.tokenizer
+    if tokenizer.pad_token_id in source.stop_ids:
+        used = set(encode_prompt(tokenizer, [{"role": "user", "content": "a"}]))
+        others = [token for token, added in tokenizer.added_tokens_decoder.items()
+                  if added.special and token not in source.stop_ids]
+        if not others:
+            raise InputError("the tokenizer pads with the token that ends a turn, where a reward is read, and has no "
+                             "different special token: start from the model with one of its own as pad_token "
+                             "(tokenizer.add_special_tokens({'pad_token': '<|pad|>'}), then save it)")
+        best = min(others, key=lambda token: (token in used, token != tokenizer.unk_token_id, token))
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(best)
+    end_at_turn(tokenizer)
 
 
 def merge_heads(model: Any) -> Any:

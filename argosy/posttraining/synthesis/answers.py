@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from argosy.data.schemas import ParseError
+from argosy.data.schemas import Message, ParseError
 from argosy.data.split import derive_seed
 from argosy.errors import InputError
-from argosy.models.chat import check_template, encode_prompt, end_of_turn, end_tokens
+from argosy.models.chat import check_template, encode_answer, end_tokens
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import Source, open_source
 from argosy.models.logprobs import by_length
@@ -117,15 +117,16 @@ class Answering:
 def reencoded(given: Sample, tokenizer: Any) -> Sample:
     """Return a sample in the token ids of another tokenizer, in its chat template.
 
-    Raises InputError: that template refuses the prompt."""
+    Raises InputError: that template refuses it."""
+    said: Message = {"role": "assistant", "content": given.text}
     try:
-        prompt = replace(given.prompt, ids=encode_prompt(tokenizer, given.prompt.messages))
+        prompt, ids = encode_answer(tokenizer, given.prompt.messages, [said])
     except ParseError as error:
-        raise InputError(f"reward_model cannot judge a prompt: {error}") from None
-    ids = tokenizer(given.text, add_special_tokens=False)["input_ids"]
-    turn = end_of_turn(tokenizer)
-    end = tokenizer.eos_token_id if turn is None else turn
-    return replace(given, prompt=prompt, answer_ids=[*ids, *([end] if given.ended else [])])
+        raise InputError(f"reward_model cannot judge an answer: {error}") from None
+    ended = ids[len(prompt) :]
+    if not given.ended and ended and ended[-1] in end_tokens(tokenizer):
+        ended.pop()
+    return replace(given, prompt=replace(given.prompt, ids=prompt), answer_ids=ended)
 
 
 def rewarded(

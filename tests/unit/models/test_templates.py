@@ -13,7 +13,7 @@ from argosy.data.formats import read_record
 from argosy.data.records import read_any
 from argosy.data.schemas import ParseError
 from argosy.errors import InputError
-from argosy.models.chat import encode_answers, encode_prompt
+from argosy.models.chat import encode_answers, encode_prompt, end_tokens
 from argosy.models.templates import TEMPLATES, check_spans, use_template
 from argosy.tokens.tokenizer import train_tokenizer
 from tests.started_models import CHATML, make_qwen_tokenizer
@@ -108,6 +108,33 @@ def test_marks_of_anything_but_the_answers_are_refused(template: str, marked: st
     with pytest.raises(InputError) as error:
         check_spans(make_qwen_tokenizer(template=template))
     assert f"marks {marked} as the assistant's where it says 'Otters swim.<|im_end|>'" in str(error.value)
+
+
+@pytest.mark.parametrize(("template", "reason"), [
+    # The tokenizer has a token for a space and a letter: the prompt ends before it, the conversation goes on with it.
+    (CHATML.replace("assistant\\n' }}{%- endif", "assistant ' }}{%- endif").replace("m.role + '\\n'", "m.role + ' '"),
+     "joins the end of the prompt and the answer's first word to one token, which no answer can begin with: have the "
+     "chat template write the space after the prompt, not in it (the token ' The')"),
+    (MARKED.replace("assistant\\n' }}{% endif", "assistant ' }}{% endif").replace("m.role + '\\n'", "m.role + ' '"),
+     "joins the end of the prompt and the answer's first word to one token"),
+    (CHATML.replace("m.content + '<|im_end|>\\n'", "m.content"), "writes no special token after the assistant's words"),
+    (MARKED.replace("'<|im_end|>'", "''"), "writes no special token after the assistant's words"),
+    (CHATML.replace("<|im_start|>", "### ").replace("<|im_end|>", ""), "writes no special token after the assistant's"),
+])  # fmt: skip
+def test_a_template_whose_answers_cannot_begin_or_end_as_learnt_is_refused(template: str, reason: str) -> None:
+    assert template != CHATML
+    tokenizer = make_qwen_tokenizer(template=template.replace("<think>\\n\\n</think>\\n\\n", ""))
+    with pytest.raises(InputError) as error:
+        check_spans(tokenizer)
+    assert reason in str(error.value)
+    assert "template=chatml|qwen|llama3|mistral|zephyr|gemma" in str(error.value)
+
+
+def test_an_answer_stops_where_the_next_role_begins_if_nothing_else_ends_it() -> None:
+    tokenizer = make_qwen_tokenizer(template=CHATML.replace("<|im_end|>", ""))
+    ids = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
+    assert end_tokens(tokenizer) == ids
+    assert end_tokens(make_qwen_tokenizer()) == ids[1:]
 
 
 @pytest.mark.parametrize("name", ["mistral", "zephyr", "gemma"])

@@ -12,13 +12,23 @@ import pytest
 import torch
 
 from argosy.errors import InputError
+from argosy.models.export import save_weights
+from argosy.models.load import open_source
 from argosy.posttraining.preferences import learning, methods, reference
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
-from argosy.posttraining.preferences.examples import Example, Feedback, Preference, hold_out, read_answers, split
+from argosy.posttraining.preferences.examples import (
+    Example,
+    Feedback,
+    Preference,
+    hold_out,
+    preference_parser,
+    read_answers,
+    split,
+)
 from argosy.posttraining.preferences.heldout import HeldOut, reward_metrics, rewards_of
 from argosy.posttraining.preferences.methods import find_method, method_names
-from argosy.posttraining.preferences.objective import PreferenceLoss, about, labels, tensors
-from argosy.posttraining.preferences.rewards import merge_heads, train_reward_model
+from argosy.posttraining.preferences.objective import PreferenceLoss, about, labels, rewards_at, tensors
+from argosy.posttraining.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
 from argosy.posttraining.stage import Stage
 from argosy.step.contract import Progress, StepContext
 from argosy.store.files import remove_temporaries
@@ -26,7 +36,7 @@ from argosy.training.config import ModelConfig
 from argosy.training.engines.torch import TorchEngine
 from argosy.training.parallel import Group
 from argosy.training.phase import build_model
-from tests.posttraining_fixtures import make_tokenizer
+from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
 from tests.step_fixtures import write_lines
 from tests.training_fixtures import TINY_MODEL, Recorder
 
@@ -105,6 +115,45 @@ def test_a_reward_model_of_several_heads_tells_pairs_apart_and_loads_anywhere(tm
     cautious = heads.mean(dim=1) - 2 * heads.std(dim=1, correction=0)
     assert rewards_of(loaded, given, 0, 2, caution=2.0) == pytest.approx(cautious.tolist(), abs=1e-5)
     assert rewards_of(merge_heads(loaded), given, 0, 2) == pytest.approx(heads.mean(dim=1).tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("pad", ["<|end|>", "<|pad|>"])
+def test_transformers_reads_a_reward_where_training_does_whatever_pad_is(tmp_path: Path, pad: str) -> None:
+    """In batches padded on either side, of conversations that its own tokenizer renders; the line break that the
+    template writes after a turn would be another place."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    make_checkpoint(tmp_path / "base")
+    source = open_source("checkpoint", str(tmp_path / "base"), "cpu")
+    source.tokenizer.pad_token = pad
+    source.tokenizer.chat_template = source.tokenizer.chat_template.replace(
+        "<|end|>{% endgeneration %}", "<|end|>{% endgeneration %}{{ '\n' }}")
+    talks = [[{"role": "user", "content": "say red " * (1 + 3 * number)}, {"role": "assistant", "content": words}]
+             for number, words in enumerate(("red red", "blue", "a red cat"))]
+    ids = [preference_parser(source.tokenizer, 96)({"prompt": talk[:1], "chosen": talk[1:], "rejected": [
+        {"role": "assistant", "content": "x"}]}).chosen_ids for talk in talks]
+    stage = Stage(settings("dpo"), StepContext(tmp_path, Recorder(), Progress(None)), Group(), source)
+    model = start_reward_model(stage, 1)
+    torch.nn.init.normal_(model.score.weight)
+    (tmp_path / "export").mkdir()
+    save_weights(model, tmp_path / "export")
+    source.tokenizer.save_pretrained(tmp_path / "export")
+
+    loss = RewardLoss(model, 0.0, 1, torch.float32, 96)
+    pairs = [Preference(row[:-1], row, row) for row in ids]
+    laid = tensors(pairs, "cpu", prompts=False)
+    ends = laid[2].flatten().bincount().cumsum(0) - 1
+    trained = rewards_at(model, loss.hidden(laid[0], laid[2], laid[3])[0][ends])[::2, 0].tolist()
+    assert rewards_of(model, ids, source.pad_id, 2) == pytest.approx(trained, abs=1e-4)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "export").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "export")
+    assert loaded.config.pad_token_id == tokenizer.pad_token_id
+    for side in ("left", "right"):
+        tokenizer.padding_side = side
+        batch = tokenizer.apply_chat_template(talks, padding=True, return_tensors="pt", return_dict=True)
+        assert loaded(**batch).logits[:, 0].tolist() == pytest.approx(trained, abs=1e-4), side
+    alone = [tokenizer.apply_chat_template(talk, return_tensors="pt", return_dict=True) for talk in talks]
+    assert [loaded(**each).logits.item() for each in alone] == pytest.approx(trained, abs=1e-4)
 
 
 def total(method: str, examples: list[Any], model: Any = None, **fields: Any) -> Any:
