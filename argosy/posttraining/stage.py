@@ -69,11 +69,13 @@ class Stage(Generic[C]):
     def adapt(self, model: Any, whole: Sequence[str] = ()) -> Any:
         """Give a model of the checkpoint's weights the adapters of `lora`, where that is set; returns it.
 
-        `whole`: modules that are trained whole beside them, such as a new head."""
+        `whole`: modules that are trained whole beside them, such as a new head; tables with rows of tokens that were
+        just added are so too."""
         if not self.config.lora:
             return model
-        from argosy.models.adapters.layers import add_adapters
+        from argosy.models.adapters.layers import add_adapters, tables_of_new_tokens
 
+        whole = (*whole, *tables_of_new_tokens(model, self.source.tokenizer))
         return add_adapters(model, self.config.lora, self.config.seed, self.source.path, whole)
 
     def run(

@@ -17,9 +17,11 @@ from torch import Tensor, nn
 
 from argosy.errors import InputError
 from argosy.models.adapters.config import LoRAConfig
+from argosy.models.chat import encode_prompt, end_tokens
 
 ADAPTER = "default"  # PEFT's name of the only one
 PREFIX = "base_model.model."  # of its names
+_APART = 1e-3  # of the length of an embedding's row; rows that were ever trained are further apart
 _RECORD = "argosy_adapters"  # the model's attribute that holds what follows
 _SAVED = f".modules_to_save.{ADAPTER}."
 
@@ -139,6 +141,35 @@ def _around_blocks(model: Any, wanted: Sequence[str]) -> list[str]:
         if set(pair) & set(found):
             found += pair
     return list(dict.fromkeys(found))
+
+
+def tables_of_new_tokens(model: Any, tokenizer: Any) -> list[str]:
+    """List the names of the embedding and of the output layer, where rows of a special token that the chat template
+    writes, or that ends an answer, equal another token's: they have to be trained whole beside adapters.
+
+    It says so on standard output."""
+    written = {*encode_prompt(tokenizer, [{"role": "user", "content": "a"}]), *end_tokens(tokenizer)}
+    tokens = sorted(written & tokenizer.added_tokens_decoder.keys())
+    tables = {id(table): table for table in (model.get_input_embeddings(), model.get_output_embeddings())
+              if table is not None}
+    found = {name: equal for name, module in model.named_modules()
+             if id(module) in tables and (equal := _equal_to_others(module.weight, tokens))}
+    for name, equal in found.items():
+        print(f"the rows of {', '.join(tokenizer.convert_ids_to_tokens(equal))} in {name} equal those of other tokens, "
+              f"as of tokens that were just added: {name} is trained whole beside the adapters of lora", flush=True)
+    return list(found)
+
+
+@torch.no_grad()
+def _equal_to_others(weight: Tensor, tokens: list[int]) -> list[int]:
+    """List those of the tokens whose row is not apart from every other row."""
+    found = []
+    for token in tokens:
+        row = weight[token]
+        near = torch.linalg.vector_norm(weight - row, dim=1) <= _APART * row.norm()
+        if int(near.sum()) > 1:
+            found.append(token)
+    return found
 
 
 def _layers(model: Any) -> Iterator[tuple[str, Any]]:

@@ -14,8 +14,9 @@ from argosy.models.adapters.config import LoRAConfig
 from argosy.models.adapters.layers import add_adapters, without_adapters
 from argosy.models.export import Exporter
 from argosy.models.formats.files import convert
-from argosy.models.load import load_model, load_shared
+from argosy.models.load import Source, load_model, load_shared
 from argosy.posttraining.config import PosttrainingConfig
+from argosy.posttraining.stage import Stage
 from argosy.step.contract import Progress, StepContext
 from argosy.tokens.mixture import Batch
 from argosy.tracking.tracker import Tracker
@@ -114,6 +115,28 @@ def test_modules_that_are_trained_whole_are_in_the_export(tmp_path: Path) -> Non
     assert (_logits(PeftModel.from_pretrained(load_model(base), str(path))) - _logits(model)).abs().max() < 1e-5
     with without_adapters(model):
         assert torch.equal(_logits(model), _logits(load_model(base)))
+
+
+@pytest.mark.parametrize(("kind", "tables"), [
+    ("llama", {"model.embed_tokens", "lm_head"}), ("gpt_neox", {"gpt_neox.embed_in", "lm_head"})])
+def test_tables_with_rows_of_tokens_just_added_are_trained_beside_adapters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, tables: set[str]
+) -> None:
+    """As `start` adds them: their rows are the mean of the others, and no adapter of a block could part them."""
+    tokenizer, model = make_tokenizer(), _model(kind)
+    stage = Stage(PosttrainingConfig(lora=LoRAConfig(rank=2)), StepContext(tmp_path, Tracker(None), Progress(None)),
+                  Group(), Source(tmp_path, tokenizer, 0, 64, [], "cpu"))
+
+    def whole(model: Any) -> set[str]:
+        return {name.partition(".modules_to_save")[0] for name, each in stage.adapt(model).named_parameters()
+                if each.requires_grad and ".lora_" not in name}
+
+    assert whole(_model(kind)) == set()
+    with torch.no_grad():
+        for table in (model.get_input_embeddings(), model.get_output_embeddings()):
+            table.weight[tokenizer.convert_tokens_to_ids(["<|user|>", "<|end|>"])] = table.weight.mean(dim=0)
+    assert whole(model) | ({"lm_head"} & tables) == tables  # tied parameters are named once
+    assert "the rows of <|user|>, <|end|> in" in capsys.readouterr().out
 
 
 def test_a_reward_model_has_its_head_in_the_adapter(tmp_path: Path) -> None:
