@@ -81,5 +81,5 @@ def generated(question: Question, text: str) -> Answer:
     elif about.labels and len(found) == len(about.answer) == 1:
         chosen = about.labels.find(found)
     else:
-        chosen = question.gold if found == about.answer else OTHER_ANSWER
+        chosen = question.gold if rule(about.extract).same(found, about.answer) else OTHER_ANSWER
     return Answer(question, (), chosen, chosen, chosen, text, found)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from argosy.text.answers import NUMBER
+from argosy.text.values import is_number
 from evals.extract import rule
 from evals.items import Item
 from evals.question import Draft, Generation, Rendered
@@ -60,7 +60,7 @@ def default_rule(draft: Draft) -> str:
     """Name the rule for the item's kind of answer: labels, a number at the end of a solution, or a text."""
     if draft.choices:
         return "letters" if draft.golds else "letter"
-    return "last_number" if NUMBER.fullmatch(draft.answer.strip()) else "stated" if draft.solution else "exact"
+    return "last_number" if is_number(draft.answer) else "stated" if draft.solution else "exact"
 
 
 open_form = GeneratedForm()

@@ -13,6 +13,8 @@ STATED = (
 )
 # Marks that may stand before a label, behind it, and between two of which one is right.
 OPEN = r"[\s:：*\"'“‘(（\[【{$]{0,20}"
+_JOINS = r"\s*(?:(?:[,，]\s*)?and\b|[,，、;；&+]|和|与|及|以及)?\s*"
+_BETWEEN = rf"(?:[)）\]】]{_JOINS}[(（\[【]|{_JOINS})"  # labels that are said together; "(B) A dog" says one
 _CLOSE = r"[\s*\"'”’)）\]】}$]{0,9}"
 _OR = r"(?:or\b|或者?|还是)"
 _AND = rf"(?:(?:,\s*)?and\b|[、和与及]|{_OR})"
@@ -31,6 +33,44 @@ _WRONG = (
 )
 
 _NEXT = re.compile(r"\n\s*(?:(?i:question)|题目|问题)\s*\d*\s*[:：]")
+
+
+_WIDE = {place: place - 0xFEE0 for span in ("０９", "ＡＺ", "ａｚ") for place in range(ord(span[0]), ord(span[1]) + 1)}
+_MACRO = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
+
+
+def readable(text: str, labels: str) -> str:
+    """Write labels as `labels` has them, where a text has them in full width, in a macro of LaTeX, or as small letters
+    that are no words: alone ("b", "(b)"), before the text of an option ("b) Paris") or stated ("The answer is (b)").
+    Doing it twice changes nothing."""
+    text = _MACRO.sub(r"\1", text.translate(_WIDE))
+    small = "".join(one.lower() for one in labels if "A" <= one <= "Z" and one.lower() not in labels)
+    for pattern in _small_patterns(small) if small else ():
+        text = pattern.sub(lambda found: _raised(found, small), text)
+    return text
+
+
+def _raised(found: re.Match[str], small: str) -> str:
+    """Raise the letters of a run of small labels, but of a word: "ac" is two labels, "bad" is none."""
+    run = found["run"]
+    letters = [one for one in re.sub("and", "", run) if one in small]
+    if run.isalpha() and run.isascii() and letters != sorted(set(letters)):
+        return found[0]
+    raised = re.sub(f"and|[{small}]", lambda one: one[0] if one[0] == "and" else one[0].upper(), run)
+    return found[0][: found.start("run") - found.start()] + raised + found[0][found.end("run") - found.start() :]
+
+
+@cache
+def _small_patterns(small: str) -> tuple[re.Pattern[str], ...]:
+    one = f"[{small}]"
+    run = rf"(?P<run>{one}(?:{_BETWEEN}{one})*)"
+    words = "".join(sorted({"a", "i"} & set(small)))  # "The answer is a" may go on
+    word = rf"(?!(?<![(（\[【{{\"'“‘*是为选案项：])[{words}](?:\s*\Z|[ \t]+(?!and\b)[A-Za-z]))" if words else ""
+    return (
+        re.compile(rf"\A{OPEN}{run}{_CLOSE}[.。]?\s*\Z"),
+        re.compile(rf"\A\s*[(（\[]?(?P<run>{one})[)）\].:：、．](?=\s|$)"),
+        re.compile(rf"{STATED}{OPEN}{word}{run}(?![A-Za-z0-9'’])"),
+    )
 
 
 def label(labels: str, *, alone: bool) -> str:
@@ -115,6 +155,7 @@ def chosen_label(text: str, labels: str) -> str | None:
     One that the text denies ("not A", "A is wrong", "不选A") is none of them; "B or C" is no answer, nor is what
     follows a next question."""
     stated, first, alone = _patterns(labels)
+    text = readable(text, labels)
     text = before_next_question(text, labels)
     wrong, open_ = denied(text, labels), undecided(text, labels)
     found = [said for said in stated.finditer(text) if said.start(1) not in wrong]
@@ -141,6 +182,7 @@ def chosen_labels(text: str, labels: str, wrong: Collection[int] = ()) -> str | 
 
     `wrong`: places in the text of labels that count nothing, such as those that are denied."""
     stated, first = _run_patterns(labels)
+    text = readable(text, labels)
     text = before_next_question(text, labels)
     said = [*stated.finditer(text)]
     found = said[-1] if said else first.match(text)
@@ -149,9 +191,6 @@ def chosen_labels(text: str, labels: str, wrong: Collection[int] = ()) -> str | 
     run = re.sub("and", "   ", found[1])
     chosen = {one for place, one in enumerate(run, found.start(1)) if place not in wrong}
     return "".join(one for one in labels if one in chosen)
-
-
-_BETWEEN = r"\s*(?:[,，、;；&]|和|与|及|and\b)?\s*"
 
 
 @cache

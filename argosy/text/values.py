@@ -1,6 +1,6 @@
 r"""Values of final answers: numbers as people and LaTeX write them, exact where they can be.
 
-"1,234.50", "$18", "18 dollars", "3/4", "2 1/2", "\frac{3}{4}", "50%", "1.5\times10^{3}", "2\sqrt{3}", "\pi/2",
+"1,234.50", "1.234,5", "$18", "3/4", "2 1/2", "\frac{3}{4}", "50%", "1.5\times10^{3}", "2\sqrt{3}", "\pi/2",
 "３．５", "1.2万" are numbers. Nothing of a text is run: its syntax tree is read."""
 
 import ast
@@ -11,12 +11,35 @@ import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 
-from argosy.text.answers import NUMBER
+from argosy.text.numerals import AMBIGUOUS, even
 
 _LONGEST = 200  # characters of an expression
 _BITS = 4096  # of an exact power
+_PLACES = 30  # decimals that are written
+_EXACT = 1e-9  # relative difference of numbers that are none that can be written exactly
 _FRACTION = r"\\[dtc]?frac\s*(?:\{[^{}]*\}|\d)\s*(?:\{[^{}]*\}|\d)"
-_AMOUNT = re.compile(rf"-?{_FRACTION}|(?:{NUMBER.pattern})(?:\s?/\s?\d+(?!\d*\s?/))?(?:\s?\\?%|\s?[万亿])?")
+_DIGITS = r"(?:\d+(?:\.\d+)?|\.\d+)"
+_POWER = r"\^(?:\{\s*[-+]?\d+\s*\}|[-+]?\d+)"
+_TIMES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
+          "百": 10**2, "千": 10**3, "万": 10**4, "亿": 10**8}  # fmt: skip
+_MULTIPLE = rf"\s?(?:[百千万亿]+(?!分)|(?:{'|'.join(list(_TIMES)[:5])})\b)"
+_MULTIPLIED = re.compile(rf"(?<=\d){_MULTIPLE}")
+# A sign that is no subtraction, no hyphen and no bullet; no letter and no "^" before the number.
+_SIGN = r"(?:(?<![\w)\]}])-(?=[\d.$€£¥\\])|(?<=[=:(])\s*-\s?)"
+_BEGIN = r"(?:(?<![A-Za-z_\d.^])|(?<=USD)|(?<=RMB)|(?<=CNY)|(?<=EUR)|(?<=GBP))"
+_AMOUNT = re.compile(
+    rf"{AMBIGUOUS}[^{AMBIGUOUS}]*{AMBIGUOUS}|{_SIGN}?(?:[$€£¥]\s?-?)?{_BEGIN}(?:{_FRACTION}"
+    rf"|{_DIGITS}(?:[eE][-+]?\d+(?![\w.])|\s?[×*]\s?10{_POWER}|{_POWER}|\s+\d+\s?/\s?\d+(?![\d./])|\s?/\s?{_DIGITS})?)"
+    rf"(?:\s?%|{_MULTIPLE})?"
+)
+_MACRO = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf|mathit)\s*\{([^{}]*)\}")
+_EXPONENT = re.compile(r"(?<=[A-Za-z\]}])\s*\^(?:\{[^{}]*\}|-?\d+)")  # of a letter or a unit, no number of the text
+# Numbers of which a part would be another number: roots, multiples of pi, powers of brackets and of powers, 5k, 2x.
+_WHOLE = re.compile(
+    rf"(?:{_DIGITS}\s*\*?\s*)?(?:\\sqrt\s*(?:\[\d+\])?\s*(?:\{{[^{{}}]*\}}|\d)|√\s*\(?\d+\)?|sqrt\s*\(\s*\d+\s*\))"
+    rf"|{_DIGITS}\s*\*?\s*(?:\\pi\b|π|pi\b)|\([^()]*\)\s*{_POWER}|{_DIGITS}\^\{{[^{{}}]*\{{[^{{}}]*\}}[^{{}}]*\}}"
+    rf"|{_BEGIN}{_DIGITS}[kKMBxyznbpqrwuvi](?![A-Za-z\d])"
+)
 _WORDS = r"(?:[^\W\d_]{2,}|[^\W\d_\x00-\x7f])"
 _UNITS = re.compile(
     rf"(?<=[\d)%])(?:\s*[\u3400-\u9fff]|\s+{_WORDS}|\s*(?:[ckm]m|[km]?g|m?l)\b)"
@@ -24,14 +47,14 @@ _UNITS = re.compile(
     rf"(?:\^\{{?\d\}}?)?$"
 )
 _REPLACED = tuple((re.compile(found), put) for found, put in (
-    (r"\\(?:left|right|displaystyle|[!,;: ])|~|\\?\$|[€£¥]|\^\{?\\circ\}?|°", ""),
-    (r"\\(?:text|mathrm|mbox|textbf|mathbf)\s*\{[^{}]*\}(?:\^\{?\d\}?)?", " "),
-    (r"\{,\}", ","), (r"\\%", "%"), (r"[−–]", "-"), (r"\\(?:times|cdot)|[×⋅·]", "*"), (r"\\div|÷", "/"),
-    (r"(?<=\d),(?=\d{3}(?!\d))", ""),
+    (r"^\s*(?:USD|RMB|CNY|EUR|GBP)\s*(?=[-\d.])|\\?\$|[€£¥]|\^\{?\\circ\}?|°", ""),
+    (r"\\(?:text|mathrm|mbox|textbf|mathbf|mathit)\s*\{\s*([-\d.,]+)\s*\}", r"\1"),
+    (r"\\(?:text|mathrm|mbox|textbf|mathbf|mathit)\s*\{[^{}]*\}(?:\^\{?\d\}?)?", " "),
+    (r"×", "*"), (r"\\div|÷", "/"), (r"^\s*\+", ""),
     (r"\\[dtc]frac", r"\\frac"), (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"), (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
     (r"\\frac\s*(\{[^{}]*\})\s*(\d)", r"\\frac\1{\2}"), (r"\\sqrt\s*(\d)", r"\\sqrt{\1}"),
     (r"(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", r"(\1+\2/\3)"), (r"(?<![\d.])(\d+)\s+(\d+)\s*/\s*(\d+)", r"(\1+\2/\3)"),
-    (r"(\d)\s*万", r"\1*10000"), (r"(\d)\s*亿", r"\1*100000000"),
+    *((rf"(?<=[\d.])\s*{word}{'' if word > '~' else chr(92) + 'b'}", f"*{times}") for word, times in _TIMES.items()),
 ))  # fmt: skip
 _NESTED = tuple((re.compile(found), put) for found, put in (
     (r"\\frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"((\1)/(\2))"), (r"\\sqrt\s*\{([^{}]*)\}", r"sqrt(\1)"),
@@ -53,17 +76,21 @@ Exact = Fraction | float
 
 @dataclass(frozen=True)
 class Value:
-    """A number; `percent`: it was written with %, and is a hundredth of what stood before that."""
+    """A number; `percent`: it was written with %, and is a hundredth of what stood before that; `times`: what its last
+    word multiplies it by (5 million), which is in it."""
 
     number: Exact
     percent: bool = False
+    times: int = 1
 
     def equals(self, other: "Value", tolerance: float) -> bool:
-        """Tell whether they are equal: whole numbers exactly, others within a relative `tolerance`. Where one of the
-        two alone has a percent sign, it may be forgotten at the other: 50 is 50%, and so is 0.5."""
-        scales: tuple[int, ...] = (1,) if self.percent == other.percent else (1, 100)
-        own, theirs = (self, other) if self.percent else (other, self)
-        return any(_close(own.number * scale, theirs.number, tolerance) for scale in scales)
+        """Tell whether they are equal: whole numbers exactly, others within a relative `tolerance`. What one of the
+        two alone has, a percent sign or such a word, may be forgotten at the other: 50 is 50%, and so is 0.5."""
+        return any(_close(one, two, tolerance) for one in self._readings(other) for two in other._readings(self))
+
+    def _readings(self, other: "Value") -> list[Exact]:
+        percent = [self.number * 100] if self.percent and not other.percent else []
+        return [self.number, *percent, *([self.number / self.times] if self.times > 1 == other.times else [])]
 
 
 def _close(one: Exact, other: Exact, tolerance: float) -> bool:
@@ -85,7 +112,12 @@ def value_of(text: str) -> Value | None:
         number = _evaluate(ast.parse(bare.rstrip("%").strip(), mode="eval").body)
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
         return None
-    return Value(number / 100 if percent else number, percent)
+    return Value(number / 100 if percent else number, percent, _times(text))
+
+
+def _times(text: str) -> int:
+    found = _MULTIPLIED.findall(even(text))
+    return math.prod(_TIMES[word] for word in re.findall("|".join(_TIMES), found[-1])) if found else 1
 
 
 def begins_with_several(text: str) -> bool:
@@ -104,16 +136,48 @@ def _unwrapped(text: str) -> str:
 
 
 def amounts(text: str) -> list[str]:
-    """Return the numbers that stand in a text, each with the fraction or the percent sign that belongs to it."""
-    return [found[0] for found in _AMOUNT.finditer(unicodedata.normalize("NFKC", text).replace("−", "-"))]
+    """Return the numbers that stand in a text, each with the fraction, power, multiple or percent sign that belongs to
+    it; one that may be read in two ways stays as it is, and `value_of` reads none in it."""
+    bare = _EXPONENT.sub("", _MACRO.sub(r" \1 ", even(text)))
+    bare = _WHOLE.sub(lambda found: f"{AMBIGUOUS}{found[0].replace(AMBIGUOUS, '')}{AMBIGUOUS}", bare)
+    return [found[0].strip(f"{AMBIGUOUS} ") for found in _AMOUNT.finditer(bare)]
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text is a number and nothing else, not even a unit."""
+    return bool(_AMOUNT.fullmatch(even(text).strip())) and value_of(text) is not None
+
+
+def written(text: str) -> str | None:
+    """Write the number that a text is without separators, currency and unit, but % and words such as million, and a
+    fraction as decimals where that is exact: "$1,234.50" is "1234.5". None: it is none, or may be read in two ways."""
+    value = value_of(text)
+    if value is None:
+        return None
+    number = (value.number * 100 if value.percent else value.number) / value.times
+    unit = "%" * value.percent + (f" {_MULTIPLIED.findall(even(text))[-1].strip()}" if value.times > 1 else "")
+    if not isinstance(number, Fraction):
+        return text.strip()
+    places = next((n for n in range(_PLACES) if (number * 10**n).denominator == 1), None)
+    if places is None:
+        return f"{number}{unit}"
+    digits = f"{abs(number.numerator) * 10**places // number.denominator:0{places + 1}d}"
+    whole = digits[: len(digits) - places] + (f".{digits[-places:]}" if places else "")
+    return f"{'-' * (number < 0)}{whole}{unit}"
+
+
+def same_answer(given: str, wanted: str) -> bool:
+    """Tell whether two answers are the same text, or the same number, where one of them may leave its unit out."""
+    if given == wanted:
+        return True
+    one, other = value_of(given), value_of(wanted)
+    return bool(one and other and (is_number(given) or is_number(wanted)) and one.equals(other, _EXACT))
 
 
 def _plain(text: str) -> str:
     """Write the number that a text is as Python writes it; of a text that is none, anything. Raises nothing."""
-    bare = re.sub(r"([²³])", lambda found: f"^{'2' if found[0] == '²' else '3'}", text)
-    bare = unicodedata.normalize("NFKC", bare).replace("\u2044", "/")
-    bare = re.split(r"=|≈|\\approx", bare)[-1].strip().rstrip(".。 ")
-    if len(bare) > _LONGEST:
+    bare = re.split(r"=|≈|\\approx", even(text))[-1].strip().rstrip(".。 ")
+    if len(bare) > _LONGEST or AMBIGUOUS in bare:
         return ""
     for found, put in _REPLACED:
         bare = found.sub(put, bare)

@@ -20,6 +20,10 @@ class Rule:
         """Write the right answer in the form in which it equals what `extract` finds."""
         return answer.strip()
 
+    def same(self, found: str, answer: str) -> bool:
+        """Tell whether what `extract` has found is the right answer, as `canonical` writes it."""
+        return found == answer
+
     def closing(self, answer: str, lang: str) -> str:
         """Write the end of a worked example, in which this rule finds `answer`."""
         return answer

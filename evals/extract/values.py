@@ -3,27 +3,39 @@ stated one, the contents of a box)."""
 
 import re
 
-from argosy.text.answers import MARKS, NUMBER, boxed, canonical, plain, stated
+from argosy.text.answers import MARKS, boxed, canonical, stated
+from argosy.text.values import amounts, same_answer, written
 from evals.extract import Rule
 
+_WORDS = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf)\s*\{([^{}]*)\}")
 _FINAL = re.compile(r"####\s*([^\n]*)")
 
 
-class LastNumber(Rule):
+class _Value(Rule):
+    """A rule whose answers are compared as numbers where they are numbers."""
+
+    def same(self, found: str, answer: str) -> bool:
+        """Tell whether they are one number, or one text."""
+        return same_answer(found, answer)
+
+
+class LastNumber(_Value):
     """The number behind "####" (GSM8K's own mark), else the last one: "#### 18", "so she has 1,234.50 dollars."."""
 
     name = "last_number"
 
     def extract(self, text: str, labels: str) -> str | None:
-        """Find a number without separators and units, or None."""
+        """Find a number without separators and units, or None: there is none, or it may be read in two ways."""
         marked = _FINAL.search(text)
-        found = NUMBER.findall(marked.group(1)) if marked else []
-        return plain(found[0]) if found else next(map(plain, NUMBER.findall(text)[-1:]), None)
+        if marked and (found := amounts(marked[1])):
+            return written(found[0])
+        found = amounts(text)
+        return written(found[-1]) if found else None
 
     def canonical(self, answer: str) -> str:
         """Write the number; a text that is none stays as it is."""
-        found = NUMBER.search(answer)
-        return plain(found.group()) if found else answer.strip()
+        found = amounts(answer)
+        return (written(found[0]) if found else None) or answer.strip()
 
     def closing(self, answer: str, lang: str) -> str:
         """Write GSM8K's mark before the answer."""
@@ -36,9 +48,9 @@ class Number(LastNumber):
     name = "number"
 
     def extract(self, text: str, labels: str) -> str | None:
-        """Find a number without separators and units, or None."""
-        found = NUMBER.search(text)
-        return plain(found.group()) if found else None
+        """Find a number without separators and units, or None: there is none, or it may be read in two ways."""
+        found = amounts(text)
+        return written(found[0]) if found else None
 
     def closing(self, answer: str, lang: str) -> str:
         """Write the number alone."""
@@ -94,7 +106,7 @@ class Exact(Rule):
         return canonical(answer)
 
 
-class Stated(Rule):
+class Stated(_Value):
     """The text that the last sentence such as "... The answer is 42." or "……答案是42。" states."""
 
     name = "stated"
@@ -113,20 +125,20 @@ class Stated(Rule):
         return f"The answer is {answer}." if lang == "en" else f"答案是{answer}。"
 
 
-class Boxed(Rule):
+class Boxed(_Value):
     """The contents of the last `\\boxed{...}` (MATH's form), braces within it counted; a number without separators."""
 
     name = "boxed"
 
     def extract(self, text: str, labels: str) -> str | None:
-        """Find the contents, or None where there is no box or it is not closed."""
+        """Find the contents, or None where there is no box, nothing in it, or it is not closed."""
         found = boxed(text)
-        return None if found is None else self.canonical(found)
+        return None if found is None else self.canonical(found) or None
 
     def canonical(self, answer: str) -> str:
-        """Take off spaces and dollar signs; numbers are as `last_number` has them."""
-        bare = "".join(answer.split()).strip("$").removesuffix(".")
-        return plain(bare) if NUMBER.fullmatch(bare) else bare
+        """Write a number as `last_number` does; else take off spaces, dollar signs, and marks of LaTeX for words."""
+        bare = "".join(_WORDS.sub(r"\1", answer).split()).strip("$").removesuffix(".")
+        return written(answer) or bare
 
     def closing(self, answer: str, lang: str) -> str:
         """Write the box."""

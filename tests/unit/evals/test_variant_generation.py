@@ -46,6 +46,11 @@ LETTERS = [
     # A next question that the model asks itself.
     ("B\n\nQuestion: next?\nAnswer: D", "ABCD", "B"), ("The answer is A.\nQuestion 2: next?\nC", "ABCD", "A"),
     ("B\n题目：下一题\n答案：D", "ABCD", "B"), ("B or C\nQuestion: next?\nAnswer: D", "ABCD", None),
+    # Full width, small letters that are no words, marks of LaTeX.
+    ("Ｂ", "ABCD", "B"), ("（ｂ）", "ABCD", "B"), ("b", "ABCD", "B"), ("b) Paris", "ABCD", "B"), ("a", "ABCD", "A"),
+    ("the answer is (c).", "ABCD", "C"), ("Answer: b", "ABCD", "B"), ("the answer is a", "ABCD", None),
+    ("the answer is a dog", "ABCD", None), ("a dog", "ABCD", None), ("\\boxed{\\text{(d)}}", "ABCD", "D"),
+    ("(B) A dog barks", "ABCD", "B"), ("because", "ABCD", None), ("答案：ｂ项", "ABCD", "B"),
     ("Question: once more?\nAnswer: D", "ABCD", "D"), ("Let us see.\nQuestion: once more?\nAnswer: D", "ABCD", "D"),
 ]  # fmt: skip
 OTHERS = [
@@ -53,16 +58,36 @@ OTHERS = [
     ("letters", "The answers are A and D.", "AD"), ("letters", "Option B is wrong: the answer is AC", "AC"),
     ("letters", "B不对，故选AC", "AC"), ("letters", "不选A，选BC", "BC"),
     ("letters", "AC\n\nQuestion: next?\nAnswer: BD", "AC"), ("letters", "nothing", None), ("letters", "Apple", None),
+    ("letters", "(A)(C)", "AC"), ("letters", "（ａ）和（ｃ）", "AC"), ("letters", "ac", "AC"), ("letters", "bad", None),
+    ("letters", "答案是a、c", "AC"), ("letters", "A, B, and D", "ABD"), ("letters", "(B) A dog", "B"),
     ("last_number", "so 1,234.50 dollars.", "1234.5"), ("last_number", "#### 18\n20", "18"),
     ("last_number", "16-3=13", "13"), ("last_number", "= -5", "-5"), ("last_number", "$80,000", "80000"),
     ("last_number", "0.50", "0.5"), ("last_number", "none", None), ("last_number", "1, 2, 3.", "3"),
     ("last_number", "#### $1,000", "1000"), ("last_number", "-0", "0"), ("number", "18 eggs, not 20", "18"),
-    ("boxed", "so \\boxed{\\frac{1}{2}} ok", "\\frac{1}{2}"), ("boxed", "\\boxed{1} \\boxed{1,000}", "1000"),
+    ("boxed", "so \\boxed{\\frac{1}{2}} ok", "0.5"), ("boxed", "\\boxed{1} \\boxed{1,000}", "1000"),
     ("boxed", "\\boxed{x", None), ("boxed", "no", None), ("stated", "So the answer is 42.", "42"),
     ("stated", "答案是北京。", "北京"), ("stated", "The answer is 3.5 m. Next", "3.5 m"), ("stated", "no", None),
     ("exact", " The Nile.\nIt flows", "nile"), ("exact", "１２", "12"), ("exact", "\n", None),
 ]  # fmt: skip
 
+NUMBERS = [
+    ("−5", "-5"), ("it is –5.", "-5"), ("-.5", "-0.5"), ("- 5 eggs", "5"), ("9 - 5 = - 4", "-4"), ("-$5", "-5"),
+    ("1\\,234", "1234"), ("1{,}234{,}567", "1234567"), ("1,\\!234", "1234"), ("1\u2009234.5", "1234.5"),
+    ("12 345 km", "12345"), ("1'234.5", "1234.5"), ("1.234,56", "1234.56"), ("1.234.567", "1234567"),
+    ("1\u202f234,5", "1234.5"), ("1,00,000", "100000"), ("1e5", "100000"), ("2.5E-3", "0.0025"), ("10^5", "100000"),
+    ("10⁵", "100000"), ("1.5\\times 10^{3}", "1500"), ("2 x 10^3", "2000"), ("3^2", "9"), ("5 m^2", "5"), ("5 m²", "5"),
+    ("3/4", "0.75"), ("1/3", "1/3"), ("2½", "2.5"), ("\\frac{-3}{4}", "-0.75"), ("50\\%", "50%"), ("百分之50", "50%"),
+    ("$5 million", "5 million"), ("3千万", "3 千万"), ("\\text{42}", "42"), ("10/2 = 5", "5"), ("2010 500", "500"),
+    # What may be read in two ways, or is a part of what is no plain number, is none.
+    ("1,5", None), ("12,34", None), ("0,125", None), ("(1,2)", None), ("1,2345", None), ("1.5.2", None), ("3:30", None),
+    ("2020-05-06", None), ("1/2/2020", None), ("5k", None), ("y = 2x", None), ("H2O", None), ("10^{10^{10}}", None),
+]  # fmt: skip
+BOXES = [
+    ("18\\text{ dollars}", "18"), ("\\text{42}", "42"), ("\\boxed{7}", "7"), ("x = 1{,}000", "1000"), ("1,5", "1,5"),
+    ("5\\text{ cm}^2", "5"), ("-\\dfrac{1}{2}", "-0.5"), ("\\text{even}", "even"), ("2\\sqrt{3}", "2\\sqrt{3}"),
+]  # fmt: skip
+OTHERS += [("last_number", *case) for case in NUMBERS]
+OTHERS += [("boxed", f"so $\\boxed {{{box}}}$.", found) for box, found in BOXES]
 
 CASES = [("letter", *case) for case in LETTERS] + [(name, text, "ABCD", found) for name, text, found in OTHERS]
 
@@ -78,6 +103,16 @@ def test_each_rule_reads_the_end_of_its_own_examples(name: str, lang: str) -> No
     answer = {"letter": "C", "letters": "AD"}.get(name, "1,234")
     found = rule(name).extract(rule(name).closing(answer, lang), "ABCD")
     assert found == rule(name).canonical(answer)
+
+
+@pytest.mark.parametrize(("answer", "text", "chosen"), [
+    ("50", "It is 50%.", 0), ("50%", "so 0.5", 0), ("0.5", "1/2", 0), ("1/3", "\\frac{1}{3}", 0),
+    ("5", "-5", OTHER_ANSWER), ("1.5", "1,5", NO_ANSWER), ("1234", "1.234", OTHER_ANSWER), ("100000", "10⁵", 0),
+    ("4", "$4 million", 0), ("4000000", "4 million", 0), ("30000000", "3千万", 0), ("4", "4000000", OTHER_ANSWER),
+])  # fmt: skip
+def test_numbers_are_right_by_their_value(answer: str, text: str, chosen: int) -> None:
+    question = _question(OpenItem("n", "en", "How many?", answer), {"generative": {"extract": "last_number"}})
+    assert generated(question, text).chosen == chosen
 
 
 def _question(item: Item | OpenItem, spec: object = "generative") -> Question:

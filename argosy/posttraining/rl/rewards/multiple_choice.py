@@ -6,7 +6,7 @@ that the text begins with, and that before the only one that stands alone. Sever
 from pydantic import Field
 
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score
-from argosy.text.options import chosen_label, chosen_labels, denied
+from argosy.text.options import chosen_label, chosen_labels, denied, readable
 
 
 class MultipleChoiceConfig(RewardConfig):
@@ -37,6 +37,7 @@ class MultipleChoice(Reward[MultipleChoiceConfig]):
     def _chosen(self, text: str) -> tuple[str, str]:
         """Return the letter that a text chooses, or "" and the reason why it chooses none."""
         letters = self.config.letters
+        text = readable(text, letters)
         several = chosen_labels(text, letters, denied(text, letters)) or ""
         if len(several) > 1:
             return "", f"several letters: {', '.join(several)}"
