@@ -8,6 +8,7 @@ the report shorter. See docs/report.md.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from argosy.store.step_files import RUN
 
 if TYPE_CHECKING:
     from argosy.compare.page.items import Asked, Key
+    from argosy.evaluation.suite import Suite
 
 REPORT, COMPARISON = "report.html", "comparison.json"
 
@@ -59,16 +61,18 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     if not config.evaluations and not config.checkpoints:
         raise InputError("compare has nothing to compare: give evaluations, checkpoints, or both")
     checkpoints = read_checkpoints(config.checkpoints, config.evaluations)
-    checkpoints.notes = [*notes_of_data(config.data), *checkpoints.notes]
+    steps = filter(None, [config.data, config.clean, *config.others, *config.checkpoints, *config.evaluations])
+    stages = read_stages([*steps])
+    evaluated = [path for each in checkpoints.evaluated for path in each.evaluations]
+    checkpoints.notes = [*notes_of_data(config.data, stages, _suites(evaluated)), *checkpoints.notes]
     found = compare(checkpoints)
     comparison = stages_record(found)
     write_json(context.out / COMPARISON, comparison)
     samples = sample(found)
     cleaned = read_record(Path(config.clean) / "report.json") if config.clean else {}
     wanted = [s.key for pair in samples for s in pair.samples] if config.data else []
-    texts = question_texts([path for c in checkpoints.evaluated for path in c.evaluations], wanted, config.data, print)
-    steps = filter(None, [config.data, config.clean, *config.others, *config.checkpoints, *config.evaluations])
-    page = Page(found, context.out, os.environ.get("ARGOSY_LINE", ""), read_stages([*steps]), cleaned, samples, texts)
+    texts = question_texts(evaluated, wanted, config.data, print)
+    page = Page(found, context.out, os.environ.get("ARGOSY_LINE", ""), stages, cleaned, samples, texts)
     write_atomic(context.out / REPORT, render_report(page))
     verdict = [sentence["text"] for sentence in comparison["verdict"]]
     print("\n".join([*verdict, *checkpoints.notes]))
@@ -78,6 +82,17 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
         best={task.task: labels[task.best] for task in found.tasks if task.best},
         seen={task.task: sorted(labels[key] for key in task.seen) for task in found.tasks},
         verdict=verdict)
+
+
+def _suites(evaluations: Iterable[Path]) -> "list[Suite]":
+    """Load the suites of evaluations, as far as these are here."""
+    from argosy.evaluation.suite import load_suite
+
+    found = []
+    for name in sorted({_source(each)[0] for each in evaluations} - {""}):
+        with suppress(ArgosyError, OSError):
+            found.append(load_suite(name))
+    return found
 
 
 def question_texts(

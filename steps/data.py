@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from argosy.cleaning.records import CurationConfig, curate, draw
-from argosy.config.schema import ADDED, Config, External, Externals, Rate, Seed
+from argosy.config.schema import ADDED, Config, External, Externals, Seed, Weight
 from argosy.data.counts import Counts
 from argosy.data.inventory import OWN, identify, inventory, write_inventory
 from argosy.data.jsonl import JsonlWriters
@@ -17,7 +17,7 @@ from argosy.data.records import Files, check_formats, count_channels, files_by_c
 from argosy.data.rejects import Tally, check_own, read_own
 from argosy.data.sample import REJECTS, Sample, hash_of, read_sample
 from argosy.data.schemas import Document
-from argosy.data.sources import InputFile, Inputs, SourceConfig
+from argosy.data.sources import OTHERS, InputFile, Inputs, SourceConfig
 from argosy.data.split import split_heldout
 from argosy.demo.corpus import Demo, DemoConfig, digest
 from argosy.demo.knowledge import leaked
@@ -60,9 +60,9 @@ class DataConfig(Config):
     """The user's prompts for reinforcement learning instead of the demo's."""
     formats: Annotated[dict[str, str], ADDED] = Field({})
     """Format of a channel's records (alpaca, sharegpt, messages, ...), where their keys do not tell it."""
-    mixture: Annotated[dict[str, Rate], ADDED] = Field({})
-    """Times that each example of a channel is in the training files, such as {code: 2, chat: 0.5}; 1 where none is
-    given."""
+    mixture: Annotated[dict[str, Weight], ADDED] = Field({})
+    """Times that each example of a channel is in the training files, such as {code: 2, chat: 0.5, other: 0}; `other` is
+    for each channel without a name here, 1 where it is not given."""
     curation: Annotated[CurationConfig, ADDED] = CurationConfig()
     """Cleaning of the user's own records."""
     suites: Externals = ()
@@ -85,6 +85,12 @@ class DataConfig(Config):
         from argosy.evaluation.suite import with_named_files
 
         return with_named_files(values)
+
+    @property
+    def has_conversations(self) -> bool:
+        """Whether conversations may be tokenized as a channel: not the demo's beside the user's documents, as
+        pretraining would learn them, and a held-out loss be of them."""
+        return bool(self.instructions) or not self.inputs
 
     def identity(self) -> dict[str, Any]:
         """Count the shipped English and code too, where documents are made of them."""
@@ -152,6 +158,7 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
         items, unchecked = _items(config, tables["benchmark"])
         writers.write_all(ITEMS, items)
         own, curation = _own_records(config, items, writers, tally, rejects_at)
+        _check_mixture(config, own or tables)
         _write_tables(config, tables | own, writers)
         writers.write_all("facts", demo.fact_records())
     write_inventory(context.out, files, skipped)
@@ -185,7 +192,6 @@ def _own_records(config: DataConfig, items: Records, writers: JsonlWriters, tall
         tally.unread.update(own.unread)
         gone = {name: reasons.total() for name, reasons in found.dropped.items()}
         print(f"{kind}: kept {len(records[kind])} of {len(read)} records" + (f"; dropped by {gone}" if gone else ""))
-    _check_mixture(config, records)
     return records, report
 
 
@@ -199,10 +205,10 @@ def _items(config: DataConfig, benchmark: Records) -> tuple[Records, dict[str, s
     return [*benchmark, *map(dict, asked)], unchecked
 
 
-def _check_mixture(config: DataConfig, records: dict[str, Records]) -> None:
-    there = {channel for table in records.values() for channel in count_channels(table)}
+def _check_mixture(config: DataConfig, tables: dict[str, Records]) -> None:
+    there = {channel for kind in TRAINED if kind in tables for channel in count_channels(tables[kind])}
     for channel in config.mixture:
-        if channel not in there:
+        if channel not in there and channel not in OTHERS:
             names = ", ".join(sorted(there))
             raise InputError(f"data.mixture.{channel}: no record has this channel; there are: {names}")
 

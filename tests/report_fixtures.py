@@ -137,7 +137,7 @@ def _training(root: Path, exports: Sequence[Model], digests: dict[str, str], lin
     if last.chat:
         outputs["metrics"] = {"heldout/instruction_loss/before": 4.2, "heldout/instruction_loss/after": 1.1}
     upstream = {"checkpoint": [digests[last.source]]} if last.source in digests else {}
-    step = "sft" if last.stage == "twin" else last.stage
+    step = {"twin": "sft", "dpo": "preference"}.get(last.stage, last.stage)
     directory = node(root, last.stage, step, config, outputs, upstream=upstream)
     digests[last.stage] = directory.name.rpartition("-")[2]
     if not (directory / "tracking").exists():

@@ -11,7 +11,7 @@ from argosy.cleaning.dedup.index import INDEX
 from argosy.cleaning.filters import registered
 from argosy.cleaning.tiers import tier_channels
 from argosy.data.sample import input_channels
-from argosy.data.sources import RESERVED_CHANNEL, check_channels
+from argosy.data.sources import RESERVED_CHANNEL, check_channels, check_mixture
 from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
 from argosy.models.checkpoint import no_model_because
@@ -49,6 +49,7 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
     named = {f"{name}.{field}": getattr(stage, field) for name, stage in config
              if name in stages and isinstance(stage, TrainConfig)  # others have channels of records
              for field in ("mixture", "loss_weights", "max_epochs", "max_epochs_in_all") if getattr(stage, field, None)}
+    there = {RESERVED_CHANNEL} if config.data.has_conversations else set()
     filtered = _channels_of_filters(config.clean) if "clean" in stages else {}
     channels = _channels(config.data) if named or filtered or config.clean.tiers else None
     if channels is not None:
@@ -56,7 +57,9 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
             check_channels(some, channels | {RESERVED_CHANNEL}, where)
         channels |= tier_channels(config.clean.tiers, channels)
         for where, weights in named.items():
-            check_channels(set(weights) - {OTHERS}, channels | {RESERVED_CHANNEL}, where)
+            check = check_mixture if where.endswith(".mixture") else check_channels
+            check({name: weight for name, weight in weights.items() if name != OTHERS or check is check_mixture},
+                  channels | there, where)
     for suite, which in config.evaluate.suites.items() if "evaluate" in stages else ():
         if which != "none":
             _check_suite(suite)

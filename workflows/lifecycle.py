@@ -228,7 +228,7 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     start = stage("start", "start", config.start)
     tokenizer = stage("tokenizer", "train_tokenizer", config.tokenizer, documents=clean, scored=scored)
     tokenize = stage("tokenize", "tokenize", config.tokenize, documents=clean, scored=scored,
-                     tokenizer=tokenizer or start, data=data)  # fmt: skip
+                     tokenizer=tokenizer or start, data=data if config.data.has_conversations else None)  # fmt: skip
 
     source = {"checkpoint": start} if start else {"tokenizer": tokenizer}
     base = stage("pretrain", "pretrain", config.pretrain, tokenized=tokenize, **source) or start

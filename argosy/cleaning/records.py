@@ -21,6 +21,7 @@ from argosy.cleaning.scoring import KEPT, decide
 from argosy.config.schema import Config
 from argosy.data.jsonl import JsonlWriters, dump_line
 from argosy.data.schemas import Document
+from argosy.data.sources import OTHERS
 from argosy.data.split import derive_seed, hash_fraction
 from argosy.errors import InputError
 from argosy.text.figures import figures
@@ -164,14 +165,16 @@ def _said(turn: Mapping[str, Any]) -> str:
 
 
 def draw(records: Sequence[Record], times: Mapping[str, float], seed: int) -> Iterator[Record]:
-    """Yield each record as often as `times` says for its channel (1 where it says nothing), in the order of records.
+    """Yield each record as often as `times` says for its channel, or for the OTHERS (1 where it says nothing), in the
+    order of records.
 
     The whole part of 2.5 draws every example twice; the rest, half of them once more, by a hash of seed, channel and
     the example's number in it: the same ones each time, and those of 0.2 are among those of 0.5."""
     numbers: Counter[str] = Counter()
+    rest = next((times[name] for name in OTHERS if name in times), 1.0)
     for record in records:
         channel = str(record.get("channel", "default"))
-        wanted, number = times.get(channel, 1.0), numbers[channel]
+        wanted, number = times.get(channel, rest), numbers[channel]
         numbers[channel] += 1
         more = hash_fraction(f"{derive_seed(seed, 'draw', channel)}:{number}") < wanted - int(wanted)
         for _ in range(int(wanted) + more):

@@ -47,6 +47,7 @@ Externals = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda path
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every library's generator takes
 Rate = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
 
 
 class Config(BaseModel):

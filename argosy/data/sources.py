@@ -1,7 +1,7 @@
 """Describes the user's files before they are read: the config of reading, a file with its cuts, channels."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -14,6 +14,7 @@ from argosy.store.remote import expand_input
 
 RESERVED_CHANNEL = "instructions"  # the tokenized conversations have this name
 MAX_CHANNELS = 100
+OTHERS = ("other", "*")  # in a mixture: the channels that it does not name, together
 
 # Paths and URIs of the user's files: their bytes count, or what the store of a URI says of them.
 Inputs = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda given: tuple(map(expand_input, given)))]
@@ -91,6 +92,37 @@ def check_channels(weights: Iterable[str], channels: Collection[str], where: str
         if name not in channels:
             names = ", ".join(sorted(channels))
             raise InputError(f"{where}.{name}: no such channel with documents; there are: {names}")
+
+
+def weights_of(mixture: Mapping[str, float], tokens: Mapping[str, float], where: str = "mixture") -> dict[str, float]:
+    """Return the weights of the channels that a mixture draws from: those above 0, and by their tokens of the channels
+    that it does not name, which share out what it gives the OTHERS. An empty mixture gives each its tokens.
+
+    Raises InputError: it names a channel that there is not, leaves one out without a word, or draws from none."""
+    if not mixture:
+        return {name: float(size) for name, size in tokens.items()}
+    unnamed = check_mixture(mixture, tokens, where)
+    given = {name: float(mixture[name]) for name in tokens if mixture.get(name)}
+    if unnamed:
+        rest = next(mixture[name] for name in OTHERS if name in mixture)
+        whole = sum(tokens[name] for name in unnamed)
+        given |= {name: rest * tokens[name] / whole for name in unnamed if rest}
+    if not given:
+        raise InputError(f"{where}: all weights are 0; give one channel more")
+    return given
+
+
+def check_mixture(mixture: Mapping[str, float], channels: Collection[str], where: str = "mixture") -> list[str]:
+    """Check that a mixture says something of every channel, and return those that it does not name.
+
+    Raises InputError: it names a channel that there is not, or leaves one out without a word."""
+    rest = [name for name in OTHERS if name in mixture and name not in channels]
+    check_channels([name for name, weight in mixture.items() if weight and name not in rest], channels, where)
+    unnamed = [name for name in channels if name not in mixture]
+    if unnamed and not rest:
+        raise InputError(f"{where} does not name {', '.join(sorted(unnamed))}, whose documents would be left out: give "
+                         f"each a weight (0 leaves it out), or all of them one together, such as {where}.other=1")
+    return unnamed
 
 
 def channel_name(given: str) -> str:

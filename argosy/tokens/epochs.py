@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.data.sources import check_channels
+from argosy.data.sources import weights_of
 from argosy.errors import InputError
 from argosy.store.files import read_record
 from argosy.text.display import columns
@@ -90,9 +90,8 @@ def _planned(channels: Mapping[str, Mapping[str, int]], phase: Mapping[str, Any]
     from argosy.tokens.mixture import PERIOD, most_of_a_period, quotas
 
     tokens = {name: counts["tokens"] for name, counts in channels.items() if counts.get("tokens")}
-    weights = phase["mixture"] or {name: float(size) for name, size in tokens.items()}
+    weights = weights_of(phase["mixture"], tokens)
     caps = Caps.of(phase)
-    check_channels(weights, tokens)
     caps.check(tokens)
     length, batch = phase["sequence_length"], phase["global_batch_size"]
     samples = math.ceil(phase["tokens"] / (length * batch)) * batch

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from argosy.data.sources import check_channels
+from argosy.data.sources import weights_of
 from argosy.data.split import derive_seed
 from argosy.errors import InputError
 from argosy.tokens.reader import TokenizedChannel
@@ -54,23 +54,24 @@ class Mixture:
 
     Args:
         channels: the tokenized channels by name.
-        weights: share of the samples by channel, relative; empty means in proportion to the tokens of each channel.
-            A channel gets at least one sample of PERIOD, however small its share (`deviations` names those).
+        weights: share of the samples by channel, relative, as `weights_of` reads it. A channel gets at least one
+            sample of PERIOD, however small its share (`deviations` names those).
         sequence_length: tokens of a sample.
         seed: names the order.
         limit: a channel that would exceed it gets fewer samples, down to none, and the others share out the rest in
             proportion.
 
     Raises:
-        InputError: a weight is not positive, or names a channel that is absent or empty; or the limit leaves too few
-            samples."""
+        InputError: a weight names a channel that is absent or empty, or a channel has none; or the limit leaves too
+            few samples."""
 
     def __init__(
         self, channels: Mapping[str, TokenizedChannel], weights: Mapping[str, float], sequence_length: int, seed: int,
         limit: Limit | None = None,
     ) -> None:
-        weights = weights or {name: float(len(channel.tokens)) for name, channel in channels.items()}
-        _check(weights, channels)
+        if not channels:
+            raise InputError("mixture: the tokenized data holds no document to train on; look at the reports of clean")
+        weights = weights_of(weights, {name: len(channel.tokens) for name, channel in channels.items()})
         self.names = tuple(sorted(weights))
         self.weights = {name: float(weights[name]) for name in self.names}
         self._windows = [ChannelWindows(channels[name], sequence_length, seed) for name in self.names]
@@ -134,15 +135,6 @@ class Mixture:
         places = (ranks + rng.random(PERIOD)) / self._quota[channels]
         order = np.argsort(places, kind="stable")
         return channels[order], ranks[order]
-
-
-def _check(weights: Mapping[str, float], channels: Mapping[str, TokenizedChannel]) -> None:
-    if not weights:
-        raise InputError("mixture: the tokenized data holds no document to train on; look at the reports of clean")
-    check_channels(weights, channels)
-    for name, weight in weights.items():
-        if not weight > 0:
-            raise InputError(f"mixture.{name}: {weight} is not allowed; a weight is above 0 (leave the channel out)")
 
 
 def most_of_a_period(samples: npt.NDArray[np.float64], of: float) -> npt.NDArray[np.int64]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream
+from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream, Weight
 from argosy.models.export import Export
 from argosy.sizing.architecture import expert_fields
 from argosy.tokens.caps import Beyond, EpochCaps
@@ -51,8 +51,9 @@ class TrainConfig(NumericsConfig):
 
     tokenized: Upstream = ""
     """Directory of the tokenize step."""
-    mixture: dict[str, Rate] = Field(default_factory=dict)
-    """Share of the samples by channel, relative; empty means in proportion to the channels' tokens."""
+    mixture: dict[str, Weight] = Field(default_factory=dict)
+    """Share of the samples by channel, relative, such as {wiki: 2, web: 8, other: 1}: 0 leaves a channel out, and
+    `other` is for those without a name here, together. Empty: in proportion to the channels' tokens."""
     max_epochs: Annotated[EpochCaps, ADDED] = Field({})
     """Passes over a channel in this phase at most, such as {wiki: 4, "*": 8} (`*`: the others), or a number for all."""
     max_epochs_in_all: Annotated[EpochCaps, ADDED] = Field({})

@@ -1,5 +1,6 @@
 """The steps behind a report: what each was made from, cost and logged, whose data it was."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.compare.words import listed
+from argosy.evaluation.suite import Suite
 from argosy.store.files import read_record
 from argosy.store.provenance import flat
 from argosy.store.step_files import RUN, read_done
@@ -130,26 +132,38 @@ def _size(directory: Path) -> int:
     return total
 
 
-TRAINED_ON = ("instructions", "preferences", "prompts")
+_TRAINED_ON = {"sft": "instructions", "reward_model": "preferences", "preference": "preferences", "rlhf": "prompts",
+               "synthesize": "prompts"}  # by step
 
 
-def notes_of_data(directory: str) -> list[str]:
-    """Sentences on what is built in although the documents are the user's own; none where the demo's are used.
+def notes_of_data(directory: str, stages: Sequence[Stage], suites: Sequence[Suite]) -> list[str]:
+    """Sentences on what was used of the built-in data although the documents are the user's own; none where these are
+    the demo's.
 
-    `directory`: the data step's, or ""."""
+    `directory`: the data step's, or "". stages: those that ran. suites: those that were evaluated."""
     done = read_done(Path(directory)) if directory else None
     own = done["outputs"].get("own", []) if done else []
     if "inputs" not in own:
         return []
     found = []
-    if "benchmark" not in own:
-        found.append("The text is your own, but the benchmark asks about the built-in facts, and so do the probes of "
-                     "facts: they say little of what was learnt from it. Give data.benchmark a file of your own "
-                     "questions.")
-    else:
+    asked = "benchmark" not in own and any('"benchmark/' in json.dumps(suite.benchmarks) for suite in suites)
+    probed = any("facts" in probe for suite in suites for probe in suite.probes or ())
+    if asked:
+        found.append("The text is your own, but the benchmark asks about the built-in facts"
+                     + (", and so do the probes of facts" if probed else "") + ": it says little of what was learnt "
+                     "from it. Give data.benchmark a file of your own questions.")
+    elif probed:
         found.append("The probes of facts ask about the built-in facts, not about your own text.")
-    built_in = [name for name in TRAINED_ON if name not in own]
-    if built_in:
+    used = {_trained_on(stage) for stage in stages}
+    if built_in := [name for name in dict.fromkeys(_TRAINED_ON.values()) if name in used and name not in own]:
         found.append(f"Post-training used the built-in {listed(built_in)}; "
                      f"{listed([f'data.{name}' for name in built_in])} would name your own.")
     return found
+
+
+def _trained_on(stage: Stage) -> str:
+    """Name the kind of records of the data step that a stage learns from; "" where it learns from none."""
+    given = stage.settings.get("preferences") or stage.settings.get("prompts")
+    files = given if isinstance(given, list | tuple) else [given]
+    kind = str(files[0]).partition(".")[0].removesuffix("_heldout") if given else ""
+    return kind or _TRAINED_ON.get(str(stage.made_from["step"]), "")

@@ -115,27 +115,32 @@ def test_only_evaluations_or_only_checkpoints(store: Store) -> None:
         _compare(store, checkpoints=[], evaluations=[])
 
 
-@pytest.mark.parametrize(
-    ("own", "said", "unsaid"),
-    [
-        ([], [], ["built-in"]),
-        (["inputs"],
-         ["the benchmark asks about the built-in facts", "data.instructions, data.preferences and data.prompts"], []),
-        (["inputs", "benchmark", "instructions", "preferences", "prompts"],
-         ["The probes of facts ask about the built-in facts"], ["Post-training used", "but the benchmark asks"]),
-    ],
-)
-def test_a_built_in_benchmark_beside_ones_own_text_is_told(tmp_path: Path, own: list[str], said: list[str],
-                                                           unsaid: list[str]) -> None:
-    store = make_store(tmp_path, DEMO[:1], items=5)
+_BENCHMARK, _PROBES = "but the benchmark asks about the built-in facts", "The probes of facts ask about the built-in"
+_POST = "Post-training used the built-in"
+
+
+@pytest.mark.parametrize(("own", "models", "suite", "said", "unsaid"), [
+    ([], DEMO, "probes", [], ["built-in"]),
+    (["inputs"], DEMO[:1], "heldout", [_BENCHMARK], ["probes of facts", _POST]),
+    (["inputs"], DEMO[:1], "probes", [f"{_BENCHMARK}, and so do the probes of facts"], [_POST]),
+    (["inputs", "benchmark"], DEMO[4:6], "heldout", [f"{_POST} instructions; data.instructions would"], ["facts"]),
+    (["inputs", "benchmark", "instructions"], DEMO[5:], "probes",
+     [_PROBES, f"{_POST} preferences and prompts; data.preferences and data.prompts would"], [_BENCHMARK]),
+])  # fmt: skip
+def test_what_is_built_in_beside_ones_own_text_is_told_where_it_was_used(
+    tmp_path: Path, own: list[str], models: list[Model], suite: str, said: list[str], unsaid: list[str]
+) -> None:
+    store = make_store(tmp_path, models, items=5)
     done = read_json(Path(store.data) / "outputs.json")
     done["outputs"]["own"] = own
     write_json(Path(store.data) / "outputs.json", done)
+    for run in (Path(each) / "run.json" for each in store.evaluations if each.rpartition("-")[0].endswith("heldout")):
+        write_json(run, read_json(run) | {"config": {"suite": suite}})
     html = _compare(store)[0]
     notes = " ".join(read_json(store.root / "compare/comparison.json")["notes"])
     for text in (html, notes):
         assert all(words in text for words in said)
-        assert not any(words in text for words in unsaid)
+    assert not any(words in notes for words in unsaid)
 
 
 def test_the_numbers_are_the_same_wherever_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

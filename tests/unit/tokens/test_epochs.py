@@ -45,7 +45,7 @@ def table(out: Path) -> dict[str, Any]:
 
 def test_the_table_tells_what_is_sampled_and_is_known_before(tokenized: Path, tmp_path: Path,
                                                              capsys: pytest.CaptureFixture[str]) -> None:
-    given: dict[str, Any] = {"mixture": {"code": 1.0, "en": 1.0}, "max_epochs": {"en": 1.5}}
+    given: dict[str, Any] = {"mixture": {"code": 1.0, "en": 1.0, "zh": 0}, "max_epochs": {"en": 1.5}}
     mixture, tracker = phase(tokenized, tmp_path, **given)
     found = table(tmp_path)
     sampled = Counter(mixture.names[mixture.locate(k)[0]] for k in range(2 * PERIOD))
@@ -63,9 +63,9 @@ def test_the_table_tells_what_is_sampled_and_is_known_before(tokenized: Path, tm
 
 def test_epochs_add_up_over_phases_on_the_same_tokens(tokenized: Path, tmp_path: Path,
                                                       capsys: pytest.CaptureFixture[str]) -> None:
-    phase(tokenized, tmp_path / "a", mixture={"code": 1.0, "en": 3.0})
-    phase(tokenized, tmp_path / "b", ContinueConfig, checkpoint=str(tmp_path / "a"), mixture={"zh": 1.0})
-    phase(tokenized, tmp_path / "c", ContinueConfig, checkpoint=str(tmp_path / "b"), mixture={"code": 1.0})
+    phase(tokenized, tmp_path / "a", mixture={"code": 1.0, "en": 3.0, "other": 0})
+    phase(tokenized, tmp_path / "b", ContinueConfig, checkpoint=str(tmp_path / "a"), mixture={"zh": 1.0, "other": 0})
+    phase(tokenized, tmp_path / "c", ContinueConfig, checkpoint=str(tmp_path / "b"), mixture={"code": 1.0, "other": 0})
     last = table(tmp_path / "c")["code"]
     assert last["epochs_in_all"] == table(tmp_path / "a")["code"]["epochs"] + last["epochs"]
     assert last["epochs_in_all"] == pytest.approx(5, rel=0.01)
@@ -92,7 +92,7 @@ def test_redistributed_weights_keep_every_cap_over_the_phases(tokenized: Path, t
     mixture, _ = phase(tokenized, tmp_path / "b", ContinueConfig, checkpoint=str(tmp_path / "a"), **given)
     assert mixture.shares["code"] == 0
     assert len(mixture.batch(range(PERIOD)).inputs) == PERIOD
-    given["mixture"] = {"code": 1}
+    given["mixture"] = {"code": 1, "other": 0}
     with pytest.raises(InputError, match="lower its tokens, raise max_epochs"):
         phase(tokenized, tmp_path / "c", ContinueConfig, checkpoint=str(tmp_path / "b"), **given)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from argosy.data.sources import weights_of
 from argosy.errors import InputError
 from argosy.tokens import windows
 from argosy.tokens.mixture import PERIOD, Mixture
@@ -122,7 +123,7 @@ def test_a_sample_depends_on_its_position_alone(data: Path) -> None:
 
 
 def test_a_channel_keeps_its_order_when_another_one_joins(data: Path) -> None:
-    alone, joined = mixture(data, en=1.0), mixture(data, en=1.0, zh=1.0)
+    alone, joined = mixture(data, en=1.0, other=0), mixture(data, en=1.0, zh=1.0, code=0)
     first = [joined.batch(range(k, k + 1)).inputs for k in range(40) if joined.names[joined.locate(k)[0]] == "en"]
     assert np.array_equal(np.concatenate(first), alone.batch(range(len(first))).inputs)
 
@@ -137,10 +138,22 @@ def test_default_weights_are_the_tokens_and_epochs_are_counted(data: Path) -> No
 
 
 @pytest.mark.parametrize(("weights", "message"), [({"english": 1.0}, r"mixture\.english: .*code, en, zh"),
-                                                  ({"en": 0.0}, r"mixture\.en: 0\.0 .*above 0")])
+                                                  ({"en": 0.0, "*": 0.0}, "mixture: all weights are 0"),
+                                                  ({"en": 1.0, "code": 0.0}, r"does not name zh, whose")])
 def test_wrong_weights_are_named(data: Path, weights: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         mixture(data, **weights)
+
+
+def test_channels_without_a_name_share_the_weight_of_the_others_by_their_tokens(data: Path) -> None:
+    tokens = {name: len(channel.tokens) for name, channel in read_channels(data, "train").items()}
+    share = tokens["zh"] / (tokens["zh"] + tokens["code"])
+    for name in ("other", "*"):
+        mix = mixture(data, **{"en": 3.0, name: 1.0})
+        assert mix.weights == pytest.approx({"code": 1 - share, "en": 3.0, "zh": share})
+    assert mixture(data, en=3.0, zh=0.0, other=1.0).weights == {"code": 1.0, "en": 3.0}
+    assert mixture(data, en=1.0, zh=1.0, code=1.0, other=5.0).weights == {"code": 1.0, "en": 1.0, "zh": 1.0}
+    assert weights_of({"other": 2.0, "a": 1.0, "b": 0.0}, {"other": 9, "a": 9, "b": 9}) == {"other": 2.0, "a": 1.0}
 
 
 def test_a_truncated_file_is_named(data: Path, tmp_path: Path) -> None:
@@ -151,7 +164,7 @@ def test_a_truncated_file_is_named(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_share_that_a_period_cannot_hold_is_named_with_its_epochs(data: Path) -> None:
-    assert mixture(data, en=0.7, zh=0.2).deviations(PERIOD) == ""
+    assert mixture(data, en=0.7, zh=0.2, other=0).deviations(PERIOD) == ""
     mix = mixture(data, en=1e5, zh=1e5, code=1.0)
     assert mix.deviations(5 * PERIOD) == (
         "warning: shares of the mixture are whole samples of 1000: code gets 0.100% of the samples for a share of "

@@ -127,7 +127,7 @@ def test_loss_by_position_scores_the_same_documents_everywhere(data: tuple[Path,
 
 @pytest.mark.parametrize("length", [48, 600])  # with a mask of pairs, and without
 def test_document_mask_keeps_documents_apart(data: tuple[Path, Any], model: Any, length: int) -> None:
-    mixture = Mixture(read_channels(data[0], "train"), {"en": 1.0}, length, 0)
+    mixture = Mixture(read_channels(data[0], "train"), {"en": 1.0, "zh": 0.0}, length, 0)
     batch = mixture.batch(range(1))
     module = LossModule(model, 1, torch.float32, 0.0, length)
     inputs, targets, documents = (torch.from_numpy(each) for each in (batch.inputs, batch.targets, batch.documents))

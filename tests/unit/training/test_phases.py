@@ -182,7 +182,7 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
     assert tracker.logged["heldout/nats_at/48_96", 6] == longer.position_nats["after"]["48_96"]
     assert longer.exports[-1].tokens == 12 * 256 + 6 * 8 * 96
     annealed = run_here(anneal, tmp_path / "anneal",
-                        **{**fields, "checkpoint": tmp_path / "long", "mixture": {"zh": 1.0},
+                        **{**fields, "checkpoint": tmp_path / "long", "mixture": {"zh": 1.0, "en": 0.0},
                            "carry_optimizer": True})
     assert "the optimizer goes on from step 6" in capsys.readouterr().out
     assert annealed.exports[-1].tokens == longer.exports[-1].tokens + 12 * 256

@@ -181,6 +181,33 @@ def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
     assert compose("tiny", file, [own]).anneal.mixture == {"text": 2}  # type: ignore[union-attr]
 
 
+def test_a_mixture_says_something_of_every_channel_before_anything_runs(tmp_path: Path) -> None:
+    for name in ("wiki", "web"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text("text")
+    own = f"data.inputs={tmp_path}"
+    for phase in ("pretrain", "long_context", "anneal"):
+        with pytest.raises(InputError, match=rf"{phase}\.mixture does not name wiki, whose documents would"):
+            check_inputs(compose("tiny", None, [own, f"{phase}.mixture={{web: 1}}"]), {"data", phase})
+        for given in ("{web: 1, other: 2}", "{web: 1, wiki: 0}", "{web: 1, '*': 0}"):
+            check_inputs(compose("tiny", None, [own, f"{phase}.mixture={given}"]), {"data", phase})
+    with pytest.raises(InputError, match=r"pretrain\.mixture does not name code, en, instructions, knowledge_zh, whose"):
+        check_inputs(compose("tiny", None, ["pretrain.mixture={knowledge_en: 1}"]), {"data", "pretrain"})
+    for preset in ("demo", "moe", "tiny"):
+        check_inputs(compose(preset), {"data", "pretrain", "long_context", "anneal"})
+
+
+def test_the_demos_conversations_are_no_channel_of_ones_own_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    (tmp_path / "a.json").write_text('[{"instruction": "Hi", "output": "Hello"}]')
+    own, said = f"data.inputs={tmp_path}/a.txt", f"data.instructions={tmp_path}/a.json"
+    for given, tokenized in (([], True), ([own], False), ([own, said], True), ([said], True)):
+        [node] = [node for node in lifecycle(compose("tiny", None, given)) if node.name == "tokenize"]
+        assert ("data" in node.upstream) is tokenized
+    with pytest.raises(InputError, match=r"anneal\.mixture\.instructions: no such channel"):
+        check_inputs(compose("tiny", None, [own, "anneal.mixture={text: 1, instructions: 1}"]), {"data", "anneal"})
+
+
 def test_records_of_ones_own_have_channels_and_must_not_hold_what_is_evaluated(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text("[]")
@@ -205,7 +232,7 @@ def test_channels_of_records_are_not_looked_for_among_those_of_documents(tmp_pat
     own = [f"data.instructions={tmp_path}/a.json", "data.mixture={a: 2}", "sft.loss_weights={a: 2}"]
     check_inputs(compose("tiny", None, own), {"data", "sft"})
     with pytest.raises(InputError, match=r"anneal\.mixture\.a: no such channel with documents"):
-        check_inputs(compose("tiny", None, [*own, "anneal.mixture={a: 2}"]), {"data", "anneal"})
+        check_inputs(compose("tiny", None, [*own, "anneal.mixture={a: 2, other: 1}"]), {"data", "anneal"})
 
 
 def test_feedback_is_learnt_from_or_refused(tmp_path: Path) -> None:

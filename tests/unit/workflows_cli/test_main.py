@@ -99,9 +99,9 @@ def test_a_mixture_of_ones_own_data_names_its_channels(argosy: Argosy) -> None:
     Path("in/prose").mkdir(parents=True)
     Path("in/prose/a.txt").write_text("Text.")
     Path("in/b.jsonl").write_text('{"text": "Text.", "channel": "news"}')
-    argosy("plan", "--preset", "tiny", "data.inputs=in", "anneal.mixture={prose: 1, news: 1, instructions: 1}")
+    argosy("plan", "--preset", "tiny", "data.inputs=in", "anneal.mixture={prose: 1, news: 1}")
     wrong = argosy("plan", "--preset", "tiny", "data.inputs=in", "anneal.mixture={en: 1}", code=2)
-    assert "anneal.mixture.en: no such channel with documents; there are: instructions, news, prose" in wrong.err
+    assert "anneal.mixture.en: no such channel with documents; there are: news, prose" in wrong.err
 
 
 def test_an_empty_file_says_that_the_demo_is_what_runs(argosy: Argosy) -> None:
