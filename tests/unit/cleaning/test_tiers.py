@@ -82,7 +82,7 @@ def test_a_tier_would_make_a_channel_that_is_there() -> None:
 def test_a_threshold_decides_alone_and_mixtures_may_name_the_channel(tmp_path: Path) -> None:
     def composed(least: float, channel: str = "en.best") -> Any:
         tier = f'{{"name": "best", "score": "gopher_quality.words", "least": {least}, "channels": ["en"]}}'
-        return compose("tiny", overrides=[f'anneal.mixture={{"{channel}": 1}}', f"clean.tiers=[{tier}]"])
+        return compose("tiny", overrides=[f'anneal.mixture={{"{channel}": 1, "other": 1}}', f"clean.tiers=[{tier}]"])
 
     digests = []
     for config in (composed(80), composed(90)):
